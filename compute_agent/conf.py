@@ -314,6 +314,13 @@ LIBVIRT_OPTS = [
         help="Seconds that a guest has to shut down after its power button was pressed, when it is stopped or rebooted. "
         "After that it is switched off. Keep it below driver_timeout. 0: guests are switched off at once.",
     ),
+    cfg.StrOpt(
+        "migration_uri",
+        default="",
+        help="Address of the libvirt of another host, with %s for the host's name, such as qemu+tls://%s/system or "
+        "qemu+ssh://root@%s/system. Disks of guests that are resized or migrated are read through it. Set it on all hosts, "
+        "or on none: then guests stay on their host. It needs libvirt's storage driver.",
+    ),
     cfg.IntOpt(
         "device_detach_timeout",
         default=20,

@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import oslo_messaging
+
 from fleet import errors, move_states, states
 from fleet.context import RequestContext
 from fleet.objects import Claimed, Holding, Migration
@@ -29,6 +31,8 @@ class FakeMoves:
     def __init__(self) -> None:
         self.records: dict[str, Migration] = {}
         self.told: list[tuple[str, str]] = []
+        #: Per cents that a destination has sent. None: the message is lost.
+        self.copied: list[int] | None = []
         #: Called before the next answer: something else happens meanwhile.
         self.meanwhile: Callable[[], None] = lambda: None
         #: The next claim is refused with it.
@@ -79,6 +83,13 @@ class FakeMoves:
         if (record.status, record.attempt, record.actor) == (status, attempt, host):
             record = self._advance(record)
         return record.to_wire()
+
+    def migration_copied(
+        self, context: RequestContext, migration_uuid: str, attempt: int, host: str, percent: int
+    ) -> None:
+        if self.copied is None:
+            raise oslo_messaging.MessageDeliveryFailure("nobody listens")
+        self.copied.append(percent)
 
     def migration_failed(
         self,

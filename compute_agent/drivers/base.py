@@ -113,6 +113,19 @@ class ComputeDriver:
         """
         raise errors.NotSupported(what="A resize", driver=type(self).__name__)
 
+    def fetch_disks(
+        self, context: RequestContext, instance: Instance, source: str, move: str, progress: Callable[[int], object]
+    ) -> None:
+        """Copy the disks of a switched-off guest from the host ``source``: it is resized to this host, with the flavor of
+        ``instance``.
+
+        It comes before :meth:`finish_migration`, and only if the hosts differ. If it raises, nothing may be left here. May
+        be repeated, also after a copy that was given up. If the method is left out, nothing is copied.
+
+        :param move: identifies the move
+        :param progress: may be called with the copied part in per cent
+        """
+
     def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
         """Start the guest with ``instance``'s flavor on ``instance.node``. If that raises, the guest must be as before:
         absent, or off if it came from this host. May be repeated: a running guest is a success.

@@ -17,7 +17,8 @@ from fleet.objects import Attachment, Instance
 class GuestRecord:
     """``attempt`` is the build that spawned the guest; the sizes are the flavor's, in MB and GB.
 
-    ``volumes`` are the attachments that it has, on the wire's form, by volume.
+    ``volumes`` are the attachments that it has, on the wire's form, by volume. ``move`` is the one that has brought its
+    disks here.
 
     A guest with the power state SHUTDOWN was ``stopped`` by its owner, or else switched off for a move.
     """
@@ -32,6 +33,7 @@ class GuestRecord:
     power_state: int = states.NOSTATE
     stopped: bool = False
     volumes: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    move: str = ""
 
     @classmethod
     def of(cls, instance: Instance) -> Self:

@@ -6,10 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import oslo_messaging
+from oslo_log import log as logging
+
+from fleet import errors
 from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
 from fleet.objects import Claimed, Migration
 from fleet.rpc.clients import MigrationAPI
+
+LOG = logging.getLogger(__name__)
 
 
 class MoveCalls:
@@ -45,6 +51,13 @@ class MoveCalls:
         """
         part = (migration.uuid, migration.attempt, host, migration.status)
         return Migration.from_wire(self._ask(self._conductor.migration_done, context, *part))
+
+    def copied(self, context: RequestContext, migration: Migration, host: str, percent: int) -> None:
+        """Send how much of the disks is copied. Nothing waits for it: what is lost comes with the next one."""
+        try:
+            self._conductor.migration_copied(context, migration.uuid, migration.attempt, host, percent)
+        except (errors.FleetError, oslo_messaging.MessagingException) as lost:
+            LOG.debug("The progress of a copy is not sent: %s", lost)
 
     def failed(self, context: RequestContext, migration: Migration, host: str, failure: dict[str, Any]) -> Migration:
         """Report that this host cannot do its part; return the move as it is now. :raises errors.NotFound:"""

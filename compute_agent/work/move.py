@@ -30,6 +30,22 @@ LOG = logging.getLogger(__name__)
 
 #: More steps than a host has in one move. It bounds the loop if the ledger's answers repeat.
 MOST_STEPS = 8
+#: Seconds between two messages about a copy. Users look at them; nothing else depends on them.
+COPIES_S = 2.0
+
+
+class Shown:
+    """Passes on how much is copied: not more often than users look at it."""
+
+    def __init__(self, send: Callable[[int], None], clock: Callable[[], float]) -> None:
+        self._send = send
+        self._clock = clock
+        self._percent, self._next = -1, clock()
+
+    def copied(self, percent: int) -> None:
+        if percent != self._percent and self._clock() >= self._next:
+            self._percent, self._next = percent, self._clock() + COPIES_S
+            self._send(percent)
 
 
 class Mover:
@@ -147,10 +163,17 @@ class Mover:
         return claim(instance, limits, overhead_mb)
 
     def _start(self, context: RequestContext, migration: Migration) -> Migration:
-        driver, instance = self._host.driver, migration.at_destination
-        return self._try(
-            context, migration, "finish", lambda: driver.finish_migration(context, instance, instance.image)
-        )
+        driver, instance, source = self._host.driver, migration.at_destination, migration.source_compute
+
+        def start() -> None:
+            if not migration.on_one_host:
+                shown = Shown(
+                    lambda percent: self._calls.copied(context, migration, self._host.name, percent), self._clock
+                )
+                driver.fetch_disks(context, instance, source, migration.uuid, shown.copied)
+            driver.finish_migration(context, instance, instance.image)
+
+        return self._try(context, migration, "finish", start)
 
     def _rebuild(self, context: RequestContext, migration: Migration) -> Migration:
         """Spawn the evacuated instance again; one that was stopped or suspended is then off. The remains of an earlier try

@@ -95,6 +95,14 @@ def complete_step(tx: Transaction, move: Move, ctx: StepContext) -> Move:
     return _ended(tx, move, ctx)
 
 
+def copied(tx: Transaction, attempt: Attempt, percent: int, ctx: StepContext) -> None:
+    """Keep how much of the disks the destination has copied. :raises errors.NotFound:"""
+    record = machine.read(tx, attempt.uuid).record
+    here = (record.status, record.attempt, record.dest_compute)
+    if here == (move_states.POST_MIGRATING, attempt.number, attempt.host):
+        moves.update(tx, record.uuid, ctx.now, plan={**record.plan, "copied": percent})
+
+
 def _resized(tx: Transaction, move: Move, ctx: StepContext) -> Move:
     """The guest runs on the destination. The record now holds what the instance had on the source, for a revert."""
     record = move.record

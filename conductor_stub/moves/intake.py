@@ -20,7 +20,7 @@ from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, move_states, states
 from fleet.clock import seconds
 from fleet.context import RequestContext
-from fleet.db import attachments, flavors, instances, moves, quotas, removal, services
+from fleet.db import attachments, flavors, hosts, instances, moves, quotas, removal, services
 from fleet.db.engine import Connection, Database, Row, Transaction
 from fleet.hardware.aliases import Aliases
 from fleet.objects import Flavor, Image, fields
@@ -118,7 +118,7 @@ class MoveIntake:
     ) -> dict[str, Any]:
         uuid = uuidutils.generate_uuid()
         ctx = self._placement.step_context(context)
-        move = self._database.write(accept, uuid, row.uuid, kind, spec, ctx, destination)
+        move = self._database.write(accept, uuid, row.uuid, kind, spec, ctx, destination, self._placement.same_host)
         context = context.about(instance_uuid=row.uuid, host=row.host, migration=uuid)
         LOG.info("Accepted a %s of instance %s", kind, row.name)
         self._placement.hand_out(context, [uuid], move.attempt)
@@ -140,11 +140,13 @@ def accept(
     new_spec: Mapping[str, Any] | None,
     ctx: StepContext,
     destination: str | None = None,
+    same_host: bool = False,
 ) -> Move:
     """Write the record and the instance's task. From now on the move ends within ``move_timeout``.
 
     :param new_spec: what a resize changes: ``flavor``, ``numa_topology``, ``pci_requests``
     :param destination: the only host to consider
+    :param same_host: whether a resize may keep its host
     :raises errors.Conflict: errors.InvalidInput: errors.NotFound: errors.QuotaExceeded:
     """
     row = instances.lock(tx, instance_uuid)
@@ -160,6 +162,8 @@ def accept(
         raise errors.InvalidInput(field="flavor", reason=f"is what {row.name} has already")
     if destination is not None:
         _require_another_host(tx, row, destination)
+    if kind == move_states.RESIZE and not (new_spec is not None and same_host):
+        _require_way(tx, row)
     if new_spec is not None:
         _take_growth(tx, row, new_spec["flavor"], ctx)
     deadline = ctx.now + seconds(ctx.limits.move_timeout_s)
@@ -250,6 +254,13 @@ def _require_another_host(tx: Transaction, row: Any, destination: str) -> None:
         raise errors.NotFound(kind="Host", name=destination)
     if destination == row.host:
         raise errors.InvalidInput(field="host", reason=f"is {destination}, where {row.name} is already")
+
+
+def _require_way(tx: Transaction, row: Any) -> None:
+    """:raises errors.Conflict: its disks cannot leave its host"""
+    if hosts.disks_of(tx, row.host, row.node) == "":
+        reason = f"is on host {row.host}, and nothing copies its disks to another one: see [libvirt] migration_uri"
+        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
 
 
 def _state(row: Any) -> str:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import oslo_messaging
+import pydantic
 
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.moves.progress import MoveProgress
@@ -14,6 +15,8 @@ from fleet.context import RequestContext
 from fleet.objects import Claimed, fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
+
+Percent = Annotated[int, pydantic.Field(ge=0, le=100)]
 
 
 class MigrationManager:
@@ -59,6 +62,17 @@ class MigrationManager:
         status: fields.Name,
     ) -> dict[str, Any]:
         return self._progress.advance(context, Attempt(migration_uuid, attempt, host), status).to_wire()
+
+    @endpoint
+    def migration_copied(
+        self,
+        context: RequestContext,
+        migration_uuid: fields.Uuid,
+        attempt: fields.Natural,
+        host: fields.Name,
+        percent: Percent,
+    ) -> None:
+        self._progress.copied(Attempt(migration_uuid, attempt, host), percent)
 
     @endpoint
     def migration_failed(

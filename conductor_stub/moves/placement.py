@@ -18,7 +18,7 @@ from conductor_stub.steps.placement import Batch, Placement, knows_no_host
 from fleet import move_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import groups, instances, moves
+from fleet.db import groups, hosts, instances, moves
 from fleet.db.engine import Connection, Database
 from fleet.objects import Place, Selection
 from fleet.rpc.clients import ComputeAPI, MigrationAPI, SchedulerAPI
@@ -43,7 +43,7 @@ class MovePlacement(Placement[Move]):
         super().__init__(database, MoveMachine(), scheduler.select_destinations, limits, clock)
         self._compute = compute
         self._tasks = tasks
-        self._same_host = same_host
+        self.same_host = same_host
 
     def notify(self, context: RequestContext, move: Move) -> None:
         """Cast to the host or conductor that must act next, if any."""
@@ -100,12 +100,19 @@ class MovePlacement(Placement[Move]):
         properties = request_spec.build_filter_properties({**instances.spec_of(row), **record.new_spec})
         for forced in ("force_hosts", "force_nodes"):
             properties.pop(forced, None)
-        is_resize = record.new_spec["flavor"] != record.old_spec["flavor"]
+        new_flavor = record.new_spec["flavor"] != record.old_spec["flavor"]
         # On a host that it was evacuated from the instance would meet the guest that it left there.
         left_out = [
-            *([] if is_resize and self._same_host else [record.source_compute]),
+            *([] if new_flavor and self.same_host else [record.source_compute]),
             *moves.not_cleaned(connection, row.uuid),
         ]
+        way = None
+        if record.migration_type == move_states.RESIZE:
+            way = hosts.disks_of(connection, record.source_compute, record.source_node)
+        if way == "":
+            properties["requested_destination"] = {"host": record.source_compute}
+        elif way is not None:
+            left_out += hosts.without_way(connection, way)
         if left_out:
             properties["ignore_hosts"] = [*properties.get("ignore_hosts", ()), *left_out]
         if record.plan.get("destination"):

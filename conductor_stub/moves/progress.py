@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -12,6 +14,7 @@ from conductor_stub.moves.machine import Move
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
+from fleet import errors, move_states
 from fleet.context import RequestContext
 from fleet.db import moves
 from fleet.db.engine import Database
@@ -46,6 +49,11 @@ class MoveProgress:
         ctx = self._placement.step_context(context)
         return self._answer(context, self._database.write(claims.advance, attempt, done, ctx), attempt.host)
 
+    def copied(self, attempt: Attempt, percent: int) -> None:
+        """Keep how much of the disks is copied to the destination, for users."""
+        with contextlib.suppress(errors.NotFound):
+            self._database.write(claims.copied, attempt, percent, self._placement.step_context())
+
     def fail(self, context: RequestContext, attempt: Attempt, status: str, failure: Failure) -> Migration:
         """The host cannot do its part of ``status``. :raises errors.NotFound:"""
         self._placement.fail(context, attempt, status, failure)
@@ -60,4 +68,11 @@ class MoveProgress:
         return self._value(move)
 
     def _value(self, move: Move) -> Migration:
-        return moves.to_migration(move.instance, move.record, self._limits.spawn_timeout_s)
+        return moves.to_migration(move.instance, move.record, self._step_within_s(move.record))
+
+    def _step_within_s(self, record: Any) -> float:
+        """Copying disks may take what is left of the whole move."""
+        limit_s = float(self._limits.spawn_timeout_s)
+        if record.status != move_states.POST_MIGRATING or record.source_compute == record.dest_compute:
+            return limit_s
+        return max(limit_s, (record.deadline - self._placement.step_context().now).total_seconds())

@@ -167,6 +167,8 @@ def outcome(migration: Record) -> str:
     """Return the result of a move in a line."""
     where = f"{migration['source_compute']} → {migration['dest_compute'] or '-'}"
     said = f"{migration['instance_uuid']}: {migration['migration_type']} {where} is {migration['status']}"
+    if "copied_percent" in migration:
+        said = f"{said}, {migration['copied_percent']} % copied"
     return f"{said}: {why(migration)}" if why(migration) else said
 
 

@@ -15,7 +15,7 @@ from oslo_utils import uuidutils
 from fleet import capacity, errors
 from fleet.db import hardware, models, usage
 from fleet.db.engine import Transaction
-from fleet.objects import HostLimits, HostReport, Inventory
+from fleet.objects import HostLimits, HostReport, Inventory, host_report
 
 NODES = models.compute_nodes
 
@@ -39,6 +39,17 @@ _OTHERS = sa.select(NODES.c.id, NODES.c.hypervisor_hostname).where(
     NODES.c.host == sa.bindparam("on_host"),
     sa.not_(NODES.c.deleted),
     NODES.c.hypervisor_hostname.not_in(sa.bindparam("nodes", expanding=True)),
+)
+
+
+_STATS = sa.select(NODES.c.stats).where(
+    NODES.c.host == sa.bindparam("on_host"), NODES.c.hypervisor_hostname == sa.bindparam("on_node")
+)
+_WAY = NODES.c.stats[host_report.DISKS].as_string()
+_WITHOUT_WAY = (
+    sa.select(NODES.c.host)
+    .distinct()
+    .where(sa.not_(NODES.c.deleted), sa.or_(_WAY.is_(None), _WAY != sa.bindparam("way")))
 )
 
 
@@ -237,6 +248,18 @@ def totals(connection: sa.Connection, hosts: Iterable[str]) -> dict[str, list[In
         node = Inventory(row.hypervisor_hostname, row.vcpus, row.memory_mb, row.local_gb)
         found.setdefault(row.host, []).append(node)
     return found
+
+
+def disks_of(connection: Transaction | sa.Connection, host: str, node: str) -> str | None:
+    """Return the name of the way on which disks leave the node: "" if there is none, None if there are none to move."""
+    stats = connection.execute(_STATS, {"on_host": host, "on_node": node}).scalar_one_or_none()
+    found = (stats or {}).get(host_report.DISKS)
+    return None if found is None else str(found)
+
+
+def without_way(connection: sa.Connection, disks: str) -> list[str]:
+    """Return the hosts that disks cannot reach on the way of this name."""
+    return list(connection.execute(_WITHOUT_WAY, {"way": disks}).scalars())
 
 
 def hypervisor_types(connection: sa.Connection) -> dict[str, str]:

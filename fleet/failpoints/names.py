@@ -114,6 +114,12 @@ LIBVIRT_STEPS: Mapping[str, str] = {
     "libvirt.start.after": "the domain runs",
 }
 
+#: Of a move to another host with the driver libvirt, between agent.move.before and agent.move.after.
+COPY_STEPS: Mapping[str, str] = {
+    "libvirt.copy.during": "a part of a guest's disks is copied to this host",
+    "libvirt.copy.after": "the disks are copied; the guest cannot be started yet",
+}
+
 MOVE_STEPS: Mapping[str, str] = {
     "agent.move_claim.before": "an order to take an instance in has its turn, nothing is held",
     "agent.move_claim.after": "the destination holds the claim, the ledger does not know it",
@@ -159,7 +165,7 @@ TRANSACTIONS = {
     **POWER_TRANSACTIONS,
     **ATTACH_TRANSACTIONS,
 }
-STEPS = {**BUILD_STEPS, **LIBVIRT_STEPS, **MOVE_STEPS, **VOLUME_STEPS, **POWER_STEPS, **ATTACH_STEPS}
+STEPS = {**BUILD_STEPS, **LIBVIRT_STEPS, **COPY_STEPS, **MOVE_STEPS, **VOLUME_STEPS, **POWER_STEPS, **ATTACH_STEPS}
 
 
 def _names(transactions: Mapping[str, str], steps: Mapping[str, str]) -> dict[str, str]:
@@ -186,4 +192,5 @@ NAMES: Mapping[str, str] = {
     **POWER_NAMES,
     **ATTACH_NAMES,
     **LIBVIRT_STEPS,
+    **COPY_STEPS,
 }

@@ -13,6 +13,9 @@ from fleet.objects import fields, numa, pci
 
 #: ``hypervisor_type`` of simulated hosts.
 SIMULATED = "fake"
+#: Key of ``stats``: the name of the way on which disks of guests get to other hosts that report the same one. Empty:
+#: there is none, guests stay on their host. Without the key nothing has to be copied.
+DISKS = "disks"
 
 
 @dataclasses.dataclass(frozen=True)

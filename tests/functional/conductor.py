@@ -166,10 +166,10 @@ class Conductor:
             ExistingIntake(database, self.volume_placement, self.volume_creation, self.backends),  # type: ignore[arg-type]
         )
 
-    def add_host(self, host: str, memory_mb: int = 8000, **service: Any) -> None:
+    def add_host(self, host: str, memory_mb: int = 8000, stats: Any = None, **service: Any) -> None:
         service = {"incarnation": INCARNATION, **service, "host": host, "binary": "fleet-compute", "topic": "compute"}
         self.agents.register_services([service])
-        report = {"host": host, "node": host, "vcpus": 8, "memory_mb": memory_mb, "local_gb": 100}
+        report = {"host": host, "node": host, "vcpus": 8, "memory_mb": memory_mb, "local_gb": 100, "stats": stats or {}}
         answers = self.agents.report_hosts([report], {host: [host]})
         assert [answer["accepted"] for answer in answers] == [True]
 

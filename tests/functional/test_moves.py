@@ -647,3 +647,68 @@ def test_a_destination_must_be_another_known_host(stage: Stage) -> None:
     with pytest.raises(errors.InvalidInput, match="host: is h1, where"):
         stage.operator.migrate_instance(stage.uuid, host="h1")
     assert ("active", None, "h1") == stage.state()
+
+
+def ways(stage: Stage, **by_host: str) -> None:
+    """Hosts report on which way disks of their guests get to other hosts."""
+    for host, way in by_host.items():
+        stage.conductor.add_host(host, stats={"disks": way})
+
+
+def test_a_move_considers_only_hosts_that_its_disks_can_reach(stage: Stage) -> None:
+    """A host on another way, and one that copies nothing, could not start the guest."""
+    ways(stage, h1="libvirt", h2="libvirt", h3="")
+    stage.conductor.add_host("h4")
+    stage.resize("h2")
+    (_spec, properties) = stage.conductor.scheduler.requests[-1]
+    assert ["h1", "h3", "h4"] == sorted(properties["ignore_hosts"])
+
+
+def test_an_evacuation_is_built_from_its_image_anywhere(stage: Stage) -> None:
+    ways(stage, h1="")
+    stage.evacuate("h2")
+    (_spec, properties) = stage.conductor.scheduler.requests[-1]
+    assert (["h1"], None) == (properties["ignore_hosts"], properties.get("requested_destination"))
+
+
+@pytest.mark.parametrize("same_host", [False, True])
+def test_disks_that_cannot_leave_their_host(database: Database, same_host: bool) -> None:
+    """What needs another host is refused at once; a resize that may stay considers only its own host."""
+    stage = Stage(database, same_host=same_host)
+    ways(stage, h1="")
+    with pytest.raises(errors.Conflict, match="nothing copies its disks"):
+        stage.operator.migrate_instance(stage.uuid)
+    if same_host:
+        stage.resize("h1")
+        (_spec, properties) = stage.conductor.scheduler.requests[-1]
+        assert {"host": "h1"} == properties["requested_destination"]
+    else:
+        with pytest.raises(errors.Conflict, match="nothing copies its disks"):
+            stage.operator.resize_instance(stage.uuid, LARGE)
+        assert ("active", None, "h1") == stage.state()
+
+
+def test_users_see_how_much_is_copied(stage: Stage) -> None:
+    """While the destination copies; what another host says, or too late, is dropped."""
+    stage.resize("h2")
+    stage.claim("h2")
+    stage.done("h1", move_states.PRE_MIGRATING)
+
+    def shown(host: str, percent: int, attempt: int = 1) -> int | None:
+        stage.progress.copied(Attempt(stage.migration()["uuid"], attempt, host), percent)
+        return stage.operator.show_instance(stage.uuid)["migration"].get("copied_percent")
+
+    assert [None, None, 40] == [shown("h3", 10), shown("h2", 20, attempt=2), shown("h2", 40)]
+    stage.done("h2", move_states.POST_MIGRATING)
+    assert shown("h2", 99) is None
+    stage.progress.copied(Attempt(stage.uuid, 1, "h2"), 50)
+
+
+def test_copying_may_take_as_long_as_the_move(stage: Stage) -> None:
+    """Other steps have the time of a spawn."""
+    stage.resize("h2")
+    claimed = stage.claim("h2")
+    assert stage.conductor.limits.spawn_timeout_s == claimed.step_within_s
+    stage.done("h1", move_states.PRE_MIGRATING)
+    (record,) = stage.progress.of_host("h2", [stage.uuid])
+    assert record.step_within_s == stage.conductor.limits.move_timeout_s

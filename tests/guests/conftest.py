@@ -36,6 +36,16 @@ class _Restarted:
 
 @pytest.fixture(scope="session")
 def libvirtd() -> Iterator[private_servers.Libvirt]:
+    yield from _private_libvirtd()
+
+
+@pytest.fixture(scope="session")
+def other_libvirtd() -> Iterator[private_servers.Libvirt]:
+    """That of a second host."""
+    yield from _private_libvirtd()
+
+
+def _private_libvirtd() -> Iterator[private_servers.Libvirt]:
     if importlib.util.find_spec("libvirt") is None:
         conftest.missing("libvirt-python is not installed: make guests installs it")
     for server in conftest.started(private_servers.libvirt):

@@ -75,6 +75,13 @@ class Connection:
                 raise
             raise Unreachable(f"libvirt at {self.uri} was lost: {failure.get_error_message()}") from None
 
+    def open_other(self, uri: str) -> Any:
+        """Return a connection of its own to the libvirt of another host. The caller closes it."""
+        handle = library().open(uri)
+        if self._changed is not None:
+            handle.setKeepAlive(_KEEPALIVE_S, _KEEPALIVES)
+        return handle
+
     def listen(self, changed: Callable[[str], object]) -> None:
         """From now on, call ``changed`` with the uuid of each domain whose state changes. It must return at once.
 

@@ -21,7 +21,7 @@ from oslo_utils import units
 from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import ComputeDriver, FindBootData, FindImage, GuestInfo, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt import domain_xml, extra, pci_devices, power, volumes
+from compute_agent.drivers.libvirt import domain_xml, extra, pci_devices, peer, power, volumes
 from compute_agent.drivers.libvirt.capabilities import Capabilities
 from compute_agent.drivers.libvirt.connection import Connection, Unreachable, library
 from compute_agent.drivers.libvirt.domain_xml import Machine
@@ -29,7 +29,7 @@ from compute_agent.drivers.libvirt.guest_disks import CONSOLE, GuestDisks
 from compute_agent.drivers.libvirt.image_cache import ImageCache
 from fleet import errors, failpoints, states
 from fleet.context import RequestContext
-from fleet.objects import Attachment, BootData, Flavor, Image, ImageRecord, Instance
+from fleet.objects import Attachment, BootData, Flavor, Image, ImageRecord, Instance, host_report
 
 LOG = logging.getLogger(__name__)
 
@@ -114,6 +114,7 @@ class LibvirtDriver(ComputeDriver):
             "cpu_info": json.dumps(capabilities.cpu_info),
             "numa_topology": {"cells": list(capabilities.cells)} if capabilities.cells else None,
             "supported_instances": capabilities.supported_instances,
+            "stats": {host_report.DISKS: "libvirt" if self._options.migration_uri else ""},
         }
 
     @staticmethod
@@ -139,7 +140,7 @@ class LibvirtDriver(ComputeDriver):
     def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
         image = self._image_of(context, instance, image_meta)
         data = self._find_boot_data(context, instance.uuid) if self._find_boot_data else BootData()
-        self._disks.begin(instance)
+        self._disks.begin(GuestRecord.of(instance))
         try:
             self._disks.fill(instance, image, data)
             self._start(instance)
@@ -186,6 +187,8 @@ class LibvirtDriver(ComputeDriver):
         domain = self._find(instance_uuid)
         if domain is not None and (is_known or self._mark(domain) is not None):
             self._connection.call(lambda _connection: power.remove(domain))
+        if is_known:
+            self._close_directory(instance_uuid)
         if not self._disks.remove(instance_uuid) and domain is None:
             LOG.warning("Nothing to destroy: instance %s is not on this machine", instance_uuid)
 
@@ -193,23 +196,62 @@ class LibvirtDriver(ComputeDriver):
         self, context: RequestContext, instance: Instance, dest: str, flavor: Flavor
     ) -> None:
         record = self._record(instance.uuid)
-        if dest != self._host:
+        if dest != self._host and not self._options.migration_uri:
             raise errors.NotSupported(
-                what=f"A move from {self._host} to another host, {dest},", driver="the driver libvirt"
+                what=f"A move from {self._host} to another host, {dest}, without [libvirt] migration_uri",
+                driver="the driver libvirt",
             )
         self._disks.require_no_smaller(instance.uuid, flavor)
         self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
         self.power_off(context, instance)
+        if dest != self._host:
+            directory = self._disks.of(instance.uuid)
+            self._connection.call(lambda connection: peer.open_directory(connection, instance.uuid, directory))
+
+    def fetch_disks(
+        self, context: RequestContext, instance: Instance, source: str, move: str, progress: Callable[[int], object]
+    ) -> None:
+        record, arrived = self._disks.record(instance.uuid), dataclasses.replace(GuestRecord.of(instance), move=move)
+        if record == arrived:
+            return
+        if record is not None:
+            LOG.info("Removing what an earlier copy of instance %s has left", instance.uuid)
+            self.destroy(context, instance.uuid)
+        self._disks.begin(dataclasses.replace(arrived, power_state=states.SHUTDOWN))
+        try:
+            with peer.reach(self._connection.open_other, self._uri_of(source), instance.uuid) as files:
+                self._disks.receive(instance, self._known_image(context, instance), files, progress)
+            self._disks.keep(arrived)
+        except BaseException as failure:
+            now = self._disks.record(instance.uuid)
+            if now is not None and now.move == move:
+                self._disks.remove(instance.uuid)
+            if isinstance(failure, OSError | library().libvirtError):
+                raise SpawnFailed(f"The disks cannot be copied from {source}: {failure}") from failure
+            raise
+
+    def _uri_of(self, host: str) -> str:
+        """:raises SpawnFailed: this host has no way to read disks of others"""
+        if not self._options.migration_uri:
+            raise SpawnFailed(f"The disks cannot be copied to {self._host}: it has no [libvirt] migration_uri")
+        return str(self._options.migration_uri).replace("%s", host)
+
+    def _known_image(self, context: RequestContext, instance: Instance) -> ImageRecord | None:
+        try:
+            return self._find_image(context, instance.image.id) if self._find_image and instance.image.id else None
+        except errors.NotFound:
+            return None
 
     def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
         record = self._record(instance.uuid)
-        now = dataclasses.replace(GuestRecord.of(instance), volumes=record.volumes)
+        now = dataclasses.replace(GuestRecord.of(instance), move=record.move, volumes=record.volumes)
         domain = self._find(instance.uuid)
         if record == now and domain is not None and self._state(domain) in power.WITH_A_PROCESS:
             return
         try:
-            self._disks.grow(instance)
-            self._disks.keep(now)
+            if record != now:
+                self._disks.grow(instance)
+                self._disks.keep(now)
             self._start(instance)
         except BaseException as failure:
             self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
@@ -223,10 +265,15 @@ class LibvirtDriver(ComputeDriver):
 
     def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
         record = self._record(instance.uuid)
+        self._close_directory(instance.uuid)
         if self._disks.is_grown(instance.uuid):
             self._undo_resize(instance.uuid)
         self._disks.keep(dataclasses.replace(GuestRecord.of(instance), volumes=record.volumes))
         self.power_on(context, instance)
+
+    def _close_directory(self, uuid: str) -> None:
+        if self._options.migration_uri:
+            self._connection.call(lambda connection: peer.close_directory(connection, uuid))
 
     def _undo_resize(self, uuid: str) -> None:
         """The domain goes, too: its definition is that of the new flavor."""

@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+from collections.abc import Callable
 
 from oslo_log import log as logging
 from oslo_utils import units
@@ -19,9 +20,10 @@ from oslo_utils import units
 from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt import resize, seed
+from compute_agent.drivers.libvirt import arrival, resize, seed
 from compute_agent.drivers.libvirt.domain_xml import Disk
 from compute_agent.drivers.libvirt.image_cache import ImageCache
+from compute_agent.drivers.libvirt.peer import Files
 from fleet import failpoints
 from fleet.agent import commands
 from fleet.agent.image import QCOW2, RAW
@@ -39,6 +41,8 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MODE = 0o711
 #: libvirt gives the files to the hypervisor's user.
 _PRIVATE = 0o600
+#: A base, which the hypervisor's user only reads.
+_READABLE = 0o644
 
 
 class GuestDisks:
@@ -70,15 +74,15 @@ class GuestDisks:
     def keep(self, record: GuestRecord) -> None:
         guest_record.write(self.of(record.uuid) / _RECORD, record)
 
-    def begin(self, instance: Instance) -> None:
+    def begin(self, record: GuestRecord) -> None:
         """:raises SpawnFailed: the guest has a directory already, or cannot have one"""
-        directory = self.of(instance.uuid)
+        directory = self.of(record.uuid)
         try:
             directory.mkdir(mode=_MODE)
         except FileExistsError:
-            raise SpawnFailed(f"Instance {instance.uuid} exists on this machine already") from None
+            raise SpawnFailed(f"Instance {record.uuid} exists on this machine already") from None
         try:
-            self.keep(GuestRecord.of(instance))
+            self.keep(record)
         except OSError as failure:
             shutil.rmtree(directory)
             raise SpawnFailed(f"The guest cannot be made: {failure}") from None
@@ -104,6 +108,29 @@ class GuestDisks:
             (directory / name).chmod(_PRIVATE)
         failpoints.hit("libvirt.disks.after")
 
+    def receive(
+        self, instance: Instance, image: ImageRecord | None, files: Files, progress: Callable[[int], object]
+    ) -> None:
+        """Copy the files of a guest to its directory, and give it the disks of its flavor. The caller removes them if that
+        fails.
+
+        :param image: that the guest has booted from; None if its record is gone
+        :raises errors.ImageUnacceptable:
+        :raises OSError:
+        """
+        directory = self.of(instance.uuid)
+        names = [_ROOT, _EPHEMERAL, _SEED, CONSOLE]
+        if image is not None and image.checksum:
+            self._cache.link(image, directory / _BASE, self._root_size(instance.flavor))
+        else:
+            # Nothing says that the bytes at the image's location are still those that the overlay was made for.
+            names.append(_BASE)
+        arrival.copy(files, directory, names, progress)
+        failpoints.hit("libvirt.copy.after")
+        if (directory / _BASE).stat().st_nlink == 1:
+            (directory / _BASE).chmod(_READABLE)
+        self._enlarge(instance)
+
     def disks(self, instance: Instance) -> list[Disk]:
         directory = self.of(instance.uuid)
         names = [_ROOT, *_blank(instance.flavor)]
@@ -124,8 +151,11 @@ class GuestDisks:
 
         :raises OSError:
         """
+        resize.keep(self.of(instance.uuid), _DISKS)
+        self._enlarge(instance)
+
+    def _enlarge(self, instance: Instance) -> None:
         directory, flavor = self.of(instance.uuid), instance.flavor
-        resize.keep(directory, _DISKS)
         if flavor.root_gb:
             resize.grow(directory / _ROOT, flavor.root_gb * units.Gi)
         # What was swapped out is of no use to a guest that boots.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.context import RequestContext
-from fleet.rpc.clients.api import API
+from fleet.rpc.clients.api import API, Message
 
 
 class MigrationAPI(API):
@@ -49,6 +49,14 @@ class MigrationAPI(API):
     ) -> dict[str, Any]:
         arguments = {"migration_uuid": migration_uuid, "attempt": attempt, "host": host, "status": status}
         return self._call(context, "migration_done", **arguments)
+
+    def migration_copied(
+        self, context: RequestContext, migration_uuid: str, attempt: int, host: str, percent: int
+    ) -> None:
+        """An older conductor does not get it."""
+        if self._can_send("1.14"):
+            said = {"migration_uuid": migration_uuid, "attempt": attempt, "host": host, "percent": percent}
+            self._send(context, Message("migration_copied", said, version="1.14"))
 
     def migration_failed(
         self,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from compute_agent.drivers.base import SpawnFailed
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.work import recovery
@@ -256,3 +257,37 @@ def test_a_move_claim_stands_beside_the_instances_own() -> None:
     tracker.rebuild_claim(dataclasses.replace(instance, flavor=LARGE), HostLimits())
     tracker.drop_move_claim(instance.uuid)
     assert 512 == tracker.held().memory_mb
+
+
+def test_disks_are_fetched_from_another_host_only() -> None:
+    """Before the guest starts; their progress is sent, but not more often than users look at it."""
+    for role, fetched in ((DEST, [(OTHER, UUID)]), (BOTH, [])):
+        part, calls = Part("post-migrating", **role), []
+
+        def fetch(context: object, instance: Instance, source: str, move: str, progress: Any) -> None:
+            calls.append((source, move))  # noqa: B023
+            assert part.power() is None  # noqa: B023
+            for percent in (1, 2, 3):
+                progress(percent)
+
+        part.stand.driver.fetch_disks = fetch
+        part.mover = Mover(part.stand.host, part.ledger, Notifications(part.notifier), lambda: 0.0)  # type: ignore[arg-type]
+        assert (fetched, "finished", [1] if fetched else []) == (calls, part.look(), part.moves.copied)
+
+
+def test_progress_that_is_lost_stops_no_copy() -> None:
+    part = Part("post-migrating", **DEST)
+    part.moves.copied = None  # type: ignore[assignment]
+    part.stand.driver.fetch_disks = lambda *arguments: arguments[-1](5)
+    assert "finished" == part.look()
+
+
+def test_disks_that_cannot_be_fetched_undo_the_move() -> None:
+    part = Part("post-migrating", **DEST)
+
+    def fail(*_arguments: object) -> None:
+        raise SpawnFailed("the source is away")
+
+    part.stand.driver.fetch_disks = fail
+    assert ("resuming", 0, None) == (part.look(), part.held_mb(), part.power())
+    assert [("post-migrating", "finish"), ("reverting", "done")] == part.moves.told

@@ -18,6 +18,7 @@ import pycdlib
 import pytest
 
 from compute_agent.drivers import libvirt
+from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt import domain_xml, extra, pci_devices, seed, volumes
 from compute_agent.drivers.libvirt.capabilities import Capabilities
 from compute_agent.drivers.libvirt.domain_xml import Disk, Machine
@@ -340,7 +341,7 @@ def test_a_base_stays_while_a_guest_has_it_and_for_its_age(images: Images, tmp_p
 def test_the_files_of_a_guest(images: Images) -> None:
     """The overlay has the size of the flavor, and finds its base beside itself, wherever the directory is."""
     instance = builders.an_instance(flavor=builders.a_flavor(root_gb=2, ephemeral_gb=1, swap=8))
-    images.disks.begin(instance)
+    images.disks.begin(GuestRecord.of(instance))
     images.disks.fill(instance, images.record(), BootData())
     directory = images.disks.of(instance.uuid)
     found = commands.run("qemu-img", "info", "--output=json", str(directory / "disk"))
@@ -356,7 +357,7 @@ def test_the_files_of_a_guest(images: Images) -> None:
 def test_what_a_crash_leaves_is_removed_at_the_start(images: Images) -> None:
     """Half-fetched bases, half-removed guests, and directories without a record."""
     instance = builders.an_instance()
-    images.disks.begin(instance)
+    images.disks.begin(GuestRecord.of(instance))
     for name in ("bases/.part-x", f"guests/destroyed-{UUID}/disk", f"guests/{UUID}/disk"):
         path = images.disks.directory.parent / name
         path.parent.mkdir(exist_ok=True)

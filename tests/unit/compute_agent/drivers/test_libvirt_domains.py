@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from compute_agent.drivers.libvirt import LibvirtDriver, driver, resize
+from compute_agent.drivers.base import SpawnFailed
+from compute_agent.drivers.libvirt import LibvirtDriver, driver, peer, resize
 from fleet import errors, states
+from fleet.agent import commands
 from fleet.objects import Image, ImageRecord, Instance
 from tests import conftest, factories
 from tests.unit.compute_agent import builders
@@ -25,20 +28,24 @@ THEIRS = "6695eb01-f6a4-8304-79aa-97f2502e193f"
 
 
 class Machine:
-    def __init__(self, root: pathlib.Path) -> None:
+    def __init__(self, root: pathlib.Path, host: str = HOST, **options: Any) -> None:
+        root.mkdir(exist_ok=True)
+        self.host = host
         conf = builders.a_conf(compute_driver="libvirt", instances_path=str(root))
         conf.set_override("connection_uri", "test:///default", group="libvirt")
         # Its guests answer no power button.
         conf.set_override("shutdown_timeout", 0, group="libvirt")
+        for name, value in options.items():
+            conf.set_override(name, value, group="libvirt")
         (root / "image").write_bytes(b"\0" * 2**20)
         self.driver = LibvirtDriver(conf)
         self.driver.kind = "test"
-        self.driver.init_host(HOST)
+        self.driver.init_host(host)
         self.driver.use_images(lambda _context, _id: ImageRecord("tiny", str(root / "image"), IMAGE))
         self.context = builders.a_context()
 
     def spawn(self, **values: Any) -> Instance:
-        instance = builders.an_instance(node=HOST, image=Image(id=IMAGE), **values)
+        instance = builders.an_instance(node=self.host, image=Image(id=IMAGE), **values)
         self.driver.spawn(self.context, instance, instance.image)
         return instance
 
@@ -118,7 +125,7 @@ def test_a_suspended_domain_has_its_memory_in_a_file(machine: Machine) -> None:
     made.reboot(machine.context, guest, hard=True)
     assert (states.RUNNING, 0) == (machine.state(guest), domain.hasManagedSaveImage())
     made.power_off(machine.context, guest)
-    with pytest.raises(driver.SpawnFailed, match="does not run"):
+    with pytest.raises(SpawnFailed, match="does not run"):
         made.suspend(machine.context, guest)
     made.resume(machine.context, guest)
     made.suspend(machine.context, guest)
@@ -129,7 +136,7 @@ def test_a_suspended_domain_has_its_memory_in_a_file(machine: Machine) -> None:
 def test_a_spawn_that_fails_is_undone(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """libvirt refuses the domain after its files are made: the reason is kept, and nothing else."""
     monkeypatch.setattr(driver.domain_xml, "build", lambda *_args: "<domain/>")
-    with pytest.raises(driver.SpawnFailed, match="The guest cannot be made"):
+    with pytest.raises(SpawnFailed, match="The guest cannot be made"):
         machine.spawn()
     assert [THEIRS] == machine.driver.list_instance_uuids()
 
@@ -183,7 +190,12 @@ def test_a_resize_is_reverted(machine: Machine) -> None:
 REFUSED = [
     ("a smaller root disk", {**LARGE, "root_gb": 1}, HOST, "the disk disk has 2147483648 bytes, the flavor 1073741824"),
     ("no ephemeral disk", {**LARGE, "ephemeral_gb": 0}, HOST, "the disk ephemeral has 1073741824 bytes, the flavor 0"),
-    ("another host", {**LARGE, "root_gb": 3}, "h2", "A move from machine to another host, h2, is not supported"),
+    (
+        "another host",
+        {**LARGE, "root_gb": 3},
+        "h2",
+        "A move from machine to another host, h2, without .libvirt. migration_uri is not supported",
+    ),
 ]
 
 
@@ -192,7 +204,7 @@ def test_a_resize_that_is_refused(machine: Machine, sizes: dict[str, int], host:
     """Before the guest is switched off; what undoes the move finds it running."""
     guest = machine.spawn(flavor=builders.a_flavor(**LARGE))
     identity = machine.driver._find(guest.uuid).ID()
-    with pytest.raises((driver.SpawnFailed, errors.NotSupported), match=reason):
+    with pytest.raises((SpawnFailed, errors.NotSupported), match=reason):
         machine.driver.migrate_disk_and_power_off(machine.context, guest, host, builders.a_flavor(**sizes))
     machine.driver.finish_revert_migration(machine.context, guest)
     assert (identity, states.RUNNING) == (machine.driver._find(guest.uuid).ID(), machine.state(guest))
@@ -204,7 +216,7 @@ def test_a_resized_guest_that_does_not_start(machine: Machine, monkeypatch: pyte
     now = machine.resized(guest, **LARGE)
     with monkeypatch.context() as patched:
         patched.setattr(driver.domain_xml, "build", lambda *_args: "<domain/>")
-        with pytest.raises(driver.SpawnFailed, match="The guest cannot be resized"):
+        with pytest.raises(SpawnFailed, match="The guest cannot be resized"):
             machine.driver.finish_migration(machine.context, now, now.image)
     assert states.SHUTDOWN == machine.state(guest)
     assert {"disk": GIB, "swap": 8 * 2**20} == machine.sizes(guest)
@@ -249,3 +261,172 @@ def test_the_options_of_the_inventory(machine: Machine) -> None:
     found = machine.driver.get_available_resource(HOST)
     assert found is not None
     assert [] == found["pci_passthrough_devices"]
+
+
+class Directory:
+    """The files of a guest on its source, in the place of the source's libvirt, whose test driver has none."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        self.before_read: Callable[[str], None] = lambda name: None
+
+    def stored(self) -> dict[str, int]:
+        return {each.name: each.stat().st_blocks * 512 for each in self.path.iterdir() if each.is_file()}
+
+    def read(self, name: str) -> Iterator[bytes | int]:
+        self.before_read(name)
+        content = (self.path / name).read_bytes()
+        for start in range(0, len(content), 1 << 16):
+            piece = content[start : start + (1 << 16)]
+            yield piece if any(piece) else len(piece)
+
+
+class TwoHosts:
+    """A guest that is resized from one host to another one."""
+
+    def __init__(self, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.source, self.destination = (self._host(root / name) for name in ("source", "destination"))
+        self.guest = self.source.spawn(flavor=builders.a_flavor(**SMALL))
+        self.moved = dataclasses.replace(self.guest, node="destination", flavor=builders.a_flavor(**LARGE))
+        self.files = Directory(self.source.directory(self.guest))
+        self.uris: list[str] = []
+
+        def reach(_opened: object, uri: str, _uuid: str) -> contextlib.AbstractContextManager[Directory]:
+            self.uris.append(uri)
+            return contextlib.nullcontext(self.files)
+
+        monkeypatch.setattr(peer, "reach", reach)
+
+    @staticmethod
+    def _host(root: pathlib.Path) -> Machine:
+        """libvirt's test driver has one machine for all connections, unless it reads one from a file."""
+        root.mkdir()
+        (root / "node.xml").write_text("<node/>")
+        uri = f"test://{root}/node.xml"
+        return Machine(root, root.name, connection_uri=uri, migration_uri="test://%s/default")
+
+    def switch_off(self) -> None:
+        context, flavor = self.source.context, self.moved.flavor
+        self.source.driver.migrate_disk_and_power_off(context, self.guest, "destination", flavor)
+
+    def fetch(self, move: str = "move1") -> list[int]:
+        """Return the progress that is shown."""
+        shown: list[int] = []
+        driver = self.destination.driver
+        driver.fetch_disks(self.destination.context, self.moved, "source", move, shown.append)
+        return shown
+
+    def start(self) -> None:
+        self.destination.driver.finish_migration(self.destination.context, self.moved, self.moved.image)
+
+    def pools(self) -> list[str]:
+        found = self.source.driver._connection.get().listAllStoragePools()
+        return [pool.name() for pool in found]
+
+
+@pytest.fixture
+def two_hosts(machine: Machine, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoHosts]:
+    """``machine`` tells whether the machine has what they need."""
+    hosts = TwoHosts(tmp_path, monkeypatch)
+    yield hosts
+    for each in (hosts.source, hosts.destination):
+        each.driver.destroy(each.context, hosts.guest.uuid)
+        each.driver.cleanup_host(each.host)
+
+
+def test_disks_come_to_another_host(two_hosts: TwoHosts) -> None:
+    """The overlay has its content and its base there, the disks are those of the new flavor, the source is as it was."""
+    hosts = two_hosts
+    before = (hosts.source.directory(hosts.guest) / "disk").read_bytes()
+    hosts.switch_off()
+    assert [f"fleet-{hosts.guest.uuid}"] == hosts.pools()
+    shown = hosts.fetch()
+    assert (["test://source/default"], sorted(shown), True) == (hosts.uris, shown, max(shown) > 50)
+    hosts.start()
+    there = hosts.destination
+    assert ((2, 96), states.RUNNING) == (there.shape(hosts.moved), there.state(hosts.moved))
+    assert {"disk": 2 * GIB, "ephemeral": GIB} == there.sizes(hosts.moved)
+    commands.run("qemu-img", "compare", *(str(each.directory(hosts.guest) / "base") for each in (hosts.source, there)))
+    # Nothing copied again, nothing kept: the source has the former disks.
+    assert [] == hosts.fetch()
+    hosts.start()
+    assert not (there.directory(hosts.moved) / "before").exists()
+    assert before == (hosts.source.directory(hosts.guest) / "disk").read_bytes()
+    hosts.source.driver.confirm_migration(hosts.source.context, hosts.guest.uuid)
+    assert ([], []) == (hosts.pools(), hosts.source.driver.list_instance_uuids())
+
+
+def test_a_move_to_another_host_is_reverted(two_hosts: TwoHosts) -> None:
+    hosts = two_hosts
+    hosts.switch_off()
+    hosts.fetch()
+    hosts.start()
+    hosts.destination.driver.destroy(hosts.destination.context, hosts.moved.uuid)
+    assert [] == hosts.destination.driver.list_instance_uuids()
+    hosts.source.driver.finish_revert_migration(hosts.source.context, hosts.guest)
+    assert ((1, 64), states.RUNNING, []) == (
+        hosts.source.shape(hosts.guest),
+        hosts.source.state(hosts.guest),
+        hosts.pools(),
+    )
+
+
+def test_a_copy_that_fails_leaves_nothing(two_hosts: TwoHosts) -> None:
+    """Nor does one that the agent has given up: its directory is another attempt's meanwhile."""
+    hosts = two_hosts
+    hosts.switch_off()
+
+    def fail(name: str) -> None:
+        raise OSError("the connection was lost")
+
+    hosts.files.before_read = fail
+    with pytest.raises(SpawnFailed, match="cannot be copied from source: the connection was lost"):
+        hosts.fetch()
+    assert [] == hosts.destination.driver.list_instance_uuids()
+
+    def replaced(name: str) -> None:
+        hosts.files.before_read = lambda name: None
+        hosts.destination.driver.destroy(hosts.destination.context, hosts.moved.uuid)
+        hosts.fetch("move2")
+
+    hosts.files.before_read = replaced
+    with pytest.raises(SpawnFailed, match=r"cannot be copied|removed"):
+        hosts.fetch("move1")
+    record = hosts.destination.driver._disks.record(hosts.moved.uuid)
+    assert record is not None
+    assert "move2" == record.move
+
+
+def test_a_copy_that_was_killed_begins_again(two_hosts: TwoHosts) -> None:
+    """Its record says that it is not complete, and that audits leave the guest alone."""
+    hosts = two_hosts
+    hosts.switch_off()
+
+    class Killed(BaseException):
+        pass
+
+    def die(name: str) -> None:
+        raise Killed
+
+    driver = hosts.destination.driver
+    hosts.files.before_read = die
+    remove, driver._disks.remove = driver._disks.remove, lambda _uuid: True  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        hosts.fetch()
+    driver._disks.remove = remove  # type: ignore[method-assign]
+    assert driver.get_per_instance_usage()[hosts.guest.uuid]["switched_off"]
+    hosts.files.before_read = lambda name: None
+    hosts.fetch()
+    hosts.start()
+    assert states.RUNNING == hosts.destination.state(hosts.moved)
+
+
+def test_without_an_address_guests_stay_on_their_host(machine: Machine) -> None:
+    """The host says so in its report, so that the conductor refuses such a move beforehand."""
+    guest = machine.spawn()
+    assert {"disks": ""} == machine.driver.get_available_resource(HOST)["stats"]  # type: ignore[index]
+    with pytest.raises(errors.NotSupported, match="without .libvirt. migration_uri"):
+        machine.driver.migrate_disk_and_power_off(machine.context, guest, "elsewhere", guest.flavor)
+    with pytest.raises(SpawnFailed, match="it has no .libvirt. migration_uri"):
+        machine.driver.fetch_disks(machine.context, builders.an_instance(), "elsewhere", "move1", print)
+    assert states.RUNNING == machine.state(guest)

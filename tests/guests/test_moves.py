@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real guests that move between two hosts, each with a libvirtd of its own: the disks arrive, or the guest stays."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from compute_agent.drivers.base import SpawnFailed
+from fleet import states
+from fleet.agent import commands
+from fleet.objects import Instance
+from fleet.trial.private_servers import Libvirt
+from tests.amqp.daemons import Trio, eventually, running
+from tests.guests.machine import BOOT_S, Machine, lines
+from tests.unit.compute_agent import builders
+
+#: Where a test writes what a guest has on its disk: behind all that its image has.
+_OFFSET = "512M"
+
+
+def peers(directory: pathlib.Path, **libvirtds: Libvirt) -> str:
+    """Return the ``migration_uri`` of hosts of these names."""
+    for name, server in libvirtds.items():
+        (directory / name).symlink_to(pathlib.Path(server.place.directory) / "sockets" / "libvirt-sock")
+    return f"qemu+unix:///system?socket={directory}/%s"
+
+
+def qemu_io(disk: pathlib.Path, command: str) -> None:
+    commands.run("qemu-io", "-f", "qcow2", "-c", command, str(disk))
+
+
+class TwoMachines:
+    def __init__(self, source: Machine, destination: Machine) -> None:
+        self.source, self.destination = source, destination
+        self.guest = source.spawn(flavor={"vcpus": 1, "memory_mb": 128})
+        source.up(self.guest)
+        large = builders.a_flavor(vcpus=2, memory_mb=192, root_gb=2)
+        self.moved: Instance = dataclasses.replace(self.guest, node="destination", flavor=large)
+        self.context = builders.a_context()
+
+    def switch_off(self) -> None:
+        driver = self.source.driver
+        driver.migrate_disk_and_power_off(self.context, self.guest, "destination", self.moved.flavor)
+        qemu_io(self.source.directory(self.guest.uuid) / "disk", f"write -P 0xab {_OFFSET} 8M")
+
+    def fetch(self, progress: Callable[[int], object] = lambda percent: None) -> None:
+        self.destination.driver.fetch_disks(self.context, self.moved, "source", "move1", progress)
+
+    def start(self) -> None:
+        self.destination.driver.finish_migration(self.context, self.moved, self.moved.image)
+
+
+@pytest.fixture
+def two_machines(
+    libvirtd: Libvirt, other_libvirtd: Libvirt, image: pathlib.Path, tmp_path: pathlib.Path
+) -> Iterator[TwoMachines]:
+    uri = peers(tmp_path, source=libvirtd, destination=other_libvirtd)
+    with tempfile.TemporaryDirectory(prefix="fleet-two-") as name:
+        os.chmod(name, 0o711)
+        made = []
+        for place, server in (("source", libvirtd), ("destination", other_libvirtd)):
+            root = pathlib.Path(name) / place
+            root.mkdir(mode=0o711)
+            made.append(Machine(root, server.uri, image, migration_uri=uri))
+        try:
+            yield TwoMachines(*made)
+        finally:
+            for machine in made:
+                machine.clear()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_guest_arrives_with_its_disk(two_machines: TwoMachines, known: bool) -> None:
+    """Its base comes from the cache, or from the source if the image's record is gone. Nothing stays on the source."""
+    two = two_machines
+    two.switch_off()
+    if not known:
+        two.destination.records.clear()
+    shown: list[int] = []
+    two.fetch(shown.append)
+    assert (sorted(shown), True) == (shown, len(shown) > 1)
+    disk = two.destination.directory(two.guest.uuid) / "disk"
+    qemu_io(disk, f"read -P 0xab {_OFFSET} 8M")
+    assert known == bool(two.destination.bases())
+    # Holes stay holes.
+    assert 64 << 20 > disk.stat().st_blocks * 512
+    two.start()
+    found = two.destination.up(two.moved, times=2)
+    assert ("2", True) == (found["cpus"], int(found["memory_kb"]) > 128 * 1024)
+    assert ("disk", f"vda {2**31}") in two.destination.console(two.guest.uuid)
+    two.source.driver.confirm_migration(two.context, two.guest.uuid)
+    assert ([], []) == (two.source.guests(), two.source.driver._connection.get().listStoragePools())
+
+
+def test_a_source_that_is_lost_while_its_disks_are_copied(two_machines: TwoMachines, libvirtd: Libvirt) -> None:
+    """Nothing is left on the destination, and the guest boots again where it was."""
+    two = two_machines
+    two.switch_off()
+
+    def lose(_percent: int) -> None:
+        libvirtd.kill()
+
+    with pytest.raises(SpawnFailed, match="cannot be copied from source"):
+        two.fetch(lose)
+    assert ([], []) == (two.destination.guests(), two.destination.driver.list_instance_uuids())
+    libvirtd.start()
+    two.source.restart()
+    two.source.driver.finish_revert_migration(two.context, two.guest)
+    two.source.up(two.guest, times=2)
+    assert states.RUNNING == two.source.state(two.guest)
+
+
+class Fleet:
+    """A trio with two hosts of real guests, ``metal1`` and ``metal2``."""
+
+    def __init__(self, trio: Trio, libvirtds: dict[str, Libvirt], image: pathlib.Path) -> None:
+        self.trio = trio
+        self.libvirtds = libvirtds
+        checksum = f"sha256:{hashlib.sha256(image.read_bytes()).hexdigest()}"
+        record = {"name": "tiny", "location": str(image), "checksum": checksum}
+        self.image = trio.operator("create_image", image=record)["uuid"]
+
+    def boot(self) -> tuple[str, str, str]:
+        """Return the uuid of a guest that has booted, its host, and the other host."""
+        flavor = {"vcpus": 1, "memory_mb": 128, "root_gb": 1}
+        (uuid,) = self.trio.boot(flavor=flavor, image={"id": self.image})
+        self.trio.wait_for([uuid], "active")
+        here = self.trio.show(uuid)["instance"]["host"]
+        self.booted(here, uuid)
+        return uuid, here, next(name for name in self.libvirtds if name != here)
+
+    def directory(self, host: str) -> pathlib.Path:
+        return self.trio.directory / host / "libvirt" / "guests"
+
+    def booted(self, host: str, uuid: str, times: int = 1) -> None:
+        path = self.directory(host) / uuid / "console.log"
+        eventually(lambda: path.exists() and [*lines(path)].count(("up", "")) >= times, timeout_s=BOOT_S)
+
+    def left(self) -> list[Any]:
+        """Files of guests, and QEMU processes, on both hosts."""
+        return [
+            *(path.name for host in self.libvirtds for path in self.directory(host).iterdir()),
+            *(pid for server in self.libvirtds.values() for pid in server.domains()),
+        ]
+
+    def arm(self, host: str, point: str) -> None:
+        """Let the agent of the host die at its next pass of ``point``."""
+        file = self._points(host)
+        for path in file.parent.glob(f"{file.name}*"):
+            path.unlink()
+        file.write_text(json.dumps({point: {"action": "exit", "times": 1}}))
+
+    def has_died_at(self, host: str, point: str) -> bool:
+        file = self._points(host)
+        return len(list(file.parent.glob(f"{file.name}.{point}.*"))) == 1
+
+    def _points(self, host: str) -> pathlib.Path:
+        return self.trio.directory / f"points-{host}.json"
+
+
+@pytest.fixture(scope="module")
+def fleet(
+    rabbitmq_url: str, postgresql_url: str, libvirtd: Libvirt, other_libvirtd: Libvirt, image: pathlib.Path
+) -> Iterator[Fleet]:
+    servers = {"metal1": libvirtd, "metal2": other_libvirtd}
+    with tempfile.TemporaryDirectory(prefix="fleet-metals-") as name:
+        directory = pathlib.Path(name)
+        directory.chmod(0o711)
+        (directory / "peers").mkdir()
+        more = f"[libvirt]\nvirt_type = qemu\nmigration_uri = {peers(directory / 'peers', **servers)}\n"
+        options = "compute_driver = libvirt\n"
+        with running(Trio(directory, rabbitmq_url, postgresql_url, default=options, more=more)) as trio:
+            trio.manage("db", "sync")
+            trio.start("conductor", "fleet-conductor")
+            trio.start("scheduler", "fleet-scheduler")
+            for host, server in servers.items():
+                (directory / host).mkdir(mode=0o711)
+                own = directory / f"{host}.conf"
+                own.write_text(
+                    f"[DEFAULT]\nhost = {host}\ninstances_path = {directory / host}\n"
+                    f"[libvirt]\nconnection_uri = {server.uri}\n"
+                    f"[failpoints]\nenabled = true\nfile = {directory}/points-{host}.json\n"
+                )
+                trio.start(host, "fleet-compute", "--config-file", str(own))
+            trio.wait_for_hosts(2)
+            trio.wait_for_service("fleet-scheduler")
+            yield Fleet(trio, servers, image)
+
+
+@pytest.fixture
+def nothing_left(fleet: Fleet) -> Iterator[None]:
+    yield
+    left = [each["uuid"] for each in fleet.trio.operator("list_instances")]
+    if left:
+        fleet.trio.terminate(left)
+    eventually(lambda: not fleet.left() and not fleet.trio.operator("list_instances"))
+
+
+@pytest.mark.parametrize(
+    ("dies", "point"),
+    [
+        (None, ""),
+        ("source", "agent.move.after"),
+        ("destination", "libvirt.copy.during"),
+        ("destination", "libvirt.copy.after"),
+    ],
+)
+@pytest.mark.usefixtures("nothing_left")
+def test_a_guest_is_migrated(fleet: Fleet, dies: str | None, point: str) -> None:
+    """kill -9 of an agent delays it: its next life continues. Confirmed, the guest is on one host only."""
+    uuid, here, there = fleet.boot()
+    killed = here if dies == "source" else there
+    if dies is not None:
+        fleet.arm(killed, point)
+    fleet.trio.operator("migrate_instance", name=uuid)
+    fleet.trio.wait_for([uuid], "resized")
+    assert dies is None or fleet.has_died_at(killed, point)
+    fleet.booted(there, uuid, times=2)
+    assert {"disk", "guest.json"} <= {path.name for path in (fleet.directory(here) / uuid).iterdir()}
+    fleet.trio.operator("confirm_resize", name=uuid)
+    fleet.trio.wait_for([uuid], "active")
+    assert [] == list(fleet.directory(here).iterdir())
+    assert (0, 1) == tuple(len(fleet.libvirtds[host].domains()) for host in (here, there))
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_migration_is_reverted(fleet: Fleet) -> None:
+    uuid, here, there = fleet.boot()
+    fleet.trio.operator("resize_instance", name=uuid, flavor={"vcpus": 2, "memory_mb": 160, "root_gb": 2})
+    fleet.trio.wait_for([uuid], "resized")
+    fleet.booted(there, uuid, times=2)
+    fleet.trio.operator("revert_resize", name=uuid)
+    fleet.trio.wait_for([uuid], "active")
+    fleet.booted(here, uuid, times=2)
+    assert [] == list(fleet.directory(there).iterdir())
