@@ -321,6 +321,13 @@ LIBVIRT_OPTS = [
         "qemu+ssh://root@%s/system. Disks of guests that are resized or migrated are read through it. Set it on all hosts, "
         "or on none: then guests stay on their host. It needs libvirt's storage driver.",
     ),
+    cfg.StrOpt(
+        "shared_storage",
+        default="",
+        help="Name of the storage that instances_path is on, if hosts share it, such as an NFS export. Guests of a dead "
+        "host are evacuated only to hosts with the same name, which start them from their own disks. Empty: instances_path "
+        "is on this machine alone, and evacuated guests are made anew from their images. Set it before the host has guests.",
+    ),
     cfg.IntOpt(
         "device_detach_timeout",
         default=20,

@@ -102,6 +102,14 @@ class ComputeDriver:
     # Moves (docs/move-instances.md). Guests of a driver without these methods cannot be resized; an evacuated guest
     # is spawned again.
 
+    def take_over(self, context: RequestContext, instance: Instance, source: str) -> bool:
+        """Start the guest of the dead host ``source`` here, from its own disks. Return False if they are not on storage that
+        the hosts share: the guest is then spawned from its image.
+
+        If it raises, nothing may be left here, and the disks must be as they were for another host. May be repeated.
+        """
+        return False
+
     def migrate_disk_and_power_off(
         self, context: RequestContext, instance: Instance, dest: str, flavor: Flavor
     ) -> None:

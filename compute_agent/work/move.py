@@ -176,15 +176,16 @@ class Mover:
         return self._try(context, migration, "finish", start)
 
     def _rebuild(self, context: RequestContext, migration: Migration) -> Migration:
-        """Spawn the evacuated instance again; one that was stopped or suspended is then off. The remains of an earlier try
-        are destroyed first.
+        """Take the evacuated guest over, or spawn it again; one that was stopped or suspended is then off. The remains of an
+        earlier try are destroyed first.
         """
         driver, instance = self._host.driver, migration.at_destination
 
         def rebuild() -> None:
             if instance.uuid in driver.list_instance_uuids():
                 driver.destroy(context, instance.uuid)
-            driver.spawn(context, instance, instance.image)
+            if not driver.take_over(context, instance, migration.source_compute):
+                driver.spawn(context, instance, instance.image)
             if instance.vm_state in states.AT_REST:
                 driver.power_off(context, instance)
 

@@ -23,7 +23,7 @@ from fleet.context import RequestContext
 from fleet.db import attachments, flavors, hosts, instances, moves, quotas, removal, services
 from fleet.db.engine import Connection, Database, Row, Transaction
 from fleet.hardware.aliases import Aliases
-from fleet.objects import Flavor, Image, fields
+from fleet.objects import Flavor, Image, fields, host_report
 from fleet.objects.build_request import parse_flavor
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -258,7 +258,7 @@ def _require_another_host(tx: Transaction, row: Any, destination: str) -> None:
 
 def _require_way(tx: Transaction, row: Any) -> None:
     """:raises errors.Conflict: its disks cannot leave its host"""
-    if hosts.disks_of(tx, row.host, row.node) == "":
+    if hosts.stat_of(tx, row.host, row.node, host_report.DISKS) == "":
         reason = f"is on host {row.host}, and nothing copies its disks to another one: see [libvirt] migration_uri"
         raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
 

@@ -20,7 +20,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import groups, hosts, instances, moves
 from fleet.db.engine import Connection, Database
-from fleet.objects import Place, Selection
+from fleet.objects import Place, Selection, host_report
 from fleet.rpc.clients import ComputeAPI, MigrationAPI, SchedulerAPI
 
 LOG = logging.getLogger(__name__)
@@ -106,13 +106,14 @@ class MovePlacement(Placement[Move]):
             *([] if new_flavor and self.same_host else [record.source_compute]),
             *moves.not_cleaned(connection, row.uuid),
         ]
-        way = None
-        if record.migration_type == move_states.RESIZE:
-            way = hosts.disks_of(connection, record.source_compute, record.source_node)
-        if way == "":
+        is_resize = record.migration_type == move_states.RESIZE
+        # Where the disks are needed, the hosts that they can reach, or that have them already.
+        key = host_report.DISKS if is_resize else host_report.SHARED
+        place = hosts.stat_of(connection, record.source_compute, record.source_node, key)
+        if place:
+            left_out += hosts.reporting_another(connection, key, place)
+        elif is_resize and place is not None:
             properties["requested_destination"] = {"host": record.source_compute}
-        elif way is not None:
-            left_out += hosts.without_way(connection, way)
         if left_out:
             properties["ignore_hosts"] = [*properties.get("ignore_hosts", ()), *left_out]
         if record.plan.get("destination"):

@@ -15,7 +15,7 @@ from oslo_utils import uuidutils
 from fleet import capacity, errors
 from fleet.db import hardware, models, usage
 from fleet.db.engine import Transaction
-from fleet.objects import HostLimits, HostReport, Inventory, host_report
+from fleet.objects import HostLimits, HostReport, Inventory
 
 NODES = models.compute_nodes
 
@@ -44,12 +44,6 @@ _OTHERS = sa.select(NODES.c.id, NODES.c.hypervisor_hostname).where(
 
 _STATS = sa.select(NODES.c.stats).where(
     NODES.c.host == sa.bindparam("on_host"), NODES.c.hypervisor_hostname == sa.bindparam("on_node")
-)
-_WAY = NODES.c.stats[host_report.DISKS].as_string()
-_WITHOUT_WAY = (
-    sa.select(NODES.c.host)
-    .distinct()
-    .where(sa.not_(NODES.c.deleted), sa.or_(_WAY.is_(None), _WAY != sa.bindparam("way")))
 )
 
 
@@ -250,16 +244,18 @@ def totals(connection: sa.Connection, hosts: Iterable[str]) -> dict[str, list[In
     return found
 
 
-def disks_of(connection: Transaction | sa.Connection, host: str, node: str) -> str | None:
-    """Return the name of the way on which disks leave the node: "" if there is none, None if there are none to move."""
+def stat_of(connection: Transaction | sa.Connection, host: str, node: str, key: str) -> str | None:
+    """Return what the node reports in its ``stats`` under ``key``."""
     stats = connection.execute(_STATS, {"on_host": host, "on_node": node}).scalar_one_or_none()
-    found = (stats or {}).get(host_report.DISKS)
+    found = (stats or {}).get(key)
     return None if found is None else str(found)
 
 
-def without_way(connection: sa.Connection, disks: str) -> list[str]:
-    """Return the hosts that disks cannot reach on the way of this name."""
-    return list(connection.execute(_WITHOUT_WAY, {"way": disks}).scalars())
+def reporting_another(connection: sa.Connection, key: str, value: str) -> list[str]:
+    """Return the hosts that do not report ``value`` in their ``stats`` under ``key``."""
+    reported = NODES.c.stats[key].as_string()
+    others = sa.select(NODES.c.host).where(sa.not_(NODES.c.deleted), sa.or_(reported.is_(None), reported != value))
+    return list(connection.execute(others.distinct()).scalars())
 
 
 def hypervisor_types(connection: sa.Connection) -> dict[str, str]:

@@ -16,6 +16,9 @@ SIMULATED = "fake"
 #: Key of ``stats``: the name of the way on which disks of guests get to other hosts that report the same one. Empty:
 #: there is none, guests stay on their host. Without the key nothing has to be copied.
 DISKS = "disks"
+#: Key of ``stats``: the name of the storage that the host shares with others that report the same one. Guests of such a host
+#: are evacuated with their disks.
+SHARED = "shared_storage"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -712,3 +712,12 @@ def test_copying_may_take_as_long_as_the_move(stage: Stage) -> None:
     stage.done("h1", move_states.PRE_MIGRATING)
     (record,) = stage.progress.of_host("h2", [stage.uuid])
     assert record.step_within_s == stage.conductor.limits.move_timeout_s
+
+
+def test_disks_on_shared_storage_are_evacuated_to_hosts_that_have_it(stage: Stage) -> None:
+    """Another host would make the guest anew from its image."""
+    for host, storage in (("h1", "nfs1"), ("h2", "nfs2"), ("h3", "nfs1")):
+        stage.conductor.add_host(host, stats={"disks": "", "shared_storage": storage})
+    stage.evacuate("h3")
+    (_spec, properties) = stage.conductor.scheduler.requests[-1]
+    assert (["h1", "h2"], None) == (sorted(properties["ignore_hosts"]), properties.get("requested_destination"))

@@ -39,8 +39,9 @@ def lines(console: pathlib.Path) -> Iterator[tuple[str, str]]:
 
 
 class Machine:
-    def __init__(self, root: pathlib.Path, uri: str, image: pathlib.Path, **options: Any) -> None:
+    def __init__(self, root: pathlib.Path, uri: str, image: pathlib.Path, host: str = HOST, **options: Any) -> None:
         self.root = root
+        self.host = host
         self.image = ImageRecord(
             "tiny", str(image), IMAGE, f"sha256:{hashlib.sha256(image.read_bytes()).hexdigest()}", "raw"
         )
@@ -52,7 +53,7 @@ class Machine:
 
     def restart(self) -> LibvirtDriver:
         self.driver = LibvirtDriver(self.conf)
-        self.driver.init_host(HOST)
+        self.driver.init_host(self.host)
         self.driver.use_images(self._find_image)
         return self.driver
 
@@ -64,7 +65,7 @@ class Machine:
 
     def spawn(self, image: str = IMAGE, **values: Any) -> Instance:
         flavor = builders.a_flavor(**{"memory_mb": 128, "root_gb": 1, **values.pop("flavor", {})})
-        instance = builders.an_instance(node=HOST, flavor=flavor, image=Image(id=image), **values)
+        instance = builders.an_instance(node=self.host, flavor=flavor, image=Image(id=image), **values)
         self.driver.spawn(builders.a_context(), instance, instance.image)
         return instance
 
@@ -72,7 +73,7 @@ class Machine:
         self.driver.destroy(builders.a_context(), uuid)
 
     def directory(self, uuid: str) -> pathlib.Path:
-        return self.root / "libvirt" / "guests" / uuid
+        return self.driver._disks.of(uuid)
 
     def console(self, uuid: str) -> list[tuple[str, str]]:
         return list(lines(self.directory(uuid) / "console.log"))
@@ -95,4 +96,4 @@ class Machine:
         for uuid, usage in self.driver.get_per_instance_usage().items():
             if "attempt" in usage:
                 self.destroy(uuid)
-        self.driver.cleanup_host(HOST)
+        self.driver.cleanup_host(self.host)

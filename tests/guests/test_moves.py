@@ -119,6 +119,40 @@ def test_a_source_that_is_lost_while_its_disks_are_copied(two_machines: TwoMachi
     assert states.RUNNING == two.source.state(two.guest)
 
 
+def test_a_guest_of_a_dead_host_starts_from_its_disk_on_shared_storage(
+    libvirtd: Libvirt, other_libvirtd: Libvirt, image: pathlib.Path
+) -> None:
+    """Not while it still runs there: QEMU's lock refuses it. What the dead host removes when it is back is not lost."""
+    with tempfile.TemporaryDirectory(prefix="fleet-shared-") as name:
+        os.chmod(name, 0o711)
+        servers = (("dead", libvirtd), ("alive", other_libvirtd))
+        dead, alive = (
+            Machine(pathlib.Path(name), server.uri, image, host, shared_storage="nfs1") for host, server in servers
+        )
+        context = builders.a_context()
+        try:
+            guest = dead.spawn()
+            dead.up(guest)
+            moved = dataclasses.replace(guest, node="alive")
+            with pytest.raises(SpawnFailed, match="lock"):
+                alive.driver.take_over(context, moved, "dead")
+            assert (states.RUNNING, []) == (dead.state(guest), alive.driver.list_instance_uuids())
+            libvirtd.kill_domains()
+            eventually(lambda: not libvirtd.domains())
+            qemu_io(dead.directory(guest.uuid) / "disk", f"write -P 0xab {_OFFSET} 1M")
+            assert alive.driver.take_over(context, moved, "dead")
+            alive.up(moved)
+            dead.destroy(guest.uuid)
+            assert states.RUNNING == alive.state(moved)
+            alive.driver.power_off(context, moved)
+            qemu_io(alive.directory(guest.uuid) / "disk", f"read -P 0xab {_OFFSET} 1M")
+            alive.driver.power_on(context, moved)
+            alive.up(moved, times=2)
+        finally:
+            for machine in (dead, alive):
+                machine.clear()
+
+
 class Fleet:
     """A trio with two hosts of real guests, ``metal1`` and ``metal2``."""
 

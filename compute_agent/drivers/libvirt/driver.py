@@ -7,11 +7,12 @@ without a directory and without our mark belongs to something else: it is report
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pathlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from oslo_config import cfg
@@ -36,6 +37,8 @@ LOG = logging.getLogger(__name__)
 DEFAULT_URI = "qemu:///system"
 KVM = "kvm"
 _KIB = 1024
+#: Directories: guests of a host; hosts that share storage.
+_GUESTS, _HOSTS = "guests", "hosts"
 #: Part of ``driver_timeout`` that saving the memory of a guest may take.
 _SAVE_SHARE = 0.8
 
@@ -50,18 +53,23 @@ class LibvirtDriver(ComputeDriver):
         self._options = conf.libvirt
         self._host = ""
         self._connection = Connection(self._options.connection_uri or DEFAULT_URI)
-        root = pathlib.Path(conf.instances_path) / "libvirt"
-        self._cache = ImageCache(root / "bases")
-        self._disks = GuestDisks(root / "guests", self._cache)
+        self._set_root(pathlib.Path(conf.instances_path) / "libvirt")
         self._find_image: FindImage | None = None
         self._find_boot_data: FindBootData | None = None
         self._foreign: dict[str, dict[str, Any]] = {}
         #: Type of the domains; a test has another.
         self.kind: str = self._options.virt_type
 
+    def _set_root(self, root: pathlib.Path) -> None:
+        self._root = root
+        self._cache = ImageCache(root / "bases")
+        self._disks = GuestDisks(root / _GUESTS, self._cache)
+
     def init_host(self, host: str) -> None:
         self._host = host
         extra.require()
+        if self._options.shared_storage:
+            self._use_shared_storage()
         pci_devices.require_valid(self._options.pci_devices)
         if shutil.which("qemu-img") is None:
             raise errors.ConfigError(option="compute_driver", reason="is libvirt, and qemu-img is not installed")
@@ -78,6 +86,18 @@ class LibvirtDriver(ComputeDriver):
             kinds = ", ".join(sorted({kind for _architecture, kind in capabilities.guests})) or "no guests"
             reason = f"is {self.kind}, and this machine runs {kinds}"
             raise errors.ConfigError(option="[libvirt] virt_type", reason=reason)
+
+    def _use_shared_storage(self) -> None:
+        """Hosts that share a directory have directories of their own in it.
+
+        :raises errors.ConfigError: there are guests that would be lost
+        """
+        if self._disks.directory.exists() and self._disks.records():
+            reason = (
+                f"is set, and {self._disks.directory} has guests: move {_GUESTS} and bases to {_HOSTS}/{self._host}"
+            )
+            raise errors.ConfigError(option="[libvirt] shared_storage", reason=reason)
+        self._set_root(self._root / _HOSTS / self._host)
 
     def cleanup_host(self, host: str) -> None:
         self._connection.close()
@@ -114,7 +134,10 @@ class LibvirtDriver(ComputeDriver):
             "cpu_info": json.dumps(capabilities.cpu_info),
             "numa_topology": {"cells": list(capabilities.cells)} if capabilities.cells else None,
             "supported_instances": capabilities.supported_instances,
-            "stats": {host_report.DISKS: "libvirt" if self._options.migration_uri else ""},
+            "stats": {
+                host_report.SHARED: self._options.shared_storage,
+                host_report.DISKS: "libvirt" if self._options.migration_uri else "",
+            },
         }
 
     @staticmethod
@@ -142,12 +165,11 @@ class LibvirtDriver(ComputeDriver):
         data = self._find_boot_data(context, instance.uuid) if self._find_boot_data else BootData()
         self._disks.begin(GuestRecord.of(instance))
         try:
-            self._disks.fill(instance, image, data)
-            self._start(instance)
-        except BaseException as failure:
+            with _explained("The guest cannot be made"):
+                self._disks.fill(instance, image, data)
+                self._start(instance)
+        except BaseException:
             self._undo(context, instance)
-            if isinstance(failure, OSError | library().libvirtError):
-                raise SpawnFailed(f"The guest cannot be made: {failure}") from failure
             raise
 
     def _undo(self, context: RequestContext, instance: Instance) -> None:
@@ -192,6 +214,23 @@ class LibvirtDriver(ComputeDriver):
         if not self._disks.remove(instance_uuid) and domain is None:
             LOG.warning("Nothing to destroy: instance %s is not on this machine", instance_uuid)
 
+    def take_over(self, context: RequestContext, instance: Instance, source: str) -> bool:
+        """QEMU locks the images that it has open: where the guest still runs on its old host, it does not start here."""
+        if not self._options.shared_storage:
+            return False
+        there = self._root.parent / pathlib.Path(source).name
+        if not there.is_dir():
+            return False
+        self._disks.begin(GuestRecord.of(instance))
+        try:
+            with _explained(f"The guest cannot be started from its disks of {source}"):
+                self._disks.adopt(instance, there / _GUESTS)
+                self._start(instance)
+        except BaseException:
+            self._undo(context, instance)
+            raise
+        return True
+
     def migrate_disk_and_power_off(
         self, context: RequestContext, instance: Instance, dest: str, flavor: Flavor
     ) -> None:
@@ -219,15 +258,14 @@ class LibvirtDriver(ComputeDriver):
             self.destroy(context, instance.uuid)
         self._disks.begin(dataclasses.replace(arrived, power_state=states.SHUTDOWN))
         try:
-            with peer.reach(self._connection.open_other, self._uri_of(source), instance.uuid) as files:
-                self._disks.receive(instance, self._known_image(context, instance), files, progress)
-            self._disks.keep(arrived)
-        except BaseException as failure:
+            with _explained(f"The disks cannot be copied from {source}"):
+                with peer.reach(self._connection.open_other, self._uri_of(source), instance.uuid) as files:
+                    self._disks.receive(instance, self._known_image(context, instance), files, progress)
+                self._disks.keep(arrived)
+        except BaseException:
             now = self._disks.record(instance.uuid)
             if now is not None and now.move == move:
                 self._disks.remove(instance.uuid)
-            if isinstance(failure, OSError | library().libvirtError):
-                raise SpawnFailed(f"The disks cannot be copied from {source}: {failure}") from failure
             raise
 
     def _uri_of(self, host: str) -> str:
@@ -249,15 +287,14 @@ class LibvirtDriver(ComputeDriver):
         if record == now and domain is not None and self._state(domain) in power.WITH_A_PROCESS:
             return
         try:
-            if record != now:
-                self._disks.grow(instance)
-                self._disks.keep(now)
-            self._start(instance)
-        except BaseException as failure:
+            with _explained("The guest cannot be resized"):
+                if record != now:
+                    self._disks.grow(instance)
+                    self._disks.keep(now)
+                self._start(instance)
+        except BaseException:
             self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
             self._undo_resize(instance.uuid)
-            if isinstance(failure, OSError | library().libvirtError):
-                raise SpawnFailed(f"The guest cannot be resized: {failure}") from failure
             raise
 
     def forget_former_size(self, context: RequestContext, instance_uuid: str) -> None:
@@ -415,6 +452,15 @@ class LibvirtDriver(ComputeDriver):
             usage = {"uuid": uuid, "memory_mb": memory_mb, "node": self._host}
             found[uuid] = {**usage, "attempt": int(mark["attempt"])} if mark else usage
         return found
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """:raises SpawnFailed: with the reason, in the place of errors of files and of libvirt"""
+    try:
+        yield
+    except (OSError, library().libvirtError) as failure:
+        raise SpawnFailed(f"{what}: {failure}") from failure
 
 
 def _info(domain: Any) -> GuestInfo:

@@ -108,6 +108,21 @@ class GuestDisks:
             (directory / name).chmod(_PRIVATE)
         failpoints.hit("libvirt.disks.after")
 
+    def adopt(self, instance: Instance, other: pathlib.Path) -> None:
+        """Give a guest the disks that it has in the directory of another host, by links: what is removed here, or there, is
+        then still in the other place.
+
+        :param other: the directory of the guests of that host
+        :raises OSError: also if the guest is not there
+        """
+        there, here = other / instance.uuid, self.of(instance.uuid)
+        for name in (_BASE, _ROOT):
+            os.link(there / name, here / name)
+        for name in (_EPHEMERAL, _SWAP, _SEED):
+            if (there / name).exists():
+                os.link(there / name, here / name)
+        (here / CONSOLE).touch(_PRIVATE)
+
     def receive(
         self, instance: Instance, image: ImageRecord | None, files: Files, progress: Callable[[int], object]
     ) -> None:

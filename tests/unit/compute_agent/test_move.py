@@ -200,6 +200,18 @@ def test_an_evacuated_instance_that_is_stopped_is_off() -> None:
     assert "switched_off" not in part.stand.driver.get_per_instance_usage()[part.instance.uuid]
 
 
+def test_a_guest_that_is_taken_over_is_not_built() -> None:
+    part = Part("preparing", **DEST, kind=move_states.EVACUATION, failing_hosts=[HOST])
+
+    def take_over(context: object, instance: Instance, source: str) -> bool:
+        assert source == OTHER
+        part.stand.driver._run(instance)
+        return True
+
+    part.stand.driver.take_over = take_over
+    assert ("done", 512, states.RUNNING) == (part.look(), part.held_mb(), part.power())
+
+
 def test_a_failed_evacuation_leaves_nothing() -> None:
     """Neither guest nor claim; the next host is the conductor's to choose."""
     part = Part("preparing", **DEST, kind=move_states.EVACUATION, failing_hosts=[HOST])

@@ -66,6 +66,12 @@ class Machine:
     def directory(self, instance: Instance) -> pathlib.Path:
         return pathlib.Path(self.driver.conf.instances_path) / "libvirt" / "guests" / instance.uuid
 
+    def place(self, instance: Instance) -> pathlib.Path:
+        """On shared storage."""
+        return (
+            pathlib.Path(self.driver.conf.instances_path) / "libvirt" / "hosts" / self.host / "guests" / instance.uuid
+        )
+
     def sizes(self, instance: Instance) -> dict[str, int]:
         """Bytes of its disks."""
         names = ("disk", "ephemeral", "swap")
@@ -424,9 +430,60 @@ def test_a_copy_that_was_killed_begins_again(two_hosts: TwoHosts) -> None:
 def test_without_an_address_guests_stay_on_their_host(machine: Machine) -> None:
     """The host says so in its report, so that the conductor refuses such a move beforehand."""
     guest = machine.spawn()
-    assert {"disks": ""} == machine.driver.get_available_resource(HOST)["stats"]  # type: ignore[index]
+    assert {"disks": "", "shared_storage": ""} == machine.driver.get_available_resource(HOST)["stats"]  # type: ignore[index]
     with pytest.raises(errors.NotSupported, match="without .libvirt. migration_uri"):
         machine.driver.migrate_disk_and_power_off(machine.context, guest, "elsewhere", guest.flavor)
     with pytest.raises(SpawnFailed, match="it has no .libvirt. migration_uri"):
         machine.driver.fetch_disks(machine.context, builders.an_instance(), "elsewhere", "move1", print)
     assert states.RUNNING == machine.state(guest)
+
+
+@pytest.fixture
+def sharing(machine: Machine, tmp_path: pathlib.Path) -> Iterator[tuple[Machine, Machine]]:
+    """Two hosts on one storage. ``machine`` tells whether the machine has what they need."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "node.xml").write_text("<node/>")
+    uri = f"test://{shared}/node.xml"
+    hosts = [Machine(shared, name, connection_uri=uri, shared_storage="nfs1") for name in ("dead", "alive")]
+    yield hosts[0], hosts[1]
+    for each in hosts:
+        for uuid in each.driver.list_instance_uuids():
+            each.driver.destroy(each.context, uuid)
+        each.driver.cleanup_host(each.host)
+
+
+def test_a_guest_is_taken_over_with_its_disks(sharing: tuple[Machine, Machine]) -> None:
+    """The dead host keeps its own names of them until it comes back and destroys its guest; the disks stay."""
+    dead, alive = sharing
+    guest = dead.spawn(flavor=builders.a_flavor(**SMALL))
+    assert [] == alive.driver.list_instance_uuids()
+    moved = dataclasses.replace(guest, node="alive", attempt=1)
+    disk = dead.place(guest) / "disk"
+    assert alive.driver.take_over(alive.context, moved, "dead")
+    assert (states.RUNNING, True) == (alive.state(moved), disk.samefile(alive.place(moved) / "disk"))
+    dead.driver.destroy(dead.context, guest.uuid)
+    assert (False, True) == (disk.exists(), (alive.place(moved) / "disk").exists())
+    assert "nfs1" == alive.driver.get_available_resource("alive")["stats"]["shared_storage"]  # type: ignore[index]
+
+
+def test_a_take_over_that_fails_leaves_the_disks(
+    sharing: tuple[Machine, Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead, alive = sharing
+    guest = dead.spawn(flavor=builders.a_flavor(**SMALL))
+    monkeypatch.setattr(driver.domain_xml, "build", lambda *_args: "<domain/>")
+    with pytest.raises(SpawnFailed, match="cannot be started from its disks of dead"):
+        alive.driver.take_over(alive.context, guest, "dead")
+    assert (True, False) == ((dead.place(guest) / "disk").exists(), alive.place(guest).exists())
+    with pytest.raises(SpawnFailed, match="No such file"):
+        alive.driver.take_over(alive.context, builders.an_instance(), "dead")
+    # That one is not on this storage: it is built from its image.
+    assert not alive.driver.take_over(alive.context, guest, "elsewhere")
+    assert [] == alive.driver.list_instance_uuids()
+
+
+def test_guests_from_before_the_storage_was_shared_are_not_lost(machine: Machine, tmp_path: pathlib.Path) -> None:
+    machine.spawn()
+    with pytest.raises(errors.ConfigError, match="move guests and bases to hosts/host2"):
+        Machine(tmp_path, "host2", shared_storage="nfs1")
