@@ -13,6 +13,7 @@ from typing import Any
 from oslo_utils import units, uuidutils
 
 from fleet import errors
+from fleet.clock import utcnow
 from tests.chaos.world import NO_ANSWER, World
 from tests.invariants import storage
 
@@ -46,8 +47,10 @@ class Disks:
         config = self.directory / "volume.conf"
         config.write_text(_CONFIG.format(directory=self.directory, pools=pools, driver=driver, more=more))
         arguments = ("--config-file", str(config), *self.world.signing("disks"))
+        began = utcnow()
         self.world.start("disks", "fleet-volume", *arguments, command=command)
-        self.world.until(self.is_up, timeout_s=60)
+        # The rows show "up" for a while after the agent of an earlier scenario has ended.
+        self.world.until(lambda: self.world.has_heard(HOST, began) and self.is_up(), timeout_s=60)
 
     def is_up(self) -> bool:
         return {name: each["state"] for name, each in self.reported().items()} == {

@@ -41,6 +41,7 @@ long_rpc_timeout = 10
 service_down_time = 9
 instance_build_timeout = {BUILD_TIMEOUT_S}
 compute_driver = unruly_driver.UnrulyDriver
+volume_hosts = disks
 update_resources_interval = 3
 claim_timeout = 5
 executor_thread_pool_size = 16
@@ -168,6 +169,11 @@ class World:
         expected = {("fleet-conductor", here), ("fleet-scheduler", here), *(("fleet-compute", host) for host in HOSTS)}
         heard = self._rows('SELECT "binary", host FROM services WHERE last_seen_up > :moment', moment=moment)
         return expected - {(row["binary"], row["host"]) for row in heard}
+
+    def has_heard(self, host: str, moment: datetime.datetime) -> bool:
+        """Whether a service of ``host`` has sent a heartbeat since then."""
+        return bool(self._rows("SELECT host FROM services WHERE host = :host AND last_seen_up > :moment",
+                               host=host, moment=moment))  # fmt: skip
 
     def heal(self) -> None:
         """Undo every fault, and start what is not running. Nothing that runs is restarted."""

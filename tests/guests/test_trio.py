@@ -76,6 +76,9 @@ class Metal:
     def has_died_at(self, point: str) -> bool:
         return len(list(self.points.parent.glob(f"{self.points.name}.{point}.*"))) == 1
 
+    def volume_is(self, uuid: str, status: str) -> None:
+        eventually(lambda: self.trio.operator("show_volume", name=uuid)["status"] == status, timeout_s=BOOT_S)
+
     def delete(self, uuid: str) -> None:
         self.trio.terminate([uuid])
         self.trio.wait_for([uuid], "deleted")
@@ -190,6 +193,51 @@ def test_an_agent_that_is_killed_in_a_resize_goes_on(metal: Metal, point: str) -
     metal.trio.operator("confirm_resize", name=uuid)
     metal.trio.wait_for([uuid], "active")
     assert (False, 1) == (kept.exists(), len(metal.left()[1]))
+
+
+@pytest.fixture
+def volume(metal: Metal) -> Iterator[str]:
+    """One GiB in a file, on a backend of this machine."""
+    pool, config = metal.trio.directory / "pool", metal.trio.directory / "volume.conf"
+    backend = f"[DEFAULT]\nhost = {HOST}\nenabled_backends = files\nvolume_state_path = {metal.trio.directory}/state\n"
+    config.write_text(f"{backend}[files]\nvolume_driver = directory\ndirectory_pools = p:{pool}\n")
+    metal.trio.start("disks", "fleet-volume", "--config-file", str(config))
+    eventually(lambda: [each["state"] for each in metal.trio.operator("list_pools")] == ["up"])
+    (made,) = metal.trio.operator("create_volumes", request={"size": 1, "name": "data"})["volumes"]
+    metal.volume_is(made["uuid"], "available")
+    yield made["uuid"]
+    metal.trio.operator("delete_volume", name=made["uuid"])
+    eventually(lambda: not list(pool.glob("volume-*")))
+    metal.trio.stop("disks")
+
+
+def test_a_guest_sees_a_volume_although_its_agent_is_killed(metal: Metal, volume: str) -> None:
+    """kill -9 at each step of attachments and detachments. The volume is there after a reboot, and outlasts the guest."""
+    uuid = metal.boot()
+    metal.trio.wait_for([uuid], "active")
+    metal.console(uuid)
+    console = metal.directory / "guests" / uuid / "console.log"
+    for when in ("before", "after"):
+        metal.arm(f"agent.attach.{when}")
+        metal.trio.operator("attach_volume", name=uuid, volume=volume)
+        metal.volume_is(volume, "in-use")
+        assert metal.has_died_at(f"agent.attach.{when}")
+        eventually(lambda: ("new", f"{volume[:20]} {2**30}") in set(lines(console)), timeout_s=BOOT_S)
+        metal.arm(f"agent.detach.{when}")
+        metal.trio.operator("detach_volume", name=uuid, volume=volume)
+        metal.volume_is(volume, "available")
+        assert metal.has_died_at(f"agent.detach.{when}")
+        assert ({}, None) == (
+            metal.trio.describe_host(HOST)["volumes"],
+            metal.trio.operator("show_volume", name=volume)["failure"],
+        )
+    metal.trio.operator("attach_volume", name=uuid, volume=volume)
+    metal.volume_is(volume, "in-use")
+    metal.trio.operator("reboot_instance", name=uuid, hard=True)
+    metal.console(uuid, boots=2)
+    assert ("disk", f"vdb {2**30}") in set(lines(console))
+    metal.delete(uuid)
+    metal.volume_is(volume, "available")
 
 
 @pytest.mark.parametrize("point", POINTS)

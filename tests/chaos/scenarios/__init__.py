@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tests.chaos.run import Scenario
 from tests.chaos.scenarios import (
+    attachments,
     broker,
     clocks,
     contention,
@@ -28,6 +29,7 @@ ALL: list[Scenario] = [
     *power.SCENARIOS,
     *waiting.SCENARIOS,
     *volumes.SCENARIOS,
+    *attachments.SCENARIOS,
     *storage.SCENARIOS,
     *signals.SCENARIOS,
     *broker.SCENARIOS,
