@@ -18,6 +18,7 @@ COLUMNS = (
     "instance_uuid",
     "migration_type",
     "status",
+    "copied_percent",
     "source_compute",
     "dest_compute",
     "old_flavor",
@@ -155,7 +156,7 @@ class ListMigrations(listing.List):
 
     def shortened(self, record: Record) -> Record:
         hosts = f"{record.get('source_compute')} → {record.get('dest_compute') or '-'}"
-        return {**record, "type": record.get("migration_type"), "hosts": hosts}
+        return {**record, "type": record.get("migration_type"), "status": progress(record), "hosts": hosts}
 
 
 def why(migration: Record) -> str:
@@ -163,12 +164,16 @@ def why(migration: Record) -> str:
     return (migration.get("failure") or {}).get("message") or ""
 
 
+def progress(migration: Record) -> str:
+    """Return the status, with how much of the disks is copied while that is known."""
+    percent = migration.get("copied_percent")
+    return str(migration.get("status")) + (f", {percent} % copied" if percent is not None else "")
+
+
 def outcome(migration: Record) -> str:
     """Return the result of a move in a line."""
     where = f"{migration['source_compute']} → {migration['dest_compute'] or '-'}"
-    said = f"{migration['instance_uuid']}: {migration['migration_type']} {where} is {migration['status']}"
-    if "copied_percent" in migration:
-        said = f"{said}, {migration['copied_percent']} % copied"
+    said = f"{migration['instance_uuid']}: {migration['migration_type']} {where} is {progress(migration)}"
     return f"{said}: {why(migration)}" if why(migration) else said
 
 

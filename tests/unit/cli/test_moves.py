@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fleet import states
+from fleet.cli import moves
 from tests.unit.cli import fakes
 
 RECORD = {
@@ -100,6 +101,18 @@ def test_force_down_and_back(run) -> None:
     run(conductor, "service", "force-down", "h1")
     run(conductor, "service", "force-down", "h1", "--unset")
     assert [True, False] == [arguments["forced"] for _method, arguments in conductor.calls]
+
+
+def test_progress_of_a_copy(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the list of moves, and of the instance."""
+    copying = {"status": "post-migrating", "copied_percent": 40}
+    monkeypatch.setenv("COLUMNS", "200")
+    _status, out, _ = run(Conductor(copying), "migration", "list")
+    assert "post-migrating, 40 % copied" in out
+    columns = ("-f", "value", "-c", "status", "-c", "copied_percent")
+    _status, out, _ = run(Conductor(copying), "migration", "list", *columns)
+    assert "post-migrating 40" == out.strip()
+    assert "resize h1 → h2 is post-migrating, 40 % copied" == moves.shown({**RECORD, **copying})["migration"]
 
 
 def test_migration_list_says_why(run) -> None:
