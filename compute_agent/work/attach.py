@@ -101,6 +101,9 @@ class Attacher:
         name, reason = self._host.name, ""
         if not any(fnmatch.fnmatchcase(machine, pattern) for pattern in (name, *self._host.policy.volume_hosts)):
             reason = f"its data are on machine {machine}, which the option volume_hosts of this host does not name"
+        elif attachment.volume_uuid not in os.path.basename(connection.path):
+            # The agent of a backend must not choose among the files of this host.
+            reason = f"{connection.path}, where its data are said to be, is not named after the volume"
         elif not os.path.exists(connection.path):
             reason = f"there is no {connection.path} on this host"
         if reason:

@@ -88,6 +88,7 @@ class ShowServer(command.ShowOne):
             **hardware(instance),
             **moves.shown(found.get("migration")),
             **waiting(found.get("queued")),
+            **volumes(found.get("volumes")),
         }
         names, rows = command.table(tuple(fields), [fields])
         return (*names, "faults", "attempts"), (
@@ -103,6 +104,12 @@ def waiting(queued: Record | None) -> dict[str, str]:
         return {}
     shown = {"waits_for": f"{queued['reason']}: {queued['message']}", "waits_since": queued["queued_at"]}
     return {**shown, **({"lacks": queued["lacks"]} if queued.get("lacks") else {})}
+
+
+def volumes(attached: Iterable[Record] | None) -> dict[str, str]:
+    """Return the volumes of the instance in words; empty without any."""
+    names = [f"{each['volume_name']} as {each['device']} ({each['status']})" for each in attached or ()]
+    return {"volumes": ", ".join(names)} if names else {}
 
 
 def hardware(instance: Record) -> dict[str, str]:

@@ -105,6 +105,16 @@ def test_volumes_and_snapshots_are_logical_volumes(stand: Stand, pool: str) -> N
     assert {} == stored(driver)
 
 
+def test_a_volume_is_a_block_device_with_its_uuid(stand: Stand) -> None:
+    driver, made = stand.driver(), volume("thick", 1)
+    driver.create(made)
+    found = driver.connection(made.uuid, "thick")
+    assert ("block", f"/dev/{stand.group.name}/volume-{made.uuid}", "raw") == (found.kind, found.path, found.format)
+    driver.delete(made.uuid, "thick")
+    with pytest.raises(FileNotFoundError):
+        driver.connection(made.uuid, "thick")
+
+
 def test_pools_report_what_the_group_has(stand: Stand) -> None:
     """A group is thick, and a thin pool is thin. What the group has given to volumes is not free."""
     driver = stand.driver()

@@ -115,7 +115,7 @@ class VolumeDriver(abc.ABC):
 
     def connection(self, uuid: str, pool: str) -> VolumeConnection:
         """Return where the data of a volume are, for the guest that gets it. They must not move before the guest has
-        given it back.
+        given it back. The name of a file or a device has the uuid of the volume: hosts open no other.
 
         :raises FileNotFoundError: the volume is not on this pool
         :raises OSError: the backend cannot be used now

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fleet.cli import servers
 from tests.unit.cli.test_volumes import VOLUME, Conductor
 
 ATTACHED = {"volume": VOLUME["uuid"], "volume_name": "data", "instance_name": "web", "size_gb": 10, "device": "vdb"}
@@ -45,3 +46,8 @@ def test_the_volumes_of_a_server_and_the_servers_of_volumes_are_listed(run) -> N
     assert (0, True, True) == (found, "vdb" in out, "attached" in out)
     found, out, _errors = run(conductor, "volume", "list")
     assert (0, True, True) == (found, "web" in out, "in-use" in out)
+
+
+def test_an_instance_shows_its_volumes() -> None:
+    assert {"volumes": "data as vdb (attached)"} == servers.volumes([{**ATTACHED, "status": "attached"}])
+    assert {} == servers.volumes([]) == servers.volumes(None)

@@ -92,14 +92,14 @@ def test_the_volumes_of_a_guest_outlast_its_power(attached: Attached) -> None:
     [
         ("file", "m1@files#p", {}, "machine m1, which the option volume_hosts of this host does not name"),
         ("block", "m2@lvm#p", {"volume_hosts": ["m1", "n*"]}, "machine m2, which the option volume_hosts"),
-        ("file", "m1@files#p", {"volume_hosts": ["m*"]}, "there is no /nowhere on this host"),
-        ("file", f"{builders.HOST}@files#p", {}, "there is no /nowhere on this host"),
+        ("file", "m1@files#p", {"volume_hosts": ["m*"]}, f"there is no /nowhere/{VOLUME} on this host"),
+        ("file", f"{builders.HOST}@files#p", {}, f"there is no /nowhere/{VOLUME} on this host"),
     ],
 )
 def test_a_volume_that_the_host_does_not_reach_is_refused(connection: Any, on: str, options: Any, reason: str) -> None:
     """Nothing of the guest is changed; the volume is detached again at once."""
     attached = Attached(**options)
-    attached.wants("attaching", VolumeConnection(connection, "/nowhere"), on)
+    attached.wants("attaching", VolumeConnection(connection, f"/nowhere/{VOLUME}"), on)
     assert (None, []) == (attached.status, attached.guest)
     assert attached.failure.startswith(f"Host {builders.HOST} does not reach the volume on {on}: ")
     assert reason in attached.failure
@@ -107,9 +107,18 @@ def test_a_volume_that_the_host_does_not_reach_is_refused(connection: Any, on: s
 
 def test_a_volume_that_the_host_shares_is_attached(tmp_path: pathlib.Path) -> None:
     attached = Attached(volume_hosts=["storage-*"])
-    (tmp_path / "volume").touch()
-    attached.wants("attaching", VolumeConnection("file", str(tmp_path / "volume")), "storage-1@files#p")
+    path = tmp_path / f"volume-{VOLUME}.qcow2"
+    path.touch()
+    attached.wants("attaching", VolumeConnection("file", str(path)), "storage-1@files#p")
     assert ("attached", [VOLUME]) == (attached.status, attached.guest)
+
+
+def test_a_backend_does_not_choose_among_the_files_of_the_host() -> None:
+    """Its agent may be hostile: the guest would read what belongs to the host, or to another guest."""
+    attached = Attached(volume_hosts=["*"])
+    attached.wants("attaching", VolumeConnection("file", "/etc/passwd"), "storage-1@files#p")
+    assert (None, []) == (attached.status, attached.guest)
+    assert "/etc/passwd, where its data are said to be, is not named after the volume" in attached.failure
 
 
 def test_a_driver_without_volumes_says_so(attached: Attached, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,21 @@ def test_a_volume_is_made_and_removed(driver: VolumeDriver) -> None:
     assert {other.uuid: ("p2", 5)} == stored(driver)
 
 
+def test_a_volume_tells_where_its_data_are(driver: VolumeDriver) -> None:
+    """By a path with its uuid, and the format that the driver has given it."""
+    made = volume(size_gb=1)
+    driver.create(made)
+    assert made.pool is not None
+    found = driver.connection(made.uuid, made.pool)
+    assert found.kind == ("fake" if driver.simulated else "file")
+    assert ("qcow2" if found.path.endswith(".qcow2") else "raw") == found.format
+    assert made.uuid in found.path
+    assert driver.simulated or pathlib.Path(found.path).exists()
+    driver.delete(made.uuid, made.pool)
+    with pytest.raises(FileNotFoundError):
+        driver.connection(made.uuid, made.pool)
+
+
 def test_a_volume_is_extended(driver: VolumeDriver) -> None:
     """It is never made smaller, so a late order does no harm."""
     made = volume("p1", 3)

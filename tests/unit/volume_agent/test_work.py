@@ -10,6 +10,7 @@ from typing import Any
 import oslo_messaging
 import pytest
 
+from fleet import errors
 from fleet.agent.patience import Patience
 from fleet.context import new_context
 from fleet.objects import Volume
@@ -132,6 +133,16 @@ def test_what_cannot_become_a_volume_is_reported(claimed_gb: int) -> None:
     assert ("managing", "InvalidReference") == (failure["step"], failure["code"])
     assert "none cannot be managed: pool p1 has nothing of this name." == failure["message"]
     assert ({}, 1) == (stored(stand.driver), len(stand.worker.manageable()))
+
+
+def test_a_host_learns_where_a_volume_is() -> None:
+    """Or that it is not on the pool."""
+    wanted = volume()
+    stand = Stand(wanted)
+    with pytest.raises(errors.NotFound, match=wanted.uuid):
+        stand.worker.connection(wanted.uuid, "p1")
+    stand.driver.create(wanted)
+    assert wanted.uuid in stand.worker.connection(wanted.uuid, wanted.pool or "").path
 
 
 def test_a_volume_that_cannot_lose_its_name_waits(monkeypatch: pytest.MonkeyPatch) -> None:
