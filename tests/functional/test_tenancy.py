@@ -132,6 +132,24 @@ def test_an_instance_of_another_project_is_not_there(conductor: Conductor, door:
             door.admit("terminate_instances", "compute_task", instance_uuids=uuids)
 
 
+def test_a_project_attaches_its_own_volumes_to_its_own_instances(conductor: Conductor, door: Door) -> None:
+    """The administrator may attach any. A project learns of no host of an attachment."""
+    for project in ("web", "shop"):
+        build(conductor, project, name=f"vm-{project}")
+        conductor.operator.under(project).create_volumes({"size": 1, "name": f"disk-{project}"})
+    own = {"name": "vm-web", "volume": "disk-web"}
+    for method in ("attach_volume", "detach_volume"):
+        assert own == door.admit(method, **own)
+        for other in ({"name": "vm-shop"}, {"volume": "disk-shop"}):
+            with pytest.raises(errors.NotFound, match="shop"):
+                door.admit(method, **{**own, **other})
+            assert {**own, **other} == door.admit(method, is_admin=True, **{**own, **other})
+    with pytest.raises(errors.NotFound):
+        door.admit("list_attachments", uuids=[build(conductor, "shop")])
+    (shown,) = door.answer("list_attachments", [{"host": "h1", "device": "vdb"}])
+    assert (None, "vdb") == (shown["host"], shown["device"])
+
+
 def test_a_list_is_narrowed_to_the_project(door: Door) -> None:
     """A list of another project is refused."""
     assert {"filters": {"host": "h1", "project_id": "web"}} == door.admit("list_instances", filters={"host": "h1"})
