@@ -8,7 +8,7 @@ Read in this order:
 - ``conf`` (options), ``main`` (the daemon) and ``http_server`` (what serves the sockets)
 - ``application`` (the routes), ``microversions`` (discovery, and the version of each request), ``identity`` with ``users``
   and ``policies`` (who may do what), ``faults`` (errors as HTTP answers), ``conductor`` (the calls), ``bodies`` (parsing
-  of what clients send), ``paging``
+  of what clients send), ``openapi`` (the document of all this), ``paging``
 - the resources: ``servers`` with ``server_request``, ``server_view``, ``server_change``, ``server_details``
   (metadata and tags), ``attachments`` (volumes of servers), ``actions`` and ``instance_actions``; ``migrations``;
   ``flavors``; ``images``; ``hosts`` (hypervisors, services, zones); ``aggregates``; ``groups``; ``key_pairs``; ``limits``,

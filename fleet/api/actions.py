@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import falcon
@@ -47,6 +47,19 @@ class _Console:
     length: Annotated[int, pydantic.Field(ge=-1, le=fields.INT32_MAX)] | None = None
 
 
+_ACTIONS: Mapping[str, Any] = {
+    "resize": _Resize,
+    "confirmResize": None,
+    "revertResize": None,
+    "migrate": _Destination | None,
+    "os-stop": None,
+    "os-start": None,
+    "suspend": None,
+    "resume": None,
+    "reboot": _Reboot,
+    "os-getConsoleOutput": _Console | None,
+    "evacuate": _Destination | None,
+}
 #: Actions with a rule of their own.
 _ADMINISTRATIVE = ("migrate", "evacuate")
 
@@ -69,6 +82,7 @@ class Actions:
             "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
         }
 
+    @bodies.takes(bodies.Body(_ACTIONS))
     def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         body = bodies.whole(request)
         if len(body) != 1:

@@ -64,13 +64,16 @@ def view(request: falcon.Request, aggregate: Mapping[str, Any], whole: bool = Tr
     return {**shown, "hosts": aggregate["hosts"], "metadata": aggregate["metadata"]} if whole else shown
 
 
+_ACTIONS: Mapping[str, Any] = {"add_host": _Host, "remove_host": _Host, "set_metadata": _Metadata}
+
+
 class Aggregates:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
-        self._actions: dict[str, tuple[type, Callable[..., Any]]] = {
-            "add_host": (_Host, lambda ask, wanted: ask("add_aggregate_host", host=wanted.host)),
-            "remove_host": (_Host, lambda ask, wanted: ask("remove_aggregate_host", host=wanted.host)),
-            "set_metadata": (_Metadata, lambda ask, wanted: ask("set_aggregate_metadata", metadata=wanted.metadata)),
+        self._actions: Mapping[str, Callable[..., Any]] = {
+            "add_host": lambda ask, wanted: ask("add_aggregate_host", host=wanted.host),
+            "remove_host": lambda ask, wanted: ask("remove_aggregate_host", host=wanted.host),
+            "set_metadata": lambda ask, wanted: ask("set_aggregate_metadata", metadata=wanted.metadata),
         }
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -78,6 +81,7 @@ class Aggregates:
             "aggregates": [view(request, each) for each in self._conductor.ask(request, "list_aggregates")]
         }
 
+    @bodies.takes(bodies.Body({"aggregate": _New}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = bodies.part(request, "aggregate", _New)
         metadata = {_ZONE: wanted.availability_zone} if wanted.availability_zone else {}
@@ -87,6 +91,7 @@ class Aggregates:
     def on_get_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
         response.media = {"aggregate": view(request, self._find(request, aggregate_id))}
 
+    @bodies.takes(bodies.Body({"aggregate": _Change}))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
         name = self._find(request, aggregate_id)["name"]
         wanted = bodies.part(request, "aggregate", _Change)
@@ -100,13 +105,14 @@ class Aggregates:
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
         self._conductor.ask(request, "delete_aggregate", name=self._find(request, aggregate_id)["name"])
 
+    @bodies.takes(bodies.Body(_ACTIONS))
     def on_post_action(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
         body = bodies.whole(request)
         name = next(iter(body), "")
         if name not in self._actions:
             raise errors.InvalidInput(field="action", reason=f"must be one of {', '.join(self._actions)}")
-        kind, work = self._actions[name]
-        wanted: Any = bodies.part(request, name, kind)
+        work = self._actions[name]
+        wanted: Any = bodies.part(request, name, _ACTIONS[name])
         found = self._find(request, aggregate_id)
         changed = work(lambda method, **more: self._conductor.ask(request, method, name=found["name"], **more), wanted)
         response.media = {"aggregate": view(request, changed)}

@@ -10,7 +10,7 @@ import orjson
 from falcon import media
 from oslo_config import cfg
 
-from fleet.api import faults, microversions, own, page
+from fleet.api import faults, microversions, openapi, own, page
 from fleet.api.actions import Actions
 from fleet.api.aggregates import Aggregates
 from fleet.api.attachments import Attachments
@@ -26,6 +26,7 @@ from fleet.api.instance_actions import InstanceActions
 from fleet.api.key_pairs import KeyPairs
 from fleet.api.limits import Limits
 from fleet.api.migrations import Migrations
+from fleet.api.openapi import Route
 from fleet.api.projects import Projects
 from fleet.api.quotas import Quotas
 from fleet.api.server_details import Metadata, ServerTags
@@ -47,26 +48,36 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | N
     app.req_options.strip_url_path_trailing_slash = True
     app.req_options.auto_parse_qs_csv = False
     faults.register(app)
-    discovery = microversions.Discovery()
-    app.add_route("/", discovery)
-    app.add_route(_ROOT, discovery, suffix="version")
-    for path, resource, suffix in _routes(conductor, conf):
-        app.add_route(f"{_ROOT}{path}", resource, suffix=suffix)
-    app.add_route(microversions.VOLUME.path, discovery, suffix="volume")
-    for path, resource, suffix in block_storage(conductor, conf.api.max_limit):
-        app.add_route(f"{microversions.VOLUME.path}{path}", resource, suffix=suffix)
-    own.add_routes(app, conductor)
-    app.add_route(f"{own.ROOT}/events", Events(conductor, streams or Streams(conf.api.event_streams)))
+    served = routes(conductor, conf, streams or Streams(conf.api.event_streams))
+    for route in served:
+        app.add_route(*route[:2], suffix=route.suffix)
+    app.add_route(openapi.PATH, openapi.OpenAPI(served))
     page.add_routes(app)
-    images = Images(conductor)
-    # With one endpoint for all services the client asks for images below it; with one of their own, at /v2.
-    for root in ("/v2", _ROOT, f"{_ROOT}/v2"):
-        app.add_route(f"{root}/images", images)
-        app.add_route(f"{root}/images/{{image_id}}", images, suffix="one")
     return app
 
 
-def _routes(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, object, str | None]]:
+def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list[Route]:
+    """All paths but those of the page and of the document of the API."""
+    discovery, images = microversions.Discovery(), Images(conductor)
+    found = [
+        Route("/", discovery),
+        Route(_ROOT, discovery, "version"),
+        Route(microversions.VOLUME.path, discovery, "volume"),
+        Route(f"{own.ROOT}/events", Events(conductor, streams)),
+    ]
+    for root, below in (
+        (_ROOT, _compute(conductor, conf)),
+        (microversions.VOLUME.path, block_storage(conductor, conf.api.max_limit)),
+        (own.ROOT, own.routes(conductor)),
+    ):
+        found += [Route(f"{root}{path}", resource, suffix) for path, resource, suffix in below]
+    # With one endpoint for all services the client asks for images below it; with one of their own, at /v2.
+    for root in ("/v2", _ROOT, f"{_ROOT}/v2"):
+        found += [Route(f"{root}/images", images), Route(f"{root}/images/{{image_id}}", images, "one")]
+    return found
+
+
+def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, object, str | None]]:
     servers, flavors, specs = Servers(conductor, conf.api.max_limit), Flavors(conductor), ExtraSpecs(conductor)
     metadata, tags = Metadata(conductor), ServerTags(conductor)
     hypervisors, services, zones = Hypervisors(conductor), Services(conductor), Zones(conductor)

@@ -37,6 +37,7 @@ class Attachments:
         found = [_view(request, each) for each in self._of(request, server_id)]
         response.media = {"volumeAttachments": found}
 
+    @bodies.takes(bodies.Body({"volumeAttachment": _Wanted}))
     def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         show(self._conductor, request, server_id)
         wanted = bodies.part(request, "volumeAttachment", _Wanted)

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 import falcon
@@ -17,9 +19,58 @@ from fleet.api.faults import Fault
 from fleet.objects import fields
 
 Value = TypeVar("Value")
+Responder = Callable[..., None]
 #: ``__pydantic_config__`` of what clients send: a field that is not known is a mistake.
 STRICT = pydantic.ConfigDict(extra="forbid")
 _LARGEST_NUMBER = 10**9
+
+
+@dataclasses.dataclass(frozen=True)
+class Body:
+    """What a responder takes: a JSON object with one of the keys of ``parts``, beside which ``others`` may stand.
+
+    A part's kind is what :func:`fleet.objects.fields.parse` takes; None is an empty part. With ``entire`` the whole object
+    is of that kind.
+    """
+
+    parts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    others: Collection[str] = ()
+    entire: Any = None
+
+
+def takes(body: Body) -> Callable[[Responder], Responder]:
+    """Declare what a responder takes: it can parse nothing else, and the document of the API has it."""
+
+    def decorate(responder: Responder) -> Responder:
+        @functools.wraps(responder)
+        def declared(resource: Any, request: falcon.Request, response: falcon.Response, **params: str) -> None:
+            request.context.takes = body
+            responder(resource, request, response, **params)
+
+        declared.body = body  # type: ignore[attr-defined]
+        return declared
+
+    return decorate
+
+
+def asks(*parameters: str) -> Callable[[Responder], Responder]:
+    """Declare the parameters of the query that a responder reads: the document of the API has them."""
+
+    def decorate(responder: Responder) -> Responder:
+        responder.parameters = parameters  # type: ignore[attr-defined]
+        return responder
+
+    return decorate
+
+
+def parameters_of(responder: Callable[..., None]) -> tuple[str, ...]:
+    """Return the names of the parameters of the query that a responder reads."""
+    return getattr(responder, "parameters", ())
+
+
+def taken_by(responder: Callable[..., None]) -> Body | None:
+    """Return what a responder takes; None: no body."""
+    return getattr(responder, "body", None)
 
 
 def whole(request: falcon.Request) -> dict[str, Any]:
@@ -39,19 +90,33 @@ def whole(request: falcon.Request) -> dict[str, Any]:
     return found
 
 
-def part(request: falcon.Request, key: str, kind: type[Value], others: Collection[str] = ()) -> Value:
+def part(request: falcon.Request, key: str, kind: type[Value]) -> Value:
     """Return what the body has under its one key, parsed.
 
-    :param others: keys that may stand beside it
     :raises Fault: errors.InvalidInput:
     """
+    declared = _declared(request)
+    if declared.parts.get(key) is not kind:
+        raise TypeError(f"{key} is not declared as {kind}")
     body = whole(request)
     for name in body:
-        if name != key and name not in others:
+        if name != key and name not in declared.others:
             raise errors.InvalidInput(field=name[:100], reason="is not known here")
     if key not in body:
         raise errors.InvalidInput(field=key, reason="is required")
     return fields.parse(kind, body[key], key)
+
+
+def entire(request: falcon.Request, kind: type[Value], name: str = "body") -> Value:
+    """Return the whole body, parsed. :param name: the prefix of a wrong field. :raises Fault: errors.InvalidInput:"""
+    if _declared(request).entire is not kind:
+        raise TypeError(f"the body is not declared as {kind}")
+    return fields.parse(kind, whole(request), name)
+
+
+def _declared(request: falcon.Request) -> Body:
+    found: Body = getattr(request.context, "takes", None) or Body()
+    return found
 
 
 @contextlib.contextmanager

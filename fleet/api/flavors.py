@@ -71,9 +71,11 @@ class Flavors:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @bodies.asks("limit", "marker", "is_public", "minRam", "minDisk")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/flavors", brief)
 
+    @bodies.asks("limit", "marker", "is_public", "minRam", "minDisk")
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/flavors/detail", view)
 
@@ -89,6 +91,7 @@ class Flavors:
             answer["flavors_links"] = paging.next_link(request, path, part[-1].flavorid)
         return answer
 
+    @bodies.takes(bodies.Body({"flavor": _NewFlavor}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = bodies.part(request, "flavor", _NewFlavor)
         if not wanted.is_public:
@@ -123,6 +126,7 @@ class ExtraSpecs:
     def on_get(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
         response.media = {"extra_specs": self._conductor.flavor(request, flavor_id).extra_specs}
 
+    @bodies.takes(bodies.Body({"extra_specs": _Specs}))
     def on_post(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
         specs = bodies.part(request, "extra_specs", _Specs)
         self._change(request, flavor_id, specs)
@@ -131,8 +135,9 @@ class ExtraSpecs:
     def on_get_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str, key: str) -> None:
         response.media = {key: self._known(request, flavor_id, key)}
 
+    @bodies.takes(bodies.Body(entire=_Specs))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str, key: str) -> None:
-        specs = fields.parse(_Specs, bodies.whole(request), "extra_specs")
+        specs = bodies.entire(request, _Specs, "extra_specs")
         if set(specs) != {key}:
             raise errors.InvalidInput(field="extra_specs", reason=f"must have {key[:100]} only, as the path has")
         self._change(request, flavor_id, specs)

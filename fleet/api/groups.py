@@ -58,6 +58,7 @@ class Groups:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @bodies.asks("limit", "offset", "all_projects")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         caller = request.context.caller
         everywhere = request.context.is_open or (bodies.flag(request, "all_projects") and identity.sees_all(request))
@@ -67,6 +68,7 @@ class Groups:
         part = found[start : start + paging.limit_of(request, _MOST)]
         response.media = {"server_groups": [view(request, each) for each in part]}
 
+    @bodies.takes(bodies.Body({"server_group": _New}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = bodies.part(request, "server_group", _New)
         policies = [wanted.policy] if wanted.policy else wanted.policies or []

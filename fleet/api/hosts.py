@@ -57,9 +57,11 @@ class Hypervisors:
             found = [each for each in found if pattern in each["node"]]
         return found
 
+    @bodies.asks("limit", "marker", "hypervisor_hostname_pattern")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/os-hypervisors", self._brief)
 
+    @bodies.asks("limit", "marker", "hypervisor_hostname_pattern")
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/os-hypervisors/detail", self._view)
 
@@ -79,6 +81,7 @@ class Hypervisors:
                 return
         raise errors.NotFound(kind="Hypervisor", name=hypervisor_id)
 
+    @bodies.asks("hypervisor_hostname_pattern")
     def on_get_statistics(self, request: falcon.Request, response: falcon.Response) -> None:
         found = self._all(request)
         sums = {name: sum(each[column] or 0 for each in found) for name, column in _SUMMED.items()}
@@ -122,6 +125,7 @@ class Services:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @bodies.asks("host", "binary")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         found = self._all(request)
         if host := request.get_param("host"):
@@ -130,10 +134,11 @@ class Services:
             found = [each for each in found if each["binary"] == _OURS.get(binary, binary)]
         response.media = {"services": [self._view(request, each, number) for number, each in enumerate(found, 1)]}
 
+    @bodies.takes(bodies.Body(entire=_Change))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, service_id: str) -> None:
         if service_id in ("enable", "disable", "disable-log-reason", "force-down"):
             raise NotHere(f"PUT /os-services/{service_id}: ask with version 2.53 or later, which")
-        change = fields.parse(_Change, bodies.whole(request), "service")
+        change = bodies.entire(request, _Change, "service")
         about = self._named(request, service_id)
         where = {"host": about["host"], "binary": about["binary"]}
         if change.forced_down is not None:

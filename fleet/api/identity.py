@@ -15,7 +15,7 @@ import falcon
 from oslo_config import cfg
 
 from fleet import errors
-from fleet.api import page
+from fleet.api import openapi, page
 from fleet.api.conf import HTTP_BASIC
 from fleet.api.faults import Fault
 from fleet.api.policies import ALL_PROJECTS, AS_ADMINISTRATOR, OTHERS, Policies
@@ -24,8 +24,8 @@ from fleet.context import RequestContext, new_context
 
 #: Whom ``auth_strategy = none`` takes everybody for.
 ADMIN = "admin"
-#: Paths that need no user and password: the documents of discovery.
-_PUBLIC = ("/", "/v2.1", "/v3")
+#: Paths that need no user and password: the documents of discovery, and that of the API.
+_PUBLIC = ("/", "/v2.1", "/v3", openapi.PATH)
 
 
 class Identity:

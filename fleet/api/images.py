@@ -7,7 +7,7 @@ from typing import Any
 
 import falcon
 
-from fleet.api import paging
+from fleet.api import bodies, paging
 from fleet.api.conductor import Conductor
 from fleet.objects import ImageRecord
 
@@ -45,6 +45,7 @@ class Images:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @bodies.asks("limit", "marker", "name", "id")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         found = self._conductor.images(request)
         if name := request.get_param("name"):

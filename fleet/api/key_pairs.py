@@ -37,6 +37,7 @@ class KeyPairs:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @bodies.asks("user_id")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         _require_own(request, request.get_param("user_id"))
         found = self._conductor.ask(request, "list_key_pairs")
@@ -45,6 +46,7 @@ class KeyPairs:
         if more and request.context.version >= _PAGES:
             response.media["keypairs_links"] = paging.next_link(request, "/os-keypairs", part[-1]["name"])
 
+    @bodies.takes(bodies.Body({"keypair": _New}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = bodies.part(request, "keypair", _New)
         _require_own(request, wanted.user_id)
@@ -53,12 +55,14 @@ class KeyPairs:
         response.status = falcon.HTTP_201 if request.context.version >= _TYPES else falcon.HTTP_200
         response.media = {"keypair": {**view(request, made), "user_id": _user(request)}}
 
+    @bodies.asks("user_id")
     def on_get_one(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         _require_own(request, request.get_param("user_id"))
         found = self._conductor.ask(request, "show_key_pair", name=name)
         known = {"user_id": _user(request), "created_at": found["created_at"], "deleted": False}
         response.media = {"keypair": {**view(request, found), **known, "deleted_at": None, "updated_at": None}}
 
+    @bodies.asks("user_id")
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         _require_own(request, request.get_param("user_id"))
         self._conductor.ask(request, "delete_key_pair", name=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import falcon
 
-from fleet.api import identity
+from fleet.api import bodies, identity
 from fleet.api.conductor import Conductor
 from fleet.api.policies import ALL_QUOTAS
 
@@ -25,6 +25,7 @@ class Limits:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @bodies.asks("tenant_id")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """Those of the own project. :raises faults.Fault: another project's are the administrator's"""
         own = request.context.caller.project_id

@@ -9,7 +9,7 @@ from typing import Any
 
 import falcon
 
-from fleet.api import paging
+from fleet.api import bodies, paging
 from fleet.api.conductor import Conductor
 
 #: Parameters that the conductor filters by.
@@ -25,6 +25,7 @@ class Migrations:
         self._conductor = conductor
         self._most = most
 
+    @bodies.asks("limit", "marker", *_FILTERS, "migration_type")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         filters = {name: value for name in _FILTERS if (value := request.get_param(name))}
         found = self._conductor.ask(request, "list_migrations", filters=filters)

@@ -69,6 +69,7 @@ class Own:
         """One host with its instances. :raises errors.NotFound:"""
         response.media = self._conductor.ask(request, "show_host", name=name)
 
+    @bodies.asks("limit", "vm_state")
     def on_get_builds(self, request: falcon.Request, response: falcon.Response) -> None:
         """Instances, the newest first; each that is in ERROR with its newest fault."""
         limit = min(bodies.number(request, "limit") or _DEFAULT_BUILDS, _MOST_BUILDS)
@@ -85,48 +86,52 @@ class Own:
     def on_get_flavors(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {"flavors": self._conductor.ask(request, "list_flavors")}
 
+    @bodies.asks("hours", "points")
     def on_get_use(self, request: falcon.Request, response: falcon.Response) -> None:
         """What instances had in the last ``hours``, at evenly spaced times. :raises errors.InvalidInput:"""
         asked = {name: value for name in ("hours", "points") if (value := bodies.number(request, name)) is not None}
         response.media = self._conductor.ask(request, "use_over_time", **asked)
 
+    @bodies.takes(bodies.Body(entire=_Wanted))
     def on_post_explain(self, request: falcon.Request, response: falcon.Response) -> None:
         """Where a request would be placed and why, or why nowhere; nothing is booked."""
         wanted = _wanted(request)
         response.media = self._conductor.explain(request, wanted.request, min(wanted.best, _MOST_SCORES))
 
+    @bodies.takes(bodies.Body(entire=_Wanted))
     def on_post_capacity(self, request: falcon.Request, response: falcon.Response) -> None:
         """How many more instances of a request's shape fit."""
         wanted = _wanted(request)
         response.media = self._conductor.capacity(request, wanted.request, wanted.group_by)
 
+    @bodies.takes(bodies.Body(entire=_Call))
     def on_post_call(self, request: falcon.Request, response: falcon.Response, topic: str, method: str) -> None:
         """A call of the wire contract, as the ``fleet`` command makes it."""
-        asked = fields.parse(_Call, bodies.whole(request), "body")
+        asked = bodies.entire(request, _Call)
         context = identity.acting_for(request, asked.project_id, asked.user_id)
         calls = self._conductor.calls
         response.media, response.status = calls.answer(context, topic, method, asked.arguments)
 
 
-def add_routes(app: falcon.App, conductor: Conductor) -> None:
+def routes(conductor: Conductor) -> list[tuple[str, object, str | None]]:
+    """Path below ROOT, resource and suffix."""
     own = Own(conductor)
-    for path, suffix in (
-        ("/hosts", "hosts"),
-        ("/hosts/{name}", "host"),
-        ("/builds", "builds"),
-        ("/trace/{name}", "trace"),
-        ("/flavors", "flavors"),
-        ("/use", "use"),
-        ("/explain", "explain"),
-        ("/capacity", "capacity"),
-        ("/calls/{topic}/{method}", "call"),
-    ):
-        app.add_route(f"{ROOT}{path}", own, suffix=suffix)
+    return [
+        ("/hosts", own, "hosts"),
+        ("/hosts/{name}", own, "host"),
+        ("/builds", own, "builds"),
+        ("/trace/{name}", own, "trace"),
+        ("/flavors", own, "flavors"),
+        ("/use", own, "use"),
+        ("/explain", own, "explain"),
+        ("/capacity", own, "capacity"),
+        ("/calls/{topic}/{method}", own, "call"),
+    ]
 
 
 def _wanted(request: falcon.Request) -> _Wanted:
     """:raises errors.InvalidInput: fleet.api.faults.Fault:"""
-    return fields.parse(_Wanted, bodies.whole(request), "body")
+    return bodies.entire(request, _Wanted)
 
 
 def _build(instance: dict[str, Any], fault: dict[str, Any] | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import falcon
 
-from fleet.api import identity
+from fleet.api import bodies, identity
 from fleet.api.conductor import Conductor
 from fleet.api.policies import ALL_QUOTAS
 
@@ -20,6 +20,7 @@ class Projects:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @bodies.asks("name")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """The project that the client names; without a name, its own and, for the administrator, those with quotas."""
         name = request.get_param("name")

@@ -46,6 +46,7 @@ class Quotas:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @bodies.asks("usage")
     def on_get(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         with_usage = bodies.flag(request, "usage")
         response.media = self._of(request, project_id, "limits", with_usage)
@@ -56,6 +57,7 @@ class Quotas:
     def on_get_defaults(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         response.media = self._of(request, project_id, "default")
 
+    @bodies.takes(bodies.Body({"quota_set": _Changes}))
     def on_put(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         wanted = bodies.part(request, "quota_set", _Changes)
         known = {field.name for field in dataclasses.fields(_Changes)} | {"tenant_id", "project_id"}

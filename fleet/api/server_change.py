@@ -31,6 +31,9 @@ class _Server:
     disk_config: Annotated[Any, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
 
 
+BODY = bodies.Body({"server": _Server})
+
+
 def parse(request: falcon.Request) -> dict[str, str]:
     """Return what the body of ``PUT /servers/ID`` changes. :raises NotHere: errors.InvalidInput:"""
     given = bodies.part(request, "server", _Server)

@@ -29,12 +29,14 @@ class Metadata:
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"metadata": self._shown(request, server_id)["metadata"]}
 
+    @bodies.takes(bodies.Body({"metadata": NewMetadata}))
     def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         """Keys that are not named stay."""
         self._shown(request, server_id)
         given = bodies.part(request, "metadata", NewMetadata)
         response.media = {"metadata": self._change(request, server_id, metadata=given)["metadata"]}
 
+    @bodies.takes(bodies.Body({"metadata": NewMetadata}))
     def on_put(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         """Keys that are not named go."""
         self._shown(request, server_id)
@@ -45,6 +47,7 @@ class Metadata:
     def on_get_key(self, request: falcon.Request, response: falcon.Response, server_id: str, key: str) -> None:
         response.media = {"meta": {key: self._value(request, server_id, key)}}
 
+    @bodies.takes(bodies.Body({"meta": _OneKey}))
     def on_put_key(self, request: falcon.Request, response: falcon.Response, server_id: str, key: str) -> None:
         self._shown(request, server_id)
         given = bodies.part(request, "meta", _OneKey)
@@ -79,6 +82,7 @@ class ServerTags:
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"tags": self._tags(request, server_id)}
 
+    @bodies.takes(bodies.Body({"tags": Tags}))
     def on_put(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         self._tags(request, server_id)
         given = bodies.part(request, "tags", Tags)

@@ -57,6 +57,7 @@ class _Server:
     disk_config: Annotated[_Unused, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
 
 
+BODY = bodies.Body({"server": _Server}, HINTS)
 #: Field → what to call it when it is refused.
 _NOT_HERE = {
     "config_drive": "A config drive",
@@ -76,7 +77,7 @@ class Wanted:
 
 def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
     """:raises errors.FleetError: naming the field; NotHere: for what a fleet does not have"""
-    server = bodies.part(request, "server", _Server, HINTS)
+    server = bodies.part(request, "server", _Server)
     for name, what in _NOT_HERE.items():
         if getattr(server, name):
             raise NotHere(what)

@@ -30,6 +30,13 @@ _BY_TAGS: Mapping[str, Callable[[set[str], set[str]], bool]] = {
     "not-tags-any": lambda wanted, there: not wanted & there,
 }
 
+#: Parameters of lists.
+_PARAMETERS = (
+    *("limit", "marker", "all_tenants", "all_projects", "deleted", "name", "status", "flavor", "image", "uuid"),
+    *_EXACT,
+    *_BY_TAGS,
+)
+
 Instance = Mapping[str, Any]
 
 
@@ -40,6 +47,7 @@ class Servers:
         self._conductor = conductor
         self._most = most
 
+    @bodies.takes(server_request.BODY)
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = server_request.parse(request, self._conductor)
         if ":" in wanted.build["availability_zone"]:
@@ -66,9 +74,11 @@ class Servers:
                 raise
             raise errors.InvalidInput(field="server.flavorRef", reason=unknown.message) from None
 
+    @bodies.asks(*_PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/servers", server_view.brief)
 
+    @bodies.asks(*_PARAMETERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/servers/detail", server_view.view)
         self._add_volumes(request, response.media["servers"])
@@ -76,6 +86,7 @@ class Servers:
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"server": server_view.whole(request, show(self._conductor, request, server_id))}
 
+    @bodies.takes(server_change.BODY)
     def on_put_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         show(self._conductor, request, server_id)
         server_change.change(self._conductor, request, server_id, server_change.parse(request))

@@ -41,6 +41,7 @@ class ExistingVolumes:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @bodies.takes(bodies.Body({"volume": _Volume}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         """:raises errors.FleetError: naming the field; NotHere:"""
         asked = bodies.part(request, "volume", _Volume)
@@ -63,10 +64,12 @@ class ExistingVolumes:
         response.media = {"volume": views.volume(request, shown)}
         response.status = falcon.HTTP_202
 
+    @bodies.asks("host")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """What lies on a pool, or on all pools of a backend, and is no volume."""
         response.media = {"manageable-volumes": [_brief(each) for each in self._found(request)]}
 
+    @bodies.asks("host")
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         details = {"cinder_id": None, "extra_info": None}
         response.media = {

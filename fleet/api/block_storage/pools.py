@@ -23,6 +23,7 @@ class Pools:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @bodies.asks("detail")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         whole = bodies.flag(request, "detail")
         found = self._conductor.ask(request, "list_pools")

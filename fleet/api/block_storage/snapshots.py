@@ -40,6 +40,7 @@ class Snapshots:
         self._conductor = conductor
         self._most = most
 
+    @bodies.takes(bodies.Body({"snapshot": _Snapshot}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         asked = bodies.part(request, "snapshot", _Snapshot)
         if asked.description:
@@ -52,9 +53,11 @@ class Snapshots:
         response.media = {"snapshot": views.brief_snapshot(request, made)}
         response.status = falcon.HTTP_202
 
+    @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "snapshots", views.brief_snapshot, self._most)
 
+    @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "snapshots", views.snapshot, self._most)
 

@@ -14,6 +14,8 @@ from fleet.api.identity import ADMIN
 
 #: Fields that only users who may see all projects get.
 _OF_POOLS = ("os-vol-host-attr:host", "os-vol-mig-status-attr:migstat", "migration_status")
+#: Parameters of every list, beside its filters.
+PARAMETERS = ("limit", "marker", "all_tenants", "with_count")
 View = Callable[[falcon.Request, Mapping[str, Any]], dict[str, Any]]
 
 

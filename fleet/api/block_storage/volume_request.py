@@ -40,6 +40,7 @@ class _Volume:
     source_replica: Any = None
 
 
+BODY = bodies.Body({"volume": _Volume}, server_request.HINTS)
 #: Field → what to call it when it is refused.
 _NOT_HERE = {
     "consistencygroup_id": "A consistency group",
@@ -52,7 +53,7 @@ _NOT_HERE = {
 
 def parse(request: falcon.Request, conductor: Conductor) -> dict[str, Any]:
     """Return the request for one volume. :raises errors.FleetError: naming the field; NotHere:"""
-    asked = bodies.part(request, "volume", _Volume, server_request.HINTS)
+    asked = bodies.part(request, "volume", _Volume)
     for name, what in _NOT_HERE.items():
         if getattr(asked, name):
             raise NotHere(what)

@@ -32,11 +32,13 @@ class VolumeTypes:
         self._conductor = conductor
         self._most = most
 
+    @bodies.asks("limit", "marker")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         found = _all(self._conductor, request)
         part, _ = paging.cut(request, found, [str(each.id) for each in found], self._most)
         response.media = {"volume_types": [_view(request, each) for each in part]}
 
+    @bodies.takes(bodies.Body({"volume_type": _Wanted}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         asked = bodies.part(request, "volume_type", _Wanted)
         if asked.is_public is False:
@@ -55,6 +57,7 @@ class VolumeTypes:
     def on_get_extra_specs(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         response.media = {"extra_specs": self._by_id(request, type_id).extra_specs}
 
+    @bodies.takes(bodies.Body({"extra_specs": fields.Texts}))
     def on_post_extra_specs(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         name = self._by_id(request, type_id).name
         given = bodies.part(request, "extra_specs", fields.Texts)

@@ -62,6 +62,14 @@ class _Update:
     metadata: NewMetadata | None = None
 
 
+_ACTIONS: Mapping[str, Any] = {
+    "os-extend": _Extend,
+    "os-migrate_volume": _Migrate,
+    "os-retype": _Retype,
+    "os-unmanage": None,
+}
+
+
 class Volumes:
     """:param most: most volumes in one answer"""
 
@@ -75,6 +83,7 @@ class Volumes:
             "os-unmanage": self._unmanage,
         }
 
+    @bodies.takes(volume_request.BODY)
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = volume_request.parse(request, self._conductor)
         token = request.get_header(IDEMPOTENCY_KEY)
@@ -84,15 +93,18 @@ class Volumes:
         response.media = {"volume": views.volume(request, self._shown(request, made["uuid"]))}
         response.status = falcon.HTTP_202
 
+    @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "volumes", views.brief_volume, self._most)
 
+    @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "volumes", views.volume, self._most)
 
     def on_get_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         response.media = {"volume": views.volume(request, self._shown(request, volume_id))}
 
+    @bodies.takes(bodies.Body({"volume": _Update}))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         """Other fields stay. ``display_name`` and ``display_description`` are the names of old clients."""
         self._shown(request, volume_id)
@@ -107,6 +119,7 @@ class Volumes:
             raise errors.InvalidInput(field="volume", reason="has nothing to change")
         response.media = {"volume": views.volume(request, self._change(request, volume_id, **changes))}
 
+    @bodies.asks("cascade")
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         self._shown(request, volume_id)
         if bodies.flag(request, "cascade"):
@@ -117,10 +130,12 @@ class Volumes:
     def on_get_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         response.media = {"metadata": self._shown(request, volume_id)["metadata"]}
 
+    @bodies.takes(bodies.Body({"metadata": NewMetadata}))
     def on_post_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         """Keys that are not named stay."""
         self._set_metadata(request, response, volume_id, replace=False)
 
+    @bodies.takes(bodies.Body({"metadata": NewMetadata}))
     def on_put_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         """Keys that are not named go."""
         self._set_metadata(request, response, volume_id, replace=True)
@@ -140,6 +155,7 @@ class Volumes:
         found: Mapping[str, Any] = self._conductor.ask(request, "update_volume", name=volume_id, changes=changes)
         return found
 
+    @bodies.takes(bodies.Body(_ACTIONS))
     def on_post_action(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         body = bodies.whole(request)
         if len(body) != 1:

@@ -3,13 +3,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import falcon
 import pytest
 from falcon import testing
 
 from fleet.api import conf as api_conf
-from fleet.api.application import application
+from fleet.api.application import application, routes
 from fleet.api.conductor import Conductor
+from fleet.api.openapi import document
 from tests.configuration import configuration
+
+
+@pytest.fixture(autouse=True)
+def documented(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each parameter of a query that a responder reads is in the document of the API."""
+    read, missing = falcon.Request.get_param, []
+    known: dict[tuple[str, str], set[str]] = {}
+    for path, operations in document(routes(None, configuration(api_conf.register_opts), None))["paths"].items():  # type: ignore[arg-type]
+        for method, operation in operations.items():
+            known[method.upper(), path] = {each["name"] for each in operation["parameters"]}
+
+    def get_param(self: falcon.Request, name: str, *more: Any, **options: Any) -> Any:
+        if name not in known.get((self.method, self.uri_template or ""), ()):
+            missing.append(f"{self.method} {self.uri_template} reads {name}")
+        return read(self, name, *more, **options)
+
+    monkeypatch.setattr(falcon.Request, "get_param", get_param)
+    yield
+    assert [] == missing
 
 
 @pytest.fixture

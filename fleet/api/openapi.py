@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``GET /fleet/v1/openapi.json``: the document of the API in the form of https://spec.openapis.org/oas/v3.1.0.
+
+It is made of what serves the requests: the routes, the responders' first lines, the kinds that parse the bodies
+(:func:`fleet.api.bodies.takes`), and the policy. So it says what is true of this release.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import falcon
+import pydantic
+
+from fleet.api import bodies
+from fleet.api.policies import CALLS, OTHERS, RULES
+from fleet.rpc import versions
+
+PATH = "/fleet/v1/openapi.json"
+_METHODS = ("get", "post", "put", "patch", "delete")
+_PARAMETER = re.compile(r"{(\w+)}")
+_DEFINED = "#/components/schemas/"
+#: Python's and Rust's forms of a character in a pattern, which JSON's readers do not know.
+_CHARACTER = re.compile(r"\\x{([0-9a-f]{4})}")
+_FAULT = {
+    "type": "object",
+    "description": "One key, named after the kind of the failure, such as badRequest or itemNotFound.",
+    "minProperties": 1,
+    "maxProperties": 1,
+    "additionalProperties": {
+        "type": "object",
+        "required": ["code", "message"],
+        "properties": {"code": {"type": "integer"}, "message": {"type": "string"}},
+    },
+}
+
+
+class Route(NamedTuple):
+    """``suffix`` is falcon's: the responder of ``GET`` is ``on_get``, or ``on_get_SUFFIX``."""
+
+    path: str
+    resource: object
+    suffix: str | None = None
+
+    def responders(self) -> Iterator[tuple[str, Callable[..., None]]]:
+        """Yield each method that the route has, in small letters, and its responder."""
+        for method in _METHODS:
+            name = f"on_{method}_{self.suffix}" if self.suffix else f"on_{method}"
+            found = getattr(self.resource, name, None)
+            if found is not None:
+                yield method, found
+
+
+class OpenAPI:
+    """:param routes: all that are served beside this one and the page"""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._routes = list(routes)
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        """This document."""
+        response.text = self._text
+        response.content_type = falcon.MEDIA_JSON
+
+    @functools.cached_property
+    def _text(self) -> str:
+        return json.dumps(document([*self._routes, Route(PATH, self)]))
+
+
+def document(routes: Iterable[Route]) -> dict[str, Any]:
+    """Return the document of these routes."""
+    served = [(route, method, each) for route in routes for method, each in route.responders()]
+    schemas, components = _schemas(body for _, _, each in served if (body := bodies.taken_by(each)) is not None)
+    rules = {(op["method"].lower(), op["path"]): rule for rule in RULES for op in rule.operations}
+    paths: dict[str, dict[str, Any]] = {}
+    for route, method, responder in served:
+        rule = rules.get((method, route.path))
+        operation = {
+            "operationId": f"{method} {route.path}",
+            "summary": _summary(responder) or (rule.description if rule else ""),
+            "tags": [_tag(route.path)],
+            "parameters": [
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+                for name in _PARAMETER.findall(route.path)
+            ]
+            + [{"name": name, "in": "query", "schema": {"type": "string"}} for name in bodies.parameters_of(responder)],
+            "responses": {
+                "2XX": {"description": "Done, or accepted."},
+                "default": {"$ref": "#/components/responses/Fault"},
+            },
+            "x-policy-rule": f"{CALLS}/..." if route.path.startswith(CALLS) else rule.name if rule else OTHERS,
+        }
+        body = bodies.taken_by(responder)
+        if body is not None:
+            content = {"application/json": {"schema": _body(body, schemas)}}
+            operation["requestBody"] = {"required": True, "content": content}
+        paths.setdefault(route.path, {})[method] = operation
+    fault = {"description": "Not done.", "content": {"application/json": {"schema": _FAULT}}}
+    basic = {"basic": {"type": "http", "scheme": "basic"}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "fleet", "version": versions.release(), "description": _ABOUT},
+        "paths": paths,
+        "security": [{}, {"basic": []}],
+        "components": {"schemas": components, "responses": {"Fault": fault}, "securitySchemes": basic},
+    }
+
+
+_ABOUT = (
+    "What fleet-api answers: OpenStack's compute API below /v2.1, its block storage API below /v3, its image API below "
+    "/v2, and fleet's own below /fleet/v1. Some fields and parameters count from a microversion on: see the manual."
+)
+
+
+def _kinds(body: bodies.Body) -> list[Any]:
+    return [kind for kind in (*body.parts.values(), body.entire) if kind is not None]
+
+
+def _schemas(found: Iterable[bodies.Body]) -> tuple[dict[int, Any], dict[str, Any]]:
+    """Return the schema of each kind by its id, and the definitions that they refer to."""
+    kinds = {id(kind): kind for body in found for kind in _kinds(body)}
+    adapters = [(number, "validation", pydantic.TypeAdapter(kind)) for number, kind in kinds.items()]
+    made, shared = pydantic.TypeAdapter.json_schemas(adapters, ref_template=f"{_DEFINED}{{model}}")  # type: ignore[arg-type]
+    schemas = {int(str(number)): _plain(schema) for (number, _mode), schema in made.items()}
+    return schemas, {_named(name): _plain(schema) for name, schema in shared.get("$defs", {}).items()}
+
+
+def _named(name: str) -> str:
+    """Return the name of a kind for readers: ``fleet__api__groups___New`` is ``groups.New``."""
+    return ".".join(part.strip("_") for part in name.removeprefix("fleet__api__").split("__"))
+
+
+def _plain(schema: Any) -> Any:
+    """Return a schema with the names and the patterns that readers know. Patterns are keys, too."""
+    if isinstance(schema, list):
+        return [_plain(each) for each in schema]
+    if not isinstance(schema, dict):
+        return _pattern(schema) if isinstance(schema, str) else schema
+    return {
+        _pattern(name): f"{_DEFINED}{_named(value.removeprefix(_DEFINED))}" if name == "$ref" else _plain(value)
+        for name, value in schema.items()
+    }
+
+
+def _pattern(text: str) -> str:
+    return _CHARACTER.sub(r"\\u\1", text)
+
+
+def _body(body: bodies.Body, schemas: Mapping[int, Any]) -> dict[str, Any]:
+    if body.entire is not None:
+        found: dict[str, Any] = schemas[id(body.entire)]
+        return found
+    others: dict[str, Any] = {name: {"type": ["object", "null"]} for name in body.others}
+    forms = [
+        {
+            "type": "object",
+            "required": [name],
+            "properties": {name: {} if kind is None else schemas[id(kind)], **others},
+            "additionalProperties": False,
+        }
+        for name, kind in body.parts.items()
+    ]
+    return forms[0] if len(forms) == 1 else {"oneOf": forms}
+
+
+def _summary(responder: Callable[..., None]) -> str:
+    """Return the first line of the docstring, without what it raises."""
+    return (
+        (inspect.getdoc(responder) or "")
+        .split(":raises")[0]
+        .split("\n\n")[0]
+        .replace("``", "")
+        .replace("\n", " ")
+        .strip()
+    )
+
+
+def _tag(path: str) -> str:
+    parts = path.strip("/").split("/")
+    known = [each for each in parts if each not in ("v2.1", "v2", "v3", "fleet", "v1")]
+    return known[0] if known else "discovery"

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The document of the API: valid, complete, and true of what is parsed."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import falcon
+import jsonschema
+import openapi_spec_validator
+import pytest
+from falcon import testing
+
+from fleet.api import conf as api_conf
+from fleet.api.actions import Actions
+from fleet.api.application import application
+from fleet.api.block_storage.volumes import Volumes
+from fleet.api.bodies import Body, part, taken_by, takes
+from fleet.api.openapi import PATH
+from tests.configuration import configuration
+from tests.unit.api.test_requests import BAD_SERVERS, SERVER, FakeConductor
+
+#: Words of refusals that no schema can find.
+BEYOND_SCHEMAS = {
+    *("flavorRef", "imageRef", "networks", "block_device_mapping_v2", "host", "server.key_name", "security group"),
+    *(
+        "tags: is known from version 2.52",
+        "description: is known from version 2.19",
+        "server.user_data: must be base64",
+    ),
+}
+
+
+@pytest.fixture
+def conductor() -> FakeConductor:
+    return FakeConductor()
+
+
+@pytest.fixture
+def document(client: testing.TestClient) -> dict[str, Any]:
+    answer = client.simulate_get(PATH)
+    assert (200, "application/json") == (answer.status_code, answer.headers["Content-Type"])
+    return answer.json
+
+
+def test_it_is_valid(document: dict[str, Any]) -> None:
+    """By a validator that others have written. Its names are for readers."""
+    openapi_spec_validator.validate(document)
+    assert {"groups.New", "server_request.Server"} <= document["components"]["schemas"].keys()
+
+
+def test_everybody_may_read_it(conductor: FakeConductor, tmp_path: pathlib.Path) -> None:
+    """As the documents of discovery: a client needs it before it has a password."""
+    conf = configuration(api_conf.register_opts)
+    conf.set_override("auth_strategy", "http_basic", "api")
+    known = tmp_path / "htpasswd"
+    known.write_text("a:$2b$04$" + "a" * 53 + "\n")
+    known.chmod(0o600)
+    conf.set_override("basic_auth_file", str(known), "api")
+    assert 200 == testing.TestClient(application(conductor, conf)).simulate_get(PATH).status_code
+
+
+def test_every_path_has_who_may_and_what_it_does(document: dict[str, Any]) -> None:
+    operations = [(path, each) for path, found in document["paths"].items() for each in found.values()]
+    assert 120 < len(operations)
+    assert [] == [path for path, each in operations if not each["x-policy-rule"]]
+    names = [each["operationId"] for _path, each in operations]
+    assert len(set(names)) == len(names)
+
+
+def schema_of(document: dict[str, Any], path: str, method: str = "post") -> dict[str, Any]:
+    content = document["paths"][path][method]["requestBody"]["content"]["application/json"]
+    return {**content["schema"], "components": document["components"]}
+
+
+def accepts(document: dict[str, Any], body: Any, path: str, method: str = "post") -> bool:
+    return jsonschema.Draft202012Validator(schema_of(document, path, method)).is_valid(body)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("/v2.1/servers", {"server": SERVER, "os:scheduler_hints": {"a": "b"}}, True),
+        ("/v2.1/servers", {"server": SERVER, "colour": 1}, False),
+        ("/v2.1/servers", {"server": {**SERVER, "OS-DCF:diskConfig": "AUTO"}}, True),
+        ("/v2.1/servers", {}, False),
+        ("/v2.1/servers/{server_id}/action", {"migrate": None}, True),
+        ("/v2.1/servers/{server_id}/action", {"os-stop": None}, True),
+        ("/v2.1/servers/{server_id}/action", {"resize": None}, False),
+        ("/v2.1/servers/{server_id}/action", {"os-stop": None, "os-start": None}, False),
+        ("/fleet/v1/explain", {"request": {"flavor": "m1"}, "best": 3}, True),
+        ("/fleet/v1/explain", {"request": {}, "group_by": "host"}, False),
+    ],
+)
+def test_bodies(document: dict[str, Any], path: str, body: Any, expected: bool) -> None:
+    assert expected == accepts(document, body, path)
+
+
+def test_what_is_refused_for_its_form_is_refused_by_the_document(document: dict[str, Any]) -> None:
+    """Of all refused servers, only those are left over that other fields, the version or the conductor speak against."""
+    left = [word for server, _code, word in BAD_SERVERS if accepts(document, {"server": server}, "/v2.1/servers")]
+    assert set(left) <= BEYOND_SCHEMAS
+
+
+def test_the_actions_are_those_that_are_done() -> None:
+    for resource, known in ((Actions, Actions(None)._known), (Volumes, Volumes(None, 1)._actions)):  # type: ignore[arg-type]
+        responder = resource.on_post if resource is Actions else resource.on_post_action  # type: ignore[attr-defined]
+        body = taken_by(responder)
+        assert body is not None
+        assert known.keys() == body.parts.keys()
+
+
+def test_only_what_is_declared_is_parsed() -> None:
+    """A responder that parses another kind, or has none, is a mistake of ours."""
+
+    class Resource:
+        @takes(Body({"thing": int}))
+        def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
+            response.media = part(request, "thing", str)
+
+    asked = falcon.Request(testing.create_environ(method="POST", body=json.dumps({"thing": "a"})))
+    with pytest.raises(TypeError, match="thing is not declared"):
+        Resource().on_post(asked, falcon.Response())
