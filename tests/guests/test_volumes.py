@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from compute_agent.drivers.libvirt.volumes import VolumeBusy
+from compute_agent.drivers.libvirt.volumes import GuestSuspended, VolumeBusy
 from fleet import states
 from fleet.objects import Attachment, VolumeConnection
 from tests import factories
@@ -75,4 +75,21 @@ def test_a_guest_that_does_not_answer_keeps_its_volume(make_machine) -> None:
     assert {guest.uuid: [volume.volume_uuid]} == machine.driver.attached_volumes()
     machine.driver.power_off(context, guest)
     machine.driver.detach_volume(context, guest.uuid, volume)
+    assert {} == machine.driver.attached_volumes()
+
+
+def test_a_suspended_guest_keeps_its_volumes(machine: Machine) -> None:
+    """Its saved memory knows them: a volume that was given to another guest meanwhile would have two."""
+    guest, context = machine.spawn(), builders.a_context()
+    machine.up(guest)
+    there, other = (a_volume(machine.root, n, MIB, device, guest.uuid) for n, device in ((1, "vdb"), (2, "vdc")))
+    machine.driver.attach_volume(context, guest.uuid, there)
+    machine.driver.suspend(context, guest)
+    for change, volume in ((machine.driver.detach_volume, there), (machine.driver.attach_volume, other)):
+        with pytest.raises(GuestSuspended):
+            change(context, guest.uuid, volume)
+    assert {guest.uuid: [there.volume_uuid]} == machine.driver.attached_volumes()
+    machine.driver.resume(context, guest)
+    assert [there.volume_uuid] == serials(machine, guest.uuid)
+    machine.driver.detach_volume(context, guest.uuid, there)
     assert {} == machine.driver.attached_volumes()

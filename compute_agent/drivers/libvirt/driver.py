@@ -387,6 +387,8 @@ class LibvirtDriver(ComputeDriver):
                 what=f"A volume of the kind {attachment.connection.kind}", driver="the driver libvirt"
             )
         domain = self._require(instance_uuid)
+        if domain is not None:
+            self._connection.call(lambda _connection: volumes.require_awake(domain))
         self._disks.keep(self._record(instance_uuid).with_volume(attachment))
         if domain is not None:
             self._connection.call(lambda _connection: volumes.attach(domain, attachment))
@@ -394,6 +396,7 @@ class LibvirtDriver(ComputeDriver):
     def detach_volume(self, context: RequestContext, instance_uuid: str, attachment: Attachment) -> None:
         domain, limit_s = self._require(instance_uuid), self._options.device_detach_timeout
         if domain is not None:
+            self._connection.call(lambda _connection: volumes.require_awake(domain))
             self._connection.call(lambda _connection: volumes.detach(domain, attachment, limit_s))
         self._disks.keep(self._record(instance_uuid).without_volume(attachment.volume_uuid))
 

@@ -27,6 +27,18 @@ class VolumeBusy(errors.FleetError):
     template = "The guest has not released device {device} within {limit_s:g} s: unmount it there, and detach it again"
 
 
+class GuestSuspended(errors.FleetError):
+    """The saved memory of a guest has the disks that it had then. Resume the instance, or stop it, first."""
+
+    template = "The guest is suspended: its volumes change when it is resumed or stopped"
+
+
+def require_awake(domain: Any) -> None:
+    """:raises GuestSuspended: what is changed now would not be so when the guest continues"""
+    if domain.hasManagedSaveImage():
+        raise GuestSuspended
+
+
 def disk_of(attachment: Attachment) -> Disk:
     connection = attachment.connection
     return Disk(
