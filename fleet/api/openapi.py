@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import falcon
 import pydantic
+from pydantic.json_schema import GenerateJsonSchema
 
 from fleet.api import bodies
 from fleet.api.policies import CALLS, OTHERS, RULES
@@ -125,9 +126,20 @@ def _schemas(found: Iterable[bodies.Body]) -> tuple[dict[int, Any], dict[str, An
     """Return the schema of each kind by its id, and the definitions that they refer to."""
     kinds = {id(kind): kind for body in found for kind in _kinds(body)}
     adapters = [(number, "validation", pydantic.TypeAdapter(kind)) for number, kind in kinds.items()]
-    made, shared = pydantic.TypeAdapter.json_schemas(adapters, ref_template=f"{_DEFINED}{{model}}")  # type: ignore[arg-type]
+    made, shared = pydantic.TypeAdapter.json_schemas(
+        adapters,  # type: ignore[arg-type]
+        ref_template=f"{_DEFINED}{{model}}",
+        schema_generator=_Forms,
+    )
     schemas = {int(str(number)): _plain(schema) for (number, _mode), schema in made.items()}
     return schemas, {_named(name): _plain(schema) for name, schema in shared.get("$defs", {}).items()}
+
+
+class _Forms(GenerateJsonSchema):
+    def int_schema(self, schema: Any) -> dict[str, Any]:
+        """Return the form of a number. Clients send it as text as well, unless the field is strict."""
+        number = super().int_schema(schema)
+        return number if schema.get("strict") else {"anyOf": [number, {"type": "string", "pattern": "^[+-]?[0-9]+$"}]}
 
 
 def _named(name: str) -> str:

@@ -90,6 +90,11 @@ def accepts(document: dict[str, Any], body: Any, path: str, method: str = "post"
         ("/v2.1/servers/{server_id}/action", {"os-stop": None}, True),
         ("/v2.1/servers/{server_id}/action", {"resize": None}, False),
         ("/v2.1/servers/{server_id}/action", {"os-stop": None, "os-start": None}, False),
+        (
+            "/v2.1/os-server-groups",
+            {"server_group": {"name": "g", "policy": "anti-affinity", "rules": {"max_server_per_host": "2"}}},
+            True,
+        ),
         ("/fleet/v1/explain", {"request": {"flavor": "m1"}, "best": 3}, True),
         ("/fleet/v1/explain", {"request": {}, "group_by": "host"}, False),
     ],
