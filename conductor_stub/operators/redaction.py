@@ -33,20 +33,18 @@ def redact(answer: Any, project: str) -> Any:
         return [redact(each, project) for each in answer]
     if not isinstance(answer, dict):
         return answer
-    shown = {name: _redacted(name, value, project) for name, value in answer.items()}
+    shown = {
+        name: redact(value, project) if isinstance(value, dict | list) and name not in _OF_USERS else value
+        for name, value in answer.items()
+    }
+    shown.update(dict.fromkeys(_PLACES.intersection(answer)))
+    for name in _LISTS_OF_PLACES.intersection(answer):
+        shown[name] = []
     if "host" in answer:
         shown["host_id"] = host_id.of(project, answer["host"])
     if "message" in answer:
         shown.update(_without_places(answer))
     return shown
-
-
-def _redacted(name: str, value: Any, project: str) -> Any:
-    if name in _OF_USERS:
-        return value
-    if name in _LISTS_OF_PLACES:
-        return []
-    return None if name in _PLACES else redact(value, project)
 
 
 def _without_places(said: Mapping[str, Any]) -> dict[str, Any]:
