@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What HTTP adds: a request for a server beside the same RPC call, and lists out of many servers.
+"""What HTTP adds: a request for a server beside the same RPC call, lists out of many servers, and the page with many hosts.
 
 Both kinds of requests are sent in turns by one client, so that they meet the same machine. Every part is a real daemon.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import socket
 import statistics
 from typing import Any
@@ -13,6 +16,7 @@ from typing import Any
 import requests
 import sqlalchemy as sa
 from oslo_config import cfg
+from playwright import sync_api
 
 from fleet import conf as fleet_conf
 from fleet.clock import utcnow
@@ -21,13 +25,15 @@ from fleet.db import models
 from fleet.db.engine import Database
 from fleet.rpc import transport
 from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI
-from tests.bench import figures
+from tests.bench import figures, ledger
 from tests.bench.daemons import site
 
 ROUNDS = 150
 SERVERS = 100_000
 PAGE = 1000
 LISTS = 20
+HOSTS = 10_000
+PAGES = 5
 _PART = 10_000
 _DEFAULT = """\
 compute_driver = fake
@@ -52,6 +58,8 @@ def run() -> None:
             _create(config, f"http://127.0.0.1:{port}")
             _fill(here.database, SERVERS)
             _list(f"http://127.0.0.1:{port}")
+            ledger.fill(here.database, HOSTS)
+            _page(f"http://127.0.0.1:{port}")
 
 
 def _create(config: str, url: str) -> None:
@@ -122,3 +130,26 @@ def _list(url: str) -> None:
             figures.report(
                 "api-list", path=path, servers=SERVERS, page=PAGE, bytes=size, **figures.repeat(look, LISTS).to_line()
             )
+
+
+def _page(url: str) -> None:
+    """Open the map in a browser that has nothing in its cache, and choose the first host by the keyboard."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        figures.report("api-page", skipped="chromium is not installed")
+        return
+    with sync_api.sync_playwright() as driver:
+        options = ["--no-sandbox"] if os.getuid() == 0 else []
+        browser = driver.chromium.launch(executable_path=chromium, args=options)
+
+        def look() -> None:
+            tab = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
+            tab.goto(f"{url}/ui/")
+            sync_api.expect(tab.locator("#status")).to_contain_text(re.compile(r"[1-9]\d{4,} hosts"), timeout=60_000)
+            tab.focus("canvas")
+            tab.keyboard.press("ArrowRight")
+            sync_api.expect(tab.locator("#details h2")).not_to_be_empty(timeout=60_000)
+            tab.close()
+
+        figures.report("api-page", hosts=HOSTS, **figures.repeat(look, PAGES).to_line())
+        browser.close()
