@@ -34,6 +34,9 @@ _HOST_VIEW = """
 """
 
 
+_HOST_COLUMNS = ("host", "hypervisor_hostname", "uuid", "updated_at", *_HOST_VIEW.split())
+
+
 class OperatorManager:
     """Returns plain data. Times are ISO 8601 text in UTC."""
 
@@ -172,7 +175,7 @@ class OperatorManager:
         agents = {row.host: row for row in services.list_all(connection) if row.binary == services.COMPUTE}
         zones = _zones(aggregates.list_all(connection))
         views = []
-        for row in hosts.list_all(connection, name):
+        for row in hosts.list_all(connection, name, _HOST_COLUMNS):
             agent = agents.get(row.host)
             view = {"host": row.host, "node": row.hypervisor_hostname, "uuid": row.uuid, **self._health(agent)}
             view.update({column: getattr(row, column) for column in _HOST_VIEW.split()})

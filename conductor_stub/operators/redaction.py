@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fleet import errors
 from fleet.objects import host_id
 
 #: Names of hosts, nodes and pools, and what names a place on them.
@@ -24,7 +25,10 @@ _PLACES = frozenset(
 _LISTS_OF_PLACES = frozenset({"hosts", "tried"})
 #: What users have written: it is theirs.
 _OF_USERS = frozenset({"metadata", "scheduler_hints", "extra_specs", "properties", "flavor", "image", "spec"})
+#: Errors of requests that no host or pool takes.
+_OF_PLACEMENT = (errors.NoValidHost.__name__, errors.MaxRetriesExceeded.__name__, errors.RequestExpired.__name__)
 _NO_HOST = "No valid host was found."
+_FAILED = "It has failed. An administrator sees where and why."
 
 
 def redact(answer: Any, project: str) -> Any:
@@ -52,8 +56,10 @@ def _without_places(said: Mapping[str, Any]) -> dict[str, Any]:
     if "details" not in said:
         return {"message": None if "event" in said else _NO_HOST}
     details = said["details"] or {}
-    counts = [{name: each[name] for name in ("name", "start", "end")} for each in details.get("filters") or ()]
     kept = {name: details[name] for name in ("reason_code",) if name in details}
+    if said.get("error") not in _OF_PLACEMENT:
+        return {"message": _FAILED, "details": kept}
+    counts = [{name: each[name] for name in ("name", "start", "end")} for each in details.get("filters") or ()]
     if counts:
         kept["filters"] = counts
     return {"message": " ".join([_NO_HOST, *_counted(counts), *_lacking(details)]), "details": kept}

@@ -49,7 +49,7 @@ class UseManager:
 
 
 def _limits(connection: Connection) -> dict[str, float]:
-    nodes = hosts.list_all(connection, None)
+    nodes = hosts.list_all(connection, columns=[each for columns in _LIMITS.values() for each in columns])
     return {
         name: sum(_for_instances(*(getattr(node, column) for column in columns)) for node in nodes)
         for name, columns in _LIMITS.items()

@@ -36,8 +36,19 @@ def test_a_fault_says_what_the_request_lacks() -> None:
     }
 
 
-def test_a_fault_without_details() -> None:
-    assert "No valid host was found." == redact({"message": "host7 is away", "details": None}, "web")["message"]
+def test_a_failure_of_another_kind() -> None:
+    """Nothing was placed: the text does not say so."""
+    failed = {
+        "error": "ServiceDown",
+        "message": "host7 is away",
+        "details": {"reason_code": "HOSTS_DOWN", "host": "host7"},
+    }
+    shown = redact(failed, "web")
+    assert ("It has failed. An administrator sees where and why.", {"reason_code": "HOSTS_DOWN"}) == (
+        shown["message"],
+        shown["details"],
+    )
+    assert "ServiceDown" == shown["error"]
 
 
 def test_no_place_is_left_in_any_answer() -> None:
