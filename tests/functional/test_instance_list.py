@@ -13,6 +13,7 @@ def test_a_list_shows_what_each_instance_is(conductor: Conductor) -> None:
     image = Image(id="i1", name="debian", properties={"hw_cpu_policy": "shared"}).to_wire()
     placed = conductor.place("h1", image=image, metadata={"a": "1"}, scheduler_hints={"b": ["2"]}, name="one")
     conductor.claim(placed, "h1")
+    conductor.clock.advance(1)
     conductor.create(name="two", flavor={"vcpus": 2, "memory_mb": 64, "extra_specs": {"ssd": "true"}})
     listed = conductor.operator.list_instances()
     assert ["one", "two"] == [each["name"] for each in listed]
