@@ -75,3 +75,12 @@ def empty_hosts(trio: Trio) -> Iterator[None]:
     if left:
         trio.terminate(left)
         eventually(lambda: not trio.operator("list_instances"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def empty_catalog(trio: Trio) -> Iterator[None]:
+    """Each module leaves no flavor and no image, so two modules may use the same names in any order."""
+    yield
+    for kind in ("flavor", "image"):
+        for each in trio.operator(f"list_{kind}s"):
+            trio.operator(f"delete_{kind}", name=each["name"])
