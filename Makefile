@@ -106,7 +106,7 @@ sample: $(STAMP) ## generate etc/fleet/fleet.conf.sample and policy.yaml.sample 
 
 constraints: ## pin the newest releases that the lower bounds allow
 	@scratch=$$(mktemp -d) && trap "rm -rf $$scratch" EXIT && $(PYTHON) -m venv $$scratch && \
-	$$scratch/bin/pip install -q '.[postgresql,mariadb,nova,test,docs]' && \
+	$$scratch/bin/pip install -q '.[postgresql,mariadb,nova,keystone,test,docs]' && \
 	{ echo "# What is tested, on Python 3.11; made with 'make constraints'."; \
 	  $$scratch/bin/pip freeze --exclude fleet; } > constraints.txt
 
@@ -114,7 +114,7 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with make PYTHON=...")'
 	@$(PYTHON) -m venv $(VENV) || { echo "On Debian: apt install python3-venv"; exit 1; }
-	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[postgresql,mariadb,nova,test]'
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[postgresql,mariadb,nova,keystone,test]'
 	@touch $@
 
 clean: ## remove everything that make has created

@@ -4,42 +4,46 @@
 from __future__ import annotations
 
 from typing import Any
+from wsgiref.types import WSGIApplication
 
 import falcon
 import orjson
 from falcon import media
 from oslo_config import cfg
 
-from fleet.api import faults, microversions, openapi, own, page
+from fleet.api import faults, microversions, openapi, own, page, tokens
 from fleet.api.actions import Actions
 from fleet.api.aggregates import Aggregates
 from fleet.api.attachments import Attachments
 from fleet.api.block_storage.routes import routes as block_storage
 from fleet.api.conductor import Conductor
+from fleet.api.conf import KEYSTONE
 from fleet.api.events import Events, Streams
 from fleet.api.flavors import ExtraSpecs, Flavors
 from fleet.api.groups import Groups
 from fleet.api.hosts import Hypervisors, Services, Zones
-from fleet.api.identity import Identity
+from fleet.api.identity import Identity, is_public
 from fleet.api.images import Images
 from fleet.api.instance_actions import InstanceActions
 from fleet.api.key_pairs import KeyPairs
 from fleet.api.limits import Limits
 from fleet.api.migrations import Migrations
 from fleet.api.openapi import Route
+from fleet.api.policies import DOCUMENT, SESSION
 from fleet.api.projects import Projects
 from fleet.api.quotas import Quotas
 from fleet.api.server_details import Metadata, ServerTags
 from fleet.api.servers import Servers
+from fleet.api.sessions import Sessions
 
 _ROOT = "/v2.1"
 
 
-def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | None = None) -> falcon.App:
+def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | None = None) -> WSGIApplication:
     """Return the application for any WSGI server.
 
     :param streams: to end the streams of events when the server stops
-    :raises errors.ConfigError: the files of users cannot be used
+    :raises errors.ConfigError: the files of users, or the options of keystone, cannot be used
     """
     middleware: Any = [Identity(conf), microversions.Negotiation(), page.Browsers(conf)]
     app = falcon.App(middleware=middleware)
@@ -51,9 +55,9 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | N
     served = routes(conductor, conf, streams or Streams(conf.api.event_streams))
     for route in served:
         app.add_route(*route[:2], suffix=route.suffix)
-    app.add_route(openapi.PATH, openapi.OpenAPI(served))
+    app.add_route(DOCUMENT, openapi.OpenAPI(served))
     page.add_routes(app)
-    return app
+    return tokens.Protected(app, conf, is_public) if conf.api.auth_strategy == KEYSTONE else app
 
 
 def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list[Route]:
@@ -64,6 +68,7 @@ def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list
         Route(_ROOT, discovery, "version"),
         Route(microversions.VOLUME.path, discovery, "volume"),
         Route(f"{own.ROOT}/events", Events(conductor, streams)),
+        Route(SESSION, Sessions(conf)),
     ]
     for root, below in (
         (_ROOT, _compute(conductor, conf)),

@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 GROUP = "api"
 #: Values of ``auth_strategy``.
-NONE, HTTP_BASIC = "none", "http_basic"
+NONE, HTTP_BASIC, KEYSTONE = "none", "http_basic", "keystone"
 OPTS = [
     cfg.HostAddressOpt(
         "bind_host",
@@ -23,6 +23,7 @@ OPTS = [
         choices=[
             (NONE, "everybody is the administrator; for one machine, or behind a proxy on it that asks who it is"),
             (HTTP_BASIC, "users with passwords, from basic_auth_file"),
+            (KEYSTONE, "users of OpenStack's identity service, which checks their tokens; see [keystone_authtoken]"),
         ],
         help="How clients prove who they are.",
     ),

@@ -1,31 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who a request is from, and what its sender may do.
 
-``auth_strategy = none`` takes everybody for the administrator. With ``http_basic`` the sender is a user of a file.
+``auth_strategy = none`` takes everybody for the administrator. With ``http_basic`` the sender is a user of a file, with
+``keystone`` one of OpenStack's identity service.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import falcon
 from oslo_config import cfg
 
 from fleet import errors
-from fleet.api import openapi, page
-from fleet.api.conf import HTTP_BASIC
+from fleet.api import page, tokens
+from fleet.api.conf import HTTP_BASIC, KEYSTONE
 from fleet.api.faults import Fault
-from fleet.api.policies import ALL_PROJECTS, AS_ADMINISTRATOR, OTHERS, Policies
+from fleet.api.policies import ALL_PROJECTS, AS_ADMINISTRATOR, OTHERS, PUBLIC, Policies
 from fleet.api.users import User, Users
 from fleet.context import RequestContext, new_context
 
 #: Whom ``auth_strategy = none`` takes everybody for.
 ADMIN = "admin"
-#: Paths that need no user and password: the documents of discovery, and that of the API.
-_PUBLIC = ("/", "/v2.1", "/v3", openapi.PATH)
+#: The sender of a request that needs none.
+_NOBODY = User("", "", [])
 
 
 class Identity:
@@ -33,16 +36,21 @@ class Identity:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         """:raises errors.ConfigError: the files of users cannot be used"""
-        self._users = _users(conf) if conf.api.auth_strategy == HTTP_BASIC else None
+        #: Returns the sender of a request, or raises; None: everybody is the administrator.
+        self._sender: Callable[[falcon.Request], User] | None = None
+        if conf.api.auth_strategy == HTTP_BASIC:
+            self._sender = functools.partial(_with_password, _users(conf))
+        elif conf.api.auth_strategy == KEYSTONE:
+            self._sender = tokens.sender
         self._policies = Policies(conf)
 
     def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
-        """:raises falcon.HTTPUnauthorized:"""
+        """:raises falcon.HTTPUnauthorized: Fault:"""
         request.context.policies = self._policies
-        request.context.is_open = self._users is None
+        request.context.is_open = self._sender is None
         user = User(ADMIN, ADMIN, [ADMIN])
-        if self._users is not None and not _is_public(request):
-            user = _authenticated(self._users, request)
+        if self._sender is not None:
+            user = _NOBODY if is_public(request.method, request.path) else self._sender(request)
         caller = new_context(user.project, user.name)
         caller.roles = list(user.roles)
         request.context.caller = caller
@@ -55,7 +63,7 @@ class Identity:
         self, request: falcon.Request, _response: falcon.Response, resource: Any, _params: dict[str, Any]
     ) -> None:
         """:raises Fault: the roles of the sender do not allow the request"""
-        if resource is not None and not _is_public(request):
+        if resource is not None and not is_public(request.method, request.path):
             require(request, self._policies.rule_of(request.method, request.uri_template or "", request.path))
 
 
@@ -107,12 +115,15 @@ def owns(request: falcon.Request, project_id: str | None) -> bool:
     return sees_all(request) or request.context.caller.project_id == project_id
 
 
-def _is_public(request: falcon.Request) -> bool:
-    is_page = request.path == page.ROOT or request.path.startswith(f"{page.ROOT}/")
-    return request.method in ("GET", "HEAD") and (request.path in _PUBLIC or is_page)
+def is_public(method: str, path: str) -> bool:
+    """Return True if a request needs no user. The page has no data of its own."""
+    path, method = path.rstrip("/") or "/", "GET" if method == "HEAD" else method
+    is_page = path == page.ROOT or path.startswith(f"{page.ROOT}/")
+    return (method, path) in PUBLIC or (method == "GET" and is_page)
 
 
-def _authenticated(users: Users, request: falcon.Request) -> User:
+def _with_password(users: Users, request: falcon.Request) -> User:
+    """:raises falcon.HTTPUnauthorized:"""
     kind, _, token = (request.get_header("Authorization") or "").partition(" ")
     user = None
     if kind.lower() == "basic":

@@ -19,10 +19,9 @@ import pydantic
 from pydantic.json_schema import GenerateJsonSchema
 
 from fleet.api import bodies
-from fleet.api.policies import CALLS, OTHERS, RULES
+from fleet.api.policies import CALLS, DOCUMENT, OTHERS, PUBLIC, RULES
 from fleet.rpc import versions
 
-PATH = "/fleet/v1/openapi.json"
 _METHODS = ("get", "post", "put", "patch", "delete")
 _PARAMETER = re.compile(r"{(\w+)}")
 _DEFINED = "#/components/schemas/"
@@ -70,7 +69,7 @@ class OpenAPI:
 
     @functools.cached_property
     def _text(self) -> str:
-        return json.dumps(document([*self._routes, Route(PATH, self)]))
+        return json.dumps(document([*self._routes, Route(DOCUMENT, self)]))
 
 
 def document(routes: Iterable[Route]) -> dict[str, Any]:
@@ -94,21 +93,28 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
                 "2XX": {"description": "Done, or accepted."},
                 "default": {"$ref": "#/components/responses/Fault"},
             },
-            "x-policy-rule": f"{CALLS}/..." if route.path.startswith(CALLS) else rule.name if rule else OTHERS,
         }
+        if (method.upper(), route.path) in PUBLIC:
+            operation["security"] = []
+        else:
+            is_call = route.path.startswith(CALLS)
+            operation["x-policy-rule"] = f"{CALLS}/..." if is_call else rule.name if rule else OTHERS
         body = bodies.taken_by(responder)
         if body is not None:
             content = {"application/json": {"schema": _body(body, schemas)}}
             operation["requestBody"] = {"required": True, "content": content}
         paths.setdefault(route.path, {})[method] = operation
     fault = {"description": "Not done.", "content": {"application/json": {"schema": _FAULT}}}
-    basic = {"basic": {"type": "http", "scheme": "basic"}}
+    schemes = {
+        "basic": {"type": "http", "scheme": "basic"},
+        "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token", "description": "A token of keystone."},
+    }
     return {
         "openapi": "3.1.0",
         "info": {"title": "fleet", "version": versions.release(), "description": _ABOUT},
         "paths": paths,
-        "security": [{}, {"basic": []}],
-        "components": {"schemas": components, "responses": {"Fault": fault}, "securitySchemes": basic},
+        "security": [{}, {"basic": []}, {"token": []}],
+        "components": {"schemas": components, "responses": {"Fault": fault}, "securitySchemes": schemes},
     }
 
 

@@ -32,6 +32,10 @@ AS_ADMINISTRATOR = frozenset(
     }
 )
 _ROOT = "/v2.1"
+#: The document of the API, and where browsers sign in if keystone knows the users.
+DOCUMENT, SESSION = "/fleet/v1/openapi.json", "/fleet/v1/session"
+#: Requests that need no user: the documents of discovery, that of the API, and signing in and out.
+PUBLIC = frozenset({*(("GET", path) for path in ("/", _ROOT, "/v3", DOCUMENT)), ("POST", SESSION), ("DELETE", SESSION)})
 #: Below it are the calls of the ``fleet`` command, by topic and method of the wire contract.
 CALLS = "/fleet/v1/calls"
 
@@ -55,6 +59,7 @@ def _calls(*methods: str, topic: str = "operator") -> list[str]:
 
 _IMAGES = [f"GET {root}/images{one}" for root in ("/v2", _ROOT, f"{_ROOT}/v2") for one in ("", "/{image_id}")]
 RULES = [
+    _rule("fleet:session:get", _READER, "See who one is: user, project and roles.", f"GET {SESSION}"),
     _rule(
         "compute:servers:get",
         _READER,

@@ -20,7 +20,7 @@ from fleet.rpc.rabbit import broker
 
 CHECK = "options"
 #: Sections whose options are those of the chosen plugin of keystoneauth.
-_OF_PLUGINS = ("placement",)
+_OF_PLUGINS = ("placement", "keystone_authtoken")
 #: The section that declares the options of each storage backend, and an option that each backend has.
 _BACKENDS, _OF_BACKENDS = "backend_defaults", "volume_driver"
 #: Libraries whose options may be in the files, besides those of every ``fleet`` namespace.

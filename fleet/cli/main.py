@@ -141,7 +141,8 @@ class FleetApp(app.App):
             action="append",
             default=[],
             help="Ask fleet-api at this URL, such as https://fleet.example:8774, instead of the message broker. "
-            "FLEET_USERNAME and FLEET_PASSWORD, or ~/.netrc, have the name and the password of an administrator. "
+            "FLEET_USERNAME and FLEET_PASSWORD, or ~/.netrc, have the name and the password of a user; FLEET_TOKEN has a "
+            "token of keystone. "
             "Default: the environment variable FLEET_URL.",
         )
         return parser
@@ -157,8 +158,8 @@ class FleetApp(app.App):
             # Imported when needed: it takes 0.1 s.
             from fleet.client.http_connection import HttpConnection
 
-            user, password = (os.environ.get(f"FLEET_{name}") for name in ("USERNAME", "PASSWORD"))
-            self.connection = HttpConnection(url, user, password)
+            known = (os.environ.get(f"FLEET_{name}") for name in ("USERNAME", "PASSWORD", "TOKEN"))
+            self.connection = HttpConnection(url, *known)
 
     def clean_up(self, cmd, result, err) -> None:
         self.connection.close()

@@ -30,17 +30,22 @@ class HttpConnection(Calls):
     """A fleet behind ``url``, such as ``https://fleet.example:8774``.
 
     Administrators may make all calls, for any project. Others make those that their roles allow, for their own project.
-    Without ``username`` the name and the password of ``~/.netrc`` are used, if it has them for the host.
+    ``token`` is one of keystone. Without it and ``username`` the name and the password of ``~/.netrc`` are used, if it has
+    them for the host.
     """
 
     uses_broker = False
 
-    def __init__(self, url: str, username: str | None = None, password: str | None = None) -> None:
+    def __init__(
+        self, url: str, username: str | None = None, password: str | None = None, token: str | None = None
+    ) -> None:
         super().__init__()
         self._url = url.rstrip("/")
         self._session = requests.Session()
         if username:
             self._session.auth = (username, password or "")
+        elif token:
+            self._session.headers["X-Auth-Token"] = token
         self._timeout_s = _ANSWER_S
 
     @property
@@ -107,16 +112,21 @@ class HttpConnection(Calls):
             raise CommandFailed(f"{self._url} is no URL of fleet-api, such as http://127.0.0.1:8774") from None
         except requests.RequestException as failure:
             raise CommandFailed(f"{self._url} cannot be asked: {_plain(failure)}") from None
-        if not isinstance(said, dict) or not ("result" in said or "error" in said):
-            raise self._refusal(answer.status_code, said)
+        # keystonemiddleware, too, has a key "error".
+        if not isinstance(said, dict) or not ("result" in said or isinstance(said.get("error"), str)):
+            raise self._refusal(answer.status_code, said, answer.headers.get("WWW-Authenticate", ""))
         return _read(said)
 
-    def _refusal(self, code: int, said: Any) -> CommandFailed:
+    def _refusal(self, code: int, said: Any, scheme: str) -> CommandFailed:
         """The answer of fleet-api, or of another server, in which no method was called."""
         parts = said.values() if isinstance(said, dict) else ()
         message = next((str(each["message"]) for each in parts if isinstance(each, dict) and "message" in each), "")
         if code == 401:
             message = f"{message} Set FLEET_USERNAME and FLEET_PASSWORD, or name the host in ~/.netrc."
+            if "Keystone" in scheme:
+                message = (
+                    "Set FLEET_TOKEN to what 'openstack token issue -f value -c id' prints: a token lasts some hours."
+                )
         return CommandFailed(f"{self._url} answered {code}: {message.strip() or 'no reason given'}")
 
 

@@ -129,9 +129,9 @@ class Trio:
         command = [_script("fleet-manage"), "--config-file", str(self.config_file), *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
-    def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the fleet command as a user would."""
-        own = {**environment(), "FLEET_CONFIG_FILE": str(self.config_file)}
+    def cli(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run the fleet command as a user would, with these variables in its environment."""
+        own = {**environment(), "FLEET_CONFIG_FILE": str(self.config_file), **variables}
         return subprocess.run([_script("fleet"), *arguments], capture_output=True, text=True, env=own, check=False)
 
     def start(self, name: str, program: str, *arguments: str, command: Sequence[str] = ()) -> None:

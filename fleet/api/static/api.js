@@ -2,10 +2,12 @@
 
 const ROOT = new URL("../fleet/v1/", document.baseURI);
 
-export async function call(path, body) {
-  const options = body === undefined ? {} : {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
-  };
+// Calls that keystone's users may make after they have signed in.
+export class SignedOut extends Error {}
+
+export async function call(path, body, method = body === undefined ? "GET" : "POST") {
+  const options = { method };
+  if (body !== undefined) Object.assign(options, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
   let answer;
   try {
     answer = await fetch(new URL(path, ROOT), { ...options, cache: "no-store" });
@@ -15,7 +17,8 @@ export async function call(path, body) {
   const found = await answer.json().catch(() => ({}));
   if (answer.ok) return found;
   const [fault] = Object.values(found);
-  throw new Error(fault?.message ?? `${answer.status} ${answer.statusText}`);
+  const Kind = answer.headers.get("WWW-Authenticate")?.startsWith("Keystone") ? SignedOut : Error;
+  throw new Kind(fault?.message ?? `${answer.status} ${answer.statusText}`);
 }
 
 export async function hosts() {
@@ -23,6 +26,9 @@ export async function hosts() {
   return rows.map((row) => Object.fromEntries(columns.map((name, place) => [name, row[place]])));
 }
 
+export const session = () => call("session").then((found) => found.session);
+export const signIn = (known) => call("session", known);
+export const signOut = () => call("session", undefined, "DELETE");
 export const host = (name) => call(`hosts/${encodeURIComponent(name)}`);
 export const builds = (limit) => call(`builds?limit=${limit}`).then((found) => found.builds);
 export const trace = (name) => call(`trace/${encodeURIComponent(name)}`);

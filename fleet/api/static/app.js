@@ -1,10 +1,12 @@
 // The views, one at a time, chosen by the fragment of the address; each is asked anew every few seconds while it is shown.
 
+import * as api from "./api.js";
 import * as builds from "./builds.js";
 import * as events from "./events.js";
 import * as explain from "./explain.js";
 import * as map from "./map.js";
 import * as room from "./room.js";
+import * as signIn from "./sign_in.js";
 import * as use from "./use.js";
 
 const VIEWS = { map, builds, events, explain, room, use };
@@ -13,6 +15,7 @@ const EVERY_MS = 3000;
 const view = document.getElementById("view");
 const status = document.getElementById("status");
 const theme = document.getElementById("theme");
+const signOut = document.getElementById("sign-out");
 let shown = null;
 let timer = 0;
 
@@ -27,9 +30,20 @@ async function refresh() {
   try {
     say(await mine.refresh());
   } catch (failed) {
+    if (failed instanceof api.SignedOut) return askWho(mine);
     say(failed.message, true);
   }
   if (mine === shown && !document.hidden && mine.lives) timer = setTimeout(refresh, EVERY_MS);
+}
+
+// Keystone knows the users, and nobody has signed in, or the token has expired.
+function askWho(asked) {
+  if (asked !== shown || shown instanceof signIn.SignIn) return;
+  shown.close?.();
+  view.replaceChildren();
+  signOut.hidden = true;
+  shown = signIn.open(view, show);
+  say("Sign in first");
 }
 
 function show() {
@@ -44,6 +58,7 @@ function show() {
   shown?.close?.();
   shown = VIEWS[known].open(view, rest.map(decodeURIComponent));
   refresh();
+  api.session().then((found) => { signOut.hidden = !found.signed_in; }, () => {});
 }
 
 function setTheme(name) {
@@ -57,6 +72,7 @@ theme.addEventListener("click", () => {
   localStorage.setItem("theme", next);
   setTheme(next);
 });
+signOut.addEventListener("click", () => api.signOut().then(show, (failed) => say(failed.message, true)));
 addEventListener("hashchange", show);
 addEventListener("resize", () => shown?.redraw?.());
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });

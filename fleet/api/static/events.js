@@ -1,5 +1,6 @@
 // What happens, as it happens: events of instances, volumes and hosts, the newest first.
 
+import * as api from "./api.js";
 import { el, moment, table } from "./dom.js";
 
 const MOST = 200;
@@ -11,19 +12,30 @@ export function open(view) {
 }
 
 class Events {
+  lives = true;
+
   constructor(view) {
     this.known = new Set();
     this.rows = [];
     this.list = el("section", { className: "panel", id: "events" });
     view.append(this.list);
+    this.follow();
+    this.draw("waiting for the first event");
+  }
+
+  follow() {
     this.source = new EventSource(new URL("../fleet/v1/events", document.baseURI));
     for (const kind of KINDS) this.source.addEventListener(kind, (message) => this.add(kind, JSON.parse(message.data)));
     this.source.onopen = () => this.draw("live");
     this.source.onerror = () => this.draw("cut off; trying again");
-    this.draw("waiting for the first event");
   }
 
+  // A browser gives a stream up if the answer is a refusal.
   async refresh() {
+    if (this.source.readyState === EventSource.CLOSED) {
+      await api.session();
+      this.follow();
+    }
     return this.said;
   }
 

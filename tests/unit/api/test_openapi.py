@@ -18,7 +18,7 @@ from fleet.api.actions import Actions
 from fleet.api.application import application
 from fleet.api.block_storage.volumes import Volumes
 from fleet.api.bodies import Body, part, taken_by, takes
-from fleet.api.openapi import PATH
+from fleet.api.policies import DOCUMENT
 from tests.configuration import configuration
 from tests.unit.api.test_requests import BAD_SERVERS, SERVER, FakeConductor
 
@@ -40,7 +40,7 @@ def conductor() -> FakeConductor:
 
 @pytest.fixture
 def document(client: testing.TestClient) -> dict[str, Any]:
-    answer = client.simulate_get(PATH)
+    answer = client.simulate_get(DOCUMENT)
     assert (200, "application/json") == (answer.status_code, answer.headers["Content-Type"])
     return answer.json
 
@@ -59,13 +59,15 @@ def test_everybody_may_read_it(conductor: FakeConductor, tmp_path: pathlib.Path)
     known.write_text("a:$2b$04$" + "a" * 53 + "\n")
     known.chmod(0o600)
     conf.set_override("basic_auth_file", str(known), "api")
-    assert 200 == testing.TestClient(application(conductor, conf)).simulate_get(PATH).status_code
+    assert 200 == testing.TestClient(application(conductor, conf)).simulate_get(DOCUMENT).status_code
 
 
 def test_every_path_has_who_may_and_what_it_does(document: dict[str, Any]) -> None:
     operations = [(path, each) for path, found in document["paths"].items() for each in found.values()]
     assert 120 < len(operations)
-    assert [] == [path for path, each in operations if not each["x-policy-rule"]]
+    public = [path for path, each in operations if not each.get("x-policy-rule")]
+    assert ["/", "/v2.1", "/v3", *["/fleet/v1/session"] * 2, DOCUMENT] == public
+    assert [[]] * 6 == [each["security"] for path, each in operations if not each.get("x-policy-rule")]
     names = [each["operationId"] for _path, each in operations]
     assert len(set(names)) == len(names)
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 import collections
 import importlib.metadata
 
+from keystoneauth1 import loading
 from oslo_config import cfg
 
-LIBRARIES = ("oslo.db", "oslo.log", "oslo.messaging", "oslo.policy")
+LIBRARIES = ("keystonemiddleware.auth_token", "oslo.db", "oslo.log", "oslo.messaging", "oslo.policy")
 
 
 def by_group(libraries: tuple[str, ...] = ()) -> dict[str, dict[str, cfg.Opt]]:
@@ -18,4 +19,7 @@ def by_group(libraries: tuple[str, ...] = ()) -> dict[str, dict[str, cfg.Opt]]:
         if entry.name.split(".")[0] == "fleet" or entry.name in libraries:
             for group, options in entry.load()():
                 found[getattr(group, "name", group) or "DEFAULT"].update({option.dest: option for option in options})
+    # The section has those of the plugin, too, with which the service proves who it is.
+    proof = [*loading.get_auth_common_conf_options(), *loading.get_auth_plugin_conf_options("password")]
+    found["keystone_authtoken"].update({option.dest: option for option in proof})
     return found
