@@ -111,7 +111,8 @@ def test_the_pools_over_time(run, tmp_path: pathlib.Path, life: str) -> None:
     """Of 10 GiB: 6 are taken, 8 more do not fit, and with times the first volume is gone when the last one comes."""
     path, plot = tmp_path / "volumes.txt", tmp_path / "plot.svg"
     path.write_text(f"0 6{life}\n50 8{life}\n200 3{life}\n")
-    status, printed, _ = run(Backends(10), "-q", "replay", "--volumes", str(path), "--plot", str(plot), "-f", "json")
+    asked = ["--concurrency", "1", "--plot", str(plot), "-f", "json"]
+    status, printed, _ = run(Backends(10), "-q", "replay", "--volumes", str(path), *asked)
     found = json.loads(printed)["over_time"]
     told = [(each["provisioned"], each["pools_empty"], each["placed"], each["refused"]) for each in found["samples"]]
     assert (0, (0.3 if life else 0.9, 1, 2, 1)) == (status, told[-1])
