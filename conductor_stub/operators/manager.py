@@ -75,10 +75,15 @@ class OperatorManager:
         """
         filters = filters or {}
         _require_filters(filters, instances.FILTERS)
-        found = self._database.read(instances.list_all, limit, marker, newest_first, **filters)
-        if not found and filters.get("host"):
-            self._database.read(services.require_host, str(filters["host"]))
-        return instance_views(found)
+
+        def read(connection: Connection) -> tuple[Sequence[Row], dict[str, list[str]]]:
+            found = instances.list_all(connection, limit, marker, newest_first, **filters)
+            if not found and filters.get("host"):
+                services.require_host(connection, str(filters["host"]))
+            return found, attachments.volumes_by_instance(connection, [row.uuid for row in found])
+
+        found, volumes = self._database.read(read)
+        return [{**view, "volumes": volumes.get(view["uuid"], [])} for view in instance_views(found)]
 
     @endpoint
     def show_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:

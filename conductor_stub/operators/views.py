@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet import states
@@ -25,23 +25,30 @@ def shown(row: Row) -> dict[str, Any]:
 
 def instance_view(row: Any) -> dict[str, Any]:
     """:param row: from a query of ``fleet.db.instances``, or from ``instances.moved``"""
-    view = instances.to_wire(row)
-    times = ("created_at", "updated_at", "launched_at", "terminated_at", "deadline")
-    view.update({name: plain(getattr(row, name)) for name in times})
-    view.update(request_id=row.request_id, deleted=row.deleted, group_uuid=row.group_uuid)
-    spec = instances.spec_of(row)
-    view.update(description=spec.get("description", ""), tags=spec.get("tags", []))
-    view["scheduler_hints"] = row.spec["scheduler_hints"]
-    view["key_name"] = row.spec.get("key_name")
-    zone = Zone.parse(row.spec.get("availability_zone") or "")
-    view.update(forced_host=zone.host or None, forced_node=zone.node or None)
-    return view
+    return _view(vars(row) if isinstance(row, types.SimpleNamespace) else row._asdict())
 
 
 def instance_views(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """:func:`instance_view` of each, for many: attributes of a row are slow to read."""
+    """:func:`instance_view` of each, for many."""
     names = rows[0]._fields if rows else ()
-    return [instance_view(types.SimpleNamespace(**dict(zip(names, row, strict=True)))) for row in rows]
+    return [_view(dict(zip(names, row, strict=True))) for row in rows]
+
+
+def _view(stored: Mapping[str, Any]) -> dict[str, Any]:
+    request = stored["spec"]
+    spec = instances.changed_spec(request, stored["resized_spec"], stored["details"])
+    zone = Zone.parse(request.get("availability_zone") or "")
+    return {
+        **instances.to_wire(stored, spec),
+        **{name: plain(stored[name]) for name in ("updated_at", "terminated_at", "deadline")},
+        **{name: stored[name] for name in ("request_id", "deleted", "group_uuid")},
+        "description": spec.get("description", ""),
+        "tags": spec.get("tags", []),
+        "scheduler_hints": request["scheduler_hints"],
+        "key_name": request.get("key_name"),
+        "forced_host": zone.host or None,
+        "forced_node": zone.node or None,
+    }
 
 
 def waiting_view(place: int, row: Row, kept_host: str | None) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]
         "OS-EXT-SRV-ATTR:instance_name": instance["uuid"],
         "OS-SRV-USG:launched_at": _plain(instance["launched_at"]),
         "OS-SRV-USG:terminated_at": _plain(instance["terminated_at"]),
-        VOLUMES: [],
+        VOLUMES: [volume(request, each) for each in instance.get("volumes", ())],
     }
     if status(instance) in ("ACTIVE", "BUILD", "RESIZE", "REBUILD"):
         shown["progress"] = 100 if instance["vm_state"] == states.ACTIVE else 0
@@ -125,7 +125,7 @@ def whole(request: falcon.Request, shown: Mapping[str, Any]) -> dict[str, Any]:
     """
     instance = shown["instance"]
     server = view(request, instance)
-    server[VOLUMES] = [volume(request, each) for each in shown.get("volumes", ())]
+    server[VOLUMES] = [volume(request, each["volume"]) for each in shown.get("volumes", ())]
     if request.context.version >= _GROUPS:
         server["server_groups"] = [instance["group_uuid"]] if instance["group_uuid"] else []
     if instance["vm_state"] == states.ERROR and shown["faults"]:
@@ -133,10 +133,10 @@ def whole(request: falcon.Request, shown: Mapping[str, Any]) -> dict[str, Any]:
     return server
 
 
-def volume(request: falcon.Request, attachment: Mapping[str, Any]) -> dict[str, Any]:
+def volume(request: falcon.Request, uuid: str) -> dict[str, Any]:
     """Return a volume that a server has."""
     outlasts = {"delete_on_termination": False} if request.context.version >= _OUTLAST else {}
-    return {"id": attachment["volume"], **outlasts}
+    return {"id": uuid, **outlasts}
 
 
 def fault(found: Mapping[str, Any]) -> dict[str, Any]:

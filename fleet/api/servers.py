@@ -81,7 +81,6 @@ class Servers:
     @bodies.asks(*_PARAMETERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/servers/detail", server_view.view)
-        self._add_volumes(request, response.media["servers"])
 
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"server": server_view.whole(request, show(self._conductor, request, server_id))}
@@ -121,16 +120,6 @@ class Servers:
         if len(found) > limit:
             answer["servers_links"] = paging.next_link(request, path, found[limit - 1]["uuid"])
         return answer
-
-    def _add_volumes(self, request: falcon.Request, servers: list[dict[str, Any]]) -> None:
-        known = {each["id"]: each for each in servers}
-        try:
-            found = self._conductor.ask(request, "list_attachments", uuids=list(known)) if known else []
-        except errors.VersionPinned:
-            # A conductor that is too old has none.
-            return
-        for each in found:
-            known[each["instance"]][server_view.VOLUMES].append(server_view.volume(request, each))
 
     def _matching(self, request: falcon.Request, wanted: int) -> list[Instance]:
         """Return at most ``wanted`` servers, oldest first, after the marker."""

@@ -20,6 +20,8 @@ from fleet.objects import Attachment, VolumeConnection, location
 
 ATTACHMENTS = models.volume_attachments
 _INSTANCES, _VOLUMES = models.instances, models.volumes
+#: Of more instances than these, all attachments are read.
+_FEW = 1001
 
 #: Attachments with what is shown of their instance and their volume.
 _JOINED = (
@@ -39,6 +41,9 @@ _JOINED = (
     .order_by(ATTACHMENTS.c.created_at, ATTACHMENTS.c.device)
 )
 _OF_INSTANCES = _JOINED.where(ATTACHMENTS.c.instance_uuid.in_(sa.bindparam("wanted", expanding=True)))
+_VOLUMES_HELD = sa.select(ATTACHMENTS.c.instance_uuid, ATTACHMENTS.c.volume_uuid).order_by(
+    ATTACHMENTS.c.created_at, ATTACHMENTS.c.device
+)
 _OF_VOLUMES = _JOINED.where(ATTACHMENTS.c.volume_uuid.in_(sa.bindparam("wanted", expanding=True)))
 _ONE = _JOINED.where(ATTACHMENTS.c.uuid == sa.bindparam("one"))
 _DUE = (
@@ -62,6 +67,17 @@ _THEIR_INSTANCES = sa.select(ATTACHMENTS.c.instance_uuid).where(
 def of_instances(connection: Transaction | sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
     """Attachments of these instances, oldest first, with names and places of instances and volumes."""
     return connection.execute(_OF_INSTANCES, {"wanted": list(uuids)}).all() if uuids else []
+
+
+def volumes_by_instance(connection: sa.Connection, uuids: Collection[str]) -> dict[str, list[str]]:
+    """By instance, the uuids of its volumes, oldest attachment first; instances without volumes are not in it."""
+    query = _VOLUMES_HELD
+    if len(uuids) <= _FEW:
+        query = query.where(ATTACHMENTS.c.instance_uuid.in_(uuids))
+    found: dict[str, list[str]] = {}
+    for instance, volume in connection.execute(query) if uuids else ():
+        found.setdefault(instance, []).append(volume)
+    return found
 
 
 def of_volumes(connection: Transaction | sa.Connection, uuids: Collection[str]) -> dict[str, sa.Row]:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib import parse
 
+import orjson
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import api as db_api
@@ -79,6 +80,7 @@ class Database:
             max_retries=0,
             thread_checkin=False,
             connection_parameters=_connection_parameters(options.connection or "sqlite://"),
+            json_deserializer=orjson.loads,
         )
         # oslo.db has no option for it. Values of users must not be logged, not even at DEBUG.
         engine.hide_parameters = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import operator
 import types
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ REQUESTS = models.build_requests
 _OF_REQUEST = ("flavor", "image", "metadata", "numa_topology", "pci_requests")
 _TIMES = ("created_at", "launched_at")
 _AS_STORED = [each.name for each in dataclasses.fields(Instance) if each.name not in (*_OF_REQUEST, *_TIMES)]
+_stored = operator.itemgetter(*_AS_STORED)
 #: What requests of earlier releases lack.
 _FLAVOR = vars(Flavor(vcpus=1, memory_mb=1))
 _IMAGE = vars(Image())
@@ -235,7 +237,14 @@ def stale(row: sa.Row, attempt: int) -> errors.StaleBuild:
 
 def spec_of(row: Any) -> dict[str, Any]:
     """The spec of the request, with the changes of a resize and of the user."""
-    return {**row.spec, **(row.resized_spec or {}), **(row.details or {})}
+    return changed_spec(row.spec, row.resized_spec, row.details)
+
+
+def changed_spec(
+    spec: Mapping[str, Any], resized_spec: Mapping[str, Any] | None, details: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """:func:`spec_of`, of the columns."""
+    return {**spec, **(resized_spec or {}), **(details or {})}
 
 
 def to_instance(row: Any) -> Instance:
@@ -270,15 +279,18 @@ def to_instance(row: Any) -> Instance:
     )
 
 
-def to_wire(row: Any) -> dict[str, Any]:
-    """``to_instance(row).to_wire()`` in half the time, for lists."""
-    spec = spec_of(row)
-    wire = {name: getattr(row, name) for name in _AS_STORED}
+def to_wire(stored: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """``to_instance(row).to_wire()`` in a quarter of the time, for lists.
+
+    :param stored: the columns of a row
+    :param spec: :func:`changed_spec` of it
+    """
+    wire = dict(zip(_AS_STORED, _stored(stored), strict=True))
     for name in _TIMES:
-        wire[name] = _plain(getattr(row, name))
+        wire[name] = _plain(stored[name])
     for name in _OF_REQUEST:
         wire[name] = spec.get(name)
-    wire.update(flavor={**_FLAVOR, **spec["flavor"]}, image={**_IMAGE, **spec["image"]})
+    wire["flavor"], wire["image"] = {**_FLAVOR, **spec["flavor"]}, {**_IMAGE, **spec["image"]}
     return wire
 
 

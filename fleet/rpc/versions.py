@@ -12,7 +12,7 @@ from collections.abc import Mapping
 #: version.
 CURRENT: dict[str, str] = {
     "scheduler": "4.5",
-    "conductor": "1.14",
+    "conductor": "1.15",
     "compute": "1.3",
     "volume": "1.2",
     "volume_scheduler": "1.1",

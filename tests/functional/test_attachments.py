@@ -269,6 +269,18 @@ def test_a_refusal_says_why(guests: Guests, volume: str, silent: str) -> None:
     assert ("available", []) == (guests.status(volume), guests.operator.list_attachments([uuid]))
 
 
+def test_lists_have_the_volumes_of_each_instance(
+    guests: Guests, volume: str, uuid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of few instances, and of many, for which all attachments are read."""
+    guests.guest(name="without")
+    guests.operator.attach_volume(uuid, volume)
+    for few in (2, 1):
+        monkeypatch.setattr(rows, "_FEW", few)
+        listed = guests.operator.list_instances(limit=10)
+        assert {"web": [volume], "without": []} == {each["name"]: each["volumes"] for each in listed}
+
+
 def test_a_host_reads_only_what_is_its_own(guests: Guests, volume: str, uuid: str) -> None:
     guests.operator.attach_volume(uuid, volume)
     assert [] == guests.wants(uuid, "h2")

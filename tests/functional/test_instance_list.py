@@ -17,6 +17,9 @@ def test_a_list_shows_what_each_instance_is(conductor: Conductor) -> None:
     conductor.create(name="two", flavor={"vcpus": 2, "memory_mb": 64, "extra_specs": {"ssd": "true"}})
     listed = conductor.operator.list_instances()
     assert ["one", "two"] == [each["name"] for each in listed]
-    assert listed == [conductor.operator.show_instance(each["uuid"])["instance"] for each in listed]
+    alone = [conductor.operator.show_instance(each["uuid"]) for each in listed]
+    assert listed == [{**each["instance"], "volumes": each["volumes"]} for each in alone]
     rows = conductor.database.read(instances.list_all)
-    assert [instances.to_instance(row).to_wire() for row in rows] == [instances.to_wire(row) for row in rows]
+    assert [instances.to_instance(row).to_wire() for row in rows] == [
+        instances.to_wire(row._mapping, instances.spec_of(row)) for row in rows
+    ]

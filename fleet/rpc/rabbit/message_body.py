@@ -13,6 +13,8 @@ import re
 import zlib
 from typing import Any
 
+import orjson
+
 from fleet.rpc.trust import message_size
 
 #: Bytes of a body. The envelope escapes its content once more, so this is twice the size of a message.
@@ -90,6 +92,11 @@ def _inflated(body: Any, kind: object) -> bytes:
 
 
 def _parsed(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        # Peers may write numbers such as NaN, which are no JSON.
+        pass
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

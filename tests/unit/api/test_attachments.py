@@ -10,7 +10,6 @@ import falcon
 import pytest
 from falcon import testing
 
-from fleet import errors
 from fleet.api.conductor import Conductor
 from tests import factories
 from tests.unit.api.test_server_details import UUID
@@ -36,11 +35,9 @@ class FakeConductor(ServerConductor, Conductor):
         if method in ("attach_volume", "detach_volume"):
             self.asked.append((method, arguments))
             return ATTACHED
-        if method == "list_attachments":
-            if self.too_old:
-                raise errors.VersionPinned(method=method, needs="1.14", topic="conductor", pin="auto", cap="1.13")
-            return [ATTACHED]
         found = super().ask(request, method, **arguments)
+        if method == "list_instances":
+            return [{**each, **({} if self.too_old else {"volumes": [VOLUME]})} for each in found]
         return {**found, "volumes": [ATTACHED]} if method == "show_instance" else found
 
 

@@ -38,8 +38,6 @@ class FakeConductor(Conductor):
     def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
         if method == "list_instances":
             return [self.instance]
-        if method == "list_attachments":
-            return []
         if arguments["name"] != UUID:
             raise errors.NotFound(kind="Instance", name=arguments["name"])
         if method == "update_instance":
