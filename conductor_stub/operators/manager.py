@@ -27,14 +27,14 @@ from fleet.rpc.endpoint import endpoint, require_size
 
 LOG = logging.getLogger(__name__)
 
-_HOST_VIEW = """
-    vcpus vcpus_used memory_mb memory_mb_used free_ram_mb local_gb local_gb_used free_disk_gb running_vms
-    cpu_allocation_ratio ram_allocation_ratio disk_allocation_ratio reserved_vcpus reserved_memory_mb reserved_disk_gb
-    hypervisor_type hypervisor_version host_ip
-"""
-
-
-_HOST_COLUMNS = ("host", "hypervisor_hostname", "uuid", "updated_at", *_HOST_VIEW.split())
+#: Columns that a host shows under their own names, and what is shown besides.
+_HOST_VIEW = (
+    *("vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb", "local_gb_used", "free_disk_gb"),
+    *("running_vms", "cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"),
+    *("reserved_vcpus", "reserved_memory_mb", "reserved_disk_gb", "hypervisor_type", "hypervisor_version", "host_ip"),
+)
+_HOST_FIELDS = ("host", "node", "uuid", "state", "status", "zone", "updated_at", *_HOST_VIEW)
+_HOST_COLUMNS = ("host", "hypervisor_hostname", "uuid", "updated_at", *_HOST_VIEW)
 
 
 class OperatorManager:
@@ -164,6 +164,17 @@ class OperatorManager:
         return self._database.read(self._host_views, None)
 
     @endpoint
+    def host_table(self, context: RequestContext, columns: list[fields.Name]) -> list[list[Any]]:
+        """These fields of all hosts, a list for each: of many hosts a sixth of the bytes of :meth:`list_hosts`.
+
+        :raises errors.InvalidInput: a column that hosts do not have
+        """
+        for name in columns:
+            if name not in _HOST_FIELDS:
+                raise errors.InvalidInput(field="columns", reason=f"must be of {', '.join(_HOST_FIELDS)}, not {name}")
+        return [[view[name] for name in columns] for view in self._database.read(self._host_views, None)]
+
+    @endpoint
     def show_host(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         """:raises errors.NotFound:"""
 
@@ -179,12 +190,14 @@ class OperatorManager:
     def _host_views(self, connection: Connection, name: str | None) -> list[dict[str, Any]]:
         agents = {row.host: row for row in services.list_all(connection) if row.binary == services.COMPUTE}
         zones = _zones(aggregates.list_all(connection))
+        health = {host: self._health(agent) for host, agent in agents.items()}
         views = []
         for row in hosts.list_all(connection, name, _HOST_COLUMNS):
-            agent = agents.get(row.host)
-            view = {"host": row.host, "node": row.hypervisor_hostname, "uuid": row.uuid, **self._health(agent)}
-            view.update({column: getattr(row, column) for column in _HOST_VIEW.split()})
-            view.update(zone=zones.get(row.host, self._default_zone), updated_at=plain(row.updated_at))
+            # Attributes of a row are slow to read.
+            view = dict(zip(_HOST_COLUMNS, row, strict=True))
+            view["node"] = view.pop("hypervisor_hostname")
+            view.update(health.get(view["host"]) or self._health(None))
+            view.update(zone=zones.get(view["host"], self._default_zone), updated_at=plain(view["updated_at"]))
             views.append(view)
         return views
 

@@ -25,6 +25,8 @@ _OURS = {name: ours for ours, name in _NAMES.items()}
 _COMPUTE = "fleet-compute"
 #: Services have no uuid: theirs is made of host and name.
 _NAMESPACE = uuid.UUID("7b3f1b8e-6a53-4e0c-9c83-3d9a6f0a7d55")
+#: What zones show of their hosts.
+_OF_ZONES = ("host", "zone", "state", "status", "updated_at")
 _SUMMED = {
     "vcpus": "vcpus",
     "vcpus_used": "vcpus_used",
@@ -154,7 +156,7 @@ class Services:
         response.status = falcon.HTTP_204
 
     def _all(self, request: falcon.Request) -> list[Mapping[str, Any]]:
-        zones = {each["host"]: each["zone"] for each in self._conductor.ask(request, "list_hosts")}
+        zones = dict(self._conductor.ask(request, "host_table", columns=["host", "zone"]))
         found = self._conductor.ask(request, "list_services")
         return [{**each, "zone": zones.get(each["host"], "internal")} for each in found]
 
@@ -189,7 +191,8 @@ class Zones:
 
     def _list(self, request: falcon.Request, detail: bool) -> dict[str, Any]:
         zones: dict[str, dict[str, Any]] = {}
-        for host in self._conductor.ask(request, "list_hosts"):
+        for row in self._conductor.ask(request, "host_table", columns=_OF_ZONES):
+            host = dict(zip(_OF_ZONES, row, strict=True))
             zones.setdefault(host["zone"], {})[host["host"]] = host
         return {"availabilityZoneInfo": [self._view(name, zones[name], detail) for name in sorted(zones)]}
 

@@ -59,11 +59,8 @@ class Own:
 
     def on_get_hosts(self, request: falcon.Request, response: falcon.Response) -> None:
         """All hosts as ``columns`` and ``rows``."""
-        found = self._conductor.ask(request, "list_hosts")
-        response.media = {
-            "columns": HOST_COLUMNS,
-            "rows": [[each.get(name) for name in HOST_COLUMNS] for each in found],
-        }
+        rows = self._conductor.ask(request, "host_table", columns=HOST_COLUMNS)
+        response.media = {"columns": HOST_COLUMNS, "rows": rows}
 
     def on_get_host(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         """One host with its instances. :raises errors.NotFound:"""

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from fleet import errors
 from fleet.db import instances
 from fleet.objects import Image
 from tests.functional.conductor import Conductor
@@ -23,3 +26,17 @@ def test_a_list_shows_what_each_instance_is(conductor: Conductor) -> None:
     assert [instances.to_instance(row).to_wire() for row in rows] == [
         instances.to_wire(row._mapping, instances.spec_of(row)) for row in rows
     ]
+
+
+def test_hosts_as_a_table_are_those_of_the_list(conductor: Conductor) -> None:
+    """Any fields of the list, in any order; another one is named."""
+    conductor.add_host("h1")
+    conductor.add_host("h2")
+    conductor.operator.create_aggregate("row", {"availability_zone": "near"})
+    conductor.operator.add_aggregate_host("row", "h2")
+    listed = conductor.operator.list_hosts()
+    names = list(listed[0])
+    assert [[each[name] for name in names] for each in listed] == conductor.operator.host_table(names)
+    assert [["nova", "h1"], ["near", "h2"]] == conductor.operator.host_table(["zone", "host"])
+    with pytest.raises(errors.InvalidInput, match="columns: must be of host, node.*, not colour"):
+        conductor.operator.host_table(["host", "colour"])

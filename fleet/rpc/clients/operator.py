@@ -54,6 +54,7 @@ NEWER = (
     | dict.fromkeys(("manage_volume", "unmanage_volume", "list_manageable"), "1.13")
     | dict.fromkeys(("attach_volume", "detach_volume", "list_attachments"), "1.14")
     | dict.fromkeys(("update_volume", "use_over_time"), "1.14")
+    | {"host_table": "1.15"}
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {
