@@ -17,6 +17,7 @@ from conductor_stub import conf as conductor_conf
 from conductor_stub.agents.api import AgentAPI
 from conductor_stub.attachments.intake import AttachmentIntake
 from conductor_stub.attachments.progress import AttachmentManager
+from conductor_stub.attachments.reservations import Reservations
 from conductor_stub.attachments.sweeper import AttachmentSweeper
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
@@ -125,12 +126,16 @@ def build_servers(
     aliases = parse_aliases(conf.pci.alias)
     local = LocalPlacement()
     waits = conf.conductor.wait_for_capacity
-    intake = Intake(database, placement, limits, conf.default_schedule_zone, clock, aliases, local, waits=waits)
+    backends = VolumeAPI(host_transport, conf, pins, ledger)
+    intake = Intake(
+        *(database, placement, limits, conf.default_schedule_zone, clock, aliases, local),
+        waits=waits,
+        reserving=Reservations(database, compute, backends),
+    )
     migrations = MigrationAPI(rpc_transport, conf, pins, ledger)
     move_placement = MovePlacement(
         database, scheduler, compute, migrations, limits, conf.allow_resize_to_same_host, clock.fresh
     )
-    backends = VolumeAPI(host_transport, conf, pins, ledger)
     volume_placement = VolumePlacement(
         database,
         VolumeSchedulerAPI(rpc_transport, conf, pins, ledger),

@@ -60,6 +60,13 @@ A guest gets an available volume, and gives it back (``conductor_stub.attachment
                  ▼                                                               │
                detaching (without a deadline) ── the host does not have it ──▶ available
 
+An instance that is created with volumes reserves them with its build, whose steps they follow::
+
+    create ──▶ reserved ── the guest runs, with its volumes ──▶ in-use
+                 │ the build ends in ERROR, or the instance is deleted
+                 ▼
+               available
+
 The attachment is ``attached`` while the volume is ``in-use``. Otherwise both have the same status. The deletion of the
 instance ends each of its attachments: the volumes are available again.
 
@@ -80,6 +87,7 @@ MIGRATING: Final = "migrating"
 RETYPING: Final = "retyping"
 MANAGING: Final = "managing"
 UNMANAGING: Final = "unmanaging"
+RESERVED: Final = "reserved"
 ATTACHING: Final = "attaching"
 IN_USE: Final = "in-use"
 DETACHING: Final = "detaching"
@@ -115,7 +123,7 @@ FAILED: Final[Mapping[str, str]] = types.MappingProxyType(
 )
 #: Statuses of volumes that are not deleted, in the order of a life.
 LISTED: Final = (
-    *(CREATING, MANAGING, AVAILABLE, ATTACHING, IN_USE, DETACHING),
+    *(CREATING, MANAGING, AVAILABLE, RESERVED, ATTACHING, IN_USE, DETACHING),
     *(EXTENDING, MIGRATING, RETYPING, UNMANAGING, DELETING),
     *(ERROR, ERROR_MANAGING, ERROR_EXTENDING, ERROR_DELETING),
 )
@@ -126,4 +134,4 @@ ATTACHED: Final = "attached"
 #: Statuses in which the host of a guest must act.
 WITH_A_HOST: Final = (ATTACHING, DETACHING)
 #: Statuses of volumes that have an attachment.
-WITH_A_GUEST: Final = (*WITH_A_HOST, IN_USE)
+WITH_A_GUEST: Final = (RESERVED, *WITH_A_HOST, IN_USE)

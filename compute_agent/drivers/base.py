@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -45,6 +45,8 @@ class ComputeDriver:
     simulated = False
     #: True if hosts of one process would report the same machine twice.
     one_host_only = False
+    #: True if guests can start with volumes. Methods that start them then have the argument ``volumes``.
+    takes_volumes = False
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf = conf
@@ -88,10 +90,15 @@ class ComputeDriver:
         """
         raise NotImplementedError
 
-    def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+    def spawn(
+        self, context: RequestContext, instance: Instance, image_meta: Image, volumes: Sequence[Attachment] = ()
+    ) -> None:
         """Start the guest on ``instance.node``, or raise and leave nothing.
 
         ``get_per_instance_usage`` must later return ``instance.attempt``.
+
+        :param volumes: that the guest has from the beginning, as after :meth:`attach_volume`. A driver whose
+            ``takes_volumes`` is False never gets any, and may leave the argument out
         """
         raise NotImplementedError
 

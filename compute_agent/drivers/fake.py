@@ -9,7 +9,7 @@ import json
 import pathlib
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -29,6 +29,7 @@ class FakeDriver(ComputeDriver):
     """The lock guards the records. ``pause`` waits for that many seconds; tests pass their own."""
 
     simulated = True
+    takes_volumes = True
 
     def __init__(self, conf: cfg.ConfigOpts, pause: Callable[[float], object] | None = None) -> None:
         super().__init__(conf)
@@ -78,11 +79,13 @@ class FakeDriver(ComputeDriver):
             "supported_instances": [[options.architecture, "fake", "hvm"]],
         }
 
-    def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+    def spawn(
+        self, context: RequestContext, instance: Instance, image_meta: Image, volumes: Sequence[Attachment] = ()
+    ) -> None:
         with self._lock:
             if instance.uuid in self._guests:
                 raise SpawnFailed(f"Instance {instance.uuid} exists on {self._host} already")
-            self._keep(GuestRecord.of(instance))
+            self._keep(GuestRecord.of(instance, volumes))
         if self._options.spawn_delay:
             self._pause(self._options.spawn_delay)
         with self._lock:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+from collections.abc import Sequence
 from typing import Any, Self
 
 from compute_agent.guest import state_file
@@ -36,7 +37,7 @@ class GuestRecord:
     move: str = ""
 
     @classmethod
-    def of(cls, instance: Instance) -> Self:
+    def of(cls, instance: Instance, volumes: Sequence[Attachment] = ()) -> Self:
         return cls(
             uuid=instance.uuid,
             node=instance.node or "",
@@ -45,6 +46,7 @@ class GuestRecord:
             memory_mb=instance.flavor.memory_mb,
             disk_gb=instance.flavor.claimed_disk_gb,
             name=instance.name,
+            volumes={each.volume_uuid: each.to_wire() for each in volumes},
         )
 
     def to_dict(self) -> dict[str, Any]:

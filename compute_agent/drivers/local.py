@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import psutil
@@ -32,7 +33,7 @@ from compute_agent.guest import state_file
 from compute_agent.guest.process import Identity
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Flavor, Image, Instance
+from fleet.objects import Attachment, Flavor, Image, Instance
 
 LOG = logging.getLogger(__name__)
 
@@ -108,7 +109,9 @@ class LocalDriver(ComputeDriver):
             "supported_instances": [[os.uname().machine, "local", "exe"]],
         }
 
-    def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+    def spawn(
+        self, context: RequestContext, instance: Instance, image_meta: Image, volumes: Sequence[Attachment] = ()
+    ) -> None:
         directory = self._directory(instance.uuid)
         try:
             directory.mkdir()

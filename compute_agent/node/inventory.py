@@ -14,7 +14,7 @@ from oslo_config import cfg
 from compute_agent.node.claims import Resources
 from fleet import capacity, errors
 from fleet.hardware import pools
-from fleet.objects import HostReport, pci
+from fleet.objects import HostReport, host_report, pci
 
 DEFAULT_RATIOS = {"cpu": 16.0, "ram": 1.5, "disk": 1.0}
 REQUIRED = ("vcpus", "memory_mb", "local_gb", "numa_topology")
@@ -107,7 +107,11 @@ def _values(
         "supported_instances": _parsed("supported_instances", resources, list),
         "numa_topology": _parsed("numa_topology", resources, dict) or None,
         "pci_device_pools": [pool.to_wire() for pool in pools.pools_of(pci_devices(resources))],
-        "stats": {**_parsed("stats", resources, dict), "failed_builds": failed_builds},
+        "stats": {
+            **_parsed("stats", resources, dict),
+            host_report.VOLUME_HOSTS: ",".join(policy.volume_hosts),
+            "failed_builds": failed_builds,
+        },
     }
 
 

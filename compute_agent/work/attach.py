@@ -6,8 +6,6 @@ Nothing is stored between the order and the report, and each step has no effect 
 
 from __future__ import annotations
 
-import fnmatch
-import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -17,19 +15,13 @@ from oslo_log import log as logging
 from compute_agent.drivers import time_limit
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.node.host import Host
-from compute_agent.work import orders
+from compute_agent.work import orders, reach
 from fleet import errors, failpoints, volume_states
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import Attachment
 
 LOG = logging.getLogger(__name__)
-
-
-class VolumeUnreachable(errors.FleetError):
-    """This host does not have the data of a volume. Set ``volume_hosts`` if it does, or use a volume that it reaches."""
-
-    template = "Host {host} does not reach the volume on {place}: {reason}"
 
 
 class Attacher:
@@ -82,7 +74,7 @@ class Attacher:
 
     def _attach(self, context: RequestContext, attachment: Attachment) -> None:
         failpoints.hit("agent.attach.before")
-        self._require_reachable(attachment)
+        reach.require(self._host, attachment)
         self._host.driver.attach_volume(context, attachment.instance_uuid, attachment)
         failpoints.hit("agent.attach.after")
 
@@ -92,19 +84,3 @@ class Attacher:
         if attachment.volume_uuid in driver.attached_volumes().get(uuid, ()):
             driver.detach_volume(context, uuid, attachment)
         failpoints.hit("agent.detach.after")
-
-    def _require_reachable(self, attachment: Attachment) -> None:
-        """:raises VolumeUnreachable:"""
-        connection, machine = attachment.connection, attachment.volume_host.partition("@")[0]
-        if connection.kind == "fake":
-            return
-        name, reason = self._host.name, ""
-        if not any(fnmatch.fnmatchcase(machine, pattern) for pattern in (name, *self._host.policy.volume_hosts)):
-            reason = f"its data are on machine {machine}, which the option volume_hosts of this host does not name"
-        elif attachment.volume_uuid not in os.path.basename(connection.path):
-            # The agent of a backend must not choose among the files of this host.
-            reason = f"{connection.path}, where its data are said to be, is not named after the volume"
-        elif not os.path.exists(connection.path):
-            reason = f"there is no {connection.path} on this host"
-        if reason:
-            raise VolumeUnreachable(host=name, place=attachment.volume_host, reason=reason)

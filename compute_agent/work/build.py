@@ -18,12 +18,12 @@ from compute_agent.ledger.notifications import AttemptEvents, Notifications
 from compute_agent.node import claims
 from compute_agent.node.host import Host, Undecided
 from compute_agent.node.resource_tracker import ResourceTracker
-from compute_agent.work import orders
+from compute_agent.work import orders, reach
 from compute_agent.work.spawned_attempts import SpawnedAttempts
 from fleet import errors, failpoints, states
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
-from fleet.objects import Claim, FailedAttempt, Finish, HostLimits, Instance, fields
+from fleet.objects import Attachment, Claim, FailedAttempt, Finish, HostLimits, Instance, fields
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class BuildOrder:
 
     ``deadline`` is by the conductor's clock and for the log only. ``claim_within_s`` counts from the order's arrival:
     afterwards the conductor has given the build to another host. ``spawn_within_s`` counts from the claim: afterwards
-    the conductor takes the build from this host. None: not sent.
+    the conductor takes the build from this host. None: not sent. ``volumes`` are those that the guest starts with.
     """
 
     instance: Instance
@@ -52,6 +52,7 @@ class BuildOrder:
     spawn_within_s: _Seconds | None = None
     alternates: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     filter_properties: dict[str, Any] = dataclasses.field(default_factory=dict)
+    volumes: list[Attachment] = dataclasses.field(default_factory=list)
 
     @classmethod
     def from_wire(cls, data: dict[str, Any]) -> BuildOrder:
@@ -162,15 +163,21 @@ class BuildRunner:
             failpoints.hit("agent.claim.after")
             instance = self._record(context, order, tracker, claim)
             failpoints.hit("agent.record.after")
+            volumes = self._volumes(context, order)
             events.start(order.instance)
-            power_state = self._spawn(context, order, instance, tracker)
+            power_state = self._spawn(context, order, instance, tracker, volumes)
             failpoints.hit("agent.spawn.after")
             active = self._finish(context, order, instance, power_state, tracker)
             failpoints.hit("agent.finish.after")
             return active
 
     def _claim(self, order: BuildOrder, tracker: ResourceTracker) -> claims.Claim:
-        """Test and hold the resources on this host."""
+        """Test and hold the resources on this host, which must reach the volumes."""
+        try:
+            reach.require_all(self._host, order.volumes)
+        except errors.FleetError as unreachable:
+            metrics.CLAIMS.labels("refused").inc()
+            raise _Failed(states.CLAIM_STEP, unreachable) from None
         overhead = self._host.driver.estimate_instance_overhead(order.instance.flavor)
         try:
             claim = tracker.instance_claim(order.instance, order.limits, overhead.get("memory_mb", 0))
@@ -207,13 +214,35 @@ class BuildRunner:
             raise _Failed(states.CLAIM_STEP, differs) from None
         return recorded
 
-    def _spawn(self, context: RequestContext, order: BuildOrder, instance: Instance, tracker: ResourceTracker) -> int:
+    def _volumes(self, context: RequestContext, order: BuildOrder) -> list[Attachment]:
+        """Return the volumes of the instance, as the ledger has them. The order must name the same."""
+        if not order.volumes:
+            return []
+        try:
+            recorded = self._calls.find_attachments(context, self._host.name, order.instance.uuid)
+        except Unanswered as silence:
+            raise _Failed(states.SPAWN_STEP, silence) from None
+        failpoints.hit("agent.volumes.after")
+        if {each.uuid: each.connection for each in recorded} != {each.uuid: each.connection for each in order.volumes}:
+            differs = orders.OrderDiffers("The order's volumes are not those of the row")
+            orders.unwanted(orders.BUILD, order.instance.uuid, self._host.name, str(differs))
+            raise _Failed(states.CLAIM_STEP, differs)
+        return recorded
+
+    def _spawn(
+        self,
+        context: RequestContext,
+        order: BuildOrder,
+        instance: Instance,
+        tracker: ResourceTracker,
+        volumes: list[Attachment],
+    ) -> int:
         """Return the new guest's power state."""
         limit_s = order.spawn_within_s and order.spawn_within_s * SPAWN_SHARE
         driver = self._host.driver
 
         def spawn() -> int:
-            driver.spawn(context, instance, instance.image)
+            driver.spawn(context, instance, instance.image, **(reach.given(self._host, volumes) if volumes else {}))
             return driver.get_info(instance.uuid).state
 
         self._spawned.add(instance.uuid, order.attempt)

@@ -10,7 +10,8 @@ import pydantic
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from conductor_stub.attachments import machine
+from conductor_stub.attachments import devices, machine
+from conductor_stub.attachments.connections import connection_of
 from conductor_stub.steps import casting
 from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.volumes import claims, views
@@ -19,7 +20,8 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import attachments, instances, services, volumes
 from fleet.db.engine import Connection, Database, Transaction
-from fleet.objects import VolumeConnection, attachment, fields
+from fleet.objects import VolumeConnection, fields
+from fleet.objects.attachment import Device
 from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI, VolumeAPI
 from fleet.rpc.endpoint import endpoint
@@ -28,7 +30,6 @@ LOG = logging.getLogger(__name__)
 
 #: Of the first step of an attachment.
 FIRST_ATTEMPT = 1
-Device = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(pattern=r"^(/dev/)?vd[b-y]$")]
 
 
 class AttachmentIntake:
@@ -57,8 +58,8 @@ class AttachmentIntake:
         """
         self._compute.require_attachments()
         instance, found = self._database.read(_named, name, volume)
-        where = self._connection(context, found) if found.status == volume_states.AVAILABLE else None
-        wanted = device and device.removeprefix("/dev/")
+        where = connection_of(self._backends, context, found) if found.status == volume_states.AVAILABLE else None
+        wanted = device and devices.plain(device)
         ctx = self._step_context(context)
         uuid = self._database.write(attach, uuidutils.generate_uuid(), instance.uuid, found, wanted, where, ctx)
         LOG.info("Attaching volume %s to instance %s", found.name, instance.name)
@@ -78,16 +79,6 @@ class AttachmentIntake:
     ) -> list[dict[str, Any]]:
         """The attachments of these instances, oldest first."""
         return [views.of_attachment(row) for row in self._database.read(attachments.of_instances, uuids)]
-
-    def _connection(self, context: RequestContext, volume: Any) -> VolumeConnection:
-        """Where the data are. :raises errors.ServiceDown: errors.NotFound: errors.NotSupported: errors.VersionPinned:"""
-        try:
-            found = self._backends.get_connection(context, volume.host, volume.uuid, volume.pool)
-        except (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable) as silence:
-            reason = f"it does not answer ({type(silence).__name__})"
-            host = volume.host if context.is_admin else "of the volume"
-            raise errors.ServiceDown(binary=services.VOLUME, host=host, reason=reason) from None
-        return VolumeConnection.from_wire(found)
 
     def _begun(self, context: RequestContext, uuid: str) -> dict[str, Any]:
         row = self._database.read(attachments.find, uuid)
@@ -143,8 +134,9 @@ def attach(
         if row.volume_uuid == volume.uuid and row.status != volume_states.DETACHING:
             return row.uuid
     claims.require_settled(volume)
-    if where is None or (seen.host, seen.pool, seen.attempt) != (volume.host, volume.pool, volume.attempt):
-        raise errors.Conflict(kind="Volume", name=volume.name, reason="has changed meanwhile: try again")
+    claims.require_unchanged(volume, seen)
+    if where is None:
+        raise errors.Conflict(kind="Volume", name=volume.name, reason="was not available: try again")
     _require_guest(tx, instance, ctx)
     until = machine.deadline(ctx)
     accepted = {
@@ -178,7 +170,7 @@ def detach(tx: Transaction, instance_uuid: str, volume_uuid: str, ctx: StepConte
         raise errors.Conflict(kind="Volume", name=volume.name, reason=reason)
     if row.status == volume_states.DETACHING:
         return row.uuid
-    if row.status == volume_states.ATTACHING:
+    if row.status in (volume_states.RESERVED, volume_states.ATTACHING):
         raise errors.Conflict(kind="Volume", name=volume.name, reason="is being attached: wait until that has ended")
     if instance.task_state == states.DELETING:
         raise errors.Conflict(
@@ -193,8 +185,7 @@ def detach(tx: Transaction, instance_uuid: str, volume_uuid: str, ctx: StepConte
 def _free_device(instance: Any, taken: set[str], wanted: str | None) -> str:
     """:raises errors.Conflict: no disk of this name, or no disk at all, is free"""
     flavor = instances.spec_of(instance)["flavor"]
-    own = (instance.ephemeral_gb > 0) + (flavor.get("swap", 0) > 0)
-    free = [device for device in attachment.DEVICES[own:] if device not in taken]
+    free = devices.free(instance.ephemeral_gb, flavor.get("swap", 0), taken)
     if wanted is None and free:
         return free[0]
     if wanted in free:

@@ -2,9 +2,9 @@
 """Claims and finishes of builds, as hosts report them: any number of them in one transaction.
 
 Each row is locked, compared with the step and the attempt that the host reports, and written only if both match; so each
-step may be repeated without harm. All transactions lock in one order: instances, services, groups, nodes (each sorted),
-and last the change counter. (MariaDB locks in the order in which it finds the rows; it may have to run the transaction
-again.)
+step may be repeated without harm. All transactions lock in one order: instances, services, attachments with their
+volumes, groups, nodes (each sorted), and last the change counter. (MariaDB locks in the order in which it finds the rows;
+it may have to run the transaction again.)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, states
-from fleet.db import claimed, groups, history, hosts, instances, services, usage
+from fleet.db import attachments, claimed, groups, history, hosts, instances, services, usage
 from fleet.db.engine import Row, Transaction
 from fleet.objects import BuildStep, Claim, Finish
 
@@ -122,6 +122,9 @@ def _record(tx: Transaction, reports: Sequence[StepReport], ctx: StepContext) ->
             pending.append(usage.Pending(row, values))
             taken.append((each, recorded.row))
     if taken:
+        for each, row in taken:
+            if isinstance(each.step, Finish) and row.spec.get("block_device_mapping"):
+                attachments.settle(tx, row.uuid, ctx.now)
         _check_groups(tx, taken)
         hosts.refresh_all(tx, _changes(taken), ctx.now, pending)
         for each, row in taken:

@@ -15,6 +15,7 @@ from oslo_utils import uuidutils
 from conductor_stub.builds import waiting
 from conductor_stub.builds.client_token import ClientToken
 from conductor_stub.builds.placement import BuildPlacement
+from conductor_stub.builds.reserving import Reserved, Reserving
 from conductor_stub.steps.flavor_check import check_image, requested_hardware
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext, StepLimits
@@ -22,7 +23,7 @@ from conductor_stub.steps.local_placement import LocalPlacement
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
-from fleet.db import boot_data, builds, flavors, groups, history, key_pairs, queued_builds, quotas
+from fleet.db import boot_data, builds, flavors, groups, history, key_pairs, queued_builds, quotas, volumes
 from fleet.db.engine import Connection, Database, Transaction
 from fleet.hardware.aliases import Aliases
 from fleet.objects import BootData, BuildRequest, Flavor, Image, Zone
@@ -44,6 +45,8 @@ class _Acceptance:
     #: Columns of a build that waits behind one of its shape.
     queued: dict[str, Any] | None = None
     boot_data: BootData | None = None
+    #: The volumes of its only instance.
+    volumes: Sequence[Reserved] = ()
 
     def key(self) -> Hashable:
         """Equal for requests of which only one may be written."""
@@ -67,6 +70,7 @@ class Intake:
         local: LocalPlacement | None = None,
         grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
         waits: Mapping[str, int] = types.MappingProxyType({}),
+        reserving: Reserving | None = None,
     ) -> None:
         """:param grouped: makes a group commit; the simulation has its own, because it has no threads
         :param waits: by project, or "*" for any other: how many seconds a request waits for room if it does not say so
@@ -80,16 +84,17 @@ class Intake:
         self._aliases = aliases
         self._local = local or LocalPlacement(0)
         self._waits = waits
+        self._reserving = reserving
 
     def _write_all(self, acceptances: Sequence[_Acceptance]) -> Sequence[dict[str, Any] | None | errors.FleetError]:
-        return self._database.write(_insert_all, acceptances, self._limits.default_quota)
+        return self._database.write(_insert_all, acceptances, self._limits.default_quota, self._reserving)
 
     def accept(self, context: RequestContext, request: BuildRequest, client_token: str | None = None) -> dict[str, Any]:
         """Return ``reservation_id`` and ``instances`` (uuid and name of each), after they are written.
 
         :param client_token: a repeated request with the same token gets the answer of the first one
-        :raises errors.InvalidInput: naming the field; errors.NotFound: no such flavor or group; errors.Conflict: the
-            token was used for another request; errors.QuotaExceeded:
+        :raises errors.InvalidInput: naming the field; errors.NotFound: no such flavor, group or volume; errors.Conflict:
+            the token was used for another request, or a volume is not available; errors.QuotaExceeded:
         """
         token = ClientToken.of(context, request.to_wire(), client_token) if client_token else None
         # Before anything else: the flavor or group may have been deleted since the first request.
@@ -99,16 +104,17 @@ class Intake:
     def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> dict[str, Any]:
         stored, rows = self.plan(context, request)
         data = self._boot_data(context, request)
+        reserved = self._reserved(context, request, stored)
         reservation_id = stored["reservation_id"]
         queued = self._behind(stored, rows[0]) if len(rows) == 1 else None
         if queued is not None:
             return self._accept_queued(
-                context, _Acceptance(stored, [_queued_row(rows[0], queued)], token, queued, data)
+                context, _Acceptance(stored, [_queued_row(rows[0], queued)], token, queued, data, reserved)
             )
         with self._local.room() as start:
             if start is not None:
                 rows = [{**row, "task_state": states.PLACING} for row in rows]
-            first = self._writes.write(_Acceptance(stored, rows, token, boot_data=data))
+            first = self._writes.write(_Acceptance(stored, rows, token, boot_data=data, volumes=reserved))
             if first is not None:
                 return first
             flavor_name = rows[0]["flavor_name"] or "(inline)"
@@ -124,6 +130,15 @@ class Intake:
         name, user_id = request.key_name or "", context.user_id
         public_key = self._database.read(key_pairs.find, user_id, name).public_key if name else None
         return BootData(name, public_key, request.user_data or "")
+
+    def _reserved(self, context: RequestContext, request: BuildRequest, stored: dict[str, Any]) -> Sequence[Reserved]:
+        """The volumes of the request. The stored one has their uuids. :raises: as :meth:`Reserving.plan`"""
+        if not request.block_device_mapping or self._reserving is None:
+            return ()
+        flavor = Flavor(**stored["spec"]["flavor"])
+        reserved = self._reserving.plan(context, request.block_device_mapping, flavor)
+        stored["spec"]["block_device_mapping"] = [each.to_wire() for each in reserved]
+        return reserved
 
     def _behind(self, stored: dict[str, Any], row: dict[str, Any]) -> dict[str, Any] | None:
         """What the build waits for if one of its shape waits already, so that it does not overtake that one."""
@@ -261,20 +276,26 @@ def _resolve(connection: Connection, context: RequestContext, request: BuildRequ
 
 @failpoints.commits("conductor.accept")
 def _insert_all(
-    tx: Transaction, acceptances: Sequence[_Acceptance], default: Quota
+    tx: Transaction, acceptances: Sequence[_Acceptance], default: Quota, reserving: Reserving | None = None
 ) -> list[dict[str, Any] | None | errors.FleetError]:
     """Write the rows of each. Where an earlier request had the same token, return its answer instead of None.
 
     A request above the quota of its project is refused alone; those after it are judged as if it had not been there.
     """
+    # All at once, in one order.
+    volumes.lock_all(tx, [one.seen.uuid for each in acceptances for one in each.volumes])
     projects = [each.rows[0]["project_id"] for each in acceptances]
     keys = [each.request["reservation_id"] for each in acceptances]
     known, headroom = quotas.headroom(tx, quotas.BUILDS, projects, default, keys)
-    return [_insert(tx, each, known, headroom) for each in acceptances]
+    return [_insert(tx, each, known, headroom, reserving) for each in acceptances]
 
 
 def _insert(
-    tx: Transaction, accepted: _Acceptance, known: Collection[str], headroom: quotas.Headroom
+    tx: Transaction,
+    accepted: _Acceptance,
+    known: Collection[str],
+    headroom: quotas.Headroom,
+    reserving: Reserving | None,
 ) -> dict[str, Any] | None | errors.FleetError:
     request, token = accepted.request, accepted.token
     try:
@@ -286,10 +307,14 @@ def _insert(
     if request["reservation_id"] in known:
         return None
     try:
+        if reserving is not None:
+            reserving.require(tx, accepted.volumes)
         headroom.take(accepted.rows[0]["project_id"], **_asked(accepted.rows))
-    except errors.QuotaExceeded as refused:
+    except (errors.QuotaExceeded, errors.Conflict, errors.NotFound) as refused:
         return refused
     builds.create(tx, {**request, **(token.columns() if token else {})}, accepted.rows)
+    if reserving is not None:
+        reserving.write(tx, accepted.volumes, accepted.rows[0])
     if accepted.boot_data is not None:
         boot_data.create(tx, request["reservation_id"], accepted.boot_data)
     uuids = [row["uuid"] for row in accepted.rows]

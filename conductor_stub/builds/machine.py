@@ -17,7 +17,7 @@ from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import Machine
 from fleet import errors, failpoints, states
 from fleet.clock import seconds
-from fleet.db import builds, history, instances, queued_builds
+from fleet.db import attachments, builds, history, instances, queued_builds
 from fleet.db.engine import Row, Transaction
 
 
@@ -149,7 +149,7 @@ def _add_refusal(tx: Transaction, row: Any, error: Exception, ctx: StepContext, 
 def end_in_error(
     tx: Transaction, row: Row, error: Exception, host: str | None, ctx: StepContext, failed: bool = False
 ) -> None:
-    """Set the locked ``row`` to ERROR with a fault, and release what its host holds for it.
+    """Set the locked ``row`` to ERROR with a fault, and release what its host holds for it, and its volumes.
 
     :param failed: whether the host has failed to build it
     """
@@ -158,6 +158,8 @@ def end_in_error(
         details["attempts"] = faults.attempts(tried)
     if handed_back := [each for each in history.failed_orders(tx, [row.uuid]) if each.event == history.HAND_BACK]:
         details["untried"] = faults.attempts(handed_back)
+    if row.spec.get("block_device_mapping"):
+        attachments.release(tx, row.uuid, ctx.now)
     ended = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None}
     instances.leave_host(tx, row, ended, ctx.now, failed)
     faults.write(tx, row.uuid, error, host, ctx, **details)

@@ -13,7 +13,7 @@ from oslo_log import log as logging
 from conductor_stub.builds import failures, retry_policy, waiting
 from conductor_stub.builds.failures import Next
 from conductor_stub.builds.machine import BuildMachine
-from conductor_stub.steps import casting, faults, request_spec
+from conductor_stub.steps import casting, faults, reach, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.avoidance import Avoidance, HostNode
 from conductor_stub.steps.limits import StepContext, StepLimits
@@ -21,7 +21,7 @@ from conductor_stub.steps.placement import Batch, Placement
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import builds, groups, history, instances
+from fleet.db import attachments, builds, groups, history, instances
 from fleet.db.engine import Connection, Database, Row
 from fleet.db.kept_host import Kept
 from fleet.objects import Place, Selection
@@ -129,10 +129,15 @@ class BuildPlacement(Placement[Any]):
         request_spec.leave_alone(properties, [host for host, _node in batch.avoided.left_alone])
         if (kept := self._kept_from(batch)) is not None:
             request_spec.leave_alone(properties, [kept.host])
+        request_spec.leave_alone(properties, list(self._lacking(row)))
         if row.group_uuid:
             group, members = self._database.read(_group, row.group_uuid)
             request_spec.setup_instance_group(properties, group, members, batch.uuids)
         return _request_spec(batch.rows), properties
+
+    def _lacking(self, row: Any) -> dict[str, reach.Lacking]:
+        """Hosts that do not reach the volumes of a build."""
+        return self._database.read(reach.lacking, row.uuid) if row.spec.get("block_device_mapping") else {}
 
     def _kept_from(self, batch: Batch) -> Kept | None:
         """The host that these builds leave alone for another one."""
@@ -140,8 +145,11 @@ class BuildPlacement(Placement[Any]):
 
     def _ask(self, context: RequestContext, batch: Batch) -> tuple[Sequence[Selection], dict[str, Any]] | Exception:
         answer = super()._ask(context, batch)
-        kept = self._kept_from(batch)
-        return waiting.beside(answer, kept.host) if kept and isinstance(answer, errors.NoValidHost) else answer
+        if not isinstance(answer, errors.NoValidHost):
+            return answer
+        kept, lacking = self._kept_from(batch), self._lacking(batch.rows[0])
+        refusal = waiting.beside(answer, kept.host) if kept else answer
+        return reach.beside(refusal, lacking) if lacking else refusal
 
     def _send(
         self, context: RequestContext, batch: Batch, row: Any, selection: Selection, properties: dict[str, Any]
@@ -160,6 +168,7 @@ class BuildPlacement(Placement[Any]):
     ) -> None:
         """Cast one build to its host. If the agent has no queue, the next alternate is tried and no attempt is spent."""
         context = context.about(instance_uuid=row.uuid, attempt=attempt, host=place.host)
+        volumes = self._volumes(row)
 
         def cast() -> None:
             self._compute.build_and_run_instance(
@@ -174,13 +183,26 @@ class BuildPlacement(Placement[Any]):
                 spawn_within_s=self._limits.spawn_timeout_s,
                 alternates=[each.to_wire() for each in alternates],
                 filter_properties=request_spec.populate_filter_properties(properties, place),
+                **volumes,
             )
 
         failpoints.hit("conductor.cast.before")
-        if not casting.reaches(place.host, cast):
+        try:
+            reached = casting.reaches(place.host, cast)
+        except errors.VersionPinned as old:
+            LOG.warning("Host %s gets no order, the sweeper will send it again: %s", place.host, old.message)
+            return
+        if not reached:
             here = Attempt(row.uuid, attempt, place.host, place.nodename)
             self.reschedule(context, here, no_queue(place.host), alternates)
         failpoints.hit("conductor.cast.after")
+
+    def _volumes(self, row: Any) -> dict[str, Any]:
+        """The part of an order that has the volumes of its instance."""
+        if not row.spec.get("block_device_mapping"):
+            return {}
+        rows = self._database.read(attachments.of_instances, [row.uuid])
+        return {"volumes": [attachments.to_attachment(each).to_wire() for each in rows]}
 
     def _ask_again_at(self, batch: Batch, refusal: Exception) -> datetime.datetime | None:
         row = batch.rows[0]

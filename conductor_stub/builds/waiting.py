@@ -103,6 +103,8 @@ def shape(row: Any, together: bool) -> str:
     """Hash of what the scheduler decides by. It answers alike for builds of one shape."""
     spec = instances.spec_of(row)
     parts = {name: spec.get(name) for name in _SHAPE}
+    if spec.get("block_device_mapping"):
+        parts.update(volumes=spec["block_device_mapping"])
     parts.update(image=spec["image"].get("properties"), project=row.project_id, group=row.group_uuid)
     parts.update(request=row.reservation_id if together else None, attempt=row.attempt if row.attempt > 1 else 1)
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()

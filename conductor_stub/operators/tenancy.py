@@ -84,10 +84,14 @@ def _own_project(_connection: Connection, project: str, arguments: Arguments) ->
     return {**arguments, "project_id": project}
 
 
-def _no_forced_host(_connection: Connection, _project: str, arguments: Arguments) -> Arguments:
-    """:raises errors.NotTrusted: no filter would decide"""
-    if ":" in str(_mapping(arguments.get("request")).get("availability_zone", "")):
+def _own_build(connection: Connection, project: str, arguments: Arguments) -> Arguments:
+    """No filter would decide on a forced host. :raises errors.NotTrusted: errors.NotFound: a volume of another project"""
+    request = _mapping(arguments.get("request"))
+    if ":" in str(request.get("availability_zone", "")):
         raise errors.NotTrusted(reason="only the administrator names the host of a build")
+    wanted = request.get("block_device_mapping")
+    for each in wanted if isinstance(wanted, list) else ():
+        _own_storage("Volume", "volume_id")(connection, project, _mapping(each))
     return arguments
 
 
@@ -105,7 +109,7 @@ _OPEN = (
 _LISTS = ("list_instances", "list_migrations", "list_volumes", "list_snapshots")
 #: By namespace and method. All other methods of the namespace ``operator`` are the administrator's.
 CHECKS: Mapping[tuple[str, str], _Check] = {
-    ("compute_task", "create"): _no_forced_host,
+    ("compute_task", "create"): _own_build,
     ("compute_task", "terminate_instances"): _own_instances("instance_uuids"),
     **{("operator", name): _anything for name in _OPEN},
     **{("operator", name): _own_instance for name in _ONE_INSTANCE},

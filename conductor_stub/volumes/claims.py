@@ -253,7 +253,10 @@ def require_available(row: Any) -> None:
 def require_no_guest(row: Any) -> None:
     """:raises errors.Conflict: a guest has the volume, or is to get or lose it"""
     if row.status in volume_states.WITH_A_GUEST:
-        reason = f"is {row.status}, not available: detach it from its instance first"
+        advice = "an instance is being built with it"
+        if row.status != volume_states.RESERVED:
+            advice = "detach it from its instance first"
+        reason = f"is {row.status}, not available: {advice}"
         raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
 
 
@@ -263,6 +266,12 @@ def require_settled(row: Any) -> None:
     if row.step is not None:
         reason = f"is still being removed from {row.held_host}#{row.held_pool}"
         raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
+
+
+def require_unchanged(row: Any, seen: Any) -> None:
+    """:raises errors.Conflict: the volume is elsewhere than when its agent was asked where its data are"""
+    if (seen.host, seen.pool, seen.attempt) != (row.host, row.pool, row.attempt):
+        raise errors.Conflict(kind="Volume", name=row.name, reason="has changed meanwhile: try again")
 
 
 def require_no_snapshots(tx: Transaction, row: Any) -> None:

@@ -22,6 +22,7 @@ ALL_QUOTAS = "compute:quotas:all_projects"
 ZONES = "compute:zones:get"
 FORCED_HOST = "compute:servers:create:forced_host"
 MIGRATE, EVACUATE = "compute:servers:action:migrate", "compute:servers:action:evacuate"
+ATTACH = "compute:attachments:change"
 ALL_VOLUMES, MIGRATE_VOLUME = "volume:all_projects", "volume:action:migrate"
 MANAGE_VOLUME = "volume:manage"
 #: Rules of requests for which fleet-api asks the conductor as the administrator. All others are asked as the project.
@@ -250,9 +251,10 @@ RULES = [
         *_calls("list_attachments"),
     ),
     _rule(
-        "compute:attachments:change",
+        ATTACH,
         _MEMBER,
-        "Attach volumes of the own project to its servers, and detach them.",
+        "Attach volumes of the own project to its servers, also to new ones, and detach them.",
+        "POST /servers (with volumes)",
         "POST /servers/{server_id}/os-volume_attachments",
         "DELETE /servers/{server_id}/os-volume_attachments/{volume_id}",
         *_calls("attach_volume", "detach_volume"),

@@ -14,7 +14,8 @@ import falcon
 import pydantic
 
 from fleet import errors
-from fleet.api import bodies
+from fleet.api import block_devices, bodies
+from fleet.api.block_devices import BlockDevice
 from fleet.api.conductor import Conductor
 from fleet.api.faults import NotHere
 from fleet.objects import boot_data, fields
@@ -39,7 +40,7 @@ class _Server:
     min_count: _Count | None = None
     max_count: _Count | None = None
     networks: Literal["none", "auto"] | list[Any] | None = None
-    block_device_mapping_v2: list[dict[str, Any]] | None = None
+    block_device_mapping_v2: list[BlockDevice] | None = None
     availability_zone: fields.Text | None = None
     host: fields.Name | None = None
     hypervisor_hostname: fields.Name | None = None
@@ -85,7 +86,7 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
         raise errors.InvalidInput(field="server.networks", reason="must be none or auto: this cloud has no networks")
     if any(each.get("name") != "default" for each in server.security_groups or ()):
         raise NotHere("A security group other than default")
-    _require_image_disk(server)
+    volumes = block_devices.volumes(server.block_device_mapping_v2 or (), server.imageRef)
     for name, since in _SINCE.items():
         if getattr(server, name) is not None and request.context.version < since:
             raise errors.InvalidInput(
@@ -109,6 +110,8 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
     if server.key_name:
         with bodies.naming("server.key_name"):
             build["key_name"] = conductor.ask(request, "show_key_pair", name=server.key_name)["name"]
+    if volumes:
+        build["block_device_mapping"] = volumes
     if server.user_data:
         build["user_data"] = server.user_data
     return Wanted(build, server.return_reservation_id)
@@ -117,15 +120,6 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
 def _image(request: falcon.Request, conductor: Conductor, uuid: str) -> dict[str, Any]:
     with bodies.naming("server.imageRef"):
         return conductor.image(request, uuid).to_image().to_wire()
-
-
-def _require_image_disk(server: _Server) -> None:
-    """Accept the mapping that stands for a boot from the image; all others are volumes."""
-    for each in server.block_device_mapping_v2 or ():
-        known = each.get("source_type"), each.get("destination_type"), each.get("uuid")
-        if known != ("image", "local", server.imageRef) or str(each.get("boot_index")) != "0":
-            field = "server.block_device_mapping_v2"
-            raise errors.InvalidInput(field=field, reason="may only have the local root disk from imageRef")
 
 
 def _zone(server: _Server) -> str:

@@ -16,6 +16,8 @@ from fleet.api.conductor import Conductor
 
 #: Header with the client token of a build request.
 IDEMPOTENCY_KEY = "Idempotency-Key"
+#: Fields of a request, by the kind of what they name.
+_NAMED_BY: Mapping[str, str] = {"Flavor": "server.flavorRef", "Volume": "server.block_device_mapping_v2"}
 #: Instances in one answer of the conductor, while filters leave out some of them.
 _BATCH = 1000
 #: Parameters that the conductor filters by, and their names there.
@@ -52,6 +54,8 @@ class Servers:
         wanted = server_request.parse(request, self._conductor)
         if ":" in wanted.build["availability_zone"]:
             identity.require(request, policies.FORCED_HOST)
+        if wanted.build.get("block_device_mapping"):
+            identity.require(request, policies.ATTACH)
         made = self._create(request, wanted.build)
         response.status = falcon.HTTP_202
         if wanted.reservation:
@@ -66,13 +70,13 @@ class Servers:
         }
 
     def _create(self, request: falcon.Request, build: dict[str, Any]) -> dict[str, Any]:
-        """:raises errors.FleetError: as the conductor does; naming the field if there is no such flavor"""
+        """:raises errors.FleetError: as the conductor does; naming the field if there is no such flavor or volume"""
         try:
             return self._conductor.create(request, build, request.get_header(IDEMPOTENCY_KEY))
         except errors.NotFound as unknown:
-            if unknown.kind != "Flavor":
+            if unknown.kind not in _NAMED_BY:
                 raise
-            raise errors.InvalidInput(field="server.flavorRef", reason=unknown.message) from None
+            raise errors.InvalidInput(field=_NAMED_BY[unknown.kind], reason=unknown.message) from None
 
     @bodies.asks(*_PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:

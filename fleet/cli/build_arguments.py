@@ -60,6 +60,9 @@ def add_build(parser: Arguments) -> None:
                         help="The user's key pair whose public key the guests accept: 'fleet keypair list'.")  # fmt: skip
     parser.add_argument("--user-data", type=argument_types.file, metavar="FILE",
                         help="A file that the guests' cloud-init reads at the first boot: at most 49149 bytes.")  # fmt: skip
+    parser.add_argument("--volume", action="append", default=[], metavar="VOLUME",
+                        help="A volume that the instance has from its first boot on, by name or uuid; repeat for several. "
+                        "With --count 1 only.")  # fmt: skip
     parser.add_argument("--no-retry", action="store_true", help="Try one host only: a build that fails there ends in "
                         "ERROR. Default: up to scheduler_max_attempts hosts.")  # fmt: skip
     parser.add_argument("--wait-for-capacity", type=argument_types.duration, metavar="DURATION",
@@ -94,6 +97,11 @@ def build_request(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str
         },
         **({"key_name": parsed_args.key_name} if getattr(parsed_args, "key_name", None) else {}),
         **({"user_data": base64.b64encode(data).decode()} if (data := getattr(parsed_args, "user_data", b"")) else {}),
+        **(
+            {"block_device_mapping": [{"volume_id": each} for each in asked]}
+            if (asked := getattr(parsed_args, "volume", ()))
+            else {}
+        ),
         **({"max_attempts": 1} if getattr(parsed_args, "no_retry", False) else {}),
         **({"wait_for_capacity_s": wait_s} if wait_s is not None else {}),
     }

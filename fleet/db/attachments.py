@@ -122,6 +122,15 @@ def release(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None
         remove(tx, row, now)
 
 
+def settle(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
+    """``reserved → attached``: the guest of a locked instance runs, with its volumes."""
+    uuids = tx.execute(_UUIDS, {"of_instance": instance_uuid}).scalars().all()
+    for row in _lock(tx, uuids) if uuids else ():
+        if row.status == volume_states.RESERVED:
+            tx.update(ATTACHMENTS, row.uuid, {"status": volume_states.ATTACHED})
+            volumes.write(tx, volumes.lock(tx, row.volume_uuid), now, status=volume_states.IN_USE)
+
+
 def to_attachment(row: Any) -> Attachment:
     """The value that is sent. ``row`` is from a query of this module that has names and places."""
     return Attachment(

@@ -251,6 +251,12 @@ def stat_of(connection: Transaction | sa.Connection, host: str, node: str, key: 
     return None if found is None else str(found)
 
 
+def stats_of_all(connection: Transaction | sa.Connection, key: str) -> list[tuple[str, str | None]]:
+    """Return for each node its host, and what it reports in its ``stats`` under ``key``."""
+    query = sa.select(NODES.c.host, NODES.c.stats[key].as_string()).where(sa.not_(NODES.c.deleted))
+    return [(host, found) for host, found in connection.execute(query.order_by(NODES.c.host))]
+
+
 def reporting_another(connection: sa.Connection, key: str, value: str) -> list[str]:
     """Return the hosts that do not report ``value`` in their ``stats`` under ``key``."""
     reported = NODES.c.stats[key].as_string()

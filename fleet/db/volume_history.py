@@ -26,7 +26,10 @@ BEGUN = "begun"
 #: Result of a step whose order reached no agent.
 UNREACHED = "ServiceDown"
 
-_BEGINNINGS = frozenset(volume_states.FAILED) - {volume_states.CREATING} | set(volume_states.WITH_A_HOST)
+_BEGINNINGS = frozenset(volume_states.FAILED) - {volume_states.CREATING} | {
+    volume_states.RESERVED,
+    *volume_states.WITH_A_HOST,
+}
 _UNCLAIMED = (volume_states.SCHEDULING, volume_states.PLACING)
 _COLUMNS: Mapping[str, Any] = {
     **dict.fromkeys(("host", "pool", "step", "duration_s")),

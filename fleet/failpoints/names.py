@@ -150,6 +150,7 @@ POWER_STEPS: Mapping[str, str] = {
 }
 
 ATTACH_STEPS: Mapping[str, str] = {
+    "agent.volumes.after": "the host has read the volumes that a guest is built with, the guest does not exist",
     "agent.attach.before": "the driver is about to attach a volume to a guest",
     "agent.attach.after": "it is attached, the ledger does not know it",
     "agent.detach.before": "the driver is about to detach a volume from a guest",

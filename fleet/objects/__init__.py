@@ -12,6 +12,7 @@ first boot (``KeyPair``, user data).
 
 from fleet.objects.aggregate import Aggregate
 from fleet.objects.attachment import Attachment, VolumeConnection
+from fleet.objects.block_device import BlockDevice
 from fleet.objects.boot_data import BootData
 from fleet.objects.build_request import BuildRequest
 from fleet.objects.build_steps import BuildStep, Claim, FailedAttempt, Finish
@@ -37,6 +38,7 @@ from fleet.objects.zone import Zone
 __all__ = [
     "Aggregate",
     "Attachment",
+    "BlockDevice",
     "BootData",
     "BuildRequest",
     "BuildStep",

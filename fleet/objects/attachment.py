@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -12,6 +14,9 @@ from fleet.objects import fields
 
 #: Disks of a guest that a volume may be. The first ones are its own.
 DEVICES = tuple(f"vd{letter}" for letter in "bcdefghijklmnopqrstuvwxy")
+Device = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(pattern=r"^(/dev/)?vd[b-y]$")]
+#: Kind of volumes that are nowhere: every host has them.
+FAKE = "fake"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +55,11 @@ class Attachment:
     connection: VolumeConnection
     request_id: fields.Text | None = None
 
+    @property
+    def machine(self) -> str:
+        """The machine that has the data; empty if they are nowhere."""
+        return "" if self.connection.kind == FAKE else self.volume_host.partition("@")[0]
+
     @classmethod
     def from_wire(cls, data: object, field: str = "attachment") -> Attachment:
         """:raises errors.InvalidInput: naming the field"""
@@ -57,3 +67,11 @@ class Attachment:
 
     def to_wire(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+
+def reaches(host: str, volume_hosts: Iterable[str], machine: str) -> bool:
+    """Return True if ``host`` has the data that are on ``machine``.
+
+    :param volume_hosts: other machines whose files and devices it has; shell patterns
+    """
+    return not machine or any(fnmatch.fnmatchcase(machine, pattern) for pattern in (host, *volume_hosts))

@@ -11,6 +11,8 @@ import pydantic
 
 from fleet import errors
 from fleet.objects import fields, hints
+from fleet.objects.attachment import DEVICES
+from fleet.objects.block_device import BlockDevice
 from fleet.objects.boot_data import UserData
 from fleet.objects.changes import Tags
 from fleet.objects.flavor import Flavor
@@ -26,6 +28,7 @@ _ADDED: Mapping[str, object] = {
     "tags": [],
     "key_name": None,
     "user_data": None,
+    "block_device_mapping": [],
 }
 
 
@@ -39,7 +42,8 @@ class BuildRequest:
     ``query``, ``build_near_host_ip`` and ``cidr``. ``max_attempts`` is the most hosts to try, at most the option
     ``scheduler_max_attempts``; with 1 a failed attempt is not repeated. ``wait_for_capacity_s`` is how long the builds
     wait if no host has room; None is the conductor's default for the project. ``key_name`` is one of the user's key pairs.
-    ``user_data`` may have secrets: the stored request is without it.
+    ``user_data`` may have secrets: the stored request is without it. ``block_device_mapping`` are volumes of a single
+    instance.
     """
 
     flavor: Annotated[str | Flavor, pydantic.PlainValidator(lambda value: value)]
@@ -59,6 +63,9 @@ class BuildRequest:
     wait_for_capacity_s: Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=LONGEST_WAIT_S)] | None = None
     key_name: fields.Name | None = None
     user_data: UserData | None = dataclasses.field(default=None, repr=False)
+    block_device_mapping: Annotated[list[BlockDevice], pydantic.Field(max_length=len(DEVICES))] = dataclasses.field(
+        default_factory=list
+    )
 
     @classmethod
     def from_wire(cls, data: object, field: str = "request") -> BuildRequest:
@@ -71,7 +78,17 @@ class BuildRequest:
             raise errors.InvalidInput(field=f"{field}.min_count", reason=f"{low} may not exceed max_count {high}")
         Zone.parse(request.availability_zone, f"{field}.availability_zone")
         hints.check(request.scheduler_hints, f"{field}.scheduler_hints")
+        request._check_volumes(f"{field}.block_device_mapping")
         return request
+
+    def _check_volumes(self, field: str) -> None:
+        """:raises errors.InvalidInput:"""
+        if self.block_device_mapping and self.num_instances > 1:
+            reason = f"is for one instance, and the request is for {self.num_instances}: a volume has one instance"
+            raise errors.InvalidInput(field=field, reason=reason)
+        if any(each.delete_on_termination for each in self.block_device_mapping):
+            reason = "must be false: no volume is deleted with its instance; delete it afterwards"
+            raise errors.InvalidInput(field=f"{field}.delete_on_termination", reason=reason)
 
     def to_wire(self) -> dict[str, Any]:
         wire = dataclasses.asdict(self)

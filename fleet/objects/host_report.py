@@ -19,6 +19,8 @@ DISKS = "disks"
 #: Key of ``stats``: the name of the storage that the host shares with others that report the same one. Guests of such a host
 #: are evacuated with their disks.
 SHARED = "shared_storage"
+#: Key of ``stats``: the option ``volume_hosts``, patterns with commas between them. Without the key it is not known.
+VOLUME_HOSTS = "volume_hosts"
 
 
 @dataclasses.dataclass(frozen=True)

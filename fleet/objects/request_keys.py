@@ -21,8 +21,7 @@ UNSUPPORTED: Mapping[str, str] = {
     "networks": "fleet manages no networks",
     "requested_networks": "fleet manages no networks",
     "security_groups": "fleet manages no networks",
-    "block_device_mapping": "fleet attaches no volumes",
-    "block_device_mapping_v2": "fleet attaches no volumes",
+    "block_device_mapping_v2": "fleet reads block_device_mapping, volumes that exist",
 }
 #: Similarity from which an unknown key counts as a misspelt one (1 is equal).
 _SIMILAR = 0.75

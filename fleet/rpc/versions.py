@@ -13,7 +13,7 @@ from collections.abc import Mapping
 CURRENT: dict[str, str] = {
     "scheduler": "4.5",
     "conductor": "1.15",
-    "compute": "1.3",
+    "compute": "1.4",
     "volume": "1.2",
     "volume_scheduler": "1.1",
 }

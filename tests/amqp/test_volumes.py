@@ -444,8 +444,15 @@ def test_the_openstack_client_attaches_volumes(trio: Trio, disks: pathlib.Path, 
     openstack("server remove volume holder data", form="")
     wait_for(trio, [uuid], "available")
     assert [] == openstack("server volume list holder")
-    openstack("server add volume holder data")
-    wait_for(trio, [uuid], "in-use")
     openstack("server delete --wait holder", form="")
-    wait_for(trio, [uuid], "available")
-    delete(trio, [uuid])
+    (second,) = create(trio, "few", name="logs")
+    wait_for(trio, [second], "available")
+    disks_of = f"--block-device uuid={uuid},source_type=volume --block-device-mapping vdd=logs"
+    made = openstack(f"server create --flavor with-disks --image with-disks --nic none {disks_of} --wait holder")
+    assert "ACTIVE" == made["status"]
+    found = {each["Volume ID"]: each["Device"] for each in openstack("server volume list holder")}
+    assert {uuid: "/dev/vdb", second: "/dev/vdd"} == found
+    wait_for(trio, [uuid, second], "in-use")
+    openstack("server delete --wait holder", form="")
+    wait_for(trio, [uuid, second], "available")
+    delete(trio, [uuid, second])

@@ -14,6 +14,7 @@ import oslo_messaging
 from conductor_stub.agents.api import AgentAPI
 from conductor_stub.attachments.intake import AttachmentIntake
 from conductor_stub.attachments.progress import AttachmentManager
+from conductor_stub.attachments.reservations import Reservations
 from conductor_stub.attachments.sweeper import AttachmentSweeper
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
@@ -97,7 +98,12 @@ class Conductor:
             self.limits,
             self.clock,
         )
-        self.intake = Intake(database, self.placement, self.limits, None, self.clock, aliases or {}, local, waits=waits)
+        self.backends = FakeBackends()
+        self.intake = Intake(
+            *(database, self.placement, self.limits, None, self.clock, aliases or {}, local),
+            waits=waits,
+            reserving=Reservations(database, self.compute, self.backends),  # type: ignore[arg-type]
+        )
         self.termination = Termination(database, self.compute, self.limits, self.clock)  # type: ignore[arg-type]
         self.agents = AgentAPI(database, self.limits, clock=self.clock)
         self.sweeper = BuildSweeper(database, self.placement, self.termination, self.limits, self.clock)
@@ -117,7 +123,7 @@ class Conductor:
         self.move_sweeper = MoveSweeper(database, self.move_placement, self.limits, self.clock)
         self.power_intake = PowerIntake(database, self.compute, self.limits, self.clock)  # type: ignore[arg-type]
         self.power_sweeper = PowerSweeper(database, self.power_intake, self.limits, self.clock)
-        self.volume_scheduler, self.backends, self.volumes = FakeVolumeScheduler(), FakeBackends(), FakeVolumeTasks()
+        self.volume_scheduler, self.volumes = FakeVolumeScheduler(), FakeVolumeTasks()
         self.volume_placement = VolumePlacement(
             database,
             self.volume_scheduler,  # type: ignore[arg-type]

@@ -179,6 +179,16 @@ def test_malformed_arguments_are_left_for_the_method(door: Door, arguments: dict
         door.admit(method, namespace, **arguments)
 
 
+def test_a_project_builds_with_its_own_volumes(conductor: Conductor, door: Door) -> None:
+    for project in ("web", "shop"):
+        conductor.operator.under(project).create_volumes({"size": 1, "name": f"disk-{project}"})
+    request = {"flavor": "small", "block_device_mapping": [{"volume_id": "disk-web"}]}
+    assert {"request": request} == door.admit("create", "compute_task", request=request)
+    for wanted in ([{"volume_id": "disk-shop"}], [{"volume_id": "disk-web"}, {"volume_id": "disk-shop"}]):
+        with pytest.raises(errors.NotFound, match="Volume disk-shop"):
+            door.admit("create", "compute_task", request={**request, "block_device_mapping": wanted})
+
+
 def test_volumes_and_snapshots_of_another_project_are_not_there(conductor: Conductor, door: Door) -> None:
     """Nor is anything made of them."""
     conductor.operator.under("shop").create_volumes({"size": 1, "name": "theirs"})

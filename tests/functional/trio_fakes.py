@@ -57,9 +57,13 @@ class FakeCompute:
         self.power: list[tuple[str, str]] = []
         self.attachments: list[tuple[str, str]] = []
         self.without_queue: set[str] = set()
+        #: What an agent that is too old for volumes of builds and moves raises.
+        self.pinned: errors.VersionPinned | None = None
 
     def build_and_run_instance(self, context: RequestContext, host: str, **build: Any) -> None:
         self._check(host)
+        if build.get("volumes"):
+            self.require_volumes()
         self.builds.append((host, build))
 
     def terminate_instance(self, context: RequestContext, host: str, instance_uuid: str) -> None:
@@ -83,6 +87,11 @@ class FakeCompute:
 
     def require_attachments(self) -> None:
         """Every agent is new."""
+
+    def require_volumes(self) -> None:
+        """:raises errors.VersionPinned: as the test wants"""
+        if self.pinned is not None:
+            raise self.pinned
 
     def advance_attachments(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         self._check(host)

@@ -240,6 +240,26 @@ def test_a_guest_sees_a_volume_although_its_agent_is_killed(metal: Metal, volume
     metal.volume_is(volume, "available")
 
 
+def test_a_guest_boots_with_a_volume(metal: Metal, volume: str) -> None:
+    """It sees serial number and size. An agent that dies with the volume in its hand gives it back with the build."""
+    asked = {"block_device_mapping": [{"volume_id": "data"}]}
+    metal.arm("agent.volumes.after")
+    lost = metal.boot(**asked)
+    metal.trio.wait_for([lost], "error")
+    assert metal.has_died_at("agent.volumes.after")
+    metal.volume_is(volume, "available")
+    uuid = metal.boot(**asked)
+    metal.trio.wait_for([uuid], "active", "error")
+    metal.volume_is(volume, "in-use")
+    metal.console(uuid)
+    seen = set(lines(metal.directory / "guests" / uuid / "console.log"))
+    assert {("disk", f"vdb {2**30}"), ("has", f"{volume[:20]} {2**30}")} <= seen
+    assert {uuid: [volume]} == metal.trio.describe_host(HOST)["volumes"]
+    metal.trio.terminate([lost])
+    metal.delete(uuid)
+    metal.volume_is(volume, "available")
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_an_agent_that_is_killed_in_a_spawn_leaves_all_or_nothing(metal: Metal, point: str) -> None:
     """kill -9 at each step. The next agent removes what is left; the build ends, and there is no other host to try."""

@@ -2,7 +2,8 @@
 """Makes an image of a guest that prints what it has: Debian's kernel, busybox, and SYSLINUX on a FAT file system.
 
 Its console shows lines such as ``GUEST name web-1``, ``GUEST memory_kb 105624`` and ``GUEST disk vda 33554432``,
-and ``GUEST up`` when it is done, then ``GUEST new SERIAL SIZE`` for each disk that it gets. It ends by itself when its power
+``GUEST has SERIAL SIZE`` for each disk, and ``GUEST up`` when it is done, then ``GUEST new SERIAL SIZE`` for each disk that
+it gets. It ends by itself when its power
 button is pressed, and boots again at Ctrl-Alt-Delete.
 """
 
@@ -48,11 +49,11 @@ look() {{
         name=${{disk##*/}}
         case " $seen " in
         *" $name "*) ;;
-        *) [ -z "$1" ] || echo "GUEST $1 $(cat $disk/serial) $(( $(cat $disk/size) * 512 ))"; seen="$seen $name" ;;
+        *) echo "GUEST $1 $(cat $disk/serial) $(( $(cat $disk/size) * 512 ))"; seen="$seen $name" ;;
         esac
     done
 }}
-look
+look has
 echo "GUEST up"
 while true; do look new; sleep 1; done
 """

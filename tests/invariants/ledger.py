@@ -42,7 +42,7 @@ class Ledger:
     migrations: Sequence[Row] = ()
     pools: Sequence[Row] = ()
     volumes: Sequence[Row] = ()
-    #: With ``is_alive``: whether the instance is not deleted.
+    #: With ``is_alive``: whether the instance is not deleted, and its ``vm_state``.
     attachments: Sequence[Row] = ()
     #: Pools that are known to have become smaller than what they had promised.
     shrunk: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ class Ledger:
                 pools=rows("SELECT * FROM storage_pools WHERE NOT deleted ORDER BY host, pool"),
                 volumes=rows("SELECT * FROM volumes WHERE NOT deleted OR deleted_at > :since", **since),
                 attachments=rows(
-                    "SELECT a.*, NOT i.deleted AS is_alive FROM volume_attachments a"
+                    "SELECT a.*, NOT i.deleted AS is_alive, i.vm_state FROM volume_attachments a"
                     " JOIN instances i ON i.uuid = a.instance_uuid ORDER BY a.created_at"
                 ),
                 groups={row["uuid"]: row for row in rows("SELECT * FROM instance_groups")},

@@ -34,6 +34,7 @@ _STATES = {
     ("error_deleting", None),
     ("available", "removing"),
     ("available", None),
+    ("reserved", None),
     ("attaching", None),
     ("in-use", None),
     ("detaching", None),
@@ -151,8 +152,11 @@ def every_volume_is_over(ledger: Ledger) -> Iterator[str]:
 
 
 def attachments_agree_with_volumes(ledger: Ledger) -> Iterator[str]:
-    """I16: a volume has one attachment while it is attached, in use or detached, and none otherwise; its instance lives."""
-    status = {"attaching": "attaching", "attached": "in-use", "detaching": "detaching"}
+    """I16: a volume has one attachment while it is attached, in use or detached, and none otherwise; its instance lives.
+
+    It is reserved as long as its instance is being built, and no longer.
+    """
+    status = {"reserved": "reserved", "attaching": "attaching", "attached": "in-use", "detaching": "detaching"}
     attached = {row["volume_uuid"]: row for row in ledger.attachments}
     known = {row["uuid"]: row for row in ledger.volumes}
     if len(attached) < len(ledger.attachments):
@@ -167,6 +171,8 @@ def attachments_agree_with_volumes(ledger: Ledger) -> Iterator[str]:
             yield f"attachment {row['uuid']} has lost its volume {uuid}"
         if not row["is_alive"]:
             yield f"attachment {row['uuid']} has lost its instance {row['instance_uuid']}"
+        elif (row["status"] == "reserved") != (row["vm_state"] == "building"):
+            yield f"attachment {row['uuid']} is {row['status']}, its instance {row['vm_state']}"
 
 
 def guests_have_their_volumes(ledger: Ledger, drivers: Mapping[str, Collection[str]]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import dataclasses
 import json
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -47,6 +47,7 @@ class LibvirtDriver(ComputeDriver):
     """Stores nothing of a guest in memory, but the last list of domains that are not ours."""
 
     one_host_only = True
+    takes_volumes = True
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
@@ -160,10 +161,13 @@ class LibvirtDriver(ComputeDriver):
     def _capabilities(self) -> Capabilities:
         return Capabilities.parse(self._connection.call(lambda connection: connection.getCapabilities()))
 
-    def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+    def spawn(
+        self, context: RequestContext, instance: Instance, image_meta: Image, volumes: Sequence[Attachment] = ()
+    ) -> None:
+        _require_openable(volumes)
         image = self._image_of(context, instance, image_meta)
         data = self._find_boot_data(context, instance.uuid) if self._find_boot_data else BootData()
-        self._disks.begin(GuestRecord.of(instance))
+        self._disks.begin(GuestRecord.of(instance, volumes))
         try:
             with _explained("The guest cannot be made"):
                 self._disks.fill(instance, image, data)
@@ -382,10 +386,7 @@ class LibvirtDriver(ComputeDriver):
 
     def attach_volume(self, context: RequestContext, instance_uuid: str, attachment: Attachment) -> None:
         """First the record, then the domain: a volume that may be attached is recorded."""
-        if attachment.connection.kind not in ("file", "block"):
-            raise errors.NotSupported(
-                what=f"A volume of the kind {attachment.connection.kind}", driver="the driver libvirt"
-            )
+        _require_openable([attachment])
         domain = self._require(instance_uuid)
         if domain is not None:
             self._connection.call(lambda _connection: volumes.require_awake(domain))
@@ -455,6 +456,13 @@ class LibvirtDriver(ComputeDriver):
             usage = {"uuid": uuid, "memory_mb": memory_mb, "node": self._host}
             found[uuid] = {**usage, "attempt": int(mark["attempt"])} if mark else usage
         return found
+
+
+def _require_openable(attachments: Iterable[Attachment]) -> None:
+    """:raises errors.NotSupported: the data of a volume are nowhere"""
+    for kind in (each.connection.kind for each in attachments):
+        if kind not in ("file", "block"):
+            raise errors.NotSupported(what=f"A volume of the kind {kind}", driver="the driver libvirt")
 
 
 @contextlib.contextmanager

@@ -15,6 +15,8 @@ from fleet.rpc.clients.api import API, MANDATORY, Message
 
 _ADVANCE_POWER = Message("advance_power", {}, version="1.2")
 _ADVANCE_ATTACHMENTS = Message("advance_attachments", {}, version="1.3")
+#: Older agents would start guests without their volumes.
+_VOLUMES_SINCE = "1.4"
 #: Tasks that older agents ignore.
 _NEWER_TASKS = {states.SUSPENDING: "1.3", states.RESUMING: "1.3"}
 
@@ -39,11 +41,20 @@ class ComputeAPI(HostAPI):
     topic = "compute"
 
     def build_and_run_instance(self, context: RequestContext, host: str, **build: Any) -> None:
-        """``build`` has instance, node, limits, attempt, deadline, claim_within_s, spawn_within_s, alternates and
-        filter_properties.
+        """``build`` has instance, node, limits, attempt, deadline, claim_within_s, spawn_within_s, alternates,
+        filter_properties, and volumes if the instance has any.
+
+        :raises errors.VersionPinned: an agent may be too old for volumes
         """
+        if build.get("volumes"):
+            self._order(context, host, Message("build_and_run_instance", build, version=_VOLUMES_SINCE))
+            return
         newer = {name: build.pop(name) for name in ("spawn_within_s",) if name in build}
         self._order(context, host, Message("build_and_run_instance", build, newer=newer, newer_version="1.1"))
+
+    def require_volumes(self) -> None:
+        """:raises errors.VersionPinned: an agent may start a guest without the volumes that it is built or moved with"""
+        self._in_version(Message("build_and_run_instance", {}, version=_VOLUMES_SINCE))
 
     def terminate_instance(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         self._order(context, host, Message("terminate_instance", {"instance_uuid": instance_uuid}))

@@ -17,6 +17,7 @@ NEWER_KEYS = {
     "tags": "1.13",
     "key_name": "1.13",
     "user_data": "1.13",
+    "block_device_mapping": "1.15",
 }
 
 

@@ -8,13 +8,14 @@ import json
 import os
 import pathlib
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.fake import FakeDriver
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.objects import Image, Instance
+from fleet.objects import Attachment, Image, Instance
 
 #: How often a held spawn reads its orders again, in seconds.
 LOOK_S = 0.05
@@ -35,7 +36,9 @@ class UnrulyDriver(FakeDriver):
         self._journal = pathlib.Path(self.conf.instances_path) / "journal" / host
         self._journal.parent.mkdir(parents=True, exist_ok=True)
 
-    def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+    def spawn(
+        self, context: RequestContext, instance: Instance, image_meta: Image, volumes: Sequence[Attachment] = ()
+    ) -> None:
         attempt = context.attempt if context.migration else instance.attempt
         self._note("spawn", instance.uuid, attempt, context.migration)
         order = self._order()
@@ -48,7 +51,7 @@ class UnrulyDriver(FakeDriver):
             raise SpawnFailed(f"The hypervisor of {self._name} is told to fail")
         if order.get("do") == "abort":
             raise errors.BuildAbort(instance_uuid=instance.uuid, reason="the hypervisor is told to abort")
-        super().spawn(context, instance, image_meta)
+        super().spawn(context, instance, image_meta, volumes)
 
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
         order = self._order()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of one process after the other, at each step in which guests get volumes and give them back, also late ones."""
+"""kill -9 of one process after the other, at each step in which guests get volumes and give them back, also late ones, and
+in which they are built with volumes.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from fleet import errors
 from tests.chaos.disks import Disks
 from tests.chaos.run import Scenario
 from tests.chaos.scenarios.moves import points
-from tests.chaos.world import World
+from tests.chaos.world import NO_ANSWER, World
 from tests.invariants import drivers, storage
 
 VOLUMES = GUESTS = 4
@@ -20,6 +23,7 @@ _STEPS = tuple(f"agent.{step}.{when}" for step in ("attach", "detach") for when 
 POINTS = {
     "change": points(("attach_accept", "attach_detach", "attach_done"), *_STEPS),
     "overdue": points(["attach_overdue"]),
+    "build": points(("accept", "claim", "finish", "reschedule"), "agent.volumes.after", "agent.spawn.after"),
 }
 _SLOW = {"action": "delay", "seconds": 3}
 _TROUBLE: dict[str, dict[str, Any]] = {"overdue": {"agent.attach.before": _SLOW, "agent.detach.before": _SLOW}}
@@ -30,20 +34,37 @@ def kill_in_attachment(world: World, chance: random.Random, act: str) -> None:
     disks = Disks(world, ("p",))
     disks.start()
     disks.made(VOLUMES)
-    world.boot_until_told(GUESTS)
-    world.settle()
+    if act == "build":
+        world.unruly({"host": "a*", "do": "fail"})
+    else:
+        world.boot_until_told(GUESTS)
+        world.settle()
+    asked = _built if act == "build" else functools.partial(_asked, act=act)
     deaths = {point: {"action": "exit", "times": 1, "skip": chance.randrange(2)} for point in POINTS[act]}
     world.arm({**deaths, **_TROUBLE.get(act, {})})
     with contextlib.suppress(AssertionError):
-        world.until(lambda: _asked(disks, chance, act) or all(map(world.fired, POINTS[act])), timeout_s=40)
+        world.until(lambda: asked(disks, chance) or all(map(world.fired, POINTS[act])), timeout_s=40)
     unmet = [point for point in POINTS[act] if not world.fired(point)]
     world.disarm()
+    world.unruly()
+    world.settle()
     world.until(lambda: not _disagreements(world), timeout_s=90)
     world.terminate([row["uuid"] for row in world.builds()])
     world.settle()
     world.until(lambda: {"available"} == {row["status"] for row in disks.volumes()}, timeout_s=60)
     disks.end()
     assert not unmet, f"not met: {', '.join(unmet)}"
+
+
+def _built(disks: Disks, chance: random.Random) -> bool:
+    """Build with what is available, in one or two guests; delete those that run. Always False."""
+    volumes = [{"volume_id": row["uuid"]} for row in disks.with_status("available")]
+    parts = [part for part in (volumes[: chance.randrange(3)], volumes[2:]) if part]
+    for part in parts:
+        with contextlib.suppress(errors.FleetError, *NO_ANSWER):
+            disks.world.boot(block_device_mapping=part)
+    disks.world.terminate([row["uuid"] for row in disks.world.builds() if row["vm_state"] != "building"])
+    return False
 
 
 def _asked(disks: Disks, chance: random.Random, act: str) -> bool:

@@ -150,10 +150,28 @@ def test_a_server(client, conductor):
     assert "k1" == token
 
 
+@pytest.mark.parametrize(
+    "index", [{}, {"boot_index": -1}, {"boot_index": None}, {"boot_index": "-1", "destination_type": "volume"}]
+)
+def test_a_server_with_volumes(client, conductor, index):
+    """Those that exist, beside the disk from the image."""
+    disk = {"uuid": IMAGE.uuid, "boot_index": 0, "source_type": "image", "destination_type": "local"}
+    volumes = [
+        {"uuid": factories.uuid(7), "source_type": "volume", **index},
+        {"uuid": factories.uuid(8), "source_type": "volume", "device_name": "vdd", "delete_on_termination": False},
+    ]
+    server = {**SERVER, "imageRef": IMAGE.uuid, "block_device_mapping_v2": [disk, *volumes]}
+    assert 202 == post(client, {"server": server}).status_code
+    ((built, _token),) = conductor.built
+    expected = [{"volume_id": factories.uuid(7)}, {"volume_id": factories.uuid(8), "device_name": "vdd"}]
+    assert expected == built["block_device_mapping"]
+
+
 def test_a_reservation(client):
     assert {"reservation_id": "r-1"} == post(client, {"server": {**SERVER, "return_reservation_id": True}}).json
 
 
+_VOLUME = {"source_type": "volume", "uuid": factories.uuid(7)}
 BAD_SERVERS = [
     ({}, 400, "name"),
     ({"name": "x"}, 400, "flavorRef"),
@@ -163,7 +181,7 @@ BAD_SERVERS = [
     ({**SERVER, "max_count": "many"}, 400, "max_count"),
     ({**SERVER, "networks": [{"uuid": "n"}]}, 400, "networks"),
     ({**SERVER, "networks": "all"}, 400, "networks"),
-    ({**SERVER, "block_device_mapping_v2": [{"source_type": "volume"}]}, 400, "block_device_mapping_v2"),
+    ({**SERVER, "block_device_mapping_v2": [{"source_type": "tape"}]}, 400, "block_device_mapping_v2"),
     ({**SERVER, "metadata": {"a": []}}, 400, "metadata"),
     ({**SERVER, "colour": "red"}, 400, "colour"),
     ({**SERVER, "host": "h1", "availability_zone": "z:h2"}, 400, "host"),
@@ -176,7 +194,36 @@ BAD_SERVERS = [
 ]
 
 
-@pytest.mark.parametrize(("server", "code", "word"), BAD_SERVERS)
+#: Disks of servers, whose form alone is right.
+BAD_DISKS = [
+    ({"source_type": "volume"}, 400, "block_device_mapping_v2.uuid: is required for a volume"),
+    ({"uuid": IMAGE.uuid}, 400, "block_device_mapping_v2"),
+    ({**_VOLUME, "boot_index": 0}, 400, "boot_index: of a volume must be -1 or null"),
+    ({**_VOLUME, "destination_type": "local"}, 400, "destination_type: of a volume must be volume"),
+    ({**_VOLUME, "volume_size": 10}, 400, "volume_size: cannot be chosen"),
+    ({**_VOLUME, "delete_on_termination": True}, 501, "A volume that is deleted with its server"),
+    ({**_VOLUME, "tag": "a"}, 501, "A tag of a volume"),
+    ({**_VOLUME, "colour": "red"}, 400, "colour"),
+    (
+        {"source_type": "blank", "destination_type": "local"},
+        400,
+        "source_type: is blank: swap and ephemeral disks",
+    ),
+    ({"source_type": "blank", "destination_type": "volume"}, 400, "no volume is made with a server"),
+    ({**_VOLUME, "source_type": "snapshot"}, 400, "source_type: is snapshot"),
+    ({**_VOLUME, "source_type": "image", "destination_type": "volume"}, 400, "source_type: is image"),
+    (
+        {**_VOLUME, "source_type": "image", "destination_type": "local"},
+        400,
+        "uuid: of a local disk must be imageRef",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("server", "code", "word"),
+    BAD_SERVERS + [({**SERVER, "block_device_mapping_v2": [disk]}, code, word) for disk, code, word in BAD_DISKS],
+)
 def test_servers_that_are_refused(client, conductor, server, code, word):
     """With the field that is wrong, or a sentence on what is not here. Nothing is built."""
     answer = post(client, {"server": server})

@@ -131,6 +131,16 @@ def test_boot_with_a_key_and_user_data(run, tmp_path: pathlib.Path) -> None:
     assert ("mine", "IyEvYmluL3NoCg==") == tuple(conductor.requests[0][key] for key in ("key_name", "user_data"))
 
 
+def test_boot_with_volumes(run) -> None:
+    """By name or uuid, in the order in which they are given."""
+    conductor = fakes.Conductor()
+    run(conductor, "boot", "web", "--flavor", "small", "--volume", "data", "--volume", "logs")
+    run(conductor, "boot", "web", "--flavor", "small")
+    first, second = conductor.requests
+    assert [{"volume_id": "data"}, {"volume_id": "logs"}] == first["block_device_mapping"]
+    assert "block_device_mapping" not in second
+
+
 @pytest.mark.parametrize("line", ["flavor set small", "aggregate set racks", "group set web"])
 def test_nothing_to_change(run, line: str) -> None:
     """Is a mistake, and the options are named."""

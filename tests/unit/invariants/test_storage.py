@@ -128,7 +128,8 @@ def test_a_volume_whose_size_is_not_read_yet_claims_nothing_of_its_pool() -> Non
 
 
 def _attachment(**changed: Any) -> dict[str, Any]:
-    return {"uuid": "a1", "volume_uuid": "v1", "instance_uuid": "i1", "status": "attached", "is_alive": True, **changed}
+    known = {"uuid": "a1", "volume_uuid": "v1", "instance_uuid": "i1", "status": "attached", "is_alive": True}
+    return {**known, "vm_state": "active", **changed}
 
 
 ATTACHMENTS = [
@@ -137,6 +138,19 @@ ATTACHMENTS = [
     ("its guest is lost", "in-use", [], ["volume v1 is in-use, its attachment None"]),
     ("it is given out again", "available", [_attachment()], ["volume v1 is available, its attachment attached"]),
     ("its instance is deleted", "in-use", [_attachment(is_alive=0)], ["attachment a1 has lost its instance i1"]),
+    ("it is built", "reserved", [_attachment(status="reserved", vm_state="building")], []),
+    (
+        "no build is left",
+        "reserved",
+        [_attachment(status="reserved")],
+        ["attachment a1 is reserved, its instance active"],
+    ),
+    (
+        "its guest is not there yet",
+        "in-use",
+        [_attachment(vm_state="building")],
+        ["attachment a1 is attached, its instance building"],
+    ),
     ("two guests", "in-use", [_attachment(), _attachment(uuid="a2")], ["of 2 attachments 1 share a volume"]),
 ]
 

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the data of a volume are: only the agent of its backend knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oslo_messaging
+
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.db import services
+from fleet.objects import VolumeConnection
+from fleet.rpc.clients import VolumeAPI
+
+
+def connection_of(backends: VolumeAPI, context: RequestContext, volume: Any) -> VolumeConnection:
+    """:raises errors.ServiceDown: errors.NotFound: errors.NotSupported: errors.VersionPinned:"""
+    try:
+        found = backends.get_connection(context, volume.host, volume.uuid, volume.pool)
+    except (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable) as silence:
+        reason = f"it does not answer ({type(silence).__name__})"
+        host = volume.host if context.is_admin else "of the volume"
+        raise errors.ServiceDown(binary=services.VOLUME, host=host, reason=reason) from None
+    return VolumeConnection.from_wire(found)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What builds need of volumes: the interface, which ``attachments.reservations`` implements."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from fleet.context import RequestContext
+from fleet.db.engine import Transaction
+from fleet.objects import BlockDevice, Flavor, VolumeConnection
+
+
+@dataclasses.dataclass(frozen=True)
+class Reserved:
+    """A volume as it was ``seen`` when its agent was asked ``where`` its data are, and the name that its disk gets."""
+
+    seen: Any
+    device: str
+    where: VolumeConnection
+
+    def to_wire(self) -> dict[str, Any]:
+        """As the stored request has it."""
+        return dataclasses.asdict(BlockDevice(self.seen.uuid, self.device))
+
+
+class Reserving(Protocol):
+    """Reserves the volumes of an instance for its build."""
+
+    def plan(self, context: RequestContext, wanted: Sequence[BlockDevice], flavor: Flavor) -> list[Reserved]:
+        """Write nothing.
+
+        :raises errors.NotFound: errors.Conflict: errors.InvalidInput: errors.VersionPinned: an agent may be too old
+        :raises errors.ServiceDown: the agent of the volume's backend does not answer
+        """
+
+    def require(self, tx: Transaction, planned: Sequence[Reserved]) -> None:
+        """Check locked volumes before anything is written. :raises errors.Conflict: not as it was planned"""
+
+    def write(self, tx: Transaction, planned: Sequence[Reserved], instance: dict[str, Any]) -> None:
+        """Reserve the volumes, with the row of their instance."""

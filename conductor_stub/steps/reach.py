@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which hosts do not reach the volumes of an instance, by what they report. The host itself checks it again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from fleet import errors
+from fleet.db import attachments, hosts, removal
+from fleet.db.engine import Connection, Transaction
+from fleet.objects import host_report
+from fleet.objects.attachment import reaches
+
+
+@dataclasses.dataclass(frozen=True)
+class Lacking:
+    """The first volume of an instance that a host does not reach, and the machine that has its data."""
+
+    volume: str
+    machine: str
+
+    def reason(self, host: str) -> str:
+        return (
+            f"has volume {self.volume} with data on machine {self.machine}, which host {host} does not reach: the option "
+            "volume_hosts of its agent names the machines that it reaches"
+        )
+
+
+def lacking(connection: Transaction | Connection, instance_uuid: str) -> dict[str, Lacking]:
+    """By host, what it does not reach. A host that has not reported what it reaches counts as one that does."""
+    rows = attachments.of_instances(connection, [instance_uuid])
+    needed = [Lacking(row.volume_name, machine) for row in rows if (machine := attachments.to_attachment(row).machine)]
+    found: dict[str, Lacking] = {}
+    for host, reported in hosts.stats_of_all(connection, host_report.VOLUME_HOSTS) if needed else ():
+        missing = (each for each in needed if not reaches(host, (reported or "").split(","), each.machine))
+        first = None if reported is None else next(missing, None)
+        if first is not None:
+            found[host] = first
+    return found
+
+
+def beside(refusal: errors.NoValidHost, left_out: Mapping[str, Lacking]) -> errors.NoValidHost:
+    """The refusal of a request that left these hosts out."""
+    volumes = ", ".join(sorted({f"{each.volume} on machine {each.machine}" for each in left_out.values()}))
+    reason = f"{refusal.reason} Volume {volumes} cannot be reached from {removal.few(sorted(left_out), 'host')}."
+    return type(refusal)(reason=reason, details=dict(refusal.details))

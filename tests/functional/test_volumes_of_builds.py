@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instances that are built with volumes: reserved with the build, moved with its attempts, given back at its end."""
+
+from __future__ import annotations
+
+from concurrent import futures
+from typing import Any
+
+import pytest
+
+from conductor_stub.steps.attempt import Attempt, Failure
+from fleet import errors
+from fleet.db.engine import Database
+from fleet.objects import BuildRequest, Place
+from tests.functional.conductor import context
+from tests.functional.test_attachments import Guests
+from tests.functional.trio_fakes import no_valid_host
+from tests.functional.volume_stand import A
+
+FLAVOR = {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}
+
+
+@pytest.fixture
+def guests(database: Database) -> Guests:
+    made = Guests(database)
+    for host in ("h1", "h2"):
+        made.add_host(host, stats={"volume_hosts": "m1"})
+    return made
+
+
+@pytest.fixture
+def volume(guests: Guests) -> str:
+    return guests.available(name="data")
+
+
+def mapping(*names: str) -> list[dict[str, Any]]:
+    return [{"volume_id": name} for name in names]
+
+
+def statuses(guests: Guests, uuid: str) -> list[tuple[str, str]]:
+    return [(each["device"], each["status"]) for each in guests.operator.list_attachments([uuid])]
+
+
+def failure(step: str = "spawn") -> Failure:
+    return Failure(step, "SpawnFailed", "the hypervisor said no")
+
+
+def test_a_guest_begins_with_its_volumes(guests: Guests, volume: str) -> None:
+    """They are reserved with the request, ordered with the build, and in use once the guest runs."""
+    more = guests.available(name="more")
+    uuid = guests.place(
+        "h1", name="web", block_device_mapping=[*mapping("data"), {"volume_id": more, "device_name": "vdb"}]
+    )
+    assert [("vdb", "reserved"), ("vdc", "reserved")] == sorted(statuses(guests, uuid))
+    assert ["reserved"] * 2 == [guests.status(each) for each in (volume, more)]
+    ((host, order),) = guests.compute.builds
+    assert ("h1", {volume: "vdc", more: "vdb"}) == (
+        host,
+        {each["volume_uuid"]: each["device"] for each in order["volumes"]},
+    )
+    assert [] == guests.wants(uuid)
+    guests.claim(uuid, "h1")
+    assert order["volumes"] == guests.hosts.get_attachments(uuid, "h1")
+    for _twice in range(2):
+        guests.finish(uuid, "h1")
+        assert [("vdb", "attached"), ("vdc", "attached")] == sorted(statuses(guests, uuid))
+    shown = guests.operator.show_volume("data")
+    assert ("in-use", ["web"]) == (shown["status"], [each["instance_name"] for each in shown["attachments"]])
+    guests.operator.detach_volume(uuid, volume)
+    assert [(volume, "detaching")] == [each[:2] for each in guests.wants(uuid) if each[0] == volume]
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "message"),
+    [
+        (mapping("other"), errors.NotFound, "Volume other"),
+        (mapping("data", "data"), errors.InvalidInput, "names a volume twice"),
+        (
+            mapping("used"),
+            errors.Conflict,
+            "Volume used is reserved, not available: an instance is being built with it",
+        ),
+        ([{"volume_id": "data", "device_name": "vdz"}], errors.InvalidInput, "device_name"),
+        ([{"volume_id": "data", "delete_on_termination": True}], errors.InvalidInput, "must be false"),
+    ],
+)
+def test_what_cannot_be_reserved_is_refused(
+    guests: Guests, volume: str, request_: Any, error: type[Exception], message: str
+) -> None:
+    """At once, and nothing is written."""
+    guests.available(name="used")
+    guests.create(name="first", block_device_mapping=mapping("used"))
+    with pytest.raises(error, match=message):
+        guests.create(block_device_mapping=request_)
+    assert ["first"] == [each["name"] for each in guests.operator.list_instances()]
+    assert "available" == guests.status(volume)
+
+
+def test_one_volume_is_for_one_instance(guests: Guests, volume: str) -> None:
+    with pytest.raises(errors.InvalidInput, match="is for one instance, and the request is for 2"):
+        BuildRequest.from_wire({"flavor": FLAVOR, "count": 2, "block_device_mapping": mapping("data")})
+
+
+def test_disks_of_the_flavor_keep_their_names(guests: Guests, volume: str) -> None:
+    flavor = {**FLAVOR, "ephemeral_gb": 5, "swap": 512}
+    with pytest.raises(errors.InvalidInput, match="vdb is taken by another disk"):
+        guests.create(flavor=flavor, block_device_mapping=[{"volume_id": volume, "device_name": "/dev/vdb"}])
+    (uuid,) = guests.create(flavor=flavor, block_device_mapping=mapping(volume))
+    assert [("vdd", "reserved")] == statuses(guests, uuid)
+
+
+@pytest.mark.parametrize("silent", ["the backend", "an old agent"])
+def test_a_refusal_leaves_the_volume(guests: Guests, volume: str, silent: str) -> None:
+    if silent == "the backend":
+        guests.backends.without_queue.add(A[0])
+    else:
+        guests.compute.pinned = errors.VersionPinned(topic="compute", method="b", needs="1.4", cap="1.3", pin=None)
+    with pytest.raises(errors.FleetError):
+        guests.create(block_device_mapping=mapping(volume))
+    assert ("available", []) == (guests.status(volume), guests.operator.list_instances())
+
+
+def test_of_builds_and_attachments_at_once_one_wins(guests: Guests, volume: str) -> None:
+    there = guests.guest(name="there")
+
+    def build(number: int) -> bool:
+        try:
+            if number % 2:
+                guests.create(name=f"b{number}", block_device_mapping=mapping(volume))
+            else:
+                guests.operator.attach_volume(there, volume)
+        except errors.Conflict:
+            return False
+        return True
+
+    with futures.ThreadPoolExecutor(4) as together:
+        won = sum(together.map(build, (1, 3, 5)))
+    assert 1 == won
+    assert 1 == len(guests.operator.show_volume(volume)["attachments"])
+
+
+def test_a_repeated_request_is_one_build(guests: Guests, volume: str) -> None:
+    """Its volume is reserved already, which is no reason against the repetition."""
+    request = BuildRequest.from_wire({"flavor": FLAVOR, "block_device_mapping": mapping(volume)})
+    answers = [guests.intake.accept(context(), request, "a token") for _twice in range(2)]
+    assert answers[0] == answers[1]
+
+
+def test_a_retry_takes_the_volumes_along(guests: Guests, volume: str) -> None:
+    uuid = guests.place("h1", "h2", block_device_mapping=mapping(volume))
+    guests.claim(uuid, "h1")
+    guests.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), failure(), [Place("h2", "h2", {})])
+    host, order = guests.compute.builds[-1]
+    assert ("h2", [volume]) == (host, [each["volume_uuid"] for each in order["volumes"]])
+    assert [] == guests.hosts.get_attachments(uuid, "h1")
+    guests.claim(uuid, "h2", attempt=2)
+    guests.finish(uuid, "h2", attempt=2)
+    assert ([("vdb", "attached")], "in-use") == (statuses(guests, uuid), guests.status(volume))
+
+
+@pytest.mark.parametrize("end", ["no host", "abort", "timeout", "deleted early", "deleted late"])
+def test_a_build_that_fails_gives_its_volumes_back(guests: Guests, volume: str, end: str) -> None:
+    """In the transaction that ends it."""
+    if end in ("no host", "deleted early"):
+        (uuid,) = guests.create(block_device_mapping=mapping(volume))
+    else:
+        uuid = guests.place("h1", block_device_mapping=mapping(volume))
+        guests.claim(uuid, "h1")
+    if end == "no host":
+        guests.scheduler.answers.append(no_valid_host())
+        guests.work()
+    elif end == "abort":
+        guests.placement.abort(context(), Attempt(uuid, 1, "h1", "h1"), failure())
+    elif end == "timeout":
+        guests.clock.advance(guests.limits.build_timeout_s + 1)
+        guests.sweeper.sweep()
+    else:
+        guests.termination.terminate(context(), [uuid])
+    if end == "deleted late":
+        assert "reserved" == guests.status(volume)
+        guests.agents.destroyed(context(), uuid, "h1")
+    assert ("available", []) == (guests.status(volume), guests.operator.list_attachments([uuid]))
+    guests.create(block_device_mapping=mapping(volume))
+
+
+def test_hosts_that_do_not_reach_a_volume_are_left_out(guests: Guests, volume: str) -> None:
+    """By what they have reported; an agent that has not said it decides itself. The refusal names them."""
+    guests.add_host("far", stats={"volume_hosts": "m2,n*"})
+    guests.add_host("unknown")
+    guests.scheduler.answers.append(no_valid_host())
+    (uuid,) = guests.create(block_device_mapping=mapping(volume))
+    guests.work()
+    _spec, properties = guests.scheduler.requests[-1]
+    assert ["far"] == properties["ignore_hosts"]
+    (fault,) = guests.faults(uuid)
+    assert "Volume data on machine m1 cannot be reached from 1 host: far." in fault["message"]
+
+
+def test_an_order_that_an_agent_does_not_know_waits(guests: Guests, volume: str) -> None:
+    """The agent was replaced by an older one meanwhile: its guest would have no volumes."""
+    (uuid,) = guests.create(block_device_mapping=mapping(volume))
+    guests.compute.pinned = errors.VersionPinned(topic="compute", method="b", needs="1.4", cap="1.3", pin=None)
+    guests.scheduler.answers.append([("h1", ())])
+    guests.work()
+    assert [] == guests.compute.builds
+    guests.compute.pinned = None
+    guests.clock.advance(guests.limits.placing_timeout_s + 1)
+    guests.scheduler.answers.append([("h1", ())])
+    guests.sweeper.sweep()
+    guests.work()
+    assert ["h1"] == [host for host, _order in guests.compute.builds]
+    assert "placing" == guests.state(uuid)[1]
+
+
+def test_what_is_reserved_can_be_neither_detached_nor_deleted(guests: Guests, volume: str) -> None:
+    (uuid,) = guests.create(name="web", block_device_mapping=mapping(volume))
+    with pytest.raises(errors.Conflict, match="is being attached: wait"):
+        guests.operator.detach_volume("web", volume)
+    with pytest.raises(errors.Conflict, match="an instance is being built with it"):
+        guests.operator.delete_volume(volume)
+    assert uuid == guests.operator.attach_volume("web", volume)["instance"]

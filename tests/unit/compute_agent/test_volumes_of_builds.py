@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host starts guests with their volumes: it must reach them, and the ledger says which they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from compute_agent.drivers.fake import FakeDriver
+from fleet.objects import Attachment, Instance, VolumeConnection
+from tests import factories
+from tests.unit.compute_agent import builders
+from tests.unit.compute_agent.builders import Stand
+
+NOWHERE = VolumeConnection("fake", "fake/volume")
+
+
+def volume(instance: Instance, number: int = 1, **values: Any) -> Attachment:
+    known = {"device": "vdb", "status": "reserved", "attempt": 1, "volume_host": "m1@files#p", "connection": NOWHERE}
+    uuids = {
+        "uuid": factories.uuid(number + 100),
+        "volume_uuid": factories.uuid(number),
+        "instance_uuid": instance.uuid,
+    }
+    return Attachment(**{**uuids, **known, **values})
+
+
+def build(stand: Stand, instance: Instance, *volumes: Attachment, recorded: Sequence[Attachment] | None = None) -> None:
+    """:param recorded: by the ledger; None: the same"""
+    known = volumes if recorded is None else recorded
+    stand.conductor.attachments = {each.uuid: each for each in known}
+    stand.build(instance, volumes=list(volumes))
+
+
+@pytest.fixture
+def stand() -> Stand:
+    return builders.a_stand()
+
+
+@pytest.fixture
+def instance(stand: Stand) -> Instance:
+    return stand.conductor.place(builders.an_instance())
+
+
+def test_a_guest_starts_with_its_volumes(stand: Stand, instance: Instance) -> None:
+    """What the ledger has counts, and a guest without volumes costs no message."""
+    build(stand, instance, volume(instance), volume(instance, 2, device="vdc"))
+    assert {instance.uuid: [factories.uuid(1), factories.uuid(2)]} == stand.driver.attached_volumes()
+    calls = list(stand.conductor.calls)
+    stand.build(stand.conductor.place(builders.an_instance()))
+    assert (1, 1) == tuple(list(seen).count("get_attachments") for seen in (calls, stand.conductor.calls))
+
+
+def test_volumes_that_the_host_does_not_reach(instance: Instance, stand: Stand) -> None:
+    """The claim is refused, so that another host gets the build, and no guest was there."""
+    there = VolumeConnection("file", f"/nowhere/volume-{factories.uuid(1)}")
+    build(stand, instance, volume(instance, connection=there))
+    failure = stand.conductor.rescheduled[instance.uuid]["failure"]
+    assert ("claim", "VolumeUnreachable") == (failure["step"], failure["code"])
+    assert "its data are on machine m1" in failure["message"]
+    assert [] == stand.driver.list_instance_uuids()
+
+
+def test_volumes_that_the_host_shares(tmp_path: pathlib.Path) -> None:
+    stand = builders.a_stand(builders.a_conf(reserved_host_memory_mb=0, volume_hosts=["m*"]))
+    instance = stand.conductor.place(builders.an_instance())
+    path = tmp_path / f"volume-{factories.uuid(1)}"
+    path.touch()
+    build(stand, instance, volume(instance, connection=VolumeConnection("file", str(path))))
+    assert {instance.uuid: [factories.uuid(1)]} == stand.driver.attached_volumes()
+
+
+def test_a_driver_without_volumes(instance: Instance) -> None:
+    class Plain(FakeDriver):
+        takes_volumes = False
+
+    stand = builders.a_stand(driver=Plain(builders.a_conf(reserved_host_memory_mb=0), pause=lambda seconds: None))
+    instance = stand.conductor.place(instance)
+    build(stand, instance, volume(instance))
+    failure = stand.conductor.rescheduled[instance.uuid]["failure"]
+    assert "A guest that starts with volumes is not supported by Plain." == failure["message"]
+
+
+def test_an_order_that_names_other_volumes(stand: Stand, instance: Instance) -> None:
+    """It is forged, or late: nothing is opened."""
+    asked = volume(instance)
+    build(stand, instance, asked, recorded=[dataclasses.replace(asked, connection=VolumeConnection("fake", "other"))])
+    failure = stand.conductor.rescheduled[instance.uuid]["failure"]
+    assert ("claim", "OrderDiffers") == (failure["step"], failure["code"])
+    assert [] == stand.driver.list_instance_uuids()
+
+
+def test_a_report_says_what_the_host_reaches() -> None:
+    stand = builders.a_stand(builders.a_conf(reserved_host_memory_mb=0, volume_hosts=["m1", "n*"]))
+    assert ["m1,n*"] == [each.stats["volume_hosts"] for each in stand.reporter.audit()]
