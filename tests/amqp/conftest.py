@@ -79,8 +79,8 @@ def empty_hosts(trio: Trio) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def empty_catalog(trio: Trio) -> Iterator[None]:
-    """Each module leaves no flavor and no image, so two modules may use the same names in any order."""
+    """Each module leaves no flavor, image, group and quota, so two modules may use the same names in any order."""
     yield
-    for kind in ("flavor", "image"):
+    for kind, name in (("flavor", "name"), ("image", "name"), ("group", "uuid"), ("quota", "project_id")):
         for each in trio.operator(f"list_{kind}s"):
-            trio.operator(f"delete_{kind}", name=each["name"])
+            trio.operator(f"delete_{kind}", **{"project_id" if kind == "quota" else "name": each[name]})
