@@ -207,6 +207,7 @@ FAKE_OPTS = [
     ),
     cfg.StrOpt("architecture", default="x86_64", help="Architecture that the nodes report for instances."),
     cfg.FloatOpt("spawn_delay", default=0.0, min=0.0, help="Seconds that each spawn takes."),
+    cfg.FloatOpt("live_migration_delay", default=0.0, min=0.0, help="Seconds that each live migration takes."),
     cfg.FloatOpt(
         "spawn_failure_rate",
         default=0.0,

@@ -84,6 +84,21 @@ class ComputeManager:
             return
         self._queues.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
 
+    def live_migration_abort(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
+        """Read the migration record of the instance, and abort its live migration from this host if the record says so.
+
+        The migration occupies the queue of the instance: the abort has another one. What follows is that of an
+        :meth:`advance_migration`, in case that no migration runs here.
+        """
+        try:
+            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
+        except errors.InvalidInput as invalid:
+            orders.invalid(orders.ABORT, invalid.message)
+            return
+        self._queues.submit(f"{uuid}/abort", functools.partial(self._mover.abort, context, uuid))
+        if not self._queues.busy(uuid):
+            self._queues.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
+
     def advance_power(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
         """Read the row of the instance, and stop, start, reboot, suspend or resume its guest if that is its task."""
         try:

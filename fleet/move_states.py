@@ -13,6 +13,12 @@
         accepted ──▶ preparing ──▶ pre-migrating ──▶ done ──▶ completed
            ▲  refused or failed: try again │
            └───────────────────────────────┴──▶ error
+    live-migration
+        accepted ──▶ preparing ──▶ pre-migrating ──▶ running ──▶ post-migrating ──▶ confirming ──▶ completed
+           ▲  refused or failed: try again │          │ failed, or aborted
+           └───────────────────────────────┤          ▼
+                                           │       reverting ──▶ error, or cancelled
+                                           └──▶ error
 
 ``preparing``: a conductor has taken it; the destination must claim. ``pre-migrating``: the destination holds what the
 instance will need; the source must switch the guest off, or in an evacuation the destination must build it again.
@@ -20,20 +26,28 @@ instance will need; the source must switch the guest off, or in an evacuation th
 ``resuming``: the source must start its guest again. ``completed``: the source came back and destroyed its stale guest.
 All names but ``resuming`` are nova's.
 
+A live migration: ``pre-migrating``: the destination must prepare for the guest. ``running``: the source must move it; a
+record with a failure at this status is to be aborted. ``post-migrating``: the guest runs on the destination, which must take
+it in.
+``confirming``: the source must remove what is left of it. ``cancelled``: it was aborted.
+
 Whatever the status, the record *holds* at most one claim beside the instance's own: on the destination until the
 instance arrives, on the source from then until it is confirmed. A node has used what its instances and the records hold.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 RESIZE: Final = "resize"
 EVACUATION: Final = "evacuation"
+LIVE_MIGRATION: Final = "live-migration"
 
 ACCEPTED: Final = "accepted"
 PREPARING: Final = "preparing"
 PRE_MIGRATING: Final = "pre-migrating"
+RUNNING: Final = "running"
 POST_MIGRATING: Final = "post-migrating"
 FINISHED: Final = "finished"
 CONFIRMING: Final = "confirming"
@@ -43,24 +57,41 @@ RESUMING: Final = "resuming"
 REVERTED: Final = "reverted"
 DONE: Final = "done"
 COMPLETED: Final = "completed"
+CANCELLED: Final = "cancelled"
 ERROR: Final = "error"
 
 #: No destination has claimed yet.
 UNCLAIMED: Final = (ACCEPTED, PREPARING)
 #: A host or a conductor must act.
-UNDER_WAY: Final = (*UNCLAIMED, PRE_MIGRATING, POST_MIGRATING, CONFIRMING, REVERTING, RESUMING)
+UNDER_WAY: Final = (*UNCLAIMED, PRE_MIGRATING, RUNNING, POST_MIGRATING, CONFIRMING, REVERTING, RESUMING)
 IN_PROGRESS: Final = (*UNDER_WAY, FINISHED)
 
 #: In the order of a move.
-ALL: Final = (*IN_PROGRESS, CONFIRMED, REVERTED, DONE, COMPLETED, ERROR)
+ALL: Final = (*IN_PROGRESS, CONFIRMED, REVERTED, DONE, COMPLETED, CANCELLED, ERROR)
+#: In which an operator may abort a live migration: later the guest runs on the destination.
+ABORTABLE: Final = (*UNCLAIMED, PRE_MIGRATING, RUNNING)
 
-_BY_SOURCE = {(RESIZE, PRE_MIGRATING), (RESIZE, CONFIRMING), (RESIZE, RESUMING)}
+#: ``error`` in a record's failure: its source stopped sending heartbeats; an operator aborted it.
+LOST: Final = "AttemptLost"
+ABORTED: Final = "Aborted"
+
+_BY_SOURCE = {
+    (RESIZE, PRE_MIGRATING),
+    (RESIZE, CONFIRMING),
+    (RESIZE, RESUMING),
+    (LIVE_MIGRATION, RUNNING),
+    (LIVE_MIGRATION, CONFIRMING),
+}
 _BY_DESTINATION = {
     (RESIZE, PREPARING),
     (RESIZE, POST_MIGRATING),
     (RESIZE, REVERTING),
     (EVACUATION, PREPARING),
     (EVACUATION, PRE_MIGRATING),
+    (LIVE_MIGRATION, PREPARING),
+    (LIVE_MIGRATION, PRE_MIGRATING),
+    (LIVE_MIGRATION, POST_MIGRATING),
+    (LIVE_MIGRATION, REVERTING),
 }
 
 
@@ -69,3 +100,8 @@ def actor(migration_type: str, status: str, source: str, destination: str | None
     if (migration_type, status) in _BY_SOURCE:
         return source
     return destination if (migration_type, status) in _BY_DESTINATION else None
+
+
+def is_aborted(migration_type: str, status: str, failure: Mapping[str, Any] | None) -> bool:
+    """Return True if the source of a live migration must abort it."""
+    return (migration_type, status) == (LIVE_MIGRATION, RUNNING) and failure is not None

@@ -61,6 +61,8 @@ RESIZE_CONFIRMING: Final = "resize_confirming"
 RESIZE_REVERTING: Final = "resize_reverting"
 REBUILDING: Final = "rebuilding"
 REBUILD_SPAWNING: Final = "rebuild_spawning"
+MIGRATING_PREP: Final = "migrating_prep"
+MIGRATING: Final = "migrating"
 
 # Tasks of an instance whose guest is switched off, on, or off and on, or suspended and resumed.
 POWERING_OFF: Final = "powering-off"
@@ -81,8 +83,8 @@ SPAWN_STEP: Final = "spawn"
 
 #: Steps of a build that is under way. A queued build waits; nothing acts on it until it is woken.
 BUILD_STEPS: Final = (SCHEDULING, PLACING, SPAWNING)
-#: Tasks of a move that a destination has claimed, while the instance is still on the source.
-CLAIMED_MOVES: Final = (RESIZE_MIGRATING, RESIZE_FINISH, RESIZE_REVERTING, REBUILD_SPAWNING)
+#: Tasks of a move that a destination has claimed.
+CLAIMED_MOVES: Final = (RESIZE_MIGRATING, RESIZE_FINISH, RESIZE_REVERTING, REBUILD_SPAWNING, MIGRATING)
 
 #: Tasks of ``conductor_stub.power``, with the event that their end writes.
 POWER_TASKS: Final = types.MappingProxyType(

@@ -25,6 +25,15 @@ _NEXT = {
 }
 
 
+_NEXT_LIVE = {
+    move_states.PRE_MIGRATING: move_states.RUNNING,
+    move_states.RUNNING: move_states.POST_MIGRATING,
+    move_states.POST_MIGRATING: move_states.CONFIRMING,
+    move_states.CONFIRMING: move_states.COMPLETED,
+    move_states.REVERTING: move_states.ERROR,
+}
+
+
 class FakeMoves:
     """``records`` by migration uuid; ``told`` holds the hosts' reports: (status, "done" or the step of the failure)."""
 
@@ -80,8 +89,9 @@ class FakeMoves:
         self._interrupt()
         record = self.records[migration_uuid]
         self.told.append((status, "done"))
-        if (record.status, record.attempt, record.actor) == (status, attempt, host):
-            record = self._advance(record)
+        found = (record.status, status) == (move_states.REVERTING, move_states.RUNNING)
+        if record.actor == host and (found or (record.status, record.attempt) == (status, attempt)):
+            record = self._advance(dataclasses.replace(record, status=status))
         return record.to_wire()
 
     def migration_copied(
@@ -104,6 +114,8 @@ class FakeMoves:
         record = self.records[migration_uuid]
         self.told.append((status, failure["step"]))
         claimed = status in (move_states.PRE_MIGRATING, move_states.POST_MIGRATING)
+        if status == move_states.RUNNING:
+            return self.put(record, status=move_states.REVERTING, failure=failure).to_wire()
         if claimed and record.migration_type == move_states.RESIZE:
             return self.put(record, status=move_states.REVERTING, failure=failure).to_wire()
         return self.put(record, status=move_states.ERROR, failure=failure, held=None).to_wire()
@@ -111,11 +123,21 @@ class FakeMoves:
     def _advance(self, record: Migration) -> Migration:
         if record.migration_type == move_states.EVACUATION:
             return self.put(self._arrived(record), status=move_states.DONE, held=None)
+        if record.migration_type == move_states.LIVE_MIGRATION:
+            return self._advance_live(record)
         if record.status == move_states.POST_MIGRATING:
             record = self._arrived(record)
         if record.status == move_states.REVERTING or _NEXT[record.status] in (move_states.CONFIRMED,):
             record = dataclasses.replace(record, held=None)
         return self.put(record, status=_NEXT[record.status])
+
+    def _advance_live(self, record: Migration) -> Migration:
+        following = _NEXT_LIVE[record.status]
+        if record.status == move_states.RUNNING:
+            record = dataclasses.replace(self._arrived(record), failure=None)
+        if following not in move_states.UNDER_WAY:
+            record = dataclasses.replace(record, held=None)
+        return self.put(record, status=following)
 
     @staticmethod
     def _arrived(record: Migration) -> Migration:

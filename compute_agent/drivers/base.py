@@ -34,6 +34,10 @@ class SpawnFailed(Exception):
     """A spawn failed for a known reason, which is the message. Another host is tried; no traceback is logged."""
 
 
+class LiveMigrationFailed(SpawnFailed):
+    """A live migration failed, and the guest runs on where it was. The message is the reason."""
+
+
 class ComputeDriver:
     """Runs the guests of one host. The agent creates one driver for each host.
 
@@ -162,6 +166,45 @@ class ComputeDriver:
 
         If the method is left out, nothing was switched off and nothing is done.
         """
+
+    # Live migrations. A driver that can do them reports ``stats[host_report.LIVE]``: the same text on hosts between which
+    # guests may move.
+
+    def pre_live_migration(self, context: RequestContext, instance: Instance, source: str) -> None:
+        """Prepare for a running guest that comes from the host ``source``. May be repeated.
+
+        ``get_per_instance_usage`` must now return the guest. If it raises, nothing may be left here.
+        """
+        raise errors.NotSupported(what="A live migration", driver=type(self).__name__)
+
+    def live_migration(
+        self,
+        context: RequestContext,
+        instance: Instance,
+        dest: str,
+        progress: Callable[[int], object],
+        begin: bool = True,
+    ) -> None:
+        """Move a running guest to the host ``dest``, which has prepared for it. Return when the guest runs there.
+
+        May be repeated, also while an earlier call still runs in the hypervisor: it is then followed. A guest that has left
+        already is a success. Any exception but these two means that it is unknown where the guest is: the call is repeated.
+
+        :param progress: may be called with the copied part in per cent
+        :param begin: False: only follow one that is under way, to its end
+        :raises LiveMigrationFailed: the guest has not left, and will not leave
+        :raises errors.NotSupported:
+        """
+        raise errors.NotSupported(what="A live migration", driver=type(self).__name__)
+
+    def live_migration_abort(self, context: RequestContext, instance_uuid: str) -> None:
+        """End the live migration of a guest, if one is under way: :meth:`live_migration`, in another thread, then raises.
+
+        One that can no longer be ended completes.
+        """
+
+    def post_live_migration_at_destination(self, context: RequestContext, instance: Instance) -> None:
+        """The guest has arrived from its source, for good. May be repeated."""
 
     # Power. Guests of a driver without ``power_off`` and ``power_on`` cannot be stopped, started and rebooted. Each
     # method may be repeated, and ends within ``driver_timeout``. All raise errors.NotFound: there is no such guest.

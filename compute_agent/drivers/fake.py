@@ -16,13 +16,16 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from compute_agent.drivers import fake_hardware, guest_record
-from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
+from compute_agent.drivers.base import ComputeDriver, GuestInfo, LiveMigrationFailed, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.objects import Attachment, Flavor, Image, Instance, host_report
 
 LOG = logging.getLogger(__name__)
+
+#: Of the time that a live migration takes.
+_PARTS = 10
 
 
 class FakeDriver(ComputeDriver):
@@ -40,6 +43,8 @@ class FakeDriver(ComputeDriver):
         self._guests: dict[str, GuestRecord] = {}
         self._host = ""
         self._directory: pathlib.Path | None = None
+        #: Guests whose live migration is to end.
+        self._aborted: set[str] = set()
 
     def init_host(self, host: str) -> None:
         self._host = host
@@ -77,6 +82,7 @@ class FakeDriver(ComputeDriver):
             "cpu_info": json.dumps({"arch": options.architecture}),
             "disk_available_least": None,
             "supported_instances": [[options.architecture, "fake", "hvm"]],
+            "stats": {host_report.LIVE: host_report.SIMULATED},
         }
 
     def spawn(
@@ -126,6 +132,40 @@ class FakeDriver(ComputeDriver):
     def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
         if instance.uuid not in self.list_instance_uuids():
             raise errors.NotFound(kind="Guest", name=instance.uuid)
+        self._run(instance)
+
+    def pre_live_migration(self, context: RequestContext, instance: Instance, source: str) -> None:
+        if self._fails(instance):
+            raise SpawnFailed(f"The fake hypervisor on {self._host} refused a running guest, as configured")
+        with self._lock:
+            self._keep(GuestRecord.of(instance))
+
+    def live_migration(
+        self,
+        context: RequestContext,
+        instance: Instance,
+        dest: str,
+        progress: Callable[[int], object],
+        begin: bool = True,
+    ) -> None:
+        if instance.uuid not in self.list_instance_uuids():
+            return
+        if not begin:
+            raise LiveMigrationFailed("No live migration is under way")
+        self._aborted.discard(instance.uuid)
+        for percent in range(0, 100, 100 // _PARTS):
+            progress(percent)
+            if self._options.live_migration_delay:
+                self._pause(self._options.live_migration_delay / _PARTS)
+            if instance.uuid in self._aborted:
+                raise LiveMigrationFailed("The live migration was aborted")
+        with self._lock:
+            self._forget(instance.uuid)
+
+    def live_migration_abort(self, context: RequestContext, instance_uuid: str) -> None:
+        self._aborted.add(instance_uuid)
+
+    def post_live_migration_at_destination(self, context: RequestContext, instance: Instance) -> None:
         self._run(instance)
 
     def power_on(self, context: RequestContext, instance: Instance) -> None:

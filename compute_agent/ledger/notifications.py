@@ -33,6 +33,11 @@ _STEPS: Mapping[tuple[str, str], Mapping[str, str]] = {
     (move_states.RESIZE, move_states.REVERTING): {START: "resize.revert.start", ERROR: "resize.revert.error"},
     (move_states.RESIZE, move_states.RESUMING): {END: "resize.revert.end", ERROR: "resize.revert.error"},
     (move_states.EVACUATION, move_states.PRE_MIGRATING): _all_of("rebuild"),
+    (move_states.LIVE_MIGRATION, move_states.PRE_MIGRATING): _all_of("live_migration.pre"),
+    (move_states.LIVE_MIGRATION, move_states.RUNNING): _all_of("live_migration"),
+    (move_states.LIVE_MIGRATION, move_states.POST_MIGRATING): _all_of("live_migration.post.dest"),
+    (move_states.LIVE_MIGRATION, move_states.CONFIRMING): _all_of("live_migration.post"),
+    (move_states.LIVE_MIGRATION, move_states.REVERTING): _all_of("live_migration.rollback.dest"),
 }
 
 

@@ -7,6 +7,7 @@ again. Every driver call below may be repeated.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 
@@ -19,7 +20,7 @@ from compute_agent.ledger.notifications import END, ERROR, START, Notifications
 from compute_agent.node import claims
 from compute_agent.node.host import Host
 from compute_agent.node.resource_tracker import ResourceTracker
-from compute_agent.work import orders
+from compute_agent.work import live_migration, orders
 from compute_agent.work.build import SPAWN_SHARE, SpawnTimeout, failure_record
 from fleet import errors, failpoints, move_states, states
 from fleet.agent.patience import Unanswered
@@ -73,6 +74,12 @@ class Mover:
             (move_states.RESIZE, move_states.RESUMING): self._resume,
             (move_states.EVACUATION, move_states.PREPARING): self._claim,
             (move_states.EVACUATION, move_states.PRE_MIGRATING): self._rebuild,
+            (move_states.LIVE_MIGRATION, move_states.PREPARING): self._claim,
+            (move_states.LIVE_MIGRATION, move_states.PRE_MIGRATING): self._prepare,
+            (move_states.LIVE_MIGRATION, move_states.RUNNING): self._migrate,
+            (move_states.LIVE_MIGRATION, move_states.POST_MIGRATING): self._take_in,
+            (move_states.LIVE_MIGRATION, move_states.CONFIRMING): self._confirm,
+            (move_states.LIVE_MIGRATION, move_states.REVERTING): self._look_and_undo,
         }
 
     def run(self, context: RequestContext, instance_uuid: str) -> None:
@@ -95,6 +102,12 @@ class Mover:
             LOG.error("The conductor refused this step of a move: %s", refused.message)
         except Unanswered as unanswered:
             LOG.warning("Giving up this move; the conductor will send the order again: %s", unanswered)
+        except live_migration.Unknown as unknown:
+            LOG.warning("Where the guest is is unknown; the conductor will send the order again: %s", unknown)
+
+    def abort(self, context: RequestContext, instance_uuid: str) -> None:
+        """Do this beside :meth:`run`, which may be moving the guest meanwhile."""
+        live_migration.abort(context, self._host, self._calls, instance_uuid)
 
     def _carry_on(self, context: RequestContext, migration: Migration) -> None:
         for _step in range(MOST_STEPS):
@@ -167,9 +180,7 @@ class Mover:
 
         def start() -> None:
             if not migration.on_one_host:
-                shown = Shown(
-                    lambda percent: self._calls.copied(context, migration, self._host.name, percent), self._clock
-                )
+                shown = self._shown(context, migration)
                 driver.fetch_disks(context, instance, source, migration.uuid, shown.copied)
             driver.finish_migration(context, instance, instance.image)
 
@@ -205,7 +216,41 @@ class Mover:
 
         return self._try(context, migration, "revert", undo)
 
+    def _prepare(self, context: RequestContext, migration: Migration) -> Migration:
+        instance = migration.at_destination
+        return self._try(
+            context,
+            migration,
+            "prepare",
+            lambda: self._host.driver.pre_live_migration(context, instance, migration.source_compute),
+            lambda: self._destroy(context, instance.uuid),
+        )
+
+    def _take_in(self, context: RequestContext, migration: Migration) -> Migration:
+        driver, instance = self._host.driver, migration.at_destination
+        return self._try(
+            context, migration, "arrive", lambda: driver.post_live_migration_at_destination(context, instance)
+        )
+
+    def _look_and_undo(self, context: RequestContext, migration: Migration) -> Migration:
+        """Remove what was prepared, unless the guest is found here."""
+        if live_migration.has_arrived(self._host, migration):
+            arrived = dataclasses.replace(migration, status=move_states.RUNNING)
+            return self._calls.done(context, arrived, self._host.name)
+        return self._undo(context, migration)
+
     # A source
+
+    def _migrate(self, context: RequestContext, migration: Migration) -> Migration:
+        """It has no limit of time: meanwhile only this host knows where the guest is. The conductor has it aborted."""
+        shown = self._shown(context, migration)
+        return self._try(
+            context,
+            migration,
+            "migrate",
+            lambda: live_migration.run(context, self._host, migration, shown.copied),
+            bounded=False,
+        )
 
     def _power_off(self, context: RequestContext, migration: Migration) -> Migration:
         return self._try(
@@ -235,6 +280,9 @@ class Mover:
 
     # Every step
 
+    def _shown(self, context: RequestContext, migration: Migration) -> Shown:
+        return Shown(lambda percent: self._calls.copied(context, migration, self._host.name, percent), self._clock)
+
     def _try(
         self,
         context: RequestContext,
@@ -242,12 +290,16 @@ class Mover:
         step: str,
         work: Callable[[], None],
         clean_up: Callable[[], None] = lambda: None,
+        bounded: bool = True,
     ) -> Migration:
+        """:raises live_migration.Unknown: from ``work``; nothing is reported"""
         started = self._clock()
-        limit_s = migration.step_within_s and migration.step_within_s * SPAWN_SHARE
+        limit_s = migration.step_within_s * SPAWN_SHARE if bounded and migration.step_within_s else None
         try:
             failpoints.hit("agent.move.before")
             self._within(context, limit_s, work)
+        except live_migration.Unknown:
+            raise
         except Exception as failed:
             failure: Exception = failed
             if isinstance(failed, time_limit.Overrun):

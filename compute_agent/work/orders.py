@@ -5,6 +5,7 @@
 |--------------------------|-------------------------------------------------------------------------------|
 | `build_and_run_instance` | the claim's compare-and-set, before the spawn: no message besides             |
 | `advance_migration`      | the migration record, which the host reads before every step                  |
+| `live_migration_abort`   | the migration record, which the host reads before it acts                     |
 | `advance_power`          | the instance's row, which the host reads before it acts                       |
 | `advance_attachments`    | the attachments' rows, which the host reads before it acts                    |
 | `terminate_instance`     | the instance's row, or its migration record, read by :func:`wants_termination` |
@@ -24,7 +25,7 @@ from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
-BUILD, TERMINATE, ADVANCE, POWER, ATTACH = "build", "terminate", "advance", "power", "attach"
+BUILD, TERMINATE, ADVANCE, POWER, ATTACH, ABORT = "build", "terminate", "advance", "power", "attach", "abort"
 INVALID, UNWANTED, UNCONFIRMED = "invalid", "unwanted", "unconfirmed"
 
 

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from conductor_stub.moves import group_evacuation, machine
+from conductor_stub.moves import group_evacuation, live, machine, swap, views
 from conductor_stub.moves.machine import Move
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
@@ -75,6 +75,8 @@ def claim(tx: Transaction, attempt: Attempt, holds: Claimed, ctx: StepContext) -
 def advance(tx: Transaction, attempt: Attempt, done: str, ctx: StepContext) -> Move:
     """The host has done its part of status ``done``: enter the next one. A late or repeated report changes nothing."""
     move = machine.read(tx, attempt.uuid)
+    if live.is_found(move, attempt, done):
+        return live.complete_step(tx, move, ctx, arrived=True)
     expected = (done, attempt.number, attempt.host)
     if (move.record.status, move.attempt, move.actor) != expected or not move.under_way:
         return move
@@ -86,6 +88,8 @@ def complete_step(tx: Transaction, move: Move, ctx: StepContext) -> Move:
     kind, status = move.record.migration_type, move.record.status
     if kind == move_states.EVACUATION:
         return _evacuated(tx, move, ctx)
+    if kind == move_states.LIVE_MIGRATION:
+        return live.complete_step(tx, move, ctx)
     if status == move_states.PRE_MIGRATING:
         return machine.set_status(tx, move, move_states.POST_MIGRATING, ctx)
     if status == move_states.POST_MIGRATING:
@@ -96,17 +100,18 @@ def complete_step(tx: Transaction, move: Move, ctx: StepContext) -> Move:
 
 
 def copied(tx: Transaction, attempt: Attempt, percent: int, ctx: StepContext) -> None:
-    """Keep how much of the disks the destination has copied. :raises errors.NotFound:"""
-    record = machine.read(tx, attempt.uuid).record
-    here = (record.status, record.attempt, record.dest_compute)
-    if here == (move_states.POST_MIGRATING, attempt.number, attempt.host):
+    """Keep how much of the guest the host has copied. :raises errors.NotFound:"""
+    move = machine.read(tx, attempt.uuid)
+    record = move.record
+    copies = (record.migration_type, record.status) in views.COPIES
+    if copies and (record.attempt, move.actor) == (attempt.number, attempt.host):
         moves.update(tx, record.uuid, ctx.now, plan={**record.plan, "copied": percent})
 
 
 def _resized(tx: Transaction, move: Move, ctx: StepContext) -> Move:
     """The guest runs on the destination. The record now holds what the instance had on the source, for a revert."""
     record = move.record
-    swap(tx, move, record.new_spec, ctx, vm_state=states.RESIZED, launched_on=record.dest_compute)
+    swap.swap(tx, move, record.new_spec, ctx, vm_state=states.RESIZED, launched_on=record.dest_compute)
     machine.add_event(tx, move, move_states.RESIZE, ctx, record.dest_compute, record.dest_node)
     return machine.set_status(tx, move, move_states.FINISHED, ctx, deadline=None)
 
@@ -116,7 +121,7 @@ def _evacuated(tx: Transaction, move: Move, ctx: StepContext) -> Move:
     # The memory of a suspended guest was on the dead host.
     at_rest = move.instance.vm_state in states.AT_REST
     now = {"vm_state": states.STOPPED, "power_state": states.SHUTDOWN} if at_rest else {"power_state": states.RUNNING}
-    swap(tx, move, record.new_spec, ctx, launched_on=record.dest_compute, **now)
+    swap.swap(tx, move, record.new_spec, ctx, launched_on=record.dest_compute, **now)
     machine.add_event(tx, move, move_states.EVACUATION, ctx, record.dest_compute, record.dest_node)
     return machine.set_status(tx, move, move_states.DONE, ctx, **moves.NOTHING_HELD)
 
@@ -134,23 +139,3 @@ def _ended(tx: Transaction, move: Move, ctx: StepContext) -> Move:
         machine.add_event(tx, move, event, ctx, move.instance.host, move.instance.node)
     machine.set_instance(tx, move.instance, ctx, vm_state=states.ACTIVE)
     return machine.set_status(tx, move, end, ctx, **moves.NOTHING_HELD)
-
-
-def swap(tx: Transaction, move: Move, spec: Mapping[str, Any], ctx: StepContext, **values: Any) -> None:
-    """Put the instance where the record holds its claim, with ``spec``. The record then holds what the instance had."""
-    record, row = move.record, move.instance
-    here = {"host": record.held_host, "node": record.held_node, **claimed.columns(claimed.of(record))}
-    machine.set_instance(tx, row, ctx, **here, **_sizes(row, spec), **values)
-    moves.update(tx, record.uuid, ctx.now, held_host=row.host, held_node=row.node, **claimed.columns(claimed.of(row)))
-
-
-def _sizes(row: Any, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of an instance of this flavor."""
-    flavor = spec["flavor"]
-    original = all(row.spec.get(key) == value for key, value in spec.items())
-    return {
-        "resized_spec": None if original else dict(spec),
-        "instance_type_id": flavor.get("id"),
-        "flavor_name": flavor.get("name"),
-        **{name: flavor[name] for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")},
-    }

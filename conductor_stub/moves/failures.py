@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor_stub.moves import claims, machine
+from conductor_stub.moves import claims, live, machine
 from conductor_stub.moves.machine import Move, MoveMachine, MoveTimeout
 from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt, Failure, usable
@@ -17,8 +17,19 @@ from fleet.objects import Place
 
 #: Statuses of a claimed resize in which the source may have switched the guest off.
 _TO_BE_UNDONE = (move_states.PRE_MIGRATING, move_states.POST_MIGRATING)
-#: Statuses that only one host can end.
-_ONE_HOST = (move_states.CONFIRMING, move_states.REVERTING, move_states.RESUMING)
+#: Kinds and statuses that only one host can end.
+_ONE_HOST = (
+    (move_states.RESIZE, move_states.CONFIRMING),
+    (move_states.RESIZE, move_states.REVERTING),
+    (move_states.RESIZE, move_states.RESUMING),
+    (move_states.LIVE_MIGRATION, move_states.POST_MIGRATING),
+    (move_states.LIVE_MIGRATION, move_states.CONFIRMING),
+    (move_states.LIVE_MIGRATION, move_states.REVERTING),
+)
+#: Those of them that cannot be given up as long as the host lives.
+_UNTIL_DONE = tuple(each for each in _ONE_HOST if each[1] != move_states.RESUMING)
+#: Tasks of instances until a destination has claimed.
+_WAITING = {move_states.EVACUATION: states.REBUILDING, move_states.LIVE_MIGRATION: states.MIGRATING_PREP}
 _machine = MoveMachine()
 
 
@@ -31,13 +42,15 @@ def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: 
         return None
     if attempt.host not in (record.source_compute, record.dest_compute):
         return None
+    if record.status == move_states.RUNNING and attempt.host != move.actor:
+        return None
     return _fail(tx, move, attempt.host, failure, ctx)
 
 
 def _fail(tx: Transaction, move: Move, host: str | None, failure: Failure, ctx: StepContext) -> Move | None:
     """None: the host has to try again, since no other host can do it."""
     record = move.record
-    if record.status in (move_states.CONFIRMING, move_states.REVERTING):
+    if (record.migration_type, record.status) in _UNTIL_DONE:
         return None
     if record.status == move_states.RESUMING and record.deadline is not None and ctx.now < record.deadline:
         return None
@@ -49,6 +62,8 @@ def _fail(tx: Transaction, move: Move, host: str | None, failure: Failure, ctx: 
         first = record.failure or why
         machine.set_instance(tx, move.instance, ctx, vm_state=states.ACTIVE, power_state=states.SHUTDOWN)
         return machine.set_status(tx, move, move_states.ERROR, ctx, failure=first)
+    if record.status == move_states.RUNNING:
+        return live.failed(tx, move, why, ctx)
     if record.migration_type == move_states.RESIZE and record.status in _TO_BE_UNDONE:
         return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=why)
     return _next_attempt(tx, move, why, ctx)
@@ -79,7 +94,7 @@ def _next_attempt(tx: Transaction, move: Move, why: dict[str, Any], ctx: StepCon
 
 def waiting_task(record: Any) -> str:
     """The instance's task until a destination has claimed."""
-    return states.REBUILDING if record.migration_type == move_states.EVACUATION else states.RESIZE_PREP
+    return _WAITING.get(record.migration_type, states.RESIZE_PREP)
 
 
 @failpoints.commits("conductor.move_overdue")
@@ -92,9 +107,12 @@ def overdue(tx: Transaction, seen: Move, silent: frozenset[str], ctx: StepContex
     record, actor = move.record, move.actor
     if not _machine.is_at(move, seen.attempt, (seen.record.status,)) or record.step_deadline > ctx.now:
         return None
-    if record.status in _ONE_HOST:
+    if record.status == move_states.RUNNING:
+        return live.overdue(tx, move, silent, ctx)
+    if (record.migration_type, record.status) in _ONE_HOST:
         # A host that is down finds out when it comes back; the move does not wait for it.
-        return claims.complete_step(tx, move, ctx) if actor in silent else None
+        gives_up = actor in silent and not live.may_be_there(record)
+        return claims.complete_step(tx, move, ctx) if gives_up else None
     if actor in silent:
         lost = Failure(record.status, faults.AttemptLost.__name__, f"host {actor} stopped sending heartbeats")
         return _fail(tx, move, actor, lost, ctx)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +12,7 @@ import oslo_messaging
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from conductor_stub.moves import claims, failures, machine
+from conductor_stub.moves import failures, live, machine, swap
 from conductor_stub.moves.machine import Move
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.moves.views import view
@@ -85,6 +86,29 @@ class MoveIntake:
         :raises errors.NotFound: errors.Conflict: errors.InvalidInput:
         """
         return self._accept(context, self._database.read(instances.find, name), move_states.RESIZE, None, host)
+
+    @endpoint
+    def live_migrate_instance(
+        self, context: RequestContext, name: fields.Name, host: fields.Name | None = None
+    ) -> dict[str, Any]:
+        """Move an instance to another host while its guest runs.
+
+        :param host: the only host to consider; it must pass the filters
+        :raises errors.NotFound: errors.Conflict: errors.InvalidInput: errors.VersionPinned: an agent may be too old
+        """
+        self._placement.require_live_migration()
+        return self._accept(context, self._database.read(instances.find, name), move_states.LIVE_MIGRATION, None, host)
+
+    @endpoint
+    def abort_live_migration(
+        self, context: RequestContext, name: fields.Name, migration: fields.Uuid | None = None
+    ) -> dict[str, Any]:
+        """End a live migration; the guest stays where it is.
+
+        :param migration: the record, if it must be this one
+        :raises errors.NotFound: errors.Conflict: none is under way, or the guest has arrived
+        """
+        return self._decide(context, name, functools.partial(live.abort, uuid=migration))
 
     @endpoint
     def evacuate_instance(
@@ -162,6 +186,8 @@ def accept(
         raise errors.InvalidInput(field="flavor", reason=f"is what {row.name} has already")
     if destination is not None:
         _require_another_host(tx, row, destination)
+    if kind == move_states.LIVE_MIGRATION:
+        live.require_able(tx, row, destination)
     if kind == move_states.RESIZE and not (new_spec is not None and same_host):
         _require_way(tx, row)
     if new_spec is not None:
@@ -209,7 +235,7 @@ def revert(tx: Transaction, instance_uuid: str, ctx: StepContext) -> Move:
     move = _resized(tx, instance_uuid, move_states.REVERTING)
     if move.record.status == move_states.REVERTING:
         return move
-    claims.swap(tx, move, move.record.old_spec, ctx, launched_on=move.record.source_compute)
+    swap.swap(tx, move, move.record.old_spec, ctx, launched_on=move.record.source_compute)
     deadline = ctx.now + seconds(ctx.limits.move_timeout_s)
     return machine.set_status(tx, machine.read(tx, move.uuid), move_states.REVERTING, ctx, deadline=deadline)
 

@@ -28,6 +28,16 @@ _TASKS: Mapping[tuple[str, str], str] = {
     (move_states.RESIZE, move_states.REVERTING): states.RESIZE_REVERTING,
     (move_states.RESIZE, move_states.RESUMING): states.RESIZE_REVERTING,
     (move_states.EVACUATION, move_states.PRE_MIGRATING): states.REBUILD_SPAWNING,
+    **{
+        (move_states.LIVE_MIGRATION, status): states.MIGRATING
+        for status in (
+            move_states.PRE_MIGRATING,
+            move_states.RUNNING,
+            move_states.POST_MIGRATING,
+            move_states.CONFIRMING,
+            move_states.REVERTING,
+        )
+    },
 }
 
 

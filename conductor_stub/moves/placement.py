@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -24,6 +24,13 @@ from fleet.objects import Place, Selection, host_report
 from fleet.rpc.clients import ComputeAPI, MigrationAPI, SchedulerAPI
 
 LOG = logging.getLogger(__name__)
+
+#: Key of a node's ``stats`` in which source and destination must agree.
+_REACHED_BY: Mapping[str, str] = {
+    move_states.RESIZE: host_report.DISKS,
+    move_states.EVACUATION: host_report.SHARED,
+    move_states.LIVE_MIGRATION: host_report.LIVE,
+}
 
 
 class MovePlacement(Placement[Move]):
@@ -45,6 +52,10 @@ class MovePlacement(Placement[Move]):
         self._tasks = tasks
         self.same_host = same_host
 
+    def require_live_migration(self) -> None:
+        """:raises errors.VersionPinned: an agent may be too old"""
+        self._compute.require_live_migration()
+
     def notify(self, context: RequestContext, move: Move) -> None:
         """Cast to the host or conductor that must act next, if any."""
         record, host = move.record, move.actor
@@ -56,7 +67,9 @@ class MovePlacement(Placement[Move]):
         context = context.about(
             instance_uuid=record.instance_uuid, attempt=move.attempt, host=host, migration=move.uuid
         )
-        reached = casting.reaches(host, lambda: self._compute.advance_migration(context, host, record.instance_uuid))
+        aborted = move_states.is_aborted(record.migration_type, record.status, record.failure)
+        order = self._compute.live_migration_abort if aborted else self._compute.advance_migration
+        reached = casting.reaches(host, lambda: order(context, host, record.instance_uuid))
         # A destination that was only chosen is replaced at once. The sweeper waits for a host that holds something.
         if not reached and record.status == move_states.PREPARING:
             self.fail(context, Attempt(move.uuid, move.attempt, host), record.status, no_queue(host))
@@ -107,8 +120,8 @@ class MovePlacement(Placement[Move]):
             *moves.not_cleaned(connection, row.uuid),
         ]
         is_resize = record.migration_type == move_states.RESIZE
-        # Where the disks are needed, the hosts that they can reach, or that have them already.
-        key = host_report.DISKS if is_resize else host_report.SHARED
+        # The hosts that the guest or its disks can reach, or that have the disks already.
+        key = _REACHED_BY[record.migration_type]
         place = hosts.stat_of(connection, record.source_compute, record.source_node, key)
         if place:
             left_out += hosts.reporting_another(connection, key, place)

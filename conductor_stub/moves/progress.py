@@ -50,7 +50,7 @@ class MoveProgress:
         return self._answer(context, self._database.write(claims.advance, attempt, done, ctx), attempt.host)
 
     def copied(self, attempt: Attempt, percent: int) -> None:
-        """Keep how much of the disks is copied to the destination, for users."""
+        """Keep how much of the guest is copied to the destination, for users."""
         with contextlib.suppress(errors.NotFound):
             self._database.write(claims.copied, attempt, percent, self._placement.step_context())
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from fleet import move_states
 
+#: Kinds and statuses of moves in which a host copies a guest.
+COPIES = ((move_states.RESIZE, move_states.POST_MIGRATING), (move_states.LIVE_MIGRATION, move_states.RUNNING))
+
 
 def view(record: Any) -> dict[str, Any]:
     """Times are ISO 8601 text in UTC. ``resized`` is False for a move that keeps the flavor."""
@@ -16,7 +19,7 @@ def view(record: Any) -> dict[str, Any]:
     for name in ("created_at", "updated_at", "deadline"):
         moment = getattr(record, name)
         shown[name] = moment and moment.isoformat(timespec="milliseconds") + "Z"
-    if record.status == move_states.POST_MIGRATING and "copied" in record.plan:
+    if (record.migration_type, record.status) in COPIES and "copied" in record.plan:
         shown["copied_percent"] = record.plan["copied"]
     old, new = record.old_spec["flavor"], record.new_spec["flavor"]
     return {**shown, "old_flavor": old.get("name"), "new_flavor": new.get("name"), "resized": new != old}

@@ -10,9 +10,9 @@ Read in this order:
   ``tokens`` (keystone's), ``sessions`` and ``policies`` (who may do what), ``faults`` (errors as HTTP answers),
   ``conductor`` (the calls), ``bodies`` (parsing of what clients send), ``openapi`` (the document of all this), ``paging``
 - the resources: ``servers`` with ``server_request``, ``server_view``, ``server_change``, ``server_details``
-  (metadata and tags), ``attachments`` (volumes of servers), ``actions`` and ``instance_actions``; ``migrations``;
-  ``flavors``; ``images``; ``hosts`` (hypervisors, services, zones); ``aggregates``; ``groups``; ``key_pairs``; ``limits``,
-  ``quotas`` and ``projects``
+  (metadata and tags), ``attachments`` (volumes of servers), ``actions`` and ``instance_actions``; ``migrations`` and
+  ``server_migrations``; ``flavors``; ``images``; ``hosts`` (hypervisors, services, zones); ``aggregates``; ``groups``;
+  ``key_pairs``; ``limits``, ``quotas`` and ``projects``
 - volumes: the package ``block_storage``
 - ours beside nova's: ``own`` (``/fleet/v1``) with ``calls`` (those of the ``fleet`` command) and ``events``, and ``page``
   (``/ui/``, with its files in ``static/``)

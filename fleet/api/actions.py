@@ -11,7 +11,7 @@ import falcon
 import pydantic
 
 from fleet import errors
-from fleet.api import bodies, identity
+from fleet.api import bodies, identity, policies
 from fleet.api.conductor import Conductor
 from fleet.api.faults import NotHere
 from fleet.api.servers import show
@@ -30,6 +30,17 @@ class _Destination:
     """Other keys, such as ``onSharedStorage``, are those of older clients."""
 
     host: fields.Name | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Live:
+    __pydantic_config__ = bodies.STRICT
+
+    host: fields.Name | None = None
+    #: Disks are always copied, and the filters always decide.
+    block_migration: Literal["auto", True] = "auto"
+    force: Literal[False] = False
+    disk_over_commit: fields.Flag = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,9 +70,14 @@ _ACTIONS: Mapping[str, Any] = {
     "reboot": _Reboot,
     "os-getConsoleOutput": _Console | None,
     "evacuate": _Destination | None,
+    "os-migrateLive": _Live,
 }
 #: Actions with a rule of their own.
-_ADMINISTRATIVE = ("migrate", "evacuate")
+_ADMINISTRATIVE = {
+    "migrate": policies.MIGRATE,
+    "evacuate": policies.EVACUATE,
+    "os-migrateLive": policies.MIGRATE_LIVE,
+}
 
 
 class Actions:
@@ -73,6 +89,7 @@ class Actions:
             "confirmResize": (self._plain("confirm_resize"), falcon.HTTP_204),
             "revertResize": (self._plain("revert_resize"), falcon.HTTP_202),
             "migrate": (self._to_host("migrate", "migrate_instance"), falcon.HTTP_202),
+            "os-migrateLive": (self._to_host("os-migrateLive", "live_migrate_instance", _Live), falcon.HTTP_202),
             "os-stop": (self._plain("stop_instance"), falcon.HTTP_202),
             "os-start": (self._plain("start_instance"), falcon.HTTP_202),
             "reboot": (self._reboot, falcon.HTTP_202),
@@ -92,7 +109,7 @@ class Actions:
         if name not in self._known:
             raise NotHere(f"The action {name[:100]}")
         if name in _ADMINISTRATIVE:
-            identity.require(request, f"compute:servers:action:{name}")
+            identity.require(request, _ADMINISTRATIVE[name])
         work, response.status = self._known[name]
         answer = work(request, server_id, wanted)
         if response.status == falcon.HTTP_200:
@@ -107,11 +124,13 @@ class Actions:
 
         return work
 
-    def _to_host(self, action: str, method: str) -> Callable[[falcon.Request, str, Any], object]:
+    def _to_host(
+        self, action: str, method: str, kind: type[_Destination | _Live] = _Destination
+    ) -> Callable[[falcon.Request, str, Any], object]:
         """Return the work of an action that may name the only host to consider."""
 
         def work(request: falcon.Request, server_id: str, wanted: Any) -> None:
-            host = fields.parse(_Destination, _arguments(wanted), action).host
+            host = fields.parse(kind, _arguments(wanted), action).host
             with bodies.naming(f"{action}.host"):
                 self._conductor.ask(request, method, name=server_id, **({"host": host} if host else {}))
 

@@ -33,6 +33,7 @@ from fleet.api.policies import DOCUMENT, SESSION
 from fleet.api.projects import Projects
 from fleet.api.quotas import Quotas
 from fleet.api.server_details import Metadata, ServerTags
+from fleet.api.server_migrations import ServerMigrations
 from fleet.api.servers import Servers
 from fleet.api.sessions import Sessions
 
@@ -87,6 +88,7 @@ def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, obje
     metadata, tags = Metadata(conductor), ServerTags(conductor)
     hypervisors, services, zones = Hypervisors(conductor), Services(conductor), Zones(conductor)
     aggregates, groups, done = Aggregates(conductor), Groups(conductor), InstanceActions(conductor)
+    migrations = ServerMigrations(conductor)
     quotas, projects = Quotas(conductor), Projects(conductor)
     key_pairs, attachments = KeyPairs(conductor), Attachments(conductor)
     return [
@@ -104,6 +106,8 @@ def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, obje
         ("/servers/{server_id}/action", Actions(conductor), None),
         ("/servers/{server_id}/os-instance-actions", done, None),
         ("/servers/{server_id}/os-instance-actions/{request_id}", done, "one"),
+        ("/servers/{server_id}/migrations", migrations, None),
+        ("/servers/{server_id}/migrations/{migration_id}", migrations, "one"),
         ("/os-migrations", Migrations(conductor, conf.api.max_limit), None),
         ("/flavors", flavors, None),
         ("/flavors/detail", flavors, "detail"),

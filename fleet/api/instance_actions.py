@@ -26,6 +26,7 @@ _ACTIONS = {
     "confirm": "confirmResize",
     "revert": "revertResize",
     "evacuation": "evacuate",
+    "live-migration": "live-migration",
     "terminate": "delete",
     "stop": "stop",
     "start": "start",

@@ -32,19 +32,19 @@ class Migrations:
         wanted = request.get_param("migration_type")
         records = [each for each in found if wanted in (None, _type(each))]
         part, more = paging.cut(request, records, [each["uuid"] for each in records], self._most)
-        answer: dict[str, Any] = {"migrations": [_view(request, each) for each in part]}
+        answer: dict[str, Any] = {"migrations": [view(request, each) for each in part]}
         if more and request.context.version >= _UUID:
             answer["migrations_links"] = paging.next_link(request, "/os-migrations", part[-1]["uuid"])
         response.media = answer
 
 
-def _view(request: falcon.Request, record: Mapping[str, Any]) -> dict[str, Any]:
+def view(request: falcon.Request, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a move as in a list."""
     version = request.context.version
     shown = {name: record[name] for name in ("instance_uuid", "status", "source_node", "dest_node")}
     shown.update({name: record[name] for name in ("source_compute", "dest_compute")})
     shown.update({name: (record[name] or "").removesuffix("Z") or None for name in ("created_at", "updated_at")})
-    # Records have no number: one that is always the same for the same record.
-    shown.update(id=uuid.UUID(record["uuid"]).int >> 97, dest_host=None)
+    shown.update(id=number(record), dest_host=None)
     shown.update(old_instance_type_id=record["old_flavor"], new_instance_type_id=record["new_flavor"])
     if version >= _TYPE:
         shown["migration_type"] = _type(record)
@@ -53,6 +53,11 @@ def _view(request: falcon.Request, record: Mapping[str, Any]) -> dict[str, Any]:
     if version >= _PROJECT:
         shown.update(project_id=None, user_id=None)
     return shown
+
+
+def number(record: Mapping[str, Any]) -> int:
+    """Return a number that is always the same for the same record, which has none."""
+    return uuid.UUID(record["uuid"]).int >> 97
 
 
 def _type(record: Mapping[str, Any]) -> str:

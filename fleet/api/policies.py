@@ -23,12 +23,23 @@ ZONES = "compute:zones:get"
 FORCED_HOST = "compute:servers:create:forced_host"
 MIGRATE, EVACUATE = "compute:servers:action:migrate", "compute:servers:action:evacuate"
 ATTACH = "compute:attachments:change"
+MIGRATE_LIVE = "compute:servers:action:migrate_live"
 ALL_VOLUMES, MIGRATE_VOLUME = "volume:all_projects", "volume:action:migrate"
 MANAGE_VOLUME = "volume:manage"
 #: Rules of requests for which fleet-api asks the conductor as the administrator. All others are asked as the project.
 AS_ADMINISTRATOR = frozenset(
     {
-        *(OTHERS, ALL_PROJECTS, ALL_QUOTAS, FORCED_HOST, MIGRATE, EVACUATE, ZONES, "compute:quotas:update"),
+        *(
+            OTHERS,
+            ALL_PROJECTS,
+            ALL_QUOTAS,
+            FORCED_HOST,
+            MIGRATE,
+            MIGRATE_LIVE,
+            EVACUATE,
+            ZONES,
+            "compute:quotas:update",
+        ),
         *(ALL_VOLUMES, MIGRATE_VOLUME, MANAGE_VOLUME),
     }
 )
@@ -125,6 +136,12 @@ RULES = [
         _ADMIN,
         "Move a server to another host.",
         "POST /servers/{server_id}/action (migrate)",
+    ),
+    _rule(
+        MIGRATE_LIVE,
+        _ADMIN,
+        "Move a server to another host while it runs.",
+        "POST /servers/{server_id}/action (os-migrateLive)",
     ),
     _rule(
         EVACUATE,

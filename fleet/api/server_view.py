@@ -26,6 +26,7 @@ _OF_TASK = {
     states.REBUILD_SPAWNING: "REBUILD",
     states.REBOOTING: "REBOOT",
     states.REBOOTING_HARD: "HARD_REBOOT",
+    **dict.fromkeys((states.MIGRATING_PREP, states.MIGRATING), "MIGRATING"),
     **dict.fromkeys((states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_FINISH), "RESIZE"),
 }
 _OF_STATE = {

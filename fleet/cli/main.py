@@ -42,6 +42,7 @@ COMMANDS = (
     ("server resize confirm", "moves:ConfirmResize"),
     ("server resize revert", "moves:RevertResize"),
     ("server migrate", "moves:MigrateServer"),
+    ("server migration abort", "moves:AbortMigration"),
     ("server evacuate", "moves:EvacuateServer"),
     ("queue list", "queue:ListQueue"),
     ("migration list", "moves:ListMigrations"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server resize``, ``migrate`` and ``evacuate``, and ``fleet migration list``."""
+"""``fleet server resize``, ``migrate``, ``migration abort`` and ``evacuate``, and ``fleet migration list``."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class _Move(command.Command):
     """Options of all moves, and the wait for their end."""
 
     arguments = command.WAIT
+    failed: Sequence[str] = (move_states.ERROR, move_states.CANCELLED)
 
     def follow(self, parsed_args: argparse.Namespace, accepted: Sequence[Record]) -> None:
         """Print what was accepted, and with --wait the results. :raises connection.CommandFailed: a move did not succeed"""
@@ -45,7 +46,7 @@ class _Move(command.Command):
             self._say(outcome(each))
         if late:
             raise connection.CommandFailed(f"not ended within {parsed_args.timeout} s: {len(late)} of {len(accepted)}")
-        bad = [each for each in ended if each["status"] == move_states.ERROR]
+        bad = [each for each in ended if each["status"] in self.failed]
         if bad:
             raise connection.CommandFailed(f"{len(bad)} of {len(ended)} moves failed; the instances are as they were")
 
@@ -69,13 +70,28 @@ _DESTINATION = command.argument(
 
 
 class MigrateServer(_Move):
-    """Move an instance to another host, with its flavor; then 'fleet server resize confirm' or 'revert' it."""
+    """Move an instance to another host; then, unless --live, 'fleet server resize confirm' or 'revert' it."""
 
-    arguments = (command.SERVER, _DESTINATION)
+    arguments = (
+        command.SERVER,
+        _DESTINATION,
+        command.argument("--live", action="store_true", help="While its guest runs. Nothing is left to confirm."),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        method = "live_migrate_instance" if parsed_args.live else "migrate_instance"
         asked = {"name": parsed_args.server, **_destination(parsed_args)}
-        self.follow(parsed_args, [self.conductor.operator("migrate_instance", **asked)])
+        self.follow(parsed_args, [self.conductor.operator(method, **asked)])
+
+
+class AbortMigration(_Move):
+    """End the live migration of an instance; the guest stays on its host."""
+
+    arguments = (command.SERVER,)
+    failed = (move_states.ERROR, move_states.COMPLETED)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.follow(parsed_args, [self.conductor.operator("abort_live_migration", name=parsed_args.server)])
 
 
 class ConfirmResize(_Move):
@@ -126,7 +142,7 @@ def _destination(parsed_args: argparse.Namespace) -> dict[str, str]:
 
 
 class ListMigrations(listing.List):
-    """List resizes and evacuations, the newest first."""
+    """List resizes, migrations and evacuations, the newest first."""
 
     things = "migrations"
     brief = ("uuid", "instance_uuid", "type", "status", "hosts", "failure")
@@ -165,7 +181,7 @@ def why(migration: Record) -> str:
 
 
 def progress(migration: Record) -> str:
-    """Return the status, with how much of the disks is copied while that is known."""
+    """Return the status, with how much is copied while that is known."""
     percent = migration.get("copied_percent")
     return str(migration.get("status")) + (f", {percent} % copied" if percent is not None else "")
 

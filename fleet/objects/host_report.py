@@ -21,6 +21,9 @@ DISKS = "disks"
 SHARED = "shared_storage"
 #: Key of ``stats``: the option ``volume_hosts``, patterns with commas between them. Without the key it is not known.
 VOLUME_HOSTS = "volume_hosts"
+#: Key of ``stats``: the name of the way in which running guests get to other hosts that report the same one. Empty, or
+#: without the key: they stay on their host.
+LIVE = "live_migration"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -71,6 +71,11 @@ class Migration:
         return move_states.actor(self.migration_type, self.status, self.source_compute, self.dest_compute)
 
     @property
+    def is_aborted(self) -> bool:
+        """The source must abort what it does."""
+        return move_states.is_aborted(self.migration_type, self.status, self.failure)
+
+    @property
     def on_one_host(self) -> bool:
         return self.source_compute == self.dest_compute
 

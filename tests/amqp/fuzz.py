@@ -49,7 +49,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "list_groups", "create_group", "resize_instance", "confirm_resize", "revert_resize",
                      "evacuate_instance", "update_instance", "list_events", "show_key_pair", "delete_key_pair",
                      "list_key_pairs", "create_key_pair", "stop_instance", "start_instance", "reboot_instance",
-                     "suspend_instance", "resume_instance",
+                     "suspend_instance", "resume_instance", "live_migrate_instance", "abort_live_migration",
                      "list_migrations", "force_down", "show_flavor", "delete_flavor",
                      "show_aggregate", "delete_aggregate", "show_group", "delete_group", "delete_service", "delete_host",
                      "create_volumes", "list_volumes", "show_volume", "delete_volume", "extend_volume", "migrate_volume",
@@ -69,8 +69,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
     },
     "compute": {
         None: ["build_and_run_instance", "terminate_instance", "advance_migration", "advance_power", "advance_attachments",
-               "describe_host",
-               "get_console_output"],
+               "live_migration_abort", "describe_host", "get_console_output"],
         "baseapi": ["ping"],
     },
 }  # fmt: skip

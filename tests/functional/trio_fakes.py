@@ -54,6 +54,8 @@ class FakeCompute:
         self.builds: list[tuple[str, dict[str, Any]]] = []
         self.terminations: list[tuple[str, str]] = []
         self.moves: list[tuple[str, str]] = []
+        #: Sources that are to abort a live migration.
+        self.aborts: list[tuple[str, str]] = []
         self.power: list[tuple[str, str]] = []
         self.attachments: list[tuple[str, str]] = []
         self.without_queue: set[str] = set()
@@ -73,6 +75,13 @@ class FakeCompute:
     def advance_migration(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         self._check(host)
         self.moves.append((host, instance_uuid))
+
+    def require_live_migration(self) -> None:
+        """Every agent is new."""
+
+    def live_migration_abort(self, context: RequestContext, host: str, instance_uuid: str) -> None:
+        self._check(host)
+        self.aborts.append((host, instance_uuid))
 
     def get_console_output(self, context: RequestContext, host: str, instance_uuid: str) -> str:
         self._check(host)

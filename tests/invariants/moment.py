@@ -25,6 +25,8 @@ _STATES = {
     ("active", "resize_migrating"),
     ("active", "resize_finish"),
     ("active", "resize_reverting"),
+    ("active", "migrating_prep"),
+    ("active", "migrating"),
     ("active", "rebuilding"),
     ("active", "rebuild_spawning"),
     ("active", "powering-off"),

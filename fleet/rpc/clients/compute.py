@@ -15,6 +15,7 @@ from fleet.rpc.clients.api import API, MANDATORY, Message
 
 _ADVANCE_POWER = Message("advance_power", {}, version="1.2")
 _ADVANCE_ATTACHMENTS = Message("advance_attachments", {}, version="1.3")
+_ABORT = Message("live_migration_abort", {}, version="1.4")
 #: Older agents would start guests without their volumes.
 _VOLUMES_SINCE = "1.4"
 #: Tasks that older agents ignore.
@@ -62,6 +63,14 @@ class ComputeAPI(HostAPI):
     def advance_migration(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         """Tell the host to read the migration record of the instance, which has work for it."""
         self._order(context, host, Message("advance_migration", {"instance_uuid": instance_uuid}))
+
+    def require_live_migration(self) -> None:
+        """:raises errors.VersionPinned: an agent may be too old for live migrations"""
+        self._in_version(_ABORT)
+
+    def live_migration_abort(self, context: RequestContext, host: str, instance_uuid: str) -> None:
+        """Tell the source to read the migration record of the instance: its live migration is to be aborted."""
+        self._order(context, host, dataclasses.replace(_ABORT, arguments={"instance_uuid": instance_uuid}))
 
     def require_power(self, task: str) -> None:
         """:raises errors.VersionPinned: an agent may be too old for :meth:`advance_power` with this task"""

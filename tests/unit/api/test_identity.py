@@ -266,7 +266,12 @@ def test_what_each_role_may_do(client, method, path, allowed) -> None:
 
 @pytest.mark.parametrize(
     ("action", "allowed"),
-    [({"migrate": None}, ["root"]), ({"evacuate": {}}, ["root"]), ({"resize": {"flavorRef": "f1"}}, ["alice", "root"])],
+    [
+        ({"migrate": None}, ["root"]),
+        ({"os-migrateLive": {}}, ["root"]),
+        ({"evacuate": {}}, ["root"]),
+        ({"resize": {"flavorRef": "f1"}}, ["alice", "root"]),
+    ],
 )
 def test_actions(client, action, allowed) -> None:
     path = f"/v2.1/servers/{factories.uuid(1)}/action"

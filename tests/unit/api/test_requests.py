@@ -52,7 +52,7 @@ class FakeConductor(Conductor):
         if method == "get_console_output":
             return "one\r\ntwo\r\nthree"
         if method in [
-            f"{verb}_instance" for verb in ("stop", "start", "reboot", "suspend", "resume")
+            f"{verb}_instance" for verb in ("stop", "start", "reboot", "suspend", "resume", "live_migrate")
         ] or method.startswith(("list_", "host_")):
             return []
         raise errors.NotFound(kind="Thing", name=str(arguments.get("name")))
@@ -411,6 +411,11 @@ def test_the_page(client):
         ({"suspend": None}, ("suspend_instance", {})),
         ({"resume": None}, ("resume_instance", {})),
         ({"reboot": {"type": "Hard"}}, ("reboot_instance", {"hard": True})),
+        ({"os-migrateLive": {"host": None, "block_migration": "auto"}}, ("live_migrate_instance", {})),
+        (
+            {"os-migrateLive": {"host": "h2", "block_migration": True, "disk_over_commit": False}},
+            ("live_migrate_instance", {"host": "h2"}),
+        ),
     ],
 )
 def test_power_actions(client, conductor, action, asked):

@@ -68,6 +68,16 @@ def test_a_move_to_a_chosen_host(run, word: str) -> None:
     assert [{"name": "web", "host": "h9"}, {"name": "web"}] == sent
 
 
+def test_a_live_migration_and_its_abort(run) -> None:
+    """The abort succeeds if the guest has stayed."""
+    conductor = Conductor({"status": "cancelled"}, {"status": "completed"})
+    assert 0 == run(conductor, "server", "migrate", "web", "--live", "--to", "h9")[0]
+    assert 0 == run(conductor, "server", "migration", "abort", "web", "--wait")[0]
+    assert 1 == run(conductor, "server", "migration", "abort", "web", "--wait")[0]
+    live, abort = ("live_migrate_instance", {"name": "web", "host": "h9"}), ("abort_live_migration", {"name": "web"})
+    assert [live, abort, abort] == [each for each in conductor.calls if each[0] != "list_migrations"]
+
+
 @pytest.mark.parametrize("word", ["confirm", "revert"])
 def test_deciding_about_a_resize(run, word: str) -> None:
     """Without --wait the command only sends the request."""

@@ -43,6 +43,9 @@ def test_a_drawing_is_well_formed(name: str) -> None:
     assert len(pages) >= 1
 
 
+_KINDS = (move_states.RESIZE, move_states.EVACUATION, move_states.LIVE_MIGRATION)
+
+
 def _boxes(name: str) -> set[str]:
     return {box.name for box in drawings.read(name).boxes}
 
@@ -54,19 +57,21 @@ def test_the_states_of_a_build() -> None:
 
 
 def test_the_statuses_of_moves() -> None:
-    """Both drawings together have every status, and no other."""
-    assert set(move_states.ALL) == _boxes("resize-states") | _boxes("evacuation-states")
+    """All drawings together have every status, and no other."""
+    drawn = [_boxes(f"{kind}-states") for kind in _KINDS]
+    assert set(move_states.ALL) == set().union(*drawn)
 
 
-@pytest.mark.parametrize("name", ["resize-states", "evacuation-states"])
-def test_who_acts(name: str) -> None:
+@pytest.mark.parametrize("kind", _KINDS)
+def test_who_acts(kind: str) -> None:
     """A status that only a resize has is not in the drawing of an evacuation."""
-    kind = move_states.RESIZE if name == "resize-states" else move_states.EVACUATION
-    other = move_states.EVACUATION if kind == move_states.RESIZE else move_states.RESIZE
-    drawn = _boxes(name)
+    drawn = _boxes(f"{kind}-states")
     acted = {status for status in move_states.ALL if move_states.actor(kind, status, "source", "destination")}
     only_other = {
-        status for status in move_states.ALL if move_states.actor(other, status, "source", "destination")
+        status
+        for status in move_states.ALL
+        for other in _KINDS
+        if move_states.actor(other, status, "source", "destination")
     } - acted
     assert acted <= drawn
     assert set() == only_other & drawn

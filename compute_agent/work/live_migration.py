@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a live migration that only a host can decide: whether a guest has left, and whether it has arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oslo_log import log as logging
+
+from compute_agent.drivers.base import LiveMigrationFailed, SpawnFailed
+from compute_agent.ledger.move_calls import MoveCalls
+from compute_agent.node.host import Host
+from compute_agent.work import orders
+from fleet import errors, move_states, states
+from fleet.agent.patience import Unanswered
+from fleet.context import RequestContext
+from fleet.objects import Migration
+
+LOG = logging.getLogger(__name__)
+
+
+class Unknown(Exception):
+    """A live migration has neither succeeded nor failed: the source must find out where the guest is."""
+
+
+def run(context: RequestContext, host: Host, migration: Migration, progress: Callable[[int], object]) -> None:
+    """Move the guest. One that is to be aborted is not begun, only followed to its end.
+
+    :raises LiveMigrationFailed: errors.NotSupported: the guest has not left
+    :raises Unknown: the same call must be made again
+    """
+    driver, instance = host.driver, migration.at_source
+    aborted = migration.is_aborted
+    try:
+        if aborted:
+            driver.live_migration_abort(context, instance.uuid)
+        driver.live_migration(context, instance, migration.dest_compute or "", progress, begin=not aborted)
+    except (LiveMigrationFailed, errors.NotSupported):
+        raise
+    except Exception as failed:
+        raise Unknown(f"{type(failed).__name__}: {failed}") from failed
+
+
+def abort(context: RequestContext, host: Host, calls: MoveCalls, instance_uuid: str) -> None:
+    """Abort a live migration from this host, if its record says so. It may run meanwhile, in another thread."""
+    context = context.about(instance_uuid=instance_uuid, host=host.name)
+    try:
+        migration = calls.find(context, host.name, instance_uuid)
+        if migration is None or migration.actor != host.name or not migration.is_aborted:
+            orders.unwanted(orders.ABORT, instance_uuid, host.name, "no live migration of it is to be aborted")
+            return
+        host.driver.live_migration_abort(context, instance_uuid)
+    except (errors.FleetError, SpawnFailed, Unanswered) as failed:
+        LOG.warning("A live migration is not aborted; the conductor will send the order again: %s", failed)
+
+
+def has_arrived(host: Host, migration: Migration) -> bool:
+    """Return True if the source was lost, and its guest runs here."""
+    uuid = migration.instance.uuid
+    if (migration.failure or {}).get("error") != move_states.LOST:
+        return False
+    try:
+        there = host.driver.get_info(uuid).state == states.RUNNING
+    except errors.NotFound:
+        return False
+    if there:
+        LOG.warning("The guest of instance %s runs here: its source was lost after the guest had left", uuid)
+    return there

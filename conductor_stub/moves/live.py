@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live migrations: what they need, their steps after the claim, and how they are aborted.
+
+The guest runs on the source until the source reports that it runs on the destination. A source that cannot report leaves the
+record in ``running``: it continues when it is back. After the deadline the destination looks whether the guest has arrived.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor_stub.moves import machine, swap
+from conductor_stub.moves.machine import Move, MoveTimeout
+from conductor_stub.steps import faults
+from conductor_stub.steps.attempt import Attempt
+from conductor_stub.steps.limits import StepContext
+from fleet import errors, failpoints, move_states, states
+from fleet.db import hosts, instances, moves
+from fleet.db.engine import Transaction
+from fleet.objects import host_report
+
+_AFTER = {
+    move_states.PRE_MIGRATING: move_states.RUNNING,
+    move_states.POST_MIGRATING: move_states.CONFIRMING,
+}
+
+
+def require_able(tx: Transaction, row: Any, destination: str | None) -> None:
+    """:raises errors.Conflict: errors.InvalidInput: the guest cannot leave its host while it runs"""
+    without = "migrate it without --live"
+    if row.claimed_numa_topology or row.claimed_pci_devices:
+        reason = f"has NUMA cells, CPUs, huge pages or PCI devices of its host, which a running guest keeps: {without}"
+        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
+    way = hosts.stat_of(tx, row.host, row.node, host_report.LIVE)
+    if not way:
+        reason = f"is on host {row.host}, which does not migrate running guests: {without}"
+        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
+    able = {host for host, found in hosts.stats_of_all(tx, host_report.LIVE) if found == way} - {row.host}
+    if destination is not None and destination not in able:
+        reason = f"is {destination}, which does not take running guests of {row.host}"
+        raise errors.InvalidInput(field="host", reason=reason)
+    if not able:
+        reason = f"is on host {row.host}, and no other host takes its running guests: {without}"
+        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
+
+
+@failpoints.commits("conductor.move_abort")
+def abort(tx: Transaction, instance_uuid: str, ctx: StepContext, uuid: str | None = None) -> Move:
+    """End a live migration; one that runs is ended by its source, and may still complete.
+
+    :param uuid: of the record, if it must be this one
+    :raises errors.Conflict: errors.NotFound:
+    """
+    row = instances.lock(tx, instance_uuid)
+    record = moves.of_instance(tx, instance_uuid)
+    is_live = record is not None and record.migration_type == move_states.LIVE_MIGRATION
+    if not is_live or record is None or uuid not in (None, record.uuid) or row.task_state == states.DELETING:
+        raise errors.Conflict(kind="Instance", name=row.name, reason="has no such live migration under way")
+    if record.status not in move_states.ABORTABLE:
+        reason = f"has a live migration that is {record.status}: it cannot be aborted any more"
+        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
+    move = machine.read(tx, record.uuid)
+    why = {"error": move_states.ABORTED, "message": "The live migration was aborted.", "details": {}}
+    if record.status == move_states.RUNNING:
+        return _order_abort(tx, move, why, ctx)
+    if record.status == move_states.PRE_MIGRATING:
+        return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=why)
+    return _end(tx, move, why, ctx)
+
+
+def _order_abort(tx: Transaction, move: Move, why: dict[str, Any], ctx: StepContext) -> Move:
+    """The source reads the failure, and aborts."""
+    due = ctx.due(ctx.limits.placing_timeout_s)
+    moves.update(tx, move.uuid, ctx.now, failure=move.record.failure or why, step_deadline=due)
+    return machine.read(tx, move.uuid)
+
+
+def is_found(move: Move, attempt: Attempt, done: str) -> bool:
+    """Return True if the destination reports, where it was to undo its part, that the guest runs there."""
+    record = move.record
+    expected = (move_states.LIVE_MIGRATION, move_states.REVERTING, attempt.number, attempt.host)
+    here = (record.migration_type, record.status, move.attempt, move.actor)
+    return here == expected and done == move_states.RUNNING and move.under_way
+
+
+def complete_step(tx: Transaction, move: Move, ctx: StepContext, arrived: bool = False) -> Move:
+    """The present step of a locked live migration is done. :param arrived: the guest runs on the destination"""
+    record = move.record
+    if arrived or record.status == move_states.RUNNING:
+        now = {"launched_on": record.dest_compute, "power_state": states.RUNNING}
+        swap.swap(tx, move, record.new_spec, ctx, **now)
+        machine.add_event(tx, move, move_states.LIVE_MIGRATION, ctx, record.dest_compute, record.dest_node)
+        move = machine.read(tx, move.uuid)
+        return machine.set_status(tx, move, move_states.POST_MIGRATING, ctx, failure=None)
+    if record.status == move_states.REVERTING:
+        return _end(tx, move, record.failure, ctx)
+    if record.status == move_states.CONFIRMING:
+        return machine.set_status(tx, move, move_states.COMPLETED, ctx, **moves.NOTHING_HELD)
+    return machine.set_status(tx, move, _AFTER[record.status], ctx)
+
+
+def _end(tx: Transaction, move: Move, why: dict[str, Any], ctx: StepContext) -> Move:
+    """The guest is where it was."""
+    aborted = why["error"] == move_states.ABORTED
+    status = move_states.CANCELLED if aborted else move_states.ERROR
+    return machine.set_status(tx, move, status, ctx, failure=why, **moves.NOTHING_HELD)
+
+
+def failed(tx: Transaction, move: Move, why: dict[str, Any], ctx: StepContext) -> Move:
+    """The guest has not left the source: the destination must undo its part."""
+    return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=move.record.failure or why)
+
+
+def overdue(tx: Transaction, move: Move, silent: frozenset[str], ctx: StepContext) -> Move | None:
+    """Decide about a locked move whose source should have moved the guest; None: the source is to repeat its step."""
+    record = move.record
+    if record.deadline is None or record.deadline > ctx.now:
+        return None
+    if record.source_compute in silent:
+        message = f"host {record.source_compute} stopped sending heartbeats"
+        machine.add_event(
+            tx, move, record.migration_type, ctx, record.source_compute, result=faults.AttemptLost.__name__
+        )
+        why = {"error": move_states.LOST, "message": message, "details": {"host": record.source_compute}}
+        return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=why)
+    if record.failure is not None:
+        return None
+    timeout = MoveTimeout.of(record, ctx)
+    why = {"error": type(timeout).__name__, "message": timeout.message, "details": {"host": record.source_compute}}
+    return _order_abort(tx, move, why, ctx)
+
+
+def may_be_there(record: Any) -> bool:
+    """Return True if only the destination can say where the guest runs."""
+    failure = record.failure or {}
+    return record.migration_type == move_states.LIVE_MIGRATION and failure.get("error") == move_states.LOST

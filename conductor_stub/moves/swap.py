@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A guest has arrived: the claims of the instance and of the record change places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conductor_stub.moves import machine
+from conductor_stub.moves.machine import Move
+from conductor_stub.steps.limits import StepContext
+from fleet.db import claimed, moves
+from fleet.db.engine import Transaction
+
+
+def swap(tx: Transaction, move: Move, spec: Mapping[str, Any], ctx: StepContext, **values: Any) -> None:
+    """Put the instance where the record holds its claim, with ``spec``. The record then holds what the instance had."""
+    record, row = move.record, move.instance
+    here = {"host": record.held_host, "node": record.held_node, **claimed.columns(claimed.of(record))}
+    machine.set_instance(tx, row, ctx, **here, **_sizes(row, spec), **values)
+    moves.update(tx, record.uuid, ctx.now, held_host=row.host, held_node=row.node, **claimed.columns(claimed.of(row)))
+
+
+def _sizes(row: Any, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of an instance of this flavor."""
+    flavor = spec["flavor"]
+    original = all(row.spec.get(key) == value for key, value in spec.items())
+    return {
+        "resized_spec": None if original else dict(spec),
+        "instance_type_id": flavor.get("id"),
+        "flavor_name": flavor.get("name"),
+        **{name: flavor[name] for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")},
+    }

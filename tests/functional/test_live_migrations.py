@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live migrations in the ledger: the guest is on one host at each step, and both hosts hold what it needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from conductor_stub.steps.attempt import Attempt
+from fleet import errors, move_states, states
+from fleet.db import instances
+from fleet.db.engine import Database
+from fleet.objects import Claimed
+from tests.functional.conductor import context
+from tests.functional.test_moves import SMALL_MB, Stage
+
+CLAIM = Claimed(memory_mb=SMALL_MB, disk_gb=10, vcpus=1)
+BEGUN = (move_states.PRE_MIGRATING, "h2"), (move_states.RUNNING, "h1")
+ARRIVED = (move_states.POST_MIGRATING, "h2"), (move_states.CONFIRMING, "h1")
+BOTH = (SMALL_MB, SMALL_MB, 0)
+UNMOVED = (("active", None, "h1"), (SMALL_MB, 0, 0))
+
+
+class Live(Stage):
+    """``h1`` and ``h2`` migrate running guests to each other."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        for host in ("h1", "h2"):
+            self.conductor.add_host(host, stats={"live_migration": "fake"})
+
+    def begin(self) -> None:
+        self.operator.live_migrate_instance(self.uuid)
+        self._place("h2")
+
+    def until(self, status: str) -> None:
+        self.begin()
+        if status == move_states.PREPARING:
+            return
+        self.claim("h2", CLAIM)
+        for step, host in (*BEGUN, *ARRIVED):
+            if status == step:
+                return
+            self.done(host, step)
+
+    def abort(self) -> str:
+        return self.operator.abort_live_migration(self.uuid)["status"]
+
+    def seen(self) -> tuple:
+        return self.state(), self.used()
+
+    def orders(self) -> list[tuple[str, str]]:
+        """The hosts that were notified since the last call, and of what."""
+        compute = self.conductor.compute
+        found = [("move", host) for host, _uuid in compute.moves] + [("abort", host) for host, _uuid in compute.aborts]
+        compute.moves.clear()
+        compute.aborts.clear()
+        return found
+
+
+@pytest.fixture
+def stage(database: Database) -> Live:
+    return Live(database)
+
+
+def test_each_step(stage: Live) -> None:
+    """Until the source reports the arrival, the guest is the source's. Both hosts hold it until the source is cleaned up."""
+    stage.begin()
+    (_spec, properties) = stage.conductor.scheduler.requests[-1]
+    assert ["h1", "h3"] == sorted(properties["ignore_hosts"])
+    assert (("active", "migrating_prep", "h1"), (SMALL_MB, 0, 0)) == stage.seen()
+    stage.claim("h2", CLAIM)
+    before = {}
+    for status, host in (*BEGUN, *ARRIVED):
+        assert status == stage.migration()["status"]
+        before[status] = stage.seen()
+        stage.done(host, status)
+    there = (("active", "migrating", "h2"), BOTH)
+    assert {
+        **dict.fromkeys(dict(BEGUN), (("active", "migrating", "h1"), BOTH)),
+        **dict.fromkeys(dict(ARRIVED), there),
+    } == before
+    assert (("active", None, "h2"), (0, SMALL_MB, 0)) == stage.seen()
+    assert (move_states.COMPLETED, None) == tuple(stage.migration()[key] for key in ("status", "failure"))
+    assert [("move", "h2"), ("move", "h1"), ("move", "h2"), ("move", "h1")] == stage.orders()
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "then"),
+    [
+        pytest.param(move_states.PREPARING, [], [], id="no host holds it"),
+        pytest.param(move_states.PRE_MIGRATING, [("move", "h2")], ["h2"], id="the destination removes what it has"),
+        pytest.param(move_states.RUNNING, [("abort", "h1")], ["h1", "h2"], id="first the source aborts"),
+    ],
+)
+def test_an_abort(stage: Live, status: str, told: list, then: list[str]) -> None:
+    """The guest stays, the destination's claim is released, and the record is ``cancelled``. Repeated, it does no harm."""
+    stage.until(status)
+    stage.orders()
+    stage.abort()
+    assert told == stage.orders()
+    for host in then:
+        now = stage.migration()["status"]
+        if now == move_states.RUNNING:
+            stage.abort()
+            stage.fail(host, now)
+        else:
+            stage.done(host, now)
+    record = stage.migration()
+    assert (move_states.CANCELLED, "Aborted") == (record["status"], record["failure"]["error"])
+    assert UNMOVED == stage.seen()
+    with pytest.raises(errors.Conflict, match="no such live migration"):
+        stage.abort()
+
+
+def test_an_abort_that_is_too_late(stage: Live) -> None:
+    """The guest may have left before the source reads of the abort. Afterwards there is none."""
+    stage.until(move_states.RUNNING)
+    stage.abort()
+    assert move_states.POST_MIGRATING == stage.done("h1", move_states.RUNNING)
+    with pytest.raises(errors.Conflict, match="post-migrating: it cannot be aborted"):
+        stage.abort()
+    stage.done("h2", move_states.POST_MIGRATING)
+    assert move_states.COMPLETED == stage.done("h1", move_states.CONFIRMING)
+    assert stage.migration()["failure"] is None
+
+
+def test_only_the_migration_that_is_named_is_aborted(stage: Live) -> None:
+    stage.until(move_states.RUNNING)
+    with pytest.raises(errors.Conflict, match="no such live migration"):
+        stage.operator.abort_live_migration(stage.uuid, migration=stage.uuid)
+    assert (
+        move_states.RUNNING
+        == stage.operator.abort_live_migration(stage.uuid, migration=stage.migration()["uuid"])["status"]
+    )
+
+
+def test_a_failure_leaves_the_guest_where_it_is(stage: Live) -> None:
+    """Only the source can say that it failed."""
+    stage.until(move_states.RUNNING)
+    assert move_states.RUNNING == stage.fail("h2", move_states.RUNNING)
+    assert move_states.REVERTING == stage.fail("h1", move_states.RUNNING)
+    assert BOTH == stage.used()
+    assert move_states.ERROR == stage.done("h2", move_states.REVERTING)
+    assert (UNMOVED, "boom") == (stage.seen(), stage.migration()["failure"]["message"])
+
+
+def test_a_destination_that_cannot_prepare_is_replaced(stage: Live) -> None:
+    """Nothing has left the source yet."""
+    stage.conductor.add_host("h3", stats={"live_migration": "fake"})
+    stage.operator.live_migrate_instance(stage.uuid)
+    stage._place("h2", "h3")
+    stage.claim("h2", CLAIM)
+    stage.fail("h2", move_states.PRE_MIGRATING)
+    assert (move_states.PREPARING, "h3") == tuple(stage.migration()[key] for key in ("status", "dest_compute"))
+    assert (("active", "migrating_prep", "h1"), (SMALL_MB, 0, 0)) == stage.seen()
+
+
+def test_out_of_time(stage: Live) -> None:
+    """The source must abort, again and again until it has: nobody else knows where the guest is."""
+    stage.until(move_states.RUNNING)
+    stage.orders()
+    stage.overdue()
+    assert [("move", "h1")] == stage.orders()
+    stage.conductor.clock.advance(stage.conductor.limits.move_timeout_s)
+    for _again in range(2):
+        stage.overdue()
+        assert (move_states.RUNNING, [("abort", "h1")]) == (stage.migration()["status"], stage.orders())
+    stage.fail("h1", move_states.RUNNING)
+    stage.done("h2", move_states.REVERTING)
+    record = stage.migration()
+    assert (move_states.ERROR, "MoveTimeout", UNMOVED) == (record["status"], record["failure"]["error"], stage.seen())
+
+
+def _lost_source(stage: Live) -> None:
+    stage.until(move_states.RUNNING)
+    stage.go_down("h1")
+    stage.conductor.move_sweeper.sweep()
+    assert move_states.RUNNING == stage.migration()["status"]
+    stage.conductor.clock.advance(stage.conductor.limits.move_timeout_s)
+    stage.go_down("h1")
+    stage.orders()
+    stage.conductor.move_sweeper.sweep()
+    assert (move_states.REVERTING, [("move", "h2")]) == (stage.migration()["status"], stage.orders())
+
+
+def test_a_source_that_is_lost_is_waited_for_until_the_deadline(stage: Live) -> None:
+    """Then the destination looks. The guest is not there: it is the lost host's, which may be evacuated."""
+    _lost_source(stage)
+    assert move_states.ERROR == stage.done("h2", move_states.REVERTING)
+    assert (UNMOVED, "AttemptLost") == (stage.seen(), stage.migration()["failure"]["error"])
+    assert "evacuation" == stage.operator.evacuate_instance(stage.uuid)["migration_type"]
+
+
+def test_the_guest_of_a_lost_source_has_arrived(stage: Live) -> None:
+    """The destination reports it; the source cleans up when it is back, and is not waited for."""
+    _lost_source(stage)
+    assert move_states.POST_MIGRATING == stage.done("h2", move_states.RUNNING)
+    assert ("active", "migrating", "h2") == stage.state()
+    assert move_states.CONFIRMING == stage.done("h2", move_states.POST_MIGRATING)
+    stage.go_down("h1")
+    stage.conductor.move_sweeper.sweep()
+    assert (("active", None, "h2"), (0, SMALL_MB, 0)) == stage.seen()
+
+
+def test_a_destination_that_may_have_the_guest_is_waited_for(stage: Live) -> None:
+    """Both hosts are down: which of them has the guest is decided when one is back."""
+    _lost_source(stage)
+    stage.go_down("h2")
+    stage.conductor.move_sweeper.sweep()
+    assert (move_states.REVERTING, BOTH) == (stage.migration()["status"], stage.used())
+
+
+@pytest.mark.parametrize(
+    ("status", "down", "expected"),
+    [
+        pytest.param(move_states.POST_MIGRATING, "h2", move_states.CONFIRMING, id="the guest is there all the same"),
+        pytest.param(move_states.CONFIRMING, "h1", move_states.COMPLETED, id="a dead source is not waited for"),
+    ],
+)
+def test_hosts_that_are_down_after_the_arrival(stage: Live, status: str, down: str, expected: str) -> None:
+    stage.until(status)
+    assert status == stage.fail(down, status)
+    stage.go_down(down)
+    stage.conductor.move_sweeper.sweep()
+    assert (expected, "h2") == (stage.migration()["status"], stage.state()[2])
+
+
+def test_progress_is_the_sources(stage: Live) -> None:
+    stage.until(move_states.RUNNING)
+
+    def shown(host: str, percent: int) -> int | None:
+        stage.progress.copied(Attempt(stage.migration()["uuid"], 1, host), percent)
+        return stage.operator.show_instance(stage.uuid)["migration"].get("copied_percent")
+
+    assert [None, 40] == [shown("h2", 10), shown("h1", 40)]
+    stage.done("h1", move_states.RUNNING)
+    assert shown("h1", 99) is None
+
+
+def test_what_cannot_be_migrated_is_refused_at_once(stage: Live, database: Database) -> None:
+    """The sentence says why, and the instance is free for another task."""
+    refused = [
+        ({"host": "h3"}, errors.InvalidInput, "host: is h3, which does not take running guests of h1"),
+        ({"host": "h1"}, errors.InvalidInput, "host: is h1, where"),
+        ({"host": "h9"}, errors.NotFound, "Host h9"),
+    ]
+    for arguments, error, message in refused:
+        with pytest.raises(error, match=message):
+            stage.operator.live_migrate_instance(stage.uuid, **arguments)
+    stage.conductor.add_host("h2")
+    with pytest.raises(errors.Conflict, match="no other host takes its running guests"):
+        stage.operator.live_migrate_instance(stage.uuid)
+    stage.conductor.add_host("h1")
+    with pytest.raises(errors.Conflict, match="host h1, which does not migrate running guests"):
+        stage.operator.live_migrate_instance(stage.uuid)
+    pinned = {"claimed_numa_topology": {"cells": []}}
+    database.write(lambda tx: tx.update(instances.INSTANCES, stage.uuid, pinned))
+    with pytest.raises(errors.Conflict, match="of its host, which a running guest keeps"):
+        stage.operator.live_migrate_instance(stage.uuid)
+    assert UNMOVED == stage.seen()
+
+
+def test_a_deletion_in_the_middle(stage: Live) -> None:
+    """Both hosts destroy what they have."""
+    stage.until(move_states.RUNNING)
+    stage.operator.abort_live_migration(stage.uuid)
+    stage.conductor.termination.terminate(context(), [stage.uuid])
+    assert states.DELETING == stage.state()[1]
+    for host in ("h1", "h2"):
+        stage.conductor.agents.destroyed(context(), stage.uuid, host)
+    assert (0, 0, 0) == stage.used()

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One host's part of live migrations: a guest that is not known to have left or arrived is neither started nor destroyed."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any
+
+import pytest
+
+from compute_agent.drivers.base import LiveMigrationFailed
+from fleet import move_states, states
+from fleet.objects import Claimed, Sizing
+from tests.unit.compute_agent import builders
+from tests.unit.compute_agent.test_move import DEST, OTHER, SMALL, SOURCE, UUID, Part
+
+CLAIM = Claimed(memory_mb=512, disk_gb=10, vcpus=1)
+ABORTED = {"error": "Aborted", "message": "aborted"}
+LOST = {"error": move_states.LOST, "message": "lost"}
+
+
+def live(status: str, role: dict[str, Any], failure: Any = None, **fake: Any) -> Part:
+    part = Part(status, **role, kind=move_states.LIVE_MIGRATION, **fake)
+    held = part.migration.held and dataclasses.replace(part.migration.held, claimed=CLAIM)
+    part.migration = part.moves.put(part.migration, new=Sizing(SMALL), held=held, failure=failure)
+    return part
+
+
+@pytest.mark.parametrize(
+    ("status", "role", "after", "held_mb", "power", "notified"),
+    [
+        pytest.param("preparing", DEST, "running", 512, states.NOSTATE, "pre", id="the destination claims, prepares"),
+        pytest.param("running", SOURCE, "post-migrating", 512, None, "", id="the source moves it"),
+        pytest.param("post-migrating", DEST, "confirming", 512, states.RUNNING, "post.dest", id="it is taken in"),
+        pytest.param("confirming", SOURCE, "completed", 0, None, "post", id="the source lets go"),
+        pytest.param("reverting", DEST, "error", 0, None, "rollback.dest", id="the destination lets go"),
+    ],
+)
+def test_each_part(status: str, role: dict, after: str, held_mb: int, power: int | None, notified: str) -> None:
+    part = live(status, role)
+    if status != "running" and role is SOURCE:
+        # The claims have changed places.
+        arrived = part.moves._arrived(part.migration)
+        part.moves.put(arrived, status=status)
+        part.stand.driver.destroy(builders.a_context(), part.instance.uuid)
+    if status == "reverting":
+        part.stand.driver.pre_live_migration(builders.a_context(), part.migration.at_destination, OTHER)
+    assert [(after, held_mb, power)] * 2 == [(part.look(), part.held_mb(), part.power()) for _twice in range(2)]
+    name = f"live_migration.{notified}." if notified else "live_migration."
+    assert [f"{name}start", f"{name}end"] == part.notified()
+
+
+def test_a_destination_that_cannot_prepare_leaves_nothing() -> None:
+    part = live("pre-migrating", DEST, failing_hosts=["*"])
+    assert ("error", 0, None) == (part.look(), part.held_mb(), part.power())
+
+
+def test_a_migration_that_failed_leaves_the_guest_running() -> None:
+    part = live("running", SOURCE)
+
+    def fail(*_arguments: object, **_more: object) -> None:
+        raise LiveMigrationFailed("no way")
+
+    part.stand.driver.live_migration = fail
+    assert ("reverting", 512, states.RUNNING) == (part.look(), part.held_mb(), part.power())
+    assert "no way" == part.moves.records[UUID].failure["message"]
+
+
+def test_an_outcome_that_is_unknown_is_not_reported() -> None:
+    """The next order finds out: the guest may have arrived."""
+    part = live("running", SOURCE)
+    migrate, lost = part.stand.driver.live_migration, [OSError("libvirt is away")]
+
+    def answer(*arguments: Any, **more: Any) -> None:
+        migrate(*arguments, **more)
+        if lost:
+            raise lost.pop()
+
+    part.stand.driver.live_migration = answer
+    assert ("running", []) == (part.look(), part.moves.told)
+    assert ("post-migrating", [("running", "done")]) == (part.look(), part.moves.told)
+
+
+def test_progress_is_sent() -> None:
+    part = live("running", SOURCE)
+    part.look()
+    assert [0] == part.moves.copied
+
+
+def test_an_abort_reaches_a_migration_that_runs() -> None:
+    """The queue of the instance is occupied: another thread brings the order. Without one in the record it is dropped."""
+    part = live("running", SOURCE, live_migration_delay=1)
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def pause(_seconds: float) -> None:
+        begun.set()
+        may_go_on.wait(30)
+
+    part.stand.driver._pause = pause
+    thread = threading.Thread(target=part.look)
+    thread.start()
+    assert begun.wait(30)
+    context = builders.a_context()
+    part.mover.abort(context, part.instance.uuid)
+    assert not part.stand.driver._aborted
+    part.moves.put(part.moves.records[UUID], failure=ABORTED)
+    part.mover.abort(context, part.instance.uuid)
+    may_go_on.set()
+    thread.join(30)
+    assert ("reverting", states.RUNNING) == (part.moves.records[UUID].status, part.power())
+
+
+@pytest.mark.parametrize(("left", "after"), [(False, "reverting"), (True, "post-migrating")])
+def test_a_migration_that_is_to_be_aborted_is_not_begun(left: bool, after: str) -> None:
+    """An agent that was restarted looks whether the guest has left before."""
+    part = live("running", SOURCE, failure=ABORTED)
+    if left:
+        part.stand.driver.destroy(builders.a_context(), part.instance.uuid)
+    assert (after, None if left else states.RUNNING) == (part.look(), part.power())
+
+
+@pytest.mark.parametrize(
+    ("failure", "power", "after", "expected"),
+    [
+        pytest.param(LOST, states.RUNNING, "confirming", states.RUNNING, id="the source was lost, the guest is here"),
+        pytest.param(LOST, states.NOSTATE, "error", None, id="it has not arrived"),
+        pytest.param(ABORTED, states.RUNNING, "error", None, id="the source says that it has the guest"),
+    ],
+)
+def test_a_destination_looks_before_it_undoes(failure: dict, power: int, after: str, expected: int | None) -> None:
+    part = live("reverting", DEST, failure)
+    here = part.migration.at_destination
+    driver, context = part.stand.driver, builders.a_context()
+    driver.pre_live_migration(context, here, OTHER)
+    if power == states.RUNNING:
+        driver.post_live_migration_at_destination(context, here)
+    assert (after, expected) == (part.look(), part.power())
+
+
+def test_without_a_guest_there_is_nothing_to_find() -> None:
+    part = live("reverting", DEST, LOST)
+    assert ("error", 0) == (part.look(), part.held_mb())
+
+
+def test_a_driver_that_cannot_says_so() -> None:
+    part = live("running", SOURCE)
+    part.stand.driver.live_migration = lambda *arguments, **more: super(  # type: ignore[method-assign]
+        type(part.stand.driver), part.stand.driver
+    ).live_migration(*arguments, **more)
+    assert "reverting" == part.look()
+    assert "A live migration" in part.moves.records[UUID].failure["message"]
