@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves on real daemons: resize and confirm, resize and revert, and an evacuation after kill -9 of an agent."""
+"""Moves on real daemons: resize and confirm or revert, live migrations, and an evacuation after kill -9 of an agent."""
 
 from __future__ import annotations
 
@@ -111,4 +111,17 @@ def test_rebalance(trio: Trio) -> None:
     assert 0 == ran.returncode, ran.stderr
     assert f"{len(hosts) - 1} of {len(hosts) - 1} moves done" in ran.stderr
     assert 1 == len({trio.show(uuid)["instance"]["host"] for uuid in uuids})
+    settled(trio)
+
+
+def test_a_live_migration(trio: Trio) -> None:
+    """The instance is ACTIVE on another host, and nothing is left to confirm. Another one is aborted while it runs."""
+    uuid, source = boot(trio, availability_zone="nova:b1")
+    fleet(trio, "server", "migrate", uuid, "--live", "--to", "b2", *WAIT)
+    moved = trio.show(uuid)
+    expected = ("active", None, "b2", "completed")
+    here = moved["instance"]
+    assert expected == (here["vm_state"], here["task_state"], here["host"], moved["migration"]["status"])
+    assert source != here["host"]
+    assert "no such live migration" in trio.cli("server", "migration", "abort", uuid).stderr
     settled(trio)

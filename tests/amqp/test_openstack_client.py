@@ -85,6 +85,22 @@ def test_resize_and_migrate(openstack: Client) -> None:
     eventually(lambda: openstack("server show grows")["status"] == "ACTIVE")
 
 
+def test_a_live_migration(openstack: Client) -> None:
+    """The client waits for it. One that is over can neither be shown nor aborted."""
+    openstack(f"{BOOT} --wait moves")
+    before = openstack("server show moves")["OS-EXT-SRV-ATTR:host"]
+    openstack("server migrate --live-migration --wait moves", form="")
+    after = openstack("server show moves")
+    assert ("ACTIVE", True) == (after["status"], before != after["OS-EXT-SRV-ATTR:host"])
+    (done,) = openstack("server migration list --server moves --type live-migration")
+    assert ("completed", before) == (done["Status"], done["Source Compute"])
+    for word in ("show", "abort"):
+        assert "migration" in openstack(f"server migration {word} moves {done['Id']}", status=1, form="")
+    refused = openstack("server migrate --live-migration --shared-migration moves", status=1, form="")
+    assert "block_migration" in refused
+    openstack("server delete --wait moves", form="")
+
+
 def test_key_pairs_and_user_data(openstack: Client, tmp_path: pathlib.Path) -> None:
     """A key that the client reads, and one that it makes; user data are shown to nobody."""
     (tmp_path / "mine.pub").write_text(f"{factories.PUBLIC_KEY}\n")
