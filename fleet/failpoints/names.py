@@ -35,6 +35,7 @@ MOVE_TRANSACTIONS: Mapping[str, str] = {
     "conductor.move_overdue": "the sweeper goes on without a host that was not heard of",
     "conductor.move_confirm": "the resized instance is to stay",
     "conductor.move_revert": "the resized instance is to go back",
+    "conductor.move_abort": "a live migration is to end; its guest stays",
 }
 
 VOLUME_TRANSACTIONS: Mapping[str, str] = {
