@@ -113,7 +113,9 @@ class ComputeDriver:
     # Moves (docs/move-instances.md). Guests of a driver without these methods cannot be resized; an evacuated guest
     # is spawned again.
 
-    def take_over(self, context: RequestContext, instance: Instance, source: str) -> bool:
+    def take_over(
+        self, context: RequestContext, instance: Instance, source: str, volumes: Sequence[Attachment] = ()
+    ) -> bool:
         """Start the guest of the dead host ``source`` here, from its own disks. Return False if they are not on storage that
         the hosts share: the guest is then spawned from its image.
 
@@ -145,9 +147,17 @@ class ComputeDriver:
         :param progress: may be called with the copied part in per cent
         """
 
-    def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+    def finish_migration(
+        self,
+        context: RequestContext,
+        instance: Instance,
+        image_meta: Image,
+        volumes: Sequence[Attachment] | None = None,
+    ) -> None:
         """Start the guest with ``instance``'s flavor on ``instance.node``. If that raises, the guest must be as before:
         absent, or off if it came from this host. May be repeated: a running guest is a success.
+
+        :param volumes: that the guest has now; those that it had are of no account
         """
         raise errors.NotSupported(what="A resize", driver=type(self).__name__)
 
@@ -161,10 +171,14 @@ class ComputeDriver:
         If the method is left out, nothing was kept.
         """
 
-    def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
+    def finish_revert_migration(
+        self, context: RequestContext, instance: Instance, volumes: Sequence[Attachment] | None = None
+    ) -> None:
         """Start the switched-off guest again with ``instance``'s flavor; a running guest is a success.
 
         If the method is left out, nothing was switched off and nothing is done.
+
+        :param volumes: that the guest has now; None: those that it had
         """
 
     # Live migrations. A driver that can do them reports ``stats[host_report.LIVE]``: the same text on hosts between which

@@ -122,17 +122,25 @@ class FakeDriver(ComputeDriver):
             record = self._known(instance.uuid)
             self._keep(dataclasses.replace(record, power_state=power_state, stopped=stopped))
 
-    def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+    def finish_migration(
+        self,
+        context: RequestContext,
+        instance: Instance,
+        image_meta: Image,
+        volumes: Sequence[Attachment] | None = None,
+    ) -> None:
         if self._options.spawn_delay:
             self._pause(self._options.spawn_delay)
         if self._fails(instance):
             raise SpawnFailed(f"The fake hypervisor on {self._host} failed to start a guest, as configured")
-        self._run(instance)
+        self._run(instance, volumes)
 
-    def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
+    def finish_revert_migration(
+        self, context: RequestContext, instance: Instance, volumes: Sequence[Attachment] | None = None
+    ) -> None:
         if instance.uuid not in self.list_instance_uuids():
             raise errors.NotFound(kind="Guest", name=instance.uuid)
-        self._run(instance)
+        self._run(instance, volumes)
 
     def pre_live_migration(self, context: RequestContext, instance: Instance, source: str) -> None:
         if self._fails(instance):
@@ -171,11 +179,12 @@ class FakeDriver(ComputeDriver):
     def power_on(self, context: RequestContext, instance: Instance) -> None:
         self.finish_revert_migration(context, instance)
 
-    def _run(self, instance: Instance) -> None:
+    def _run(self, instance: Instance, volumes: Sequence[Attachment] | None = None) -> None:
+        """:param volumes: that the guest has now; None: those that it had"""
         with self._lock:
             known = self._guests.get(instance.uuid)
-            volumes = known.volumes if known else {}
-            self._keep(dataclasses.replace(GuestRecord.of(instance), power_state=states.RUNNING, volumes=volumes))
+            kept = known.attachments() if known and volumes is None else volumes or ()
+            self._keep(dataclasses.replace(GuestRecord.of(instance, kept), power_state=states.RUNNING))
 
     def attach_volume(self, context: RequestContext, instance_uuid: str, attachment: Attachment) -> None:
         with self._lock:

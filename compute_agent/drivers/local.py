@@ -146,7 +146,13 @@ class LocalDriver(ComputeDriver):
         """The guest's directory stays as it is; nothing is copied to another machine."""
         self._switch_off(instance.uuid, self._known(instance.uuid))
 
-    def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+    def finish_migration(
+        self,
+        context: RequestContext,
+        instance: Instance,
+        image_meta: Image,
+        volumes: Sequence[Attachment] | None = None,
+    ) -> None:
         before = state_file.read(self._directory(instance.uuid) / supervisor.ORDER_FILE)
         if before is None:
             self.spawn(context, instance, image_meta)
@@ -157,7 +163,9 @@ class LocalDriver(ComputeDriver):
             self._switch_off(instance.uuid, before)
             raise
 
-    def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
+    def finish_revert_migration(
+        self, context: RequestContext, instance: Instance, volumes: Sequence[Attachment] | None = None
+    ) -> None:
         self._known(instance.uuid)
         self._start_again(instance)
 

@@ -20,7 +20,7 @@ from compute_agent.ledger.notifications import END, ERROR, START, Notifications
 from compute_agent.node import claims
 from compute_agent.node.host import Host
 from compute_agent.node.resource_tracker import ResourceTracker
-from compute_agent.work import live_migration, orders
+from compute_agent.work import live_migration, orders, reach
 from compute_agent.work.build import SPAWN_SHARE, SpawnTimeout, failure_record
 from fleet import errors, failpoints, move_states, states
 from fleet.agent.patience import Unanswered
@@ -33,6 +33,13 @@ LOG = logging.getLogger(__name__)
 MOST_STEPS = 8
 #: Seconds between two messages about a copy. Users look at them; nothing else depends on them.
 COPIES_S = 2.0
+
+
+#: Reasons why a destination does not take an instance.
+_REFUSALS = (
+    *(errors.ComputeResourcesUnavailable, errors.GroupAffinityViolation, errors.InvalidInput),
+    *(errors.NotSupported, reach.VolumeUnreachable),
+)
 
 
 class Shown:
@@ -150,6 +157,7 @@ class Mover:
             return self._failed(context, migration, "claim", unknown, started)
         failpoints.hit("agent.move_claim.before")
         try:
+            reach.require_all(self._host, migration.volumes)
             with self._hold(tracker, migration) as claim:
                 failpoints.hit("agent.move_claim.after")
                 try:
@@ -160,7 +168,7 @@ class Mover:
                     # The ledger may have the claim: the next read of the record shows it.
                     claim.keep()
                     raise
-        except (errors.ComputeResourcesUnavailable, errors.GroupAffinityViolation, errors.InvalidInput) as refusal:
+        except _REFUSALS as refusal:
             LOG.info("Move claim refused: %s", refusal.message)
             return self._failed(context, migration, "claim", refusal, started)
         LOG.info("Move claim successful on node %s: %s", tracker.node, claim.resources)
@@ -177,12 +185,13 @@ class Mover:
 
     def _start(self, context: RequestContext, migration: Migration) -> Migration:
         driver, instance, source = self._host.driver, migration.at_destination, migration.source_compute
+        volumes = reach.given(self._host, migration.volumes)
 
         def start() -> None:
             if not migration.on_one_host:
                 shown = self._shown(context, migration)
                 driver.fetch_disks(context, instance, source, migration.uuid, shown.copied)
-            driver.finish_migration(context, instance, instance.image)
+            driver.finish_migration(context, instance, instance.image, **volumes)
 
         return self._try(context, migration, "finish", start)
 
@@ -191,12 +200,13 @@ class Mover:
         earlier try are destroyed first.
         """
         driver, instance = self._host.driver, migration.at_destination
+        volumes = reach.given(self._host, migration.volumes)
 
         def rebuild() -> None:
             if instance.uuid in driver.list_instance_uuids():
                 driver.destroy(context, instance.uuid)
-            if not driver.take_over(context, instance, migration.source_compute):
-                driver.spawn(context, instance, instance.image)
+            if not driver.take_over(context, instance, migration.source_compute, **volumes):
+                driver.spawn(context, instance, instance.image, **volumes)
             if instance.vm_state in states.AT_REST:
                 driver.power_off(context, instance)
 
@@ -276,7 +286,10 @@ class Mover:
 
     def _resume(self, context: RequestContext, migration: Migration) -> Migration:
         driver, instance = self._host.driver, migration.at_source
-        return self._try(context, migration, "resume", lambda: driver.finish_revert_migration(context, instance))
+        volumes = reach.given(self._host, migration.volumes)
+        return self._try(
+            context, migration, "resume", lambda: driver.finish_revert_migration(context, instance, **volumes)
+        )
 
     # Every step
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from compute_agent.node.host import Host
 from fleet import errors
@@ -48,6 +47,6 @@ def require_all(host: Host, attachments: Iterable[Attachment]) -> None:
         require(host, each)
 
 
-def given(host: Host, attachments: Sequence[Attachment]) -> dict[str, Any]:
+def given(host: Host, attachments: Sequence[Attachment]) -> dict[str, Sequence[Attachment]]:
     """The argument of a driver's method that starts a guest: all of its volumes."""
     return {"volumes": attachments} if host.driver.takes_volumes else {}

@@ -7,7 +7,7 @@ does no harm. What does not end within ``attach_timeout`` is undone.
 
 An instance that is built with volumes has reserved them when its build is accepted. Their attachments follow the build.
 
-Read ``intake`` (what users ask for), ``devices`` (names of disks), ``connections`` (where the data are), ``reservations``
+Read ``intake`` (what users ask for), ``connections`` (where the data are), ``reservations``
 (volumes of builds), ``machine`` (the shared machine, over attachment rows), ``progress`` (what hosts read
 and report), ``sweeper`` (steps that are overdue).
 """

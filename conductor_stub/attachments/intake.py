@@ -10,15 +10,15 @@ import pydantic
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from conductor_stub.attachments import devices, machine
+from conductor_stub.attachments import machine
 from conductor_stub.attachments.connections import connection_of
-from conductor_stub.steps import casting
+from conductor_stub.steps import casting, devices
 from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.volumes import claims, views
 from fleet import errors, failpoints, states, volume_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import attachments, instances, services, volumes
+from fleet.db import attachments, instances, moves, services, volumes
 from fleet.db.engine import Connection, Database, Transaction
 from fleet.objects import VolumeConnection, fields
 from fleet.objects.attachment import Device
@@ -176,6 +176,9 @@ def detach(tx: Transaction, instance_uuid: str, volume_uuid: str, ctx: StepConte
         raise errors.Conflict(
             kind="Instance", name=instance.name, reason="is being deleted, which detaches its volumes"
         )
+    if moves.of_instance(tx, instance_uuid) is not None:
+        reason = "is being moved with its volumes: wait until that has ended, or confirm or revert its resize"
+        raise errors.Conflict(kind="Instance", name=instance.name, reason=reason)
     _require_host(tx, instance, ctx)
     machine.begin_detaching(tx, row, machine.deadline(ctx), ctx)
     volumes.write(tx, volume, ctx.now, status=volume_states.DETACHING, failure=None)

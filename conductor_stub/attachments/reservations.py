@@ -8,9 +8,9 @@ from typing import Any
 
 from oslo_utils import uuidutils
 
-from conductor_stub.attachments import devices
 from conductor_stub.attachments.connections import connection_of
 from conductor_stub.builds.reserving import Reserved
+from conductor_stub.steps import devices
 from conductor_stub.volumes import claims
 from fleet import errors, volume_states
 from fleet.context import RequestContext

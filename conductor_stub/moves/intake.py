@@ -16,9 +16,10 @@ from conductor_stub.moves import failures, live, machine, swap
 from conductor_stub.moves.machine import Move
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.moves.views import view
+from conductor_stub.steps import devices, reach
 from conductor_stub.steps.flavor_check import check_image, requested_hardware
 from conductor_stub.steps.limits import StepContext
-from fleet import errors, failpoints, move_states, states
+from fleet import errors, failpoints, move_states, states, volume_states
 from fleet.clock import seconds
 from fleet.context import RequestContext
 from fleet.db import attachments, flavors, hosts, instances, moves, quotas, removal, services
@@ -140,6 +141,8 @@ class MoveIntake:
         spec: Mapping[str, Any] | None,
         destination: str | None = None,
     ) -> dict[str, Any]:
+        if self._database.read(attachments.of_instances, [row.uuid]):
+            self._placement.require_volumes()
         uuid = uuidutils.generate_uuid()
         ctx = self._placement.step_context(context)
         move = self._database.write(accept, uuid, row.uuid, kind, spec, ctx, destination, self._placement.same_host)
@@ -177,7 +180,6 @@ def accept(
     if moves.find(tx, uuid) is not None:
         return machine.read(tx, uuid)
     _require_settled(row, kind)
-    _require_no_volumes(tx, row)
     spec = instances.spec_of(row)
     old_spec = {key: spec.get(key) for key in ("flavor", "numa_topology", "pci_requests")}
     if kind == move_states.EVACUATION:
@@ -187,9 +189,11 @@ def accept(
     if destination is not None:
         _require_another_host(tx, row, destination)
     if kind == move_states.LIVE_MIGRATION:
+        _require_no_volumes(tx, row)
         live.require_able(tx, row, destination)
     if kind == move_states.RESIZE and not (new_spec is not None and same_host):
         _require_way(tx, row)
+    _require_movable_volumes(tx, row, destination, new_spec, stays=new_spec is not None and same_host)
     if new_spec is not None:
         _take_growth(tx, row, new_spec["flavor"], ctx)
     deadline = ctx.now + seconds(ctx.limits.move_timeout_s)
@@ -261,11 +265,50 @@ def _require_settled(row: Any, kind: str) -> None:
 
 
 def _require_no_volumes(tx: Transaction, row: Any) -> None:
-    """Volumes do not move with an instance. :raises errors.Conflict:"""
+    """:raises errors.Conflict: nothing tells a guest that runs that its volumes are reached from another host now"""
     there = attachments.of_instances(tx, [row.uuid])
     if there:
         names = removal.few([each.volume_name for each in there], "volume")
-        raise errors.Conflict(kind="Instance", name=row.name, reason=f"has {names}; detach them before it is moved")
+        reason = f"has {names}: detach them first, or migrate it without --live"
+        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
+
+
+def _require_movable_volumes(
+    tx: Transaction, row: Any, destination: str | None, new_spec: Mapping[str, Any] | None, stays: bool
+) -> None:
+    """Volumes follow an instance to hosts that reach them.
+
+    :param stays: whether the instance may stay on its host
+    :raises errors.Conflict:
+    """
+
+    def refuse(reason: str) -> None:
+        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
+
+    there = attachments.of_instances(tx, [row.uuid])
+    own = _own_disks(new_spec) if new_spec is not None else ()
+    for each in there:
+        if each.status != volume_states.ATTACHED:
+            refuse(f"has volume {each.volume_name}, which is {each.status}: wait until that has ended")
+        if each.device in own:
+            refuse(
+                f"has volume {each.volume_name} as {each.device}, which is a disk of the new flavor: detach it first"
+            )
+    lacking = reach.lacking(tx, row.uuid) if there else {}
+    if destination in lacking:
+        refuse(lacking[destination].reason(destination))
+    others = (
+        {host for host, _reported in hosts.stats_of_all(tx, host_report.VOLUME_HOSTS)} - {row.host} if lacking else ()
+    )
+    if others and not stays and lacking.keys() >= others:
+        first = lacking[min(others)]
+        refuse(
+            f"has volume {first.volume} with data on machine {first.machine}, which no other host reaches: detach it first"
+        )
+
+
+def _own_disks(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    return devices.own(spec["flavor"].get("ephemeral_gb", 0), spec["flavor"].get("swap", 0))
 
 
 def _take_growth(tx: Transaction, row: Any, flavor: Mapping[str, Any], ctx: StepContext) -> None:

@@ -11,11 +11,11 @@ from oslo_log import log as logging
 
 from conductor_stub.moves import claims, failures, group_evacuation
 from conductor_stub.moves.machine import Move, MoveMachine
-from conductor_stub.steps import casting, request_spec
+from conductor_stub.steps import casting, reach, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.placement import Batch, Placement, knows_no_host
-from fleet import move_states
+from fleet import errors, move_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import groups, hosts, instances, moves
@@ -55,6 +55,10 @@ class MovePlacement(Placement[Move]):
     def require_live_migration(self) -> None:
         """:raises errors.VersionPinned: an agent may be too old"""
         self._compute.require_live_migration()
+
+    def require_volumes(self) -> None:
+        """:raises errors.VersionPinned: an agent may start a guest that it gets without its volumes"""
+        self._compute.require_volumes()
 
     def notify(self, context: RequestContext, move: Move) -> None:
         """Cast to the host or conductor that must act next, if any."""
@@ -127,6 +131,7 @@ class MovePlacement(Placement[Move]):
             left_out += hosts.reporting_another(connection, key, place)
         elif is_resize and place is not None:
             properties["requested_destination"] = {"host": record.source_compute}
+        left_out += reach.lacking(connection, row.uuid)
         if left_out:
             properties["ignore_hosts"] = [*properties.get("ignore_hosts", ()), *left_out]
         if record.plan.get("destination"):
@@ -138,6 +143,13 @@ class MovePlacement(Placement[Move]):
             members = group_evacuation.binding_members(connection, record, group, ctx)
             request_spec.setup_instance_group(properties, group, members, [row.uuid])
         return spec, properties
+
+    def _ask(self, context: RequestContext, batch: Batch) -> tuple[Sequence[Selection], dict[str, Any]] | Exception:
+        answer = super()._ask(context, batch)
+        if not isinstance(answer, errors.NoValidHost):
+            return answer
+        lacking = self._database.read(reach.lacking, batch.rows[0].instance.uuid)
+        return reach.beside(answer, lacking) if lacking else answer
 
     def _send(
         self, context: RequestContext, batch: Batch, row: Move, selection: Selection, properties: dict[str, Any]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -16,9 +16,9 @@ from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors, move_states
 from fleet.context import RequestContext
-from fleet.db import moves
-from fleet.db.engine import Database
-from fleet.objects import Claimed, Migration
+from fleet.db import attachments, moves
+from fleet.db.engine import Connection, Database
+from fleet.objects import Attachment, Claimed, Migration
 
 LOG = logging.getLogger(__name__)
 
@@ -33,8 +33,13 @@ class MoveProgress:
 
     def of_host(self, host: str, instance_uuids: Sequence[str] | None) -> list[Migration]:
         """The moves that the host takes part in, or may come to take part in."""
-        found = self._database.read(moves.of_host, host, instance_uuids)
-        return [self._value(Move(*pair)) for pair in found]
+
+        def read(connection: Connection) -> tuple[list[Move], dict[str, list[Attachment]]]:
+            found = [Move(*pair) for pair in moves.of_host(connection, host, instance_uuids)]
+            return found, _volumes(connection, [move.instance.uuid for move in found])
+
+        found, volumes = self._database.read(read)
+        return [self._value(move, volumes.get(move.instance.uuid, ())) for move in found]
 
     def claim(self, context: RequestContext, attempt: Attempt, claimed: Claimed) -> Migration:
         """The destination holds what the instance needs.
@@ -57,7 +62,7 @@ class MoveProgress:
     def fail(self, context: RequestContext, attempt: Attempt, status: str, failure: Failure) -> Migration:
         """The host cannot do its part of ``status``. :raises errors.NotFound:"""
         self._placement.fail(context, attempt, status, failure)
-        return self._value(self._database.write(machine.read, attempt.uuid))
+        return self._shown(self._database.write(machine.read, attempt.uuid))
 
     def _answer(self, context: RequestContext, move: Move, host: str) -> Migration:
         """The answer to ``host``. If another host must act next, that host is notified."""
@@ -65,10 +70,14 @@ class MoveProgress:
         LOG.info("The %s of instance %s is %s", record.migration_type, record.instance_uuid, record.status)
         if move.actor not in (None, host):
             self._placement.notify(context, move)
-        return self._value(move)
+        return self._shown(move)
 
-    def _value(self, move: Move) -> Migration:
-        return moves.to_migration(move.instance, move.record, self._step_within_s(move.record))
+    def _shown(self, move: Move) -> Migration:
+        uuid = move.instance.uuid
+        return self._value(move, self._database.read(_volumes, [uuid]).get(uuid, ()))
+
+    def _value(self, move: Move, volumes: Iterable[Attachment]) -> Migration:
+        return moves.to_migration(move.instance, move.record, self._step_within_s(move.record), list(volumes))
 
     def _step_within_s(self, record: Any) -> float:
         """Copying disks may take what is left of the whole move."""
@@ -76,3 +85,11 @@ class MoveProgress:
         if record.status != move_states.POST_MIGRATING or record.source_compute == record.dest_compute:
             return limit_s
         return max(limit_s, (record.deadline - self._placement.step_context().now).total_seconds())
+
+
+def _volumes(connection: Connection, uuids: Sequence[str]) -> dict[str, list[Attachment]]:
+    """By instance, the volumes that follow it."""
+    found: dict[str, list[Attachment]] = {}
+    for row in attachments.of_instances(connection, uuids):
+        found.setdefault(row.instance_uuid, []).append(attachments.to_attachment(row))
+    return found

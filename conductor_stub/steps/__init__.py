@@ -5,7 +5,8 @@ Read ``machine`` (the life of a row, drawn), ``limits`` (time limits, and the co
 (waiting rows get a host), ``sweeper`` (what was lost is repeated), ``attempt`` (an attempt on one host, and why it failed),
 ``avoidance`` (hosts that the next attempt leaves out), ``casting`` (messages to hosts), ``group_commit`` (many writes in
 one transaction), ``local_placement`` (threads that place what this conductor has accepted). ``request_spec`` makes what
-the scheduler receives, ``flavor_check`` what a flavor asks of a host, ``reach`` says which hosts have the data of volumes,
+the scheduler receives, ``flavor_check`` what a flavor asks of a host, ``devices`` names
+disks, ``reach`` says which hosts have the data of volumes,
 ``faults`` how an error is stored and shown.
 ``client_token`` is a client's name for its request.
 """

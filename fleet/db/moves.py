@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from fleet import errors, move_states
 from fleet.db import claimed, groups, instances, models
 from fleet.db.engine import Transaction
-from fleet.objects import Holding, Migration, Sizing
+from fleet.objects import Attachment, Holding, Migration, Sizing
 
 MIGRATIONS = models.migrations
 NOTHING_HELD: Mapping[str, Any] = {"held_host": None, "held_node": None, **claimed.NOTHING}
@@ -166,7 +166,9 @@ def not_cleaned(connection: sa.Connection, instance_uuid: str) -> list[str]:
     return list(connection.execute(_NOT_CLEANED, {"of_instance": instance_uuid}).scalars())
 
 
-def to_migration(instance: Any, record: Any, step_within_s: float | None = None) -> Migration:
+def to_migration(
+    instance: Any, record: Any, step_within_s: float | None = None, volumes: Sequence[Attachment] = ()
+) -> Migration:
     """The value that is sent."""
     return Migration(
         uuid=record.uuid,
@@ -184,6 +186,7 @@ def to_migration(instance: Any, record: Any, step_within_s: float | None = None)
         held=_holding(record),
         failure=record.failure,
         step_within_s=step_within_s,
+        volumes=list(volumes),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from fleet import move_states
 from fleet.objects import fields
+from fleet.objects.attachment import Attachment
 from fleet.objects.claimed import Claimed
 from fleet.objects.flavor import Flavor
 from fleet.objects.holding import Holding
@@ -38,7 +39,8 @@ class Sizing:
 class Migration:
     """``instance`` is the present row; ``held`` is what the record claims besides it (see ``fleet.move_states``).
 
-    ``step_within_s``: seconds that the host may take for the present step.
+    ``step_within_s``: seconds that the host may take for the present step. ``volumes`` are those of the instance, which
+    follow it.
     """
 
     uuid: fields.Uuid
@@ -56,6 +58,7 @@ class Migration:
     held: Holding | None = None
     failure: dict[str, Any] | None = None
     step_within_s: fields.Finite | None = None
+    volumes: list[Attachment] = dataclasses.field(default_factory=list)
 
     @classmethod
     def from_wire(cls, data: object, field: str = "migration") -> Migration:

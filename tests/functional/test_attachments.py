@@ -172,16 +172,6 @@ def test_a_volume_in_use_stays_as_it_is(guests: Guests, volume: str, uuid: str, 
         change(guests)
 
 
-@pytest.mark.parametrize("move", ["resize_instance", "migrate_instance", "evacuate_instance"])
-def test_an_instance_with_volumes_does_not_move(guests: Guests, volume: str, uuid: str, move: str) -> None:
-    guests.attached(volume, uuid)
-    flavor = {"flavor": {"vcpus": 2, "memory_mb": 1024, "root_gb": 10}} if move == "resize_instance" else {}
-    if move == "evacuate_instance":
-        guests.clock.advance(guests.limits.service_down_time_s + 1)
-    with pytest.raises(errors.Conflict, match="has 1 volume: data; detach them before it is moved"):
-        getattr(guests.operator, move)(uuid, **flavor)
-
-
 def test_what_cannot_be_attached_is_detached_again(guests: Guests, volume: str, uuid: str) -> None:
     """The volume is not available before the host says that its guest does not have it; then it says why."""
     guests.operator.attach_volume(uuid, volume)

@@ -21,6 +21,7 @@ from fleet.objects import Instance
 from fleet.trial.private_servers import Libvirt
 from tests.amqp.daemons import Trio, eventually, running
 from tests.guests.machine import BOOT_S, Machine, lines
+from tests.guests.test_volumes import MIB, a_volume
 from tests.unit.compute_agent import builders
 
 #: Where a test writes what a guest has on its disk: behind all that its image has.
@@ -46,6 +47,7 @@ class TwoMachines:
         large = builders.a_flavor(vcpus=2, memory_mb=192, root_gb=2)
         self.moved: Instance = dataclasses.replace(self.guest, node="destination", flavor=large)
         self.context = builders.a_context()
+        self.volume = a_volume(source.root.parent, 1, 3 * MIB, "vdb", self.guest.uuid)
 
     def switch_off(self) -> None:
         driver = self.source.driver
@@ -56,7 +58,7 @@ class TwoMachines:
         self.destination.driver.fetch_disks(self.context, self.moved, "source", "move1", progress)
 
     def start(self) -> None:
-        self.destination.driver.finish_migration(self.context, self.moved, self.moved.image)
+        self.destination.driver.finish_migration(self.context, self.moved, self.moved.image, [self.volume])
 
 
 @pytest.fixture
@@ -93,8 +95,11 @@ def test_a_guest_arrives_with_its_disk(two_machines: TwoMachines, known: bool) -
     assert known == bool(two.destination.bases())
     # Holes stay holes.
     assert 64 << 20 > disk.stat().st_blocks * 512
-    two.start()
+    for _twice in range(2):
+        two.fetch()
+        two.start()
     found = two.destination.up(two.moved, times=2)
+    assert ("has", f"{two.volume.volume_uuid[:20]} {3 * MIB}") in two.destination.console(two.guest.uuid)
     assert ("2", True) == (found["cpus"], int(found["memory_kb"]) > 128 * 1024)
     assert ("disk", f"vda {2**31}") in two.destination.console(two.guest.uuid)
     two.source.driver.confirm_migration(two.context, two.guest.uuid)
@@ -163,10 +168,10 @@ class Fleet:
         record = {"name": "tiny", "location": str(image), "checksum": checksum}
         self.image = trio.operator("create_image", image=record)["uuid"]
 
-    def boot(self) -> tuple[str, str, str]:
+    def boot(self, **request: Any) -> tuple[str, str, str]:
         """Return the uuid of a guest that has booted, its host, and the other host."""
         flavor = {"vcpus": 1, "memory_mb": 128, "root_gb": 1}
-        (uuid,) = self.trio.boot(flavor=flavor, image={"id": self.image})
+        (uuid,) = self.trio.boot(flavor=flavor, image={"id": self.image}, **request)
         self.trio.wait_for([uuid], "active")
         here = self.trio.show(uuid)["instance"]["host"]
         self.booted(here, uuid)
@@ -211,7 +216,7 @@ def fleet(
         directory.chmod(0o711)
         (directory / "peers").mkdir()
         more = f"[libvirt]\nvirt_type = qemu\nmigration_uri = {peers(directory / 'peers', **servers)}\n"
-        options = "compute_driver = libvirt\n"
+        options = "compute_driver = libvirt\nvolume_hosts = store\n"
         with running(Trio(directory, rabbitmq_url, postgresql_url, default=options, more=more)) as trio:
             trio.manage("db", "sync")
             trio.start("conductor", "fleet-conductor")
@@ -266,13 +271,39 @@ def test_a_guest_is_migrated(fleet: Fleet, dies: str | None, point: str) -> None
     assert (0, 1) == tuple(len(fleet.libvirtds[host].domains()) for host in (here, there))
 
 
+@pytest.fixture
+def volume(fleet: Fleet) -> Iterator[str]:
+    """One GiB in a file that both hosts have under the same path."""
+    trio = fleet.trio
+    pool, config = trio.directory / "pool", trio.directory / "volume.conf"
+    backend = f"[DEFAULT]\nhost = store\nenabled_backends = files\nvolume_state_path = {trio.directory}/state\n"
+    config.write_text(f"{backend}[files]\nvolume_driver = directory\ndirectory_pools = p:{pool}\n")
+    trio.start("disks", "fleet-volume", "--config-file", str(config))
+    eventually(lambda: [each["state"] for each in trio.operator("list_pools")] == ["up"])
+    (made,) = trio.operator("create_volumes", request={"size": 1, "name": "data"})["volumes"]
+    eventually(lambda: trio.operator("show_volume", name="data")["status"] == "available")
+    yield made["uuid"]
+    trio.stop("disks")
+
+
 @pytest.mark.usefixtures("nothing_left")
-def test_a_migration_is_reverted(fleet: Fleet) -> None:
-    uuid, here, there = fleet.boot()
+def test_a_migration_is_reverted(fleet: Fleet, volume: str) -> None:
+    """The guest sees its volume on each of its hosts, whose ledgers and drivers agree about it."""
+
+    def sees(host: str) -> bool:
+        """At each boot."""
+        shown = [*lines(fleet.directory(host) / uuid / "console.log")]
+        return shown.count(("has", f"{volume[:20]} {2**30}")) == shown.count(("up", ""))
+
+    uuid, here, there = fleet.boot(block_device_mapping=[{"volume_id": "data"}])
+    assert sees(here)
     fleet.trio.operator("resize_instance", name=uuid, flavor={"vcpus": 2, "memory_mb": 160, "root_gb": 2})
     fleet.trio.wait_for([uuid], "resized")
     fleet.booted(there, uuid, times=2)
+    assert (True, there) == (sees(there), fleet.trio.operator("show_volume", name=volume)["attachments"][0]["host"])
     fleet.trio.operator("revert_resize", name=uuid)
     fleet.trio.wait_for([uuid], "active")
     fleet.booted(here, uuid, times=2)
+    assert (True, here) == (sees(here), fleet.trio.operator("show_volume", name=volume)["attachments"][0]["host"])
+    assert {uuid: [volume]} == fleet.trio.describe_host(here)["volumes"]
     assert [] == list(fleet.directory(there).iterdir())

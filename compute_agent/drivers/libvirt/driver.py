@@ -218,14 +218,17 @@ class LibvirtDriver(ComputeDriver):
         if not self._disks.remove(instance_uuid) and domain is None:
             LOG.warning("Nothing to destroy: instance %s is not on this machine", instance_uuid)
 
-    def take_over(self, context: RequestContext, instance: Instance, source: str) -> bool:
+    def take_over(
+        self, context: RequestContext, instance: Instance, source: str, volumes: Sequence[Attachment] = ()
+    ) -> bool:
         """QEMU locks the images that it has open: where the guest still runs on its old host, it does not start here."""
         if not self._options.shared_storage:
             return False
         there = self._root.parent / pathlib.Path(source).name
         if not there.is_dir():
             return False
-        self._disks.begin(GuestRecord.of(instance))
+        _require_openable(volumes)
+        self._disks.begin(GuestRecord.of(instance, volumes))
         try:
             with _explained(f"The guest cannot be started from its disks of {source}"):
                 self._disks.adopt(instance, there / _GUESTS)
@@ -255,7 +258,7 @@ class LibvirtDriver(ComputeDriver):
         self, context: RequestContext, instance: Instance, source: str, move: str, progress: Callable[[int], object]
     ) -> None:
         record, arrived = self._disks.record(instance.uuid), dataclasses.replace(GuestRecord.of(instance), move=move)
-        if record == arrived:
+        if record is not None and dataclasses.replace(record, volumes={}) == arrived:
             return
         if record is not None:
             LOG.info("Removing what an earlier copy of instance %s has left", instance.uuid)
@@ -284,9 +287,17 @@ class LibvirtDriver(ComputeDriver):
         except errors.NotFound:
             return None
 
-    def finish_migration(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
+    def finish_migration(
+        self,
+        context: RequestContext,
+        instance: Instance,
+        image_meta: Image,
+        volumes: Sequence[Attachment] | None = None,
+    ) -> None:
         record = self._record(instance.uuid)
-        now = dataclasses.replace(GuestRecord.of(instance), move=record.move, volumes=record.volumes)
+        had = record.attachments() if volumes is None else volumes
+        _require_openable(had)
+        now = dataclasses.replace(GuestRecord.of(instance, had), move=record.move)
         domain = self._find(instance.uuid)
         if record == now and domain is not None and self._state(domain) in power.WITH_A_PROCESS:
             return
@@ -304,12 +315,15 @@ class LibvirtDriver(ComputeDriver):
     def forget_former_size(self, context: RequestContext, instance_uuid: str) -> None:
         self._disks.forget_former(instance_uuid)
 
-    def finish_revert_migration(self, context: RequestContext, instance: Instance) -> None:
+    def finish_revert_migration(
+        self, context: RequestContext, instance: Instance, volumes: Sequence[Attachment] | None = None
+    ) -> None:
         record = self._record(instance.uuid)
+        had = record.attachments() if volumes is None else volumes
         self._close_directory(instance.uuid)
         if self._disks.is_grown(instance.uuid):
             self._undo_resize(instance.uuid)
-        self._disks.keep(dataclasses.replace(GuestRecord.of(instance), volumes=record.volumes))
+        self._disks.keep(GuestRecord.of(instance, had))
         self.power_on(context, instance)
 
     def _close_directory(self, uuid: str) -> None:

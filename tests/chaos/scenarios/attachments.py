@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of one process after the other, at each step in which guests get volumes and give them back, also late ones, and
-in which they are built with volumes.
+in which they are built and moved with volumes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ _STEPS = tuple(f"agent.{step}.{when}" for step in ("attach", "detach") for when 
 POINTS = {
     "change": points(("attach_accept", "attach_detach", "attach_done"), *_STEPS),
     "overdue": points(["attach_overdue"]),
+    "move": points(
+        ("move_accept", "move_claim", "move_advance", "move_confirm", "move_revert"),
+        *("agent.move_claim.after", "agent.move.before", "agent.move.after"),
+    ),
     "build": points(("accept", "claim", "finish", "reschedule"), "agent.volumes.after", "agent.spawn.after"),
 }
 _SLOW = {"action": "delay", "seconds": 3}
@@ -39,7 +43,9 @@ def kill_in_attachment(world: World, chance: random.Random, act: str) -> None:
     else:
         world.boot_until_told(GUESTS)
         world.settle()
-    asked = _built if act == "build" else functools.partial(_asked, act=act)
+    if act == "move":
+        world.until(lambda: _asked(disks, chance, act) or len(disks.with_status("in-use")) == VOLUMES)
+    asked = {"build": _built, "move": _moved}.get(act) or functools.partial(_asked, act=act)
     deaths = {point: {"action": "exit", "times": 1, "skip": chance.randrange(2)} for point in POINTS[act]}
     world.arm({**deaths, **_TROUBLE.get(act, {})})
     with contextlib.suppress(AssertionError):
@@ -67,14 +73,24 @@ def _built(disks: Disks, chance: random.Random) -> bool:
     return False
 
 
+def _moved(disks: Disks, chance: random.Random) -> bool:
+    """Move the guests with their volumes; keep half of the moves, revert the others. Always False."""
+    for row in disks.world.builds():
+        if row["vm_state"] == "active" and row["task_state"] is None:
+            disks.order("migrate_instance", name=row["uuid"])
+        elif row["vm_state"] == "resized":
+            disks.order(chance.choice(("confirm_resize", "revert_resize")), name=row["uuid"])
+    return False
+
+
 def _asked(disks: Disks, chance: random.Random, act: str) -> bool:
-    """Attach what is available, detach what is in use. Always False."""
+    """Attach what is available; detach what is in use, but for moves. Always False."""
     guests = [row["uuid"] for row in disks.world.builds()]
     used = {row["volume_uuid"]: row["instance_uuid"] for row in disks.world.ledger().attachments}
     for row in disks.with_status("available"):
         disks.order("attach_volume", name=chance.choice(guests), volume=row["uuid"])
     for row in disks.with_status("in-use"):
-        if row["uuid"] in used:
+        if row["uuid"] in used and act != "move":
             disks.order("detach_volume", name=used[row["uuid"]], volume=row["uuid"])
     if act == "overdue":
         disks.world.sql(

@@ -203,7 +203,7 @@ def test_an_evacuated_instance_that_is_stopped_is_off() -> None:
 def test_a_guest_that_is_taken_over_is_not_built() -> None:
     part = Part("preparing", **DEST, kind=move_states.EVACUATION, failing_hosts=[HOST])
 
-    def take_over(context: object, instance: Instance, source: str) -> bool:
+    def take_over(context: object, instance: Instance, source: str, volumes: object) -> bool:
         assert source == OTHER
         part.stand.driver._run(instance)
         return True

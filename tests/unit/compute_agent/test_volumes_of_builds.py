@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host starts guests with their volumes: it must reach them, and the ledger says which they are."""
+"""A host starts guests with their volumes, also such as move: it must reach them, and the ledger says which they are."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from compute_agent.drivers.fake import FakeDriver
+from fleet import move_states
 from fleet.objects import Attachment, Instance, VolumeConnection
 from tests import factories
 from tests.unit.compute_agent import builders
-from tests.unit.compute_agent.builders import Stand
+from tests.unit.compute_agent.builders import HOST, Stand
+from tests.unit.compute_agent.test_move import DEST, OTHER, UUID, Part
 
 NOWHERE = VolumeConnection("fake", "fake/volume")
 
@@ -97,3 +99,39 @@ def test_an_order_that_names_other_volumes(stand: Stand, instance: Instance) -> 
 def test_a_report_says_what_the_host_reaches() -> None:
     stand = builders.a_stand(builders.a_conf(reserved_host_memory_mb=0, volume_hosts=["m1", "n*"]))
     assert ["m1,n*"] == [each.stats["volume_hosts"] for each in stand.reporter.audit()]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        pytest.param(move_states.POST_MIGRATING, move_states.RESIZE, id="resized"),
+        pytest.param(move_states.PRE_MIGRATING, move_states.EVACUATION, id="evacuated"),
+    ],
+)
+def test_a_guest_that_arrives_has_its_volumes(status: str, kind: str) -> None:
+    """Those that the ledger names, also after the step is repeated."""
+    part = Part(status, **DEST, kind=kind)
+    for number in (1, 2):
+        part.moves.put(part.migration, volumes=[volume(part.instance, number)])
+        part.look()
+        assert {part.instance.uuid: [factories.uuid(number)]} == part.stand.driver.attached_volumes()
+
+
+def test_a_guest_that_comes_back_has_the_volumes_of_the_ledger() -> None:
+    """Not those that it had when it was switched off."""
+    part = Part(move_states.PRE_MIGRATING, source=HOST, dest=OTHER)
+    part.stand.driver.attach_volume(builders.a_context(), part.instance.uuid, volume(part.instance))
+    part.look()
+    part.moves.put(part.moves.records[UUID], status=move_states.RESUMING, volumes=[volume(part.instance, 2)], held=None)
+    part.look()
+    assert {part.instance.uuid: [factories.uuid(2)]} == part.stand.driver.attached_volumes()
+
+
+def test_a_destination_that_does_not_reach_a_volume() -> None:
+    """It refuses before anything is held, and another one is tried."""
+    part = Part(move_states.PREPARING, **DEST)
+    there = VolumeConnection("file", f"/nowhere/volume-{factories.uuid(1)}")
+    part.moves.put(part.migration, volumes=[volume(part.instance, connection=there)])
+    part.look()
+    assert "its data are on machine m1" in part.moves.records[UUID].failure["message"]
+    assert {} == part.stand.driver.attached_volumes()

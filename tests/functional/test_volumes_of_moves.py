@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes follow their instance to hosts that reach them, and back. A refusal says which volume, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conductor_stub.steps.attempt import Attempt
+from fleet import errors, move_states
+from fleet.db.engine import Database
+from fleet.db.heartbeats import Heartbeat
+from fleet.objects import Claimed, Migration
+from tests.functional.conductor import INCARNATION, context
+from tests.functional.test_attachments import Guests
+from tests.functional.trio_fakes import no_valid_host
+
+CLAIM = Claimed(memory_mb=2048, disk_gb=10, vcpus=2)
+LARGE = {"vcpus": 2, "memory_mb": 2048, "root_gb": 10}
+
+
+class Moving(Guests):
+    """An instance with a volume on ``h1``; ``h2`` reaches the volume, too."""
+
+    def __init__(self, database: Database, **hosts: str) -> None:
+        """:param hosts: ``volume_hosts`` of each"""
+        super().__init__(database)
+        for host, reached in {"h1": "m1", "h2": "m*", **hosts}.items():
+            self.add_host(host, stats={"volume_hosts": reached})
+        self.volume = self.available(name="data")
+        self.uuid = self.guest("h1")
+        self.attached(self.volume, self.uuid)
+
+    def record(self) -> dict[str, Any]:
+        return self.operator.list_migrations({"instance_uuid": self.uuid})[0]
+
+    def accept(self, kind: str, **request: Any) -> None:
+        if kind == "evacuate_instance":
+            self.go_down("h1")
+        if kind == "resize_instance":
+            request.setdefault("flavor", LARGE)
+        getattr(self.operator, kind)(self.uuid, **request)
+
+    def begin(self, kind: str, to: str = "h2") -> None:
+        """Bring a move to where its destination holds a claim."""
+        self.scheduler.answers.append([(to, ())])
+        self.accept(kind)
+        self.moves.deliver(self.place_move)
+        self.take(to)
+
+    def take(self, host: str) -> Migration:
+        record = self.record()
+        here = Attempt(record["uuid"], record["attempt"], host, host, INCARNATION)
+        return self.move_progress.claim(context(), here, CLAIM)
+
+    def done_by(self, host: str, status: str) -> Migration:
+        record = self.record()
+        return self.move_progress.advance(context(), Attempt(record["uuid"], record["attempt"], host), status)
+
+    def go_down(self, host: str) -> None:
+        self.clock.advance(self.limits.service_down_time_s + 1)
+        for each in self.operator.list_hosts():
+            if each["host"] != host:
+                self.agents.report_state(Heartbeat("fleet-compute", [each["host"]], INCARNATION))
+
+    def is_on(self) -> tuple[str, str]:
+        """Host and status of the attachment."""
+        (found,) = self.operator.list_attachments([self.uuid])
+        return found["host"], found["status"]
+
+
+@pytest.fixture
+def moving(database: Database) -> Moving:
+    return Moving(database)
+
+
+def carried(migration: Migration) -> list[str]:
+    return [each.volume_uuid for each in migration.volumes]
+
+
+@pytest.mark.parametrize("decision", ["confirm", "revert"])
+@pytest.mark.parametrize("kind", ["resize_instance", "migrate_instance"])
+def test_a_volume_follows_a_resize_and_comes_back(moving: Moving, kind: str, decision: str) -> None:
+    """Each host is told which volumes the guest has; the attachment is where the instance is."""
+    moving.begin(kind)
+    (read,) = moving.move_progress.of_host("h2", [moving.uuid])
+    assert [moving.volume] == carried(read)
+    assert [moving.volume] == carried(moving.done_by("h1", move_states.PRE_MIGRATING))
+    assert ("h1", "attached") == moving.is_on()
+    moving.done_by("h2", move_states.POST_MIGRATING)
+    assert ("h2", "attached") == moving.is_on()
+    with pytest.raises(errors.Conflict, match="is being moved with its volumes: wait"):
+        moving.operator.detach_volume(moving.uuid, moving.volume)
+    with pytest.raises(errors.Conflict, match="is RESIZED"):
+        moving.operator.attach_volume(moving.uuid, moving.available())
+    if decision == "confirm":
+        moving.operator.confirm_resize(moving.uuid)
+        moving.done_by("h1", move_states.CONFIRMING)
+    else:
+        moving.operator.revert_resize(moving.uuid)
+        assert [moving.volume] == carried(moving.done_by("h2", move_states.REVERTING))
+        moving.done_by("h1", move_states.RESUMING)
+    host = "h2" if decision == "confirm" else "h1"
+    assert ((host, "attached"), "in-use") == (moving.is_on(), moving.status(moving.volume))
+    moving.operator.detach_volume(moving.uuid, moving.volume)
+    assert moving.report(moving.uuid, host) is None
+
+
+def test_a_volume_follows_an_evacuation(moving: Moving) -> None:
+    moving.begin("evacuate_instance")
+    assert ("h1", "attached") == moving.is_on()
+    moving.done_by("h2", move_states.PRE_MIGRATING)
+    assert ("h2", "attached") == moving.is_on()
+
+
+def test_a_move_that_is_deleted_gives_the_volume_back(moving: Moving) -> None:
+    """When both hosts have destroyed what they have."""
+    moving.begin("migrate_instance")
+    moving.termination.terminate(context(), [moving.uuid])
+    moving.agents.destroyed(context(), moving.uuid, "h1")
+    assert "in-use" == moving.status(moving.volume)
+    moving.agents.destroyed(context(), moving.uuid, "h2")
+    assert "available" == moving.status(moving.volume)
+
+
+@pytest.mark.parametrize("kind", ["resize_instance", "migrate_instance", "evacuate_instance"])
+def test_a_volume_that_no_other_host_reaches(database: Database, kind: str) -> None:
+    """The request is refused at once, with the volume and its machine."""
+    moving = Moving(database, h2="other")
+    with pytest.raises(errors.Conflict, match="has volume data with data on machine m1, which no other host reaches"):
+        moving.accept(kind)
+    assert ("h1", "attached") == moving.is_on()
+
+
+@pytest.mark.parametrize("kind", ["migrate_instance", "evacuate_instance"])
+def test_a_destination_that_does_not_reach_the_volume(database: Database, kind: str) -> None:
+    moving = Moving(database, far="")
+    with pytest.raises(errors.Conflict, match="volume data with data on machine m1, which host far does not reach"):
+        moving.accept(kind, host="far")
+    moving.accept(kind, host="h2")
+
+
+def test_hosts_that_do_not_reach_the_volume_are_left_out(database: Database) -> None:
+    moving = Moving(database, far="")
+    moving.scheduler.answers.append(no_valid_host())
+    moving.accept("migrate_instance")
+    moving.moves.deliver(moving.place_move)
+    _spec, properties = moving.scheduler.requests[-1]
+    assert {"h1", "far"} == set(properties["ignore_hosts"])
+    assert "Volume data on machine m1 cannot be reached from 1 host: far." in moving.record()["failure"]["message"]
+
+
+@pytest.mark.parametrize("status", ["attaching", "detaching"])
+def test_a_volume_on_its_way_is_waited_for(moving: Moving, status: str) -> None:
+    volume = moving.volume
+    if status == "attaching":
+        volume = moving.available(name="more")
+        moving.operator.attach_volume(moving.uuid, volume)
+    else:
+        moving.operator.detach_volume(moving.uuid, volume)
+    with pytest.raises(errors.Conflict, match=f"which is {status}: wait until that has ended"):
+        moving.accept("migrate_instance")
+
+
+def test_a_guest_with_volumes_does_not_move_while_it_runs(moving: Moving) -> None:
+    with pytest.raises(errors.Conflict, match="has 1 volume: data: detach them first, or migrate it without --live"):
+        moving.accept("live_migrate_instance")
+
+
+def test_a_disk_of_the_new_flavor_needs_the_name_of_a_volume(moving: Moving) -> None:
+    with pytest.raises(errors.Conflict, match="has volume data as vdb, which is a disk of the new flavor"):
+        moving.accept("resize_instance", flavor={**LARGE, "ephemeral_gb": 5})
+
+
+def test_agents_that_are_too_old(moving: Moving) -> None:
+    """They would start the guest without its volume."""
+    moving.compute.pinned = errors.VersionPinned(topic="compute", method="b", needs="1.4", cap="1.3", pin=None)
+    with pytest.raises(errors.VersionPinned):
+        moving.accept("migrate_instance")
+    assert ("active", None, 1, "h1") == moving.state(moving.uuid)
