@@ -302,9 +302,8 @@ def _require_movable_volumes(
     )
     if others and not stays and lacking.keys() >= others:
         first = lacking[min(others)]
-        refuse(
-            f"has volume {first.volume} with data on machine {first.machine}, which no other host reaches: detach it first"
-        )
+        # Without the machine: a project that resizes does not learn where its volumes are.
+        refuse(f"has volume {first.volume}, whose data no other host reaches: detach it first, or see volume_hosts")
 
 
 def _own_disks(spec: Mapping[str, Any]) -> tuple[str, ...]:

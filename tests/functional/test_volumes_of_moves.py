@@ -126,9 +126,9 @@ def test_a_move_that_is_deleted_gives_the_volume_back(moving: Moving) -> None:
 
 @pytest.mark.parametrize("kind", ["resize_instance", "migrate_instance", "evacuate_instance"])
 def test_a_volume_that_no_other_host_reaches(database: Database, kind: str) -> None:
-    """The request is refused at once, with the volume and its machine."""
+    """The request is refused at once, with the volume. Projects resize, so nothing tells where it is."""
     moving = Moving(database, h2="other")
-    with pytest.raises(errors.Conflict, match="has volume data with data on machine m1, which no other host reaches"):
+    with pytest.raises(errors.Conflict, match="has volume data, whose data no other host reaches: detach it"):
         moving.accept(kind)
     assert ("h1", "attached") == moving.is_on()
 

@@ -10,6 +10,7 @@ import pathlib
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -17,7 +18,7 @@ from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.libvirt import LibvirtDriver, driver, peer, resize
 from fleet import errors, states
 from fleet.agent import commands
-from fleet.objects import Image, ImageRecord, Instance
+from fleet.objects import Attachment, Image, ImageRecord, Instance, VolumeConnection
 from tests import conftest, factories
 from tests.unit.compute_agent import builders
 
@@ -97,6 +98,37 @@ def machine(tmp_path: pathlib.Path) -> Iterator[Machine]:
     for uuid in made.driver.list_instance_uuids():
         made.driver.destroy(made.context, uuid)
     made.driver.cleanup_host(HOST)
+
+
+def volume(number: int, uuid: str, kind: Any = "file") -> Attachment:
+    where = VolumeConnection(kind, f"/srv/volume-{factories.uuid(number)}")
+    return Attachment(
+        factories.uuid(number + 100), factories.uuid(number), uuid, "vdb", "reserved", 1, "m1@files#p", where
+    )
+
+
+def serials(machine: Machine, instance: Instance) -> list[str]:
+    """Of the disks in the domain's definition."""
+    text = machine.driver._find(instance.uuid).XMLDesc()
+    return [disk.text or "" for disk in ElementTree.fromstring(text).iterfind("devices/disk/serial")]
+
+
+def test_a_domain_begins_with_its_volumes(machine: Machine) -> None:
+    """They are in its first definition, and in each later one."""
+    guest = builders.an_instance(node=HOST, image=Image(id=IMAGE))
+    data = volume(1, guest.uuid)
+    machine.driver.spawn(machine.context, guest, guest.image, [data])
+    assert ([data.volume_uuid], {guest.uuid: [data.volume_uuid]}) == (
+        serials(machine, guest),
+        machine.driver.attached_volumes(),
+    )
+    machine.driver.power_off(machine.context, guest)
+    machine.driver.power_on(machine.context, guest)
+    assert [data.volume_uuid] == serials(machine, guest)
+    other = builders.an_instance(node=HOST, image=Image(id=IMAGE))
+    with pytest.raises(errors.NotSupported, match="A volume of the kind fake"):
+        machine.driver.spawn(machine.context, other, other.image, [volume(2, other.uuid, "fake")])
+    assert other.uuid not in machine.driver.list_instance_uuids()
 
 
 def test_a_domain_lives_and_leaves_nothing(machine: Machine) -> None:
@@ -338,6 +370,20 @@ def two_hosts(machine: Machine, tmp_path: pathlib.Path, monkeypatch: pytest.Monk
     for each in (hosts.source, hosts.destination):
         each.driver.destroy(each.context, hosts.guest.uuid)
         each.driver.cleanup_host(each.host)
+
+
+def test_volumes_come_to_another_host_and_back(two_hosts: TwoHosts) -> None:
+    """A guest has those that are named when it starts. The disks of one that has started are not copied again."""
+    hosts, data = two_hosts, volume(1, two_hosts.guest.uuid)
+    hosts.switch_off()
+    hosts.fetch()
+    driver, moved = hosts.destination.driver, hosts.moved
+    driver.finish_migration(hosts.destination.context, moved, moved.image, [data])
+    assert ([], states.RUNNING) == (hosts.fetch(), hosts.destination.state(moved))
+    driver.finish_migration(hosts.destination.context, moved, moved.image, [data])
+    assert [data.volume_uuid] == serials(hosts.destination, moved)
+    hosts.source.driver.finish_revert_migration(hosts.source.context, hosts.guest, [data])
+    assert [data.volume_uuid] == serials(hosts.source, hosts.guest)
 
 
 def test_disks_come_to_another_host(two_hosts: TwoHosts) -> None:
