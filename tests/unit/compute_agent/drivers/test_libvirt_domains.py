@@ -103,7 +103,7 @@ def machine(tmp_path: pathlib.Path) -> Iterator[Machine]:
 def volume(number: int, uuid: str, kind: Any = "file") -> Attachment:
     where = VolumeConnection(kind, f"/srv/volume-{factories.uuid(number)}")
     return Attachment(
-        factories.uuid(number + 100), factories.uuid(number), uuid, "vdb", "reserved", 1, "m1@files#p", where
+        factories.uuid(number + 100), factories.uuid(number), uuid, "vdd", "reserved", 1, "m1@files#p", where
     )
 
 
