@@ -323,6 +323,18 @@ LIBVIRT_OPTS = [
         "or on none: then guests stay on their host. It needs libvirt's storage driver.",
     ),
     cfg.StrOpt(
+        "migration_data_uri",
+        default="",
+        help="Address at which QEMU receives running guests from other hosts, with %s for the name of the receiving host, "
+        "such as tcp://%s.data.example.org. Empty: the host name that its libvirt has. Set the same on all hosts.",
+    ),
+    cfg.BoolOpt(
+        "live_migration_with_native_tls",
+        default=False,
+        help="Encrypt the memory and disks of running guests that move to another host. QEMU needs certificates on both: "
+        "see default_tls_x509_cert_dir in libvirt's qemu.conf. Otherwise they cross the network in clear text.",
+    ),
+    cfg.StrOpt(
         "shared_storage",
         default="",
         help="Name of the storage that instances_path is on, if hosts share it, such as an NFS export. Guests of a dead "

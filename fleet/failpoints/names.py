@@ -121,6 +121,13 @@ COPY_STEPS: Mapping[str, str] = {
     "libvirt.copy.after": "the disks are copied; the guest cannot be started yet",
 }
 
+#: Of a live migration with the driver libvirt, on the source, between agent.move.before and agent.move.after.
+LIVE_STEPS: Mapping[str, str] = {
+    "libvirt.migrate.before": "the destination is prepared; nothing has left the source",
+    "libvirt.migrate.during": "libvirt copies the running guest",
+    "libvirt.migrate.after": "the guest runs on the destination; the ledger does not know it",
+}
+
 MOVE_STEPS: Mapping[str, str] = {
     "agent.move_claim.before": "an order to take an instance in has its turn, nothing is held",
     "agent.move_claim.after": "the destination holds the claim, the ledger does not know it",
@@ -167,7 +174,16 @@ TRANSACTIONS = {
     **POWER_TRANSACTIONS,
     **ATTACH_TRANSACTIONS,
 }
-STEPS = {**BUILD_STEPS, **LIBVIRT_STEPS, **COPY_STEPS, **MOVE_STEPS, **VOLUME_STEPS, **POWER_STEPS, **ATTACH_STEPS}
+STEPS = {
+    **BUILD_STEPS,
+    **LIBVIRT_STEPS,
+    **COPY_STEPS,
+    **LIVE_STEPS,
+    **MOVE_STEPS,
+    **VOLUME_STEPS,
+    **POWER_STEPS,
+    **ATTACH_STEPS,
+}
 
 
 def _names(transactions: Mapping[str, str], steps: Mapping[str, str]) -> dict[str, str]:
@@ -195,4 +211,5 @@ NAMES: Mapping[str, str] = {
     **ATTACH_NAMES,
     **LIBVIRT_STEPS,
     **COPY_STEPS,
+    **LIVE_STEPS,
 }

@@ -26,6 +26,8 @@ from tests.unit.compute_agent import builders
 
 #: Where a test writes what a guest has on its disk: behind all that its image has.
 _OFFSET = "512M"
+#: Guests do not leave this machine.
+LOOPBACK = "tcp://127.0.0.1"
 
 
 def peers(directory: pathlib.Path, **libvirtds: Libvirt) -> str:
@@ -72,7 +74,7 @@ def two_machines(
         for place, server in (("source", libvirtd), ("destination", other_libvirtd)):
             root = pathlib.Path(name) / place
             root.mkdir(mode=0o711)
-            made.append(Machine(root, server.uri, image, migration_uri=uri))
+            made.append(Machine(root, server.uri, image, place, migration_uri=uri, migration_data_uri=LOOPBACK))
         try:
             yield TwoMachines(*made)
         finally:
@@ -216,6 +218,7 @@ def fleet(
         directory.chmod(0o711)
         (directory / "peers").mkdir()
         more = f"[libvirt]\nvirt_type = qemu\nmigration_uri = {peers(directory / 'peers', **servers)}\n"
+        more += f"migration_data_uri = {LOOPBACK}\n"
         options = "compute_driver = libvirt\nvolume_hosts = store\n"
         with running(Trio(directory, rabbitmq_url, postgresql_url, default=options, more=more)) as trio:
             trio.manage("db", "sync")
@@ -269,6 +272,33 @@ def test_a_guest_is_migrated(fleet: Fleet, dies: str | None, point: str) -> None
     fleet.trio.wait_for([uuid], "active")
     assert [] == list(fleet.directory(here).iterdir())
     assert (0, 1) == tuple(len(fleet.libvirtds[host].domains()) for host in (here, there))
+
+
+@pytest.mark.parametrize(
+    ("dies", "point"),
+    [
+        ("source", "libvirt.migrate.before"),
+        ("source", "libvirt.migrate.during"),
+        ("source", "libvirt.migrate.after"),
+        ("destination", "libvirt.copy.after"),
+    ],
+)
+@pytest.mark.usefixtures("nothing_left")
+def test_a_running_guest_is_migrated(fleet: Fleet, dies: str, point: str) -> None:
+    """kill -9 of an agent delays it. The guest never boots again, and is on one host only."""
+    uuid, here, there = fleet.boot()
+    killed = here if dies == "source" else there
+    fleet.arm(killed, point)
+    done = fleet.trio.cli("server", "migrate", uuid, "--live", "--wait", "--timeout", "240")
+    assert (0, True) == (done.returncode, "is completed" in done.stdout), done.stdout + done.stderr
+    assert fleet.has_died_at(killed, point)
+    assert (there, "active") == (fleet.trio.show(uuid)["instance"]["host"], fleet.trio.state(uuid))
+    eventually(lambda: any(word == "beat" for word, _ in lines(fleet.directory(there) / uuid / "console.log")))
+    assert "up" not in dict(lines(fleet.directory(there) / uuid / "console.log"))
+    assert ([], 0, 1) == (
+        list(fleet.directory(here).iterdir()),
+        *(len(fleet.libvirtds[host].domains()) for host in (here, there)),
+    )
 
 
 @pytest.fixture

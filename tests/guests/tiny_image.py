@@ -3,8 +3,8 @@
 
 Its console shows lines such as ``GUEST name web-1``, ``GUEST memory_kb 105624`` and ``GUEST disk vda 33554432``,
 ``GUEST has SERIAL SIZE`` for each disk, and ``GUEST up`` when it is done, then ``GUEST new SERIAL SIZE`` for each disk that
-it gets. It ends by itself when its power
-button is pressed, and boots again at Ctrl-Alt-Delete.
+it gets, and ``GUEST beat 7`` once a second: it counts from its boot, and writes the number to its first disk, too. It ends
+by itself when its power button is pressed, and boots again at Ctrl-Alt-Delete.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import subprocess
 
 from oslo_utils import units
 
+#: Where on its first disk a guest writes the last of its beats, in MiB: behind all that the image has.
+BEATS_MB = 700
 _PACKAGE = "linux-image-cloud-amd64"
 #: In an order that insmod accepts.
 _MODULES = (
@@ -55,7 +57,14 @@ look() {{
 }}
 look has
 echo "GUEST up"
-while true; do look new; sleep 1; done
+beat=0
+while true; do
+    look new
+    echo "GUEST beat $beat"
+    echo "beat $beat" | dd of=/dev/vda bs=1M seek={beats_at} conv=notrunc,fsync 2>/dev/null
+    beat=$((beat + 1))
+    sleep 1
+done
 """
 _SYSLINUX = """\
 DEFAULT tiny
@@ -108,7 +117,7 @@ def _initrd(directory: pathlib.Path, kernel: pathlib.Path) -> pathlib.Path:
     for module in _MODULES:
         shutil.copy(next(kernel.rglob(f"{module}.ko")), root / "modules")
     init = root / "init"
-    init.write_text(_INIT.format(modules=" ".join(_MODULES)))
+    init.write_text(_INIT.format(modules=" ".join(_MODULES), beats_at=BEATS_MB))
     init.chmod(init.stat().st_mode | stat.S_IXUSR)
     packed = directory / "initrd.cpio"
     with open(packed, "wb") as file:

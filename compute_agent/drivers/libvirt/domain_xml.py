@@ -15,7 +15,7 @@ from fleet.objects import Instance, numa, pci
 
 #: Of the element that marks a domain as one of ours.
 NAMESPACE = "https://fleet.example.org/libvirt/1"
-_MARK = "instance"
+MARK = "instance"
 _MIB_IN_KIB = 1024
 #: How many characters of an instance's name a domain's title may have.
 _LONGEST_TITLE = 200
@@ -58,7 +58,7 @@ def build(machine: Machine, instance: Instance, host: str, disks: Sequence[Disk]
     if title := printable(instance.name):
         _text(domain, "title", title)
     marks = {"host": host, "attempt": str(instance.attempt), "node": instance.node or ""}
-    SubElement(SubElement(domain, "metadata"), f"{{{NAMESPACE}}}{_MARK}", marks)
+    SubElement(SubElement(domain, "metadata"), f"{{{NAMESPACE}}}{MARK}", marks)
     _text(domain, "memory", str(instance.flavor.memory_mb), unit="MiB")
     _text(domain, "vcpu", str(instance.flavor.vcpus), placement="static")
     _place(domain, machine, cells)
@@ -85,7 +85,7 @@ def printable(name: str) -> str:
 
 def mark_of(text: str) -> Mapping[str, str] | None:
     """Return ``host``, ``attempt`` and ``node`` of a domain's XML; None: the domain is not one of ours."""
-    found = ElementTree.fromstring(text).find(f"metadata/{{{NAMESPACE}}}{_MARK}")
+    found = ElementTree.fromstring(text).find(f"metadata/{{{NAMESPACE}}}{MARK}")
     return None if found is None else dict(found.attrib)
 
 

@@ -12,7 +12,7 @@ import os
 import pathlib
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from oslo_log import log as logging
 from oslo_utils import units
@@ -133,18 +133,48 @@ class GuestDisks:
         :raises errors.ImageUnacceptable:
         :raises OSError:
         """
+        self._receive(instance, image, files, [_ROOT, _EPHEMERAL, _SEED, CONSOLE], progress)
+        self._enlarge(instance)
+
+    def _receive(
+        self,
+        instance: Instance,
+        image: ImageRecord | None,
+        files: Files,
+        names: list[str],
+        progress: Callable[[int], object],
+    ) -> None:
+        """Copy the files of these names, and the base."""
         directory = self.of(instance.uuid)
-        names = [_ROOT, _EPHEMERAL, _SEED, CONSOLE]
         if image is not None and image.checksum:
             self._cache.link(image, directory / _BASE, self._root_size(instance.flavor))
         else:
             # Nothing says that the bytes at the image's location are still those that the overlay was made for.
-            names.append(_BASE)
+            names = [*names, _BASE]
         arrival.copy(files, directory, names, progress)
         failpoints.hit("libvirt.copy.after")
         if (directory / _BASE).stat().st_nlink == 1:
             (directory / _BASE).chmod(_READABLE)
-        self._enlarge(instance)
+
+    def prepare(
+        self, instance: Instance, image: ImageRecord | None, files: Files, sizes: Mapping[str, int], base_format: str
+    ) -> None:
+        """Give a guest that arrives while it runs empty disks of these sizes, and the files that do not change. The caller
+        removes them if that fails.
+
+        :param image: that the guest has booted from; None if its record is gone
+        :param base_format: that the guest's root disk names
+        :raises errors.ImageUnacceptable:
+        :raises OSError:
+        """
+        directory = self.of(instance.uuid)
+        self._receive(instance, image, files, [_SEED], lambda percent: None)
+        for name, size in sizes.items():
+            backing = ("-b", _BASE, "-F", base_format) if name == _ROOT else ()
+            _qemu_img("create", *backing, str(directory / name), str(size))
+        (directory / CONSOLE).touch()
+        for name in (*sizes, CONSOLE):
+            (directory / name).chmod(_PRIVATE)
 
     def disks(self, instance: Instance) -> list[Disk]:
         directory = self.of(instance.uuid)

@@ -12,6 +12,7 @@ import contextlib
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
+from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from compute_agent.drivers.libvirt.connection import Unreachable, library
@@ -70,16 +71,34 @@ def reach(opened: Callable[[str], Any], uri: str, uuid: str) -> Iterator[Files]:
     :raises Unreachable:
     :raises libvirt.libvirtError: it has not
     """
+    with connected(opened, uri) as connection:
+        yield files_in(connection, uuid)
+
+
+def files_in(connection: Any, uuid: str) -> PoolFiles:
+    """:raises libvirt.libvirtError: the directory of the guest is not open there"""
+    return PoolFiles(connection, connection.storagePoolLookupByName(_name(uuid)))
+
+
+@contextlib.contextmanager
+def connected(opened: Callable[[str], Any], uri: str) -> Iterator[Any]:
+    """Connect to the libvirt of another host. :raises Unreachable:"""
     module = library()
     try:
         connection = opened(uri)
     except module.libvirtError as failure:
         raise Unreachable(f"libvirt at {uri} cannot be reached: {failure.get_error_message()}") from None
     try:
-        yield PoolFiles(connection, connection.storagePoolLookupByName(_name(uuid)))
+        yield connection
     finally:
         with contextlib.suppress(module.libvirtError):
             connection.close()
+
+
+def opened_directory(connection: Any, uuid: str) -> pathlib.Path:
+    """Return the directory of a guest that the other host has opened. :raises libvirt.libvirtError: it has not"""
+    found = ElementTree.fromstring(connection.storagePoolLookupByName(_name(uuid)).XMLDesc()).findtext("target/path")
+    return pathlib.Path(found or "")
 
 
 def open_directory(connection: Any, uuid: str, directory: pathlib.Path) -> None:

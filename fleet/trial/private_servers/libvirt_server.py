@@ -12,6 +12,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import uuid
 from collections.abc import Iterator
 
 from fleet.trial.private_servers.process import Place, PrivateServer, ServerMissing, find, place
@@ -28,8 +29,10 @@ unix_sock_dir = "{sockets}"
 unix_sock_rw_perms = "0700"
 auth_unix_rw = "none"
 auth_unix_ro = "none"
+host_uuid = "{host_uuid}"
 """
 #: There may be no systemd that gives out cgroups, and no virtlogd that writes the consoles. The devices below are its own.
+#: Guests move between servers of one machine: each is a host of its own for libvirt.
 _QEMU = """\
 cgroup_controllers = [ ]
 stdio_handler = "file"
@@ -106,7 +109,7 @@ def libvirt(qemu_user: str = "") -> Iterator[Libvirt]:
         for name in (*_DIRECTORIES, "sockets", "dev"):
             os.mkdir(here.path(name))
             os.chmod(here.path(name), 0o755)
-        here.write("etc/libvirtd.conf", _LIBVIRTD.format(sockets=here.path("sockets")))
+        here.write("etc/libvirtd.conf", _LIBVIRTD.format(sockets=here.path("sockets"), host_uuid=uuid.uuid4()))
         here.write("etc/qemu.conf", _QEMU + (f'user = "{qemu_user}"\n' if qemu_user else ""))
         server = Libvirt(here, program)
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of one process after the other, at each step of resizes and evacuations, including failing ones."""
+"""kill -9 of one process after the other, at each step of resizes, live migrations and evacuations, also of failing ones."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ _ORDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "confirm": ("confirm_resize", {}),
     "revert": ("revert_resize", {}),
     "evacuate": ("evacuate_instance", {}),
+    "live": ("live_migrate_instance", {}),
+    "abort": ("live_migrate_instance", {}),
     "fail": _RESIZE,
     "refuse": ("resize_instance", {"flavor": TOO_LARGE}),
     "overdue": _RESIZE,
@@ -48,6 +50,8 @@ POINTS = {
     "confirm": points(("move_confirm", "move_advance"), *_PARTS),
     "revert": points(("move_revert", "move_advance"), *_PARTS),
     "evacuate": points(_TO_A_PLACE, *_CLAIM, *_PARTS),
+    "live": points(_TO_A_PLACE, *_CLAIM, *_PARTS),
+    "abort": points(["move_abort"]),
     "fail": points(["move_fail"]),
     "refuse": points(["move_refuse"]),
     "overdue": points(["move_overdue"]),
@@ -79,6 +83,10 @@ def _asked(world: World, act: str) -> bool:
     waiting = [row["uuid"] for row in world.builds() if row["task_state"] is None and _may(row, act)]
     with futures.ThreadPoolExecutor(MOVED) as pool:
         list(pool.map(functools.partial(_ask, world, act), waiting))
+    if act == "abort":
+        for row in world.builds():
+            with contextlib.suppress(*NO_ANSWER, errors.FleetError):
+                world.trio.operator("abort_live_migration", name=row["uuid"])
     if act == "overdue":
         _bring_forward(world)
     return False

@@ -476,7 +476,8 @@ def test_a_copy_that_was_killed_begins_again(two_hosts: TwoHosts) -> None:
 def test_without_an_address_guests_stay_on_their_host(machine: Machine) -> None:
     """The host says so in its report, so that the conductor refuses such a move beforehand."""
     guest = machine.spawn()
-    assert {"disks": "", "shared_storage": ""} == machine.driver.get_available_resource(HOST)["stats"]  # type: ignore[index]
+    none = {"disks": "", "shared_storage": "", "live_migration": ""}
+    assert none == machine.driver.get_available_resource(HOST)["stats"]  # type: ignore[index]
     with pytest.raises(errors.NotSupported, match="without .libvirt. migration_uri"):
         machine.driver.migrate_disk_and_power_off(machine.context, guest, "elsewhere", guest.flavor)
     with pytest.raises(SpawnFailed, match="it has no .libvirt. migration_uri"):

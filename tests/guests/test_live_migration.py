@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real guests that move to another host while they run: they count on, and run exactly once whatever is killed."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from compute_agent.drivers.base import LiveMigrationFailed, SpawnFailed
+from fleet import states
+from fleet.agent import commands
+from fleet.trial.private_servers import Libvirt
+from tests.guests.machine import Machine, eventually
+from tests.guests.test_moves import TwoMachines, two_machines
+from tests.guests.tiny_image import BEATS_MB
+
+__all__ = ["two_machines"]
+
+
+def beats(machine: Machine, uuid: str) -> list[int]:
+    """What the guest has counted on this host."""
+    return [int(number) for word, number in machine.console(uuid) if word == "beat"]
+
+
+class Live:
+    def __init__(self, two: TwoMachines) -> None:
+        self.two = two
+        self.guest, self.context = two.guest, two.context
+        self.moved = dataclasses.replace(two.guest, node="destination")
+        self.domain = two.source.driver._find(self.guest.uuid)
+        eventually(lambda: len(beats(two.source, self.guest.uuid)) > 1)
+
+    def prepare(self) -> None:
+        self.two.destination.driver.pre_live_migration(self.context, self.moved, "source")
+
+    def migrate(self, progress: Callable[[int], object] = lambda percent: None, begin: bool = True) -> None:
+        self.two.source.driver.live_migration(self.context, self.guest, "destination", progress, begin)
+
+    def running(self) -> list[str]:
+        """The hosts on which libvirt has the guest running."""
+        machines = {"source": self.two.source, "destination": self.two.destination}
+        domains = {name: each.driver._find(self.guest.uuid) for name, each in machines.items()}
+        return [name for name, domain in domains.items() if domain is not None and domain.isActive()]
+
+    def counts_on(self, machine: Machine) -> None:
+        seen = beats(machine, self.guest.uuid)
+        eventually(lambda: len(beats(machine, self.guest.uuid)) > len(seen) + 1)
+
+    def undo(self) -> None:
+        self.two.destination.destroy(self.guest.uuid)
+        assert ([], ["source"]) == (self.two.destination.guests(), self.running())
+        self.counts_on(self.two.source)
+
+
+@pytest.fixture
+def live(two_machines: TwoMachines) -> Live:
+    return Live(two_machines)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_guest_moves_while_it_runs(live: Live, known: bool) -> None:
+    """It counts on and never boots there, and its disk came with it. It can be stopped and started there."""
+    two, uuid = live.two, live.guest.uuid
+    if not known:
+        two.destination.records.clear()
+    live.prepare()
+    assert {**two.destination.driver.get_per_instance_usage()[uuid]}.get("switched_off") is None
+    shown: list[int] = []
+    live.migrate(shown.append)
+    assert (["destination"], sorted(shown)) == (live.running(), shown)
+    live.migrate()
+    two.destination.driver.post_live_migration_at_destination(live.context, live.moved)
+    before = beats(two.source, uuid)
+    live.counts_on(two.destination)
+    after = beats(two.destination, uuid)
+    assert list(range(len(before) + len(after))) == [*before, *after]
+    assert "up" not in dict(two.destination.console(uuid))
+    two.source.driver.confirm_migration(live.context, uuid)
+    assert ([], ["destination"]) == (two.source.guests(), live.running())
+    assert [] == [
+        pool for each in (two.source, two.destination) for pool in each.driver._connection.get().listStoragePools()
+    ]
+
+    two.destination.driver.power_off(live.context, live.moved)
+    disk = two.destination.directory(uuid) / "disk"
+    written = commands.run("qemu-io", "-r", "-f", "qcow2", "-c", f"read -v {BEATS_MB}M 512", str(disk))
+    assert "beat" in written
+    two.destination.driver.power_on(live.context, live.moved)
+    two.destination.up(live.moved)
+
+
+def test_an_abort(live: Live) -> None:
+    """The guest counts on where it is. A repeated look finds the same, and the destination is as before."""
+    live.prepare()
+    live.domain.migrateSetMaxSpeed(1)
+    copies, failures = threading.Event(), []
+
+    def migrate() -> None:
+        try:
+            live.migrate(lambda _percent: copies.set())
+        except LiveMigrationFailed as failure:
+            failures.append(str(failure))
+
+    thread = threading.Thread(target=migrate)
+    thread.start()
+    assert copies.wait(60)
+    assert ["source", "destination"] == live.running()
+    assert states.RUNNING != live.two.destination.state(live.guest)
+    live.two.source.driver.live_migration_abort(live.context, live.guest.uuid)
+    thread.join(60)
+    assert 1 == len(failures)
+    with pytest.raises(LiveMigrationFailed, match="no migration of it is under way"):
+        live.migrate(begin=False)
+    live.undo()
+
+
+def test_a_libvirtd_that_is_lost_meanwhile(live: Live, libvirtd: Libvirt) -> None:
+    """It is unknown where the guest is, until libvirt is back: it has not left."""
+    live.prepare()
+    live.domain.migrateSetMaxSpeed(1)
+    copies = threading.Event()
+    killer = threading.Thread(target=lambda: (copies.wait(60), libvirtd.kill()))
+    killer.start()
+    with pytest.raises(SpawnFailed) as lost:
+        live.migrate(lambda _percent: copies.set())
+    killer.join()
+    assert not isinstance(lost.value, LiveMigrationFailed)
+    libvirtd.start()
+    live.two.source.restart()
+    with pytest.raises(LiveMigrationFailed):
+        live.migrate(begin=False)
+    live.undo()
+
+
+def test_what_is_not_prepared_is_not_begun(live: Live) -> None:
+    with pytest.raises(LiveMigrationFailed, match="pool"):
+        live.migrate()
+    live.undo()
