@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -109,7 +108,7 @@ class MoveIntake:
         :param migration: the record, if it must be this one
         :raises errors.NotFound: errors.Conflict: none is under way, or the guest has arrived
         """
-        return self._decide(context, name, functools.partial(live.abort, uuid=migration))
+        return self._decide(context, name, live.abort, migration)
 
     @endpoint
     def evacuate_instance(
@@ -151,9 +150,11 @@ class MoveIntake:
         self._placement.hand_out(context, [uuid], move.attempt)
         return view(move.record)
 
-    def _decide(self, context: RequestContext, name: str, work: Callable[..., Move]) -> dict[str, Any]:
+    def _decide(
+        self, context: RequestContext, name: str, work: Callable[..., Move], *more: str | None
+    ) -> dict[str, Any]:
         row = self._database.read(instances.find, name)
-        move = self._database.write(work, row.uuid, self._placement.step_context(context))
+        move = self._database.write(work, row.uuid, self._placement.step_context(context), *more)
         self._placement.notify(context, move)
         return view(move.record)
 
