@@ -73,7 +73,11 @@ class MovePlacement(Placement[Move]):
         )
         aborted = move_states.is_aborted(record.migration_type, record.status, record.failure)
         order = self._compute.live_migration_abort if aborted else self._compute.advance_migration
-        reached = casting.reaches(host, lambda: order(context, host, record.instance_uuid))
+        try:
+            reached = casting.reaches(host, lambda: order(context, host, record.instance_uuid))
+        except errors.VersionPinned as old:
+            LOG.warning("Host %s is not notified: %s", host, old.message)
+            return
         # A destination that was only chosen is replaced at once. The sweeper waits for a host that holds something.
         if not reached and record.status == move_states.PREPARING:
             self.fail(context, Attempt(move.uuid, move.attempt, host), record.status, no_queue(host))

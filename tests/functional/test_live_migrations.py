@@ -269,3 +269,22 @@ def test_a_deletion_in_the_middle(stage: Live) -> None:
     for host in ("h1", "h2"):
         stage.conductor.agents.destroyed(context(), stage.uuid, host)
     assert (0, 0, 0) == stage.used()
+
+
+def test_an_agent_that_is_too_old(stage: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None begins. One that runs when such an agent comes is aborted later: the sweeper repeats the order."""
+    pinned = errors.VersionPinned(method="live_migration_abort", needs="1.4", topic="compute", pin="auto", cap="1.3")
+
+    def refuse(*_arguments: object) -> None:
+        raise pinned
+
+    stage.until(move_states.RUNNING)
+    with monkeypatch.context() as older:
+        for name in ("live_migration_abort", "require_live_migration"):
+            older.setattr(stage.conductor.compute, name, refuse)
+        assert move_states.RUNNING == stage.abort()
+        with pytest.raises(errors.VersionPinned):
+            stage.operator.live_migrate_instance(stage.uuid)
+    stage.orders()
+    stage.overdue()
+    assert [("abort", "h1")] == stage.orders()

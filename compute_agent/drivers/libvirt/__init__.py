@@ -5,10 +5,9 @@ Vocabulary: a *domain* is libvirt's word for a guest; a *base* is the data of an
 file that has what a guest changed of its base; the *seed* is a small disk with what the guest's cloud-init reads.
 
 Read ``driver`` (the steps of each method), then ``domain_xml`` (what the domain gets), ``guest_disks`` with
-``image_cache``, ``seed`` and ``resize`` (its files), ``peer`` and ``arrival`` (they come to another host),
-``capabilities`` and ``pci_devices`` (the inventory), ``power`` (its state),
-``volumes`` (disks that come and go),
-``connection`` (libvirt itself: the only module that loads it).
+``image_cache``, ``seed`` and ``resize`` (its files), ``peer`` and ``arrival`` (they come to another host), ``live`` (the
+guest goes there while it runs), ``capabilities`` and ``pci_devices`` (the inventory), ``power`` (its state), ``volumes``
+(disks that come and go), ``connection`` (libvirt itself: the only module that loads it).
 """
 
 from compute_agent.drivers.libvirt.driver import LibvirtDriver
