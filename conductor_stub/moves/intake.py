@@ -328,7 +328,7 @@ def _require_another_host(tx: Transaction, row: Any, destination: str) -> None:
 def _require_way(tx: Transaction, row: Any) -> None:
     """:raises errors.Conflict: its disks cannot leave its host"""
     if hosts.stat_of(tx, row.host, row.node, host_report.DISKS) == "":
-        reason = f"is on host {row.host}, and nothing copies its disks to another one: see [libvirt] migration_uri"
+        reason = "cannot leave its host: nothing copies its disks to another one, see [libvirt] migration_uri"
         raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
 
 
