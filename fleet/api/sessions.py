@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/fleet/v1/session``: who the sender is, and signing in with a browser where keystone knows the users.
+"""``/fleet/v1/session``: shows the sender's user and project, and signs browsers in with keystone.
 
 The page's token is in a cookie that its scripts cannot read. Browsers send it below ``/fleet/v1`` only, and never for
 pages of other sites. So it is of no use for nova's API, where a form of another site could name the path.
@@ -58,8 +58,8 @@ class Sessions:
         if self._options is None:
             raise NotHere("Signing in with a name and a password for keystone")
         known = bodies.entire(request, _Known)
-        exceptions = tokens.library("keystoneauth1.exceptions")
-        plugin = tokens.library("keystoneauth1.identity").Password(
+        exceptions = tokens.imported("keystoneauth1.exceptions")
+        plugin = tokens.imported("keystoneauth1.identity").Password(
             auth_url=self._options.www_authenticate_uri or self._options.auth_url,
             username=known.username,
             password=known.password,
@@ -67,7 +67,7 @@ class Sessions:
             user_domain_name=known.domain,
             project_domain_name=known.domain,
         )
-        session = tokens.library("keystoneauth1.session").Session(
+        session = tokens.imported("keystoneauth1.session").Session(
             verify=False if self._options.insecure else self._options.cafile or True, timeout=_WAIT_S
         )
         try:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -46,7 +47,7 @@ class Protected:
         self, application: WSGIApplication, conf: cfg.ConfigOpts, is_public: Callable[[str, str], bool]
     ) -> None:
         register_opts(conf)
-        middleware, self._exceptions = library("keystonemiddleware.auth_token"), library("keystoneauth1.exceptions")
+        middleware, self._exceptions = imported("keystonemiddleware.auth_token"), imported("keystoneauth1.exceptions")
         self._open = application
         self._is_public = is_public
         self._remembered = _Remembered(conf[GROUP].token_cache_time)
@@ -81,15 +82,15 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
     :raises errors.ConfigError: the extra is not installed, or ``auth_type`` is missing
     """
-    for group, opts in library("keystonemiddleware.auth_token").list_opts():
+    for group, opts in imported("keystonemiddleware.auth_token").list_opts():
         conf.register_opts(opts, group)
-    library("keystoneauth1.loading").register_auth_conf_options(conf, GROUP)
+    imported("keystoneauth1.loading").register_auth_conf_options(conf, GROUP)
     if not conf[GROUP].auth_type:
         reason = "is needed with auth_strategy = keystone: how fleet-api proves who it is, such as password"
         raise errors.ConfigError(option=f"[{GROUP}] auth_type", reason=reason)
 
 
-def library(name: str) -> Any:
+def imported(name: str) -> Any:
     """Import a module of the extra. :raises errors.ConfigError: it is not installed"""
     try:
         return importlib.import_module(name)
@@ -99,9 +100,9 @@ def library(name: str) -> Any:
 
 
 def sender(request: falcon.Request) -> User:
-    """Return whom keystonemiddleware has found.
+    """Return the user that keystonemiddleware has authenticated.
 
-    :raises falcon.HTTPUnauthorized: it has not been asked
+    :raises falcon.HTTPUnauthorized: it has authenticated nobody
     :raises Fault: the token is of no project
     """
     if request.get_header("X-Identity-Status") != "Confirmed":
@@ -114,18 +115,20 @@ def sender(request: falcon.Request) -> User:
 
 
 class _Remembered:
-    """What keystone has said about tokens, for ``lifetime_s``: as much of memcached's client as keystonemiddleware uses."""
+    """Keeps keystone's answers about tokens for ``lifetime_s``. It has the methods of a memcached client that
+    keystonemiddleware calls. ``_lock`` guards the cache: all threads of the server use it.
+    """
 
     def __init__(self, lifetime_s: int) -> None:
-        self._known: cachetools.TTLCache[str, Any] | None = None
-        if lifetime_s > 0:
-            self._known = cachetools.TTLCache(_MOST_REMEMBERED, lifetime_s)
+        self._lock = threading.Lock()
+        self._known: cachetools.TTLCache[str, Any] = cachetools.TTLCache(_MOST_REMEMBERED, max(0, lifetime_s))
 
     def get(self, key: str) -> Any:
-        return None if self._known is None else self._known.get(key)
+        with self._lock:
+            return self._known.get(key)
 
     def set(self, key: str, value: Any, time: int = 0) -> None:
-        if self._known is not None:
+        with self._lock:
             self._known[key] = value
 
 
