@@ -28,9 +28,6 @@ from fleet.rpc.endpoint import endpoint
 
 LOG = logging.getLogger(__name__)
 
-#: Of the first step of an attachment.
-FIRST_ATTEMPT = 1
-
 
 class AttachmentIntake:
     """The RPC surface of the namespace ``operator`` for attachments. ``name`` is the instance."""
@@ -145,7 +142,7 @@ def attach(
         "instance_uuid": instance_uuid,
         "device": _free_device(instance, {row.device for row in there}, device),
         "status": volume_states.ATTACHING,
-        "attempt": FIRST_ATTEMPT,
+        "attempt": machine.FIRST_ATTEMPT,
         "connection": where.to_wire(),
         "deadline": until,
         # The cast that follows may be lost: the sweeper then repeats it.

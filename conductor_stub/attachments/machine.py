@@ -20,6 +20,8 @@ from fleet.db import attachments, history, instances, volumes
 from fleet.db.engine import Transaction
 from fleet.objects import fields
 
+#: Of the first step of an attachment.
+FIRST_ATTEMPT = 1
 #: Events of an instance.
 _EVENTS = {volume_states.ATTACHING: "attach_volume", volume_states.DETACHING: "detach_volume"}
 

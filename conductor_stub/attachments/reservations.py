@@ -8,6 +8,7 @@ from typing import Any
 
 from oslo_utils import uuidutils
 
+from conductor_stub.attachments import machine
 from conductor_stub.attachments.connections import connection_of
 from conductor_stub.builds.reserving import Reserved
 from conductor_stub.steps import devices
@@ -18,8 +19,6 @@ from fleet.db import attachments, volumes
 from fleet.db.engine import Connection, Database, Transaction
 from fleet.objects import BlockDevice, Flavor
 from fleet.rpc.clients import ComputeAPI, VolumeAPI
-
-_FIRST_ATTEMPT = 1
 
 
 class Reservations:
@@ -61,7 +60,7 @@ class Reservations:
                 "instance_uuid": instance["uuid"],
                 "device": each.device,
                 "status": volume_states.RESERVED,
-                "attempt": _FIRST_ATTEMPT,
+                "attempt": machine.FIRST_ATTEMPT,
                 "connection": each.where.to_wire(),
                 "deadline": None,
                 "step_deadline": None,

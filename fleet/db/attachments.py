@@ -109,6 +109,12 @@ def _lock(tx: Transaction, uuids: Collection[str]) -> Sequence[Any]:
     return tx.execute(_LOCKED, {"wanted": list(uuids)}).all()
 
 
+def _lock_of(tx: Transaction, instance_uuid: str) -> Sequence[Any]:
+    """:param instance_uuid: of a locked instance"""
+    uuids = tx.execute(_UUIDS, {"of_instance": instance_uuid}).scalars().all()
+    return _lock(tx, uuids) if uuids else ()
+
+
 def remove(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> None:
     """Remove a locked attachment: its volume is available. :param values: of the volume, besides"""
     tx.execute(ATTACHMENTS.delete().where(ATTACHMENTS.c.uuid == row.uuid))
@@ -117,15 +123,13 @@ def remove(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> 
 
 def release(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
     """Remove all attachments of a locked instance, which has no guest any more."""
-    uuids = tx.execute(_UUIDS, {"of_instance": instance_uuid}).scalars().all()
-    for row in _lock(tx, uuids) if uuids else ():
+    for row in _lock_of(tx, instance_uuid):
         remove(tx, row, now)
 
 
 def settle(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
     """``reserved → attached``: the guest of a locked instance runs, with its volumes."""
-    uuids = tx.execute(_UUIDS, {"of_instance": instance_uuid}).scalars().all()
-    for row in _lock(tx, uuids) if uuids else ():
+    for row in _lock_of(tx, instance_uuid):
         if row.status == volume_states.RESERVED:
             tx.update(ATTACHMENTS, row.uuid, {"status": volume_states.ATTACHED})
             volumes.write(tx, volumes.lock(tx, row.volume_uuid), now, status=volume_states.IN_USE)

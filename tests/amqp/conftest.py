@@ -81,6 +81,11 @@ def empty_hosts(trio: Trio) -> Iterator[None]:
 def empty_catalog(trio: Trio) -> Iterator[None]:
     """Each module leaves no flavor, image, group and quota, so two modules may use the same names in any order."""
     yield
-    for kind, name in (("flavor", "name"), ("image", "name"), ("group", "uuid"), ("quota", "project_id")):
+    for kind, argument, field in (
+        ("flavor", "name", "name"),
+        ("image", "name", "name"),
+        ("group", "name", "uuid"),
+        ("quota", "project_id", "project_id"),
+    ):
         for each in trio.operator(f"list_{kind}s"):
-            trio.operator(f"delete_{kind}", **{"project_id" if kind == "quota" else "name": each[name]})
+            trio.operator(f"delete_{kind}", **{argument: each[field]})
