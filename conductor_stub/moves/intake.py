@@ -266,7 +266,7 @@ def _require_settled(row: Any, kind: str) -> None:
 
 
 def _require_no_volumes(tx: Transaction, row: Any) -> None:
-    """:raises errors.Conflict: nothing tells a guest that runs that its volumes are reached from another host now"""
+    """:raises errors.Conflict: it has volumes, which a live migration cannot connect on the destination"""
     there = attachments.of_instances(tx, [row.uuid])
     if there:
         names = removal.few([each.volume_name for each in there], "volume")

@@ -157,7 +157,7 @@ def test_the_fleet_command(trio: Trio, url: str, keystone: Keystone, openstack: 
 
 
 def test_the_page(browser: sync_api.Browser, url: str, openstack: Client) -> None:
-    """A wrong password is told. Then the map is there, the stream of events, too, and after signing out nothing."""
+    """A wrong password shows an error. After signing in, map and events work; after signing out, the form is back."""
     tab = browser.new_page()
     expect = lambda selector, text: sync_api.expect(tab.locator(selector)).to_contain_text(text, timeout=60_000)  # noqa: E731
     tab.goto(f"{url}/ui/")

@@ -156,7 +156,7 @@ def test_a_destination_that_cannot_prepare_is_replaced(stage: Live) -> None:
 
 
 def test_out_of_time(stage: Live) -> None:
-    """The source must abort, again and again until it has: nobody else knows where the guest is."""
+    """The order to abort is repeated until the source reports: only its hypervisor knows where the guest is."""
     stage.until(move_states.RUNNING)
     stage.orders()
     stage.overdue()

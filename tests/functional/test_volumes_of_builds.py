@@ -184,7 +184,7 @@ def test_a_build_that_fails_gives_its_volumes_back(guests: Guests, volume: str, 
 
 
 def test_hosts_that_do_not_reach_a_volume_are_left_out(guests: Guests, volume: str) -> None:
-    """By what they have reported; an agent that has not said it decides itself. The refusal names them."""
+    """Hosts report ``volume_hosts``; where one does not, its agent decides. The refusal names the hosts."""
     guests.add_host("far", stats={"volume_hosts": "m2,n*"})
     guests.add_host("unknown")
     guests.scheduler.answers.append(no_valid_host())

@@ -82,7 +82,7 @@ def carried(migration: Migration) -> list[str]:
 @pytest.mark.parametrize("decision", ["confirm", "revert"])
 @pytest.mark.parametrize("kind", ["resize_instance", "migrate_instance"])
 def test_a_volume_follows_a_resize_and_comes_back(moving: Moving, kind: str, decision: str) -> None:
-    """Each host is told which volumes the guest has; the attachment is where the instance is."""
+    """Each host gets the volumes of the guest with the migration. The attachment has the host of the instance."""
     moving.begin(kind)
     (read,) = moving.move_progress.of_host("h2", [moving.uuid])
     assert [moving.volume] == carried(read)
@@ -126,7 +126,7 @@ def test_a_move_that_is_deleted_gives_the_volume_back(moving: Moving) -> None:
 
 @pytest.mark.parametrize("kind", ["resize_instance", "migrate_instance", "evacuate_instance"])
 def test_a_volume_that_no_other_host_reaches(database: Database, kind: str) -> None:
-    """The request is refused at once, with the volume. Projects resize, so nothing tells where it is."""
+    """The refusal comes at once and names the volume, but no machine: projects may resize."""
     moving = Moving(database, h2="other")
     with pytest.raises(errors.Conflict, match="has volume data, whose data no other host reaches: detach it"):
         moving.accept(kind)

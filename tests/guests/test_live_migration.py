@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real guests that move to another host while they run: they count on, and run exactly once whatever is killed."""
+"""Real guests migrate live: they keep counting, and run exactly once, whichever process is killed."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 const ROOT = new URL("../fleet/v1/", document.baseURI);
 
-// Calls that keystone's users may make after they have signed in.
+// The server takes tokens of keystone, and this browser has none that is valid.
 export class SignedOut extends Error {}
 
 export async function call(path, body, method = body === undefined ? "GET" : "POST") {

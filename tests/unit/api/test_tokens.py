@@ -73,7 +73,7 @@ def test_the_extra_is_not_installed(
 
 
 def test_who_needs_no_token(tmp_path: pathlib.Path, conductor: FakeConductor) -> None:
-    """Discovery, the page and signing out. All else is refused before anybody is asked, whatever its headers say."""
+    """Discovery, the page and signing out. Other requests get 401, whatever their headers; the conductor is not called."""
     client = testing.TestClient(application(conductor, configured(tmp_path, **COMPLETE)))
     for path in ("/", "/v2.1", "/v2.1/", "/v3/", "/ui/", "/ui/sign_in.js", "/fleet/v1/openapi.json"):
         assert 200 == client.simulate_get(path).status_code, path
