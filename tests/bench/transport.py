@@ -78,9 +78,8 @@ def _conf(url: str, kind: str) -> cfg.ConfigOpts:
     return conf
 
 
-def _bus(url: str, kind: str, served: str) -> oslo_messaging.RPCTransport:
+def _bus(url: str, kind: str) -> oslo_messaging.RPCTransport:
     conf = _conf(url, kind)
-    conf.set_override("control_exchange", f"bench_{served}")
     return transport.get_transport(conf) if kind == LEAN else oslo_messaging.get_rpc_transport(conf)
 
 
@@ -88,9 +87,14 @@ def _client(url: str, kind: str) -> dict[str, Any]:
     """Return a client of each server."""
     made = {}
     for served in KINDS:
-        bus = _bus(url, kind, served)
-        made[served] = oslo_messaging.get_rpc_client(bus, oslo_messaging.Target(topic="echo", version="1.0"))
+        target = oslo_messaging.Target(topic=_topic(served), version="1.0")
+        made[served] = oslo_messaging.get_rpc_client(_bus(url, kind), target)
     return made
+
+
+def _topic(served: str) -> str:
+    """A queue is named after its topic, whatever the exchange is: each server needs a topic of its own."""
+    return f"echo_{served}"
 
 
 @contextlib.contextmanager
@@ -109,11 +113,11 @@ def _serving(url: str, kind: str) -> Iterator[None]:
 
 
 def _serve(url: str, kind: str, ready: Connection) -> None:
-    bus = _bus(url, kind, kind)
+    bus = _bus(url, kind)
     if kind == LEAN:
-        served: Any = server.get_server(bus, "echo", "s1", [_Echo()], threads=_SERVER_THREADS)
+        served: Any = server.get_server(bus, _topic(kind), "s1", [_Echo()], threads=_SERVER_THREADS)
     else:
-        target = oslo_messaging.Target(topic="echo", server="s1")
+        target = oslo_messaging.Target(topic=_topic(kind), server="s1")
         served = oslo_messaging.get_rpc_server(bus, target, [_Echo()], executor="threading")
     served.start()
     ready.send(None)
