@@ -9,6 +9,8 @@ short call. (The pattern: Schmidt and others, Leader/Followers, PLoP 2000.)
     ┌──▶ waits for its turn ──▶ listens ── takes a message, and leaves the turn to another ──▶ handles it ──┐
     └───────────────────────────────────────────────────────────────────────────────────────────────────────┘
 
+Threads of the lean driver need no turn: they wait for the connection at the same time, and the kernel wakes one of them.
+
 A message is therefore received only when a thread is free to handle it; the rest of a backlog stays at the broker for
 other processes. While no thread is free, nothing is received and no heartbeat is sent: a broker closes the connection
 after two minutes without heartbeats, and the connection is then opened again.
@@ -16,6 +18,7 @@ after two minutes without heartbeats, and the connection is then opened again.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -24,6 +27,7 @@ from oslo_messaging._drivers import base
 
 from fleet.rpc import backoff
 from fleet.rpc.rabbit import broker_refusals
+from fleet.rpc.rabbit.lean import incoming
 
 LOG = logging.getLogger(__name__)
 
@@ -46,7 +50,7 @@ class Listener(base.Listener):
         super().__init__(adapter.batch_size, adapter.batch_timeout, adapter.prefetch_size)
         self.polled: base.PollStyleListener = adapter._poll_style_listener
         self._most = threads
-        self._turn = threading.Lock()
+        self._turn = contextlib.nullcontext() if isinstance(self.polled, incoming.Listener) else threading.Lock()
         self._guard = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._free = 0
@@ -99,9 +103,9 @@ class Listener(base.Listener):
             LOG.error("Messages wait until one is handled: %s", failure)
 
     def _run(self) -> None:
-        while incoming := self._take():
+        while taken := self._take():
             try:
-                self.on_incoming_callback(incoming)
+                self.on_incoming_callback(taken)
             except BaseException:
                 # BaseException as well: an exception that ends a thread would reduce the number of threads for good.
                 LOG.exception("A message was received but not handled")
@@ -111,21 +115,21 @@ class Listener(base.Listener):
     def _take(self) -> list[base.RpcIncomingMessage] | None:
         """Wait for this thread's turn and return the next message; None when the intake has ended."""
         with self._turn:
-            incoming = self._listen()
+            taken = self._listen()
             with self._guard:
                 self._free -= 1
-                nobody_listens = bool(incoming) and not self._free
+                nobody_listens = bool(taken) and not self._free
                 may_begin = self._ending or len(self._threads) < self._most
                 thread = self._one_more() if nobody_listens and may_begin else None
         self._begin(thread)
-        return incoming
+        return taken
 
     def _listen(self) -> list[base.RpcIncomingMessage] | None:
         while True:
             # Read before the poll: messages that came until then must still be received.
             ending = self._ending
             try:
-                incoming = self.polled.poll(batch_size=self.batch_size, batch_timeout=self.batch_timeout)
+                taken = self.polled.poll(batch_size=self.batch_size, batch_timeout=self.batch_timeout)
             except Exception as failure:
                 # oslo.messaging waits for a broker that is away, but not for one that refuses.
                 pause_s = self._backoff.pause_s()
@@ -136,8 +140,8 @@ class Listener(base.Listener):
                     refused = None
             else:
                 self._backoff.reset()
-                if incoming or ending:
-                    return incoming or None
+                if taken or ending:
+                    return taken or None
                 continue
             if refused is not None:
                 broker_refusals.log_refusal("messages cannot be received", refused)

@@ -9,6 +9,7 @@ publications: RabbitMQ's extension.)
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import struct
@@ -60,16 +61,22 @@ class _ReadsAhead:
         return kind, channel, ahead[begin:end]
 
     def receive(self) -> None:
-        """Read what has come, without waiting if there is something. :raises OSError: the connection is lost"""
-        got = self.sock.recv(_CHUNK)
+        """Read what has come; wait if there is nothing. :raises OSError: the connection is lost"""
+        self._append(self.sock.recv(_CHUNK))
+
+    def receive_now(self) -> bool:
+        """Read what has come, and return False if there is nothing. :raises OSError: the connection is lost"""
+        raise NotImplementedError
+
+    def hides(self) -> bool:
+        """Return True if something has come that the socket does not show any more: records of TLS are read whole."""
+        return False
+
+    def _append(self, got: bytes) -> None:
         if not got:
             self.connected = False
             raise OSError("the broker has closed the connection")
-        self._ahead, self._at = self._ahead[self._at :] + got, 0
-
-    def has_come(self) -> bool:
-        """Return True if there may be a frame that the socket does not show any more."""
-        return self._is_whole() or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0)
+        self._ahead, self._at = self._ahead[self._at :] + got if self._at < len(self._ahead) else got, 0
 
     def _is_whole(self) -> bool:
         left = len(self._ahead) - self._at
@@ -77,11 +84,27 @@ class _ReadsAhead:
 
 
 class _TCP(_ReadsAhead, transport.TCPTransport):
-    pass
+    def receive_now(self) -> bool:
+        try:
+            got = self.sock.recv(_CHUNK, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        self._append(got)
+        return True
 
 
 class _TLS(_ReadsAhead, transport.SSLTransport):
-    pass
+    sock: ssl.SSLSocket
+
+    def receive_now(self) -> bool:
+        """As declared, but for the rest of a record whose first bytes have come, which is waited for."""
+        if not self.sock.pending() and not select.select([self.sock], [], [], 0)[0]:
+            return False
+        self.receive()
+        return True
+
+    def hides(self) -> bool:
+        return self.sock.pending() > 0
 
 
 class Connection(amqp.Connection):

@@ -61,7 +61,9 @@ class Incoming(base.RpcIncomingMessage):
 
 
 class Listener(base.PollStyleListener):
-    """Consumes some queues on a connection of its own. Threads call :meth:`poll` one after the other.
+    """Consumes some queues on a connection of its own. Any number of threads may call :meth:`poll` at a time.
+
+    ``_opening`` guards the opening of a connection, ``_lock`` the ids that are remembered.
 
     :param queues: declared and consumed whenever the connection opens
     """
@@ -71,6 +73,7 @@ class Listener(base.PollStyleListener):
         self._settings = settings
         self._outgoing = outgoing
         self._queues = {each.name: each for each in queues}
+        self._opening, self._lock = threading.Lock(), threading.Lock()
         self._stopped = threading.Event()
         self._pauses = backoff.Backoff(_BEGIN_AGAIN_S, _LONGEST_PAUSE_S)
         self._link: Link | None = None
@@ -92,30 +95,48 @@ class Listener(base.PollStyleListener):
         """Return the next message with the name of its queue."""
         while True:
             while self._arrived:
-                queue, message = self._arrived.popleft()
+                try:
+                    queue, message = self._arrived.popleft()
+                except IndexError:  # another thread took it
+                    break
+                if self._arrived:
+                    self._wake_another()
                 if isinstance(message, threading.Event):
                     message.set()
                 elif (taken := self._take(queue, message)) is not None:
                     return taken
-            if self._stopped.is_set() or (deadline is not None and time.monotonic() >= deadline):
+            if self._stopped.is_set():
+                self._wake_another()
+                return None
+            if deadline is not None and time.monotonic() >= deadline:
                 return None
             self._listen(deadline)
 
     def _listen(self, deadline: float | None) -> None:
         """Wait until messages may have arrived. A lost connection is opened again."""
+        link = self._link or self._opened()
+        if link is None:
+            return
+        left = link.tick_s if deadline is None else min(link.tick_s, max(0.0, deadline - time.monotonic()))
         try:
-            link = self._link or self._open()
-            left = link.tick_s if deadline is None else min(link.tick_s, max(0.0, deadline - time.monotonic()))
-            if not self._stopped.is_set() and link.wait(left):
+            if link.wait(left):
                 link.read()
             link.heartbeat()
-            if not link.connection.connected or self._channel is None or not self._channel.is_open:
+            channel = self._channel
+            if link is self._link and not (link.connection.connected and channel is not None and channel.is_open):
                 raise amqp.ConnectionError("the broker has closed the connection or the channel")
             self._pauses.reset()
-        except (*LOST, Away) as lost:
-            self._lose(lost)
-            broker_refusals.log_refusal("messages cannot be received", lost)
-            self._stopped.wait(self._pauses.pause_s())
+        except LOST as lost:
+            with self._opening:
+                if self._lose(link, lost):
+                    broker_refusals.log_refusal("messages cannot be received", lost)
+                    self._stopped.wait(self._pauses.pause_s())
+
+    def _wake_another(self) -> None:
+        """Wake one thread that waits: there is another message, or the listener is stopped."""
+        link = self._link
+        if link is not None:
+            link.wake()
 
     def _take(self, queue: str, message: amqp.Message) -> tuple[str, Incoming] | None:
         """Acknowledge a message and read it. None if it cannot be read, came before, or will come again."""
@@ -127,16 +148,18 @@ class Listener(base.PollStyleListener):
                 link.write(frames.acknowledgement(channel.channel_id, message.delivery_tag))
             request = wire.read_request(message_body.content_of(message))
         except LOST as lost:
-            self._lose(lost)
+            self._lose(link, lost)
             return None
         except message_body.Unreadable as unreadable:
             self._drop(queue, str(unreadable))
             return None
         if request.unique_id is not None:
-            if request.unique_id in self._seen:
+            with self._lock:
+                came_before = request.unique_id in self._seen
+                self._seen.append(request.unique_id)
+            if came_before:
                 self._drop(queue, "it came before")
                 return None
-            self._seen.append(request.unique_id)
         return queue, Incoming(request, self._outgoing)
 
     @staticmethod
@@ -152,33 +175,39 @@ class Listener(base.PollStyleListener):
         """Wait until another thread, which polls, has taken every message that has arrived."""
         mark = threading.Event()
         self._arrived.append(("", mark))
-        link = self._link
-        if link is not None:
-            link.wake()
+        self._wake_another()
         mark.wait(timeout_s)
 
     def stop(self) -> None:
         """Take no more messages. Those that are not acknowledged go back to their queues when the connection closes."""
         self._stopped.set()
-        link = self._link
-        if link is not None:
-            link.wake()
+        self._wake_another()
 
     def cleanup(self) -> None:
         self.stop()
-        self._lose(None)
+        link = self._link
+        if link is not None:
+            self._lose(link, None)
 
     # -- the connection ---------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
         """Open the connection, however long the broker is away: a server has its queues when it starts."""
-        while self._link is None and not self._stopped.is_set():
+        while self._opened() is None and not self._stopped.is_set():
+            pass
+        self._pauses.reset()
+
+    def _opened(self) -> Link | None:
+        """Return the connection. None after a pause if no broker accepts one."""
+        with self._opening:
+            if self._link is not None or self._stopped.is_set():
+                return self._link
             try:
-                self._open()
+                return self._open()
             except (*LOST, Away) as refused:
                 broker_refusals.log_refusal("messages cannot be received", refused)
                 self._stopped.wait(self._pauses.pause_s())
-        self._pauses.reset()
+                return None
 
     def _open(self) -> Link:
         link = opened(self._settings)
@@ -210,10 +239,14 @@ class Listener(base.PollStyleListener):
         """The broker has cancelled a consumer: its queue was deleted, or its node is gone."""
         raise amqp.ConnectionError(f"the broker has cancelled consumer {tag}")
 
-    def _lose(self, why: BaseException | None) -> None:
-        link, self._link, self._channel = self._link, None, None
+    def _lose(self, link: Link, why: BaseException | None) -> bool:
+        """Forget a connection. Return False if another thread did."""
+        with self._lock:
+            if link is not self._link:
+                return False
+            self._link = self._channel = None
         self._arrived.clear()
-        if link is not None:
-            if why is not None:
-                LOG.info("The connection for receiving is lost: %s", broker_refusals.reason(why))
-            link.close()
+        if why is not None:
+            LOG.info("The connection for receiving is lost: %s", broker_refusals.reason(why))
+        link.close()
+        return True

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """One AMQP connection that several threads share.
 
-py-amqp is not safe for threads, so one lock guards every call into it. A thread waits for the broker outside the lock, on
-the socket, and takes the lock only to read the frames that have come. So others can publish at any time::
+py-amqp is not safe for threads, so one lock guards every call into it. Threads wait for the broker outside the lock, and
+take the lock only to read the frames that have come. So others can publish at any time::
 
     reader   wait (no lock) ──▶ lock ── read frames, run callbacks ── unlock ──▶ wait
     writer                      lock ── write frames ── unlock
+
+Any number of threads may wait. What comes wakes one of them, the one that has waited for the shortest time: its caches are
+warm, and no thread has to wake another (epoll with ``EPOLLONESHOT``, see epoll(7)). That one allows the next to be woken
+when it has read.
 
 A method that waits for the broker's answer, such as a declaration, may read frames that follow the answer. Whoever calls one
 calls :meth:`Link.catch_up` before it lets go of the lock.
@@ -15,10 +19,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import select
-import socket
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 
 import amqp
@@ -33,8 +38,6 @@ LOG = logging.getLogger(__name__)
 #: Seconds to open a connection, and for the rest of a frame whose first bytes have come, or a write.
 CONNECT_S = 5.0
 FRAME_S = 10.0
-#: Bytes of wakes that end one wait together.
-_WAKES = 4096
 #: Seconds to wait for the broker to confirm that the connection is closed.
 CLOSE_S = 1.0
 #: What py-amqp raises when a connection or channel is lost.
@@ -54,14 +57,15 @@ class Link:
         self.connection = connection
         self.lock = threading.RLock()
         self._rate = settings.heartbeat_rate
-        self._wake_read, self._wake_write = socket.socketpair()
         self._transport, self._socket = connection.transport, connection.sock
-        self._socket.settimeout(FRAME_S)
-        self._awake = self._wake_read.fileno()
-        self._poll, self._look = select.poll(), select.poll()
-        self._poll.register(self._socket, select.POLLIN)
-        self._poll.register(self._wake_read, select.POLLIN)
-        self._look.register(self._socket, select.POLLIN)
+        # The kernel has a limit for one read and one write; with a limit of its own, Python would ask it first each time.
+        self._socket.settimeout(None)
+        self._number = self._socket.fileno()
+        self._awake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        weakref.finalize(self, os.close, self._awake)  # threads may still wait when the link is closed
+        self._events = select.epoll()
+        self._events.register(self._number, select.EPOLLIN | select.EPOLLONESHOT)
+        self._events.register(self._awake, select.EPOLLIN | select.EPOLLET)
         self._closed = False
         frames.Dispatcher(connection)
         #: Seconds after which a waiting reader must look after the heartbeat.
@@ -71,35 +75,35 @@ class Link:
     def wait(self, timeout_s: float) -> bool:
         """Wait until the broker has sent something, :meth:`wake` is called, or the time is over.
 
-        Return True if there is something to read. Call it without the lock.
+        Return True if there is something to read; then the caller must :meth:`read`. Call it without the lock.
         """
-        if self._transport.has_come():
-            return True
-        ready = self._poll.poll(max(0.0, timeout_s) * 1000)
-        for descriptor, _event in ready:
-            if descriptor == self._awake:
-                self._wake_read.recv(_WAKES)
-                return len(ready) > 1
-        return bool(ready)
+        ready = self._events.poll(max(0.0, timeout_s))
+        if self._closed:
+            self.wake()  # the next thread that waits
+            return False
+        return any(number == self._number for number, _event in ready)
 
     def wake(self) -> None:
-        """End the :meth:`wait` of the reader."""
+        """End the :meth:`wait` of one thread; without one, the next wait ends at once."""
         with contextlib.suppress(OSError):
-            self._wake_write.send(b"\0")
+            os.eventfd_write(self._awake, 1)
 
     def read(self) -> None:
         """Read all frames that have come, and run their callbacks. :raises LOST: the connection is lost"""
         with self.lock:
-            self.catch_up()
-            # A publisher that waited for an answer may have read the data since poll() reported it.
-            if self._transport.has_come() or self._look.poll(0):
-                self._transport.receive()
+            if not self._closed:
+                self._transport.receive_now()
                 self.catch_up()
+                self._events.modify(self._number, select.EPOLLIN | select.EPOLLONESHOT)
 
     def catch_up(self) -> None:
         """Run the callbacks of the frames that have been read. Call it with the lock."""
-        while (frame := self._transport.next_frame()) is not None:
-            self.connection.on_inbound_frame(frame)
+        while True:
+            while (frame := self._transport.next_frame()) is not None:
+                self.connection.on_inbound_frame(frame)
+            if not self._transport.hides():
+                return
+            self._transport.receive()
 
     def write(self, frames_of_it: bytes) -> None:
         """Write the frames of one message. Call it with the lock. :raises LOST: the connection is lost"""
@@ -111,7 +115,8 @@ class Link:
         if time.monotonic() >= self._beat_at:
             with self.lock:
                 self._beat_at = time.monotonic() + self.tick_s
-                self.connection.heartbeat_tick(self._rate)
+                if not self._closed:
+                    self.connection.heartbeat_tick(self._rate)
 
     def close(self) -> None:
         with self.lock:
@@ -123,6 +128,7 @@ class Link:
                 self.connection.close()
             with contextlib.suppress(*LOST):
                 self.connection.collect()
+        self.wake()
 
 
 def opened(settings: Settings) -> Link:
@@ -149,6 +155,7 @@ def _connected(broker: Broker, settings: Settings) -> frames.Connection:
         virtual_host=settings.virtual_host,
         ssl=dict(broker.tls) if broker.tls else False,
         connect_timeout=CONNECT_S,
+        read_timeout=FRAME_S,
         write_timeout=FRAME_S,
         heartbeat=settings.heartbeat_s,
         client_properties={

@@ -100,7 +100,7 @@ class Outgoing:
             try:
                 with link.lock:
                     self._consume_replies(link)
-                    link.catch_up()
+                    self._catch_up(link)
             except LOST as lost:
                 self._lost(link, lost)
         return arrived
@@ -262,11 +262,11 @@ class Outgoing:
             topology.declare_queue(link.connection, topology.topic_queue(settings, exchange.name, publication.key))
             self._queues.add(place)
             self._declared.add(exchange.name)
-            link.catch_up()
+            self._catch_up(link)
         if exchange.name not in self._declared:
             topology.declare_exchange(link.connection, exchange)
             self._declared.add(exchange.name)
-            link.catch_up()
+            self._catch_up(link)
         expiration_s = publication.expiration_s
         made = frames.publication(
             channel.channel_id,
@@ -284,6 +284,12 @@ class Outgoing:
             self._pending[tag] = publication
         link.write(made)
         return True
+
+    @staticmethod
+    def _catch_up(link: Link) -> None:
+        """Call it with the link's lock, after a method that waits for an answer."""
+        link.catch_up()
+        link.wake()  # the caller that waits for the connection may have its reply now
 
     # -- callbacks, with the link's lock held -----------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ passes the turn to another that waits::
 
     caller A   publishes ── reads ──▶ its reply ── passes the turn
     caller B   publishes ── waits ─────────────────▶ reads ──▶ its reply
-    driver     reads while nobody waits
+    driver     waits for the broker beside them, and reads what comes while no caller does
 """
 
 from __future__ import annotations
@@ -76,15 +76,10 @@ class Reading:
 
     def attend(self, link: Link, wanted: threading.Event) -> None:
         """Read the connection while no caller does, until it is lost or ``wanted`` is set."""
-        mine: Arrivals = queue.SimpleQueue()
         while not wanted.is_set() and link is self._current():
-            with self._lock:
-                free = self._reader is None
-                if free:
-                    self._reader = mine
-            if free:
-                self._read(link, link.tick_s)
-                self._pass_turn(mine)
+            self._read(link, link.tick_s)
+            if self._reader is not None:
+                link.wake()  # what was read may be for the caller that waits for the connection
             wanted.wait(_QUIET_S)
 
     def _take_turn(self, arrived: Arrivals) -> Link | None:
