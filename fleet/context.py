@@ -8,15 +8,26 @@ from typing import Any, Self
 from oslo_context import context as oslo_context
 
 
+#: Key of the dictionary → argument, as in oslo.context's ``from_dict``.
+_ARGUMENTS = {
+    **{
+        name: name
+        for name in (
+            "auth_token project_id is_admin read_only show_deleted request_id global_request_id resource_uuid roles user_name "
+            "project_name domain_name user_domain_name project_domain_name is_admin_project system_scope "
+            "instance_uuid attempt host migration volume"
+        ).split()
+    },
+    **{"user": "user_id", "domain": "domain_id", "user_domain": "user_domain_id", "project_domain": "project_domain_id"},
+}
+
+
 class RequestContext(oslo_context.RequestContext):
     """oslo.context's, with the instance uuid, the attempt and the host of a build for log lines.
 
     ``migration`` is a move's uuid, ``volume`` a volume's; ``attempt`` then counts the move's hosts, or the volume's pools.
-    As in oslo.context (``overwrite=True``),
-    creating a context makes it the thread's current one.
+    As in oslo.context (``overwrite=True``), creating a context makes it the thread's current one.
     """
-
-    FROM_DICT_EXTRA_KEYS = ["instance_uuid", "attempt", "host", "migration", "volume"]
 
     def __init__(
         self,
@@ -34,6 +45,12 @@ class RequestContext(oslo_context.RequestContext):
         self.migration = migration
         self.volume = volume
         super().__init__(**kwargs)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], **kwargs: Any) -> Self:
+        """As oslo.context's, which asks ``values`` for each argument by its name."""
+        given = {argument: values[key] for key in values if (argument := _ARGUMENTS.get(key)) is not None}
+        return cls(**{**given, **kwargs})
 
     def to_dict(self) -> dict[str, Any]:
         values = super().to_dict()

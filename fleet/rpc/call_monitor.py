@@ -47,12 +47,8 @@ class CallMonitor:
 
     @contextlib.contextmanager
     def watching(self, incoming: Any) -> Iterator[None]:
-        """Send a heartbeat after each half of the caller's timeout, if the caller asked for heartbeats.
-
-        The timeout is removed from ``incoming``, so that oslo.messaging starts no thread of its own.
-        """
-        patience_s, incoming.client_timeout = incoming.client_timeout, None
-        period_s = _period_s(patience_s)
+        """Send a heartbeat after each half of the caller's timeout, if the caller asked for heartbeats."""
+        period_s = _period_s(incoming.client_timeout)
         if not period_s:
             yield
             return

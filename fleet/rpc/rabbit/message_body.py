@@ -39,9 +39,13 @@ class Unreadable(Exception):
     """The body cannot be decoded. The message is the reason in a few words, none of which are the sender's."""
 
 
-def content_of(raw: Any) -> dict[str, Any]:
-    """Return the content of a request. :raises Unreadable: it cannot be read, and nobody can be answered"""
-    return _checked(*decoded(raw))
+def content_of(raw: Any) -> tuple[dict[str, Any], int]:
+    """Return the content of a request, with the number of characters of its text.
+
+    :raises Unreadable: it cannot be read, and nobody can be answered
+    """
+    content, text = decoded(raw)
+    return _checked(content, text), len(text)
 
 
 def decoded(raw: Any) -> tuple[dict[str, Any], str]:

@@ -21,13 +21,17 @@ class LeaderFollowersServer(oslo_server.RPCServer):
     #: Messages handled at a time.
     threads = 1
 
+    def __init__(self, *options: Any) -> None:
+        super().__init__(*options)
+        self._idle = new_context()
+
     def _create_listener(self) -> base.Listener:
         return leader_followers.Listener(super()._create_listener(), self.threads)
 
     def _on_incoming(self, incoming: object) -> None:
         self._process_incoming(incoming)
         # Later log lines of this thread, about the broker, do not belong to that message.
-        new_context()
+        self._idle.update_store()
 
     def _process_incoming(self, incoming: Any) -> None:
         with deferred.replying():

@@ -21,7 +21,7 @@ from oslo_log import log as logging
 from fleet import errors
 from fleet.context import new_context
 from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import call_monitor, serializer
+from fleet.rpc import dispatching, serializer
 from fleet.rpc.trust import message_size, signing
 from fleet.telemetry import metrics, rate_limited_log
 
@@ -54,7 +54,7 @@ class Guard(Protocol):
         """Return the answer that the caller receives. :param message: as :meth:`admit` has returned it"""
 
 
-class Dispatcher(oslo_messaging.RPCDispatcher):
+class Dispatcher(dispatching.Dispatcher):
     """Passes a message to its endpoint, or refuses it as the sender's mistake, without a traceback."""
 
     def __init__(
@@ -71,7 +71,6 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
         self._ledger = ledger or LedgerIdentity()
         self._guard = guard
         self._log_rate = rate_limited_log.RateLimit(clock)
-        self._monitor = call_monitor.CallMonitor()
 
     def dispatch(self, incoming: Any) -> Any:
         refusal, answer = self._answer(incoming)
@@ -105,15 +104,14 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
         exception that is being handled to each line.
         """
         try:
-            _check(incoming.message)
+            _check(incoming.message, getattr(incoming, "size", None))
             if self._checker is not None:
                 self._checker.check(incoming.ctxt, incoming.message)
             self._require_own_ledger(incoming)
             if self._guard is not None and isinstance(incoming.ctxt, dict):
                 incoming.message = self._guard.admit(incoming.ctxt, incoming.message)
             _drop_own_arguments(incoming)
-            with self._monitor.watching(incoming):
-                answer = super().dispatch(incoming)
+            answer = super().dispatch(incoming)
             if self._guard is not None and isinstance(incoming.ctxt, dict):
                 answer = self._guard.release(incoming.ctxt, incoming.message, answer)
             return None, answer
@@ -153,12 +151,16 @@ def _drop_own_arguments(incoming: Any) -> None:
         incoming.message = {**incoming.message, "args": args}
 
 
-def _check(message: dict[str, Any]) -> None:
-    """:raises errors.InvalidInput:"""
+def _check(message: dict[str, Any], size: int | None = None) -> None:
+    """:param size: the characters of the message, if its depth was checked when it was decoded
+    :raises errors.InvalidInput:
+    """
     if message_size.REFUSED in message:
         raise errors.InvalidInput(field="message", reason=str(message[message_size.REFUSED])[:_SHOWN])
     try:
-        size = len(message_size.text_of(message, MAX_MESSAGE_DEPTH))
+        # Escaped characters count less than in the text that was decoded.
+        if size is None or size > MAX_MESSAGE_SIZE:
+            size = len(message_size.text_of(message, MAX_MESSAGE_DEPTH))
     except message_size.TooDeep:
         raise errors.InvalidInput(field="message", reason=f"is nested more than {MAX_MESSAGE_DEPTH} deep") from None
     if size > MAX_MESSAGE_SIZE:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 
@@ -46,3 +47,16 @@ def test_a_copy_for_a_notification_leaves_the_log_lines_alone() -> None:
     assert copy.auth_token is None
     assert (copy.instance_uuid, copy.attempt, copy.host) == ("i", 2, "h1")
     assert oslo_context.get_current() is context
+
+
+def test_a_dictionary_is_read_as_oslo_context_reads_it() -> None:
+    """Every value that a context can be made with arrives; what is not known is left out."""
+    names = inspect.signature(oslo_context.RequestContext.__init__).parameters.keys() - {"self", "overwrite"}
+    sent = {**RequestContext(project_id="p", is_admin=True, roles=["member"]).to_dict(), "unknown": 1}
+    for each in [sent, {}, {"user": "u", "domain": "d", "read_only": True}, dict.fromkeys(names, "x")]:
+        theirs = oslo_context.RequestContext.from_dict(each).to_dict()
+        ours = RequestContext.from_dict(each).to_dict()
+        made_up = {"request_id"} if "request_id" not in each else set()
+        assert {key: theirs[key] for key in theirs.keys() - made_up} == {
+            key: ours[key] for key in theirs.keys() - made_up
+        }

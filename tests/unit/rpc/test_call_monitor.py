@@ -55,13 +55,6 @@ def test_signs_of_life(name: str, patience_s: object, expected: list[float]) -> 
     assert expected == told, name
 
 
-def test_oslo_messaging_is_not_to_watch_it_too() -> None:
-    """It would, if it knew of the caller's patience."""
-    call = incoming(60)
-    with CallMonitor().watching(call):
-        assert call.client_timeout is None
-
-
 def test_one_that_cannot_be_told_does_not_stop_the_others() -> None:
     """The first caller has gone; the second gets its sign of life."""
     clock = Clock()

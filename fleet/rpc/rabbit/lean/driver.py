@@ -16,7 +16,6 @@ import itertools
 import queue
 import threading
 import time
-import uuid
 from typing import Any
 
 import oslo_messaging
@@ -149,7 +148,7 @@ class LeanDriver(base.BaseDriver):
         monitor_s: float | None,
         mandatory: bool,
     ) -> Any:
-        out, msg_id = self._out(), uuid.uuid4().hex
+        out, msg_id = self._out(), wire.new_id()
         body = wire.request_body(ctxt, message, msg_id, out.reply_queue.name, monitor_s)
         deadline = None if timeout is None else time.monotonic() + timeout
         alive_until = None if not monitor_s else time.monotonic() + monitor_s

@@ -44,6 +44,7 @@ class Incoming(base.RpcIncomingMessage):
         self._outgoing = outgoing
         self.client_timeout = request.sign_of_life_s
         self.reply_q = request.reply_queue
+        self.size = request.size
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         """Send the result, or ``sys.exc_info()`` as the failure, if the sender waits for it."""
@@ -146,7 +147,7 @@ class Listener(base.PollStyleListener):
         try:
             with link.lock:
                 link.write(frames.acknowledgement(channel.channel_id, message.delivery_tag))
-            request = wire.read_request(message_body.content_of(message))
+            request = wire.read_request(*message_body.content_of(message))
         except LOST as lost:
             self._lose(link, lost)
             return None

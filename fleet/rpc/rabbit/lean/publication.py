@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import uuid
+import itertools
 from collections.abc import Callable
 
 from fleet.rpc.rabbit.lean import topology
 
 #: Times that the broker may refuse a message before it is given up.
 _MOST_REFUSALS = 3
+_numbers = itertools.count(1)
 
 
 class Outcome(enum.Enum):
@@ -33,7 +34,8 @@ class Publication:
     ended: Callable[[Outcome], object]
     mandatory: bool = False
     expiration_s: float | None = None
-    message_id: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
+    #: Of this message among those of the process: a message that the broker returns has it.
+    message_id: str = dataclasses.field(default_factory=lambda: str(next(_numbers)))
     undeliverable: bool = False
     refusals: int = 0
 

@@ -12,10 +12,11 @@
 from __future__ import annotations
 
 import json
-import uuid
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import orjson
 from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 
@@ -33,6 +34,8 @@ class Request(NamedTuple):
     msg_id: str | None
     reply_queue: str | None
     sign_of_life_s: Any
+    #: Characters of its text.
+    size: int
 
 
 class Reply(NamedTuple):
@@ -45,11 +48,16 @@ class Reply(NamedTuple):
     ending: bool
 
 
+def new_id() -> str:
+    """Return an id that no other message has: 32 hexadecimal digits."""
+    return os.urandom(16).hex()
+
+
 def request_body(
     context: Any, message: Mapping[str, Any], msg_id: str = "", reply_queue: str = "", sign_of_life_s: Any = None
 ) -> bytes:
     values = context if isinstance(context, Mapping) else context.to_dict()
-    content = {**message, _UNIQUE_ID: uuid.uuid4().hex}
+    content = {**message, _UNIQUE_ID: new_id()}
     content.update((f"{_CONTEXT}{name}", value) for name, value in values.items())
     if msg_id:
         content |= {"_msg_id": msg_id, "_reply_q": reply_queue, "_timeout": sign_of_life_s}
@@ -63,7 +71,7 @@ def notification_body(context: Any, message: Mapping[str, Any], version: float) 
     values = context if isinstance(context, Mapping) else context.to_dict()
     content = {
         **message,
-        _UNIQUE_ID: uuid.uuid4().hex,
+        _UNIQUE_ID: new_id(),
         **{f"{_CONTEXT}{name}": value for name, value in values.items()},
     }
     return _ENCODER.encode(content).encode()
@@ -72,19 +80,21 @@ def notification_body(context: Any, message: Mapping[str, Any], version: float) 
 def reply_body(msg_id: str, result: Any = None, failure: Any = None, ending: bool = True) -> bytes:
     """:param failure: ``sys.exc_info()`` in place of a result"""
     error = common.serialize_remote_exception(failure) if failure else None
-    content = {"result": result, "failure": error, "ending": ending, "_msg_id": msg_id, _UNIQUE_ID: uuid.uuid4().hex}
+    content = {"result": result, "failure": error, "ending": ending, "_msg_id": msg_id, _UNIQUE_ID: new_id()}
     return enveloped(content)
 
 
 def enveloped(content: Mapping[str, Any]) -> bytes:
-    return _ENCODER.encode({"oslo.version": "2.0", "oslo.message": _ENCODER.encode(content)}).encode()
+    # The text is ASCII, and has no numbers that orjson would change.
+    return orjson.dumps({"oslo.version": "2.0", "oslo.message": _ENCODER.encode(content)})
 
 
-def read_request(content: dict[str, Any]) -> Request:
+def read_request(content: dict[str, Any], size: int) -> Request:
     """Split the content of a request. It is changed."""
     context = {name.removeprefix(_CONTEXT): content.pop(name) for name in list(content) if name.startswith(_CONTEXT)}
     unique_id, msg_id = content.pop(_UNIQUE_ID, None), content.pop("_msg_id", None)
-    return Request(context, content, unique_id, msg_id, content.pop("_reply_q", None), content.pop("_timeout", None))
+    reply_queue, sign_of_life_s = content.pop("_reply_q", None), content.pop("_timeout", None)
+    return Request(context, content, unique_id, msg_id, reply_queue, sign_of_life_s, size)
 
 
 def read_reply(content: Mapping[str, Any]) -> Reply:
