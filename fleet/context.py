@@ -7,19 +7,20 @@ from typing import Any, Self
 
 from oslo_context import context as oslo_context
 
-
-#: Key of the dictionary → argument, as in oslo.context's ``from_dict``.
-_ARGUMENTS = {
-    **{
-        name: name
-        for name in (
-            "auth_token project_id is_admin read_only show_deleted request_id global_request_id resource_uuid roles user_name "
-            "project_name domain_name user_domain_name project_domain_name is_admin_project system_scope "
-            "instance_uuid attempt host migration volume"
-        ).split()
-    },
-    **{"user": "user_id", "domain": "domain_id", "user_domain": "user_domain_id", "project_domain": "project_domain_id"},
+#: Arguments of a context with a key of the same name.
+_ALIKE = [
+    *("auth_token", "project_id", "is_admin", "read_only", "show_deleted", "request_id", "global_request_id"),
+    *("resource_uuid", "roles", "user_name", "project_name", "domain_name", "user_domain_name", "project_domain_name"),
+    *("is_admin_project", "system_scope", "instance_uuid", "attempt", "host", "migration", "volume"),
+]
+_OTHERS = {
+    "user": "user_id",
+    "domain": "domain_id",
+    "user_domain": "user_domain_id",
+    "project_domain": "project_domain_id",
 }
+#: Key of the dictionary → argument, as in oslo.context's ``from_dict``.
+_ARGUMENTS = {name: name for name in _ALIKE} | _OTHERS
 
 
 class RequestContext(oslo_context.RequestContext):

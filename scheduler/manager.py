@@ -30,6 +30,8 @@ class SchedulerManager:
     """Endpoint of topic ``scheduler``. The fanout casts are hints: they count until the feed corrects them."""
 
     target = oslo_messaging.Target(version=versions.CURRENT["scheduler"])
+    #: Calls that another scheduler may answer if this one is killed: what they book is booked here only.
+    REPEATABLE = frozenset({"select_destinations", "explain", "capacity"})
 
     def __init__(
         self,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import oslo_messaging
 
@@ -68,6 +68,7 @@ def get_server(
     signatures: replay_protection.Record | None = None,
     serializing: serializer.ContextSerializer | None = None,
     guard: admission.Guard | None = None,
+    acknowledged_late: Collection[str] = (),
 ) -> Server:
     """Return a server for ``topic``. It also receives messages to ``topic.server`` and fanouts, and serves ``baseapi``.
 
@@ -78,6 +79,8 @@ def get_server(
     :param threads: messages handled at a time; None: ``executor_thread_pool_size``
     :param serializing: reads the context of messages that are not this project's own
     :param guard: decides what callers may ask for
+    :param acknowledged_late: methods whose messages another server gets if this process is killed while it handles them;
+        so they must do no harm if they are handled twice
     :param queues: connection shared with other hosts; the server then receives messages to ``topic.server`` only
     """
     keys = signing.keys_of(transport.conf)
@@ -94,6 +97,7 @@ def get_server(
     served = (
         rpc_server.HostServer(queues, *options) if queues is not None else rpc_server.LeaderFollowersServer(*options)
     )
+    served.acknowledged_late = acknowledged_late
     return Server(served, draining or threading.Event(), threads)
 
 

@@ -47,6 +47,8 @@ class VolumeSchedulerManager:
     """
 
     target = oslo_messaging.Target(version=versions.CURRENT[TOPIC])
+    #: Calls that another scheduler may answer if this one is killed: what they book is booked here only.
+    REPEATABLE = frozenset({"select_backend", "create_volume", "migrate_volume_to_host", "retype", "extend_volume"})
 
     def __init__(
         self,

@@ -71,6 +71,8 @@ def servers(
     manager = VolumeSchedulerManager(driver, locate, find_type, clock)
     compare_s = conf.scheduler_compare_period
     return [
-        server.get_server(transport, TOPIC, conf.host, [manager], ledger=ledger),
+        server.get_server(
+            transport, TOPIC, conf.host, [manager], ledger=ledger, acknowledged_late=VolumeSchedulerManager.REPEATABLE
+        ),
         service.Periodic("compare volumes", driver.host_manager.compare, compare_s, initial_s=compare_s),
     ]

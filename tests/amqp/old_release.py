@@ -24,8 +24,8 @@ def main() -> int:
 
     check = admission._check
 
-    def checked(message: dict[str, Any]) -> None:
-        check(message)
+    def checked(message: dict[str, Any], size: int | None) -> None:
+        check(message, size)
         unknown = UNKNOWN & set(message.get("args", {}))
         # What is sent in a version that this release does not serve is refused for that.
         if unknown and message.get("version") == "1.0":

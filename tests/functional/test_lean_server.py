@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import oslo_messaging
+import pytest
 
 from fleet.rpc import server
 from fleet.rpc.rabbit.conf import LEAN
@@ -77,3 +78,73 @@ def test_a_stop_ends_every_thread(rabbitmq_url: str) -> None:
         threads_that_met(client_of(bus, topic).prepare(timeout=PATIENCE_S))
         assert THREADS <= sum(each.name == "rpc" for each in set(threading.enumerate()) - before)
     assert not [each for each in set(threading.enumerate()) - before if each.name == "rpc"]
+
+
+class Held:
+    """Its first call waits until it is released."""
+
+    target = oslo_messaging.Target(version="1.0")
+
+    def __init__(self) -> None:
+        self.entered, self.release = threading.Event(), threading.Event()
+        self.heard = 0
+
+    def late(self, context: Any) -> int:
+        return self._enter()
+
+    def early(self, context: Any) -> int:
+        return self._enter()
+
+    def _enter(self) -> int:
+        self.heard += 1
+        self.entered.set()
+        self.release.wait(PATIENCE_S)
+        return self.heard
+
+
+@contextlib.contextmanager
+def two_servers(url: str, topic: str) -> Iterator[tuple[Held, Any, Held]]:
+    """The first one with its driver. The second one starts when the first has a message."""
+    first, second = Held(), Held()
+    second.release.set()
+    with opened(url, LEAN) as one, opened(url, LEAN) as other:
+        servers = [
+            server.get_server(bus, topic, name, [held], threads=2, acknowledged_late=["late"])
+            for bus, name, held in ((one, "s1", first), (other, "s2", second))
+        ]
+        servers[0].start()
+        starting = threading.Thread(target=lambda: first.entered.wait(PATIENCE_S) and servers[1].start())
+        starting.start()
+        try:
+            yield first, servers[0], second
+        finally:
+            first.release.set()
+            starting.join()
+            for each in servers:
+                each.stop()
+                each.wait()
+
+
+def test_another_server_answers_for_one_that_is_lost(rabbitmq_url: str) -> None:
+    """The message was not acknowledged, because it was not handled."""
+    topic = f"topic-{uuid.uuid4().hex[:8]}"
+    with two_servers(rabbitmq_url, topic) as (first, served, second), opened(rabbitmq_url, LEAN) as bus:
+        threading.Thread(target=lambda: first.entered.wait(PATIENCE_S) and lose(served), daemon=True).start()
+        assert 1 == client_of(bus, topic).prepare(timeout=PATIENCE_S).call({}, "late")
+        assert (1, 1) == (first.heard, second.heard)
+
+
+def test_a_message_is_acknowledged_before_it_is_handled_otherwise(rabbitmq_url: str) -> None:
+    """It is lost with its server, and harms no other."""
+    topic = f"topic-{uuid.uuid4().hex[:8]}"
+    with two_servers(rabbitmq_url, topic) as (first, served, second), opened(rabbitmq_url, LEAN) as bus:
+        threading.Thread(target=lambda: first.entered.wait(PATIENCE_S) and lose(served), daemon=True).start()
+        with pytest.raises(oslo_messaging.MessagingTimeout):
+            client_of(bus, topic).prepare(timeout=5).call({}, "early")
+        assert (1, 0) == (first.heard, second.heard)
+
+
+def lose(served: Any) -> None:
+    """End the connection as the end of its process would: the broker gives away what was not acknowledged."""
+    served._served.listener.polled.stop()
+    served._served.listener.polled._link.close()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent import futures
 from typing import Any
 
@@ -12,6 +13,7 @@ from oslo_messaging.rpc import server as oslo_server
 from fleet.context import new_context
 from fleet.rpc import deferred
 from fleet.rpc.rabbit import host_queues, leader_followers
+from fleet.rpc.rabbit.lean import incoming
 from fleet.rpc.rabbit.lean.shared_queues import SharedQueues
 
 
@@ -20,22 +22,31 @@ class LeaderFollowersServer(oslo_server.RPCServer):
 
     #: Messages handled at a time.
     threads = 1
+    #: As :attr:`.incoming.Listener.acknowledged_late`; nothing with the stock driver.
+    acknowledged_late: Collection[str] = ()
 
     def __init__(self, *options: Any) -> None:
         super().__init__(*options)
         self._idle = new_context()
 
     def _create_listener(self) -> base.Listener:
-        return leader_followers.Listener(super()._create_listener(), self.threads)
+        made = leader_followers.Listener(super()._create_listener(), self.threads)
+        if isinstance(made.polled, incoming.Listener):
+            made.polled.acknowledged_late = self.acknowledged_late
+        return made
 
-    def _on_incoming(self, incoming: object) -> None:
-        self._process_incoming(incoming)
+    def _on_incoming(self, taken: object) -> None:
+        self._process_incoming(taken)
         # Later log lines of this thread, about the broker, do not belong to that message.
         self._idle.update_store()
 
-    def _process_incoming(self, incoming: Any) -> None:
+    def _process_incoming(self, taken: Any) -> None:
         with deferred.replying():
-            super()._process_incoming(incoming)
+            try:
+                super()._process_incoming(taken)
+            finally:
+                if isinstance(taken[0], incoming.Incoming):
+                    taken[0].handled()
 
     def handle_strays(self) -> None:
         """Handle messages that arrived while the intake ended.
@@ -65,5 +76,5 @@ class HostServer(LeaderFollowersServer):
     def _create_listener(self) -> host_queues.Listener:
         return host_queues.Listener(self._queues, self._target.server)
 
-    def _on_incoming(self, incoming: object) -> None:
-        self._work_executor.submit(self._process_incoming, incoming)
+    def _on_incoming(self, taken: object) -> None:
+        self._work_executor.submit(self._process_incoming, taken)

@@ -24,7 +24,7 @@ _FRAME = struct.Struct(">BHI")
 _METHOD, _HEADER, _BODY, _END = 1, 2, 3, b"\xce"
 #: Class and method: ``basic.publish`` with a reserved number, ``basic.deliver``, ``basic.ack``.
 _PUBLISH, _DELIVER, _ACK = struct.pack(">HHH", 60, 40, 0), struct.pack(">HH", 60, 60), struct.pack(">HH", 60, 80)
-#: A delivery tag, and whether all before it are meant.
+#: A delivery tag, and a flag: whether all before it are meant, or that the message was delivered before.
 _TAG = struct.Struct(">QB")
 #: Class, weight, size of the body, and which properties follow.
 _CONTENT = struct.Struct(">HHQH")
@@ -173,7 +173,8 @@ class Dispatcher:
         if not callback:
             return False
         message = amqp.Message(channel=channel)
-        message.delivery_info = {"delivery_tag": _TAG.unpack_from(payload, 5 + size)[0]}
+        tag, redelivered = _TAG.unpack_from(payload, 5 + size)
+        message.delivery_info = {"delivery_tag": tag, "redelivered": bool(redelivered)}
         self._coming[number] = callback, message
         return True
 

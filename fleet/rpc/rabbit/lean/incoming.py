@@ -4,14 +4,20 @@
 A message is acknowledged when a thread takes it, before it is handled, as oslo.messaging does: the rows of the ledger make
 good what a killed process loses, and a message that kills its process does not come again. The broker hands out
 ``rabbit_qos_prefetch_count`` more messages, which it gives to others if this process ends.
+
+A server may name methods whose messages are acknowledged after they are handled. If the process is killed meanwhile, the
+broker gives the message to another server, which answers. One that has been delivered before is acknowledged before it is
+handled, so that it kills two processes at most. Of these methods, the prefetch count limits how many messages a process
+handles at a time.
 """
 
 from __future__ import annotations
 
 import collections
+import functools
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import amqp
@@ -38,8 +44,10 @@ _dropped = rate_limited_log.RateLimit()
 class Incoming(base.RpcIncomingMessage):
     """A request that was taken. Replies go out on the driver's outgoing connection."""
 
-    def __init__(self, request: wire.Request, outgoing: Outgoing) -> None:
+    def __init__(self, request: wire.Request, outgoing: Outgoing, settle: Callable[[], object] | None = None) -> None:
+        """:param settle: acknowledges the message after it was handled; None: that was done before"""
         super().__init__(request.context, request.message, request.msg_id)
+        self._settle = settle
         self._request = request
         self._outgoing = outgoing
         self.client_timeout = request.sign_of_life_s
@@ -51,6 +59,11 @@ class Incoming(base.RpcIncomingMessage):
         if self._request.msg_id and self._request.reply_queue:
             body = wire.reply_body(self._request.msg_id, reply, failure)
             self._outgoing.reply(self._request.reply_queue, body)
+
+    def handled(self) -> None:
+        """The message was handled, and will not come again."""
+        if self._settle is not None:
+            self._settle()
 
     def heartbeat(self) -> None:
         """Tell the caller that its call is being handled."""
@@ -74,6 +87,8 @@ class Listener(base.PollStyleListener):
         self._settings = settings
         self._outgoing = outgoing
         self._queues = {each.name: each for each in queues}
+        #: Methods whose messages are acknowledged after they are handled.
+        self.acknowledged_late: Collection[str] = ()
         self._opening, self._lock = threading.Lock(), threading.Lock()
         self._stopped = threading.Event()
         self._pauses = backoff.Backoff(_BEGIN_AGAIN_S, _LONGEST_PAUSE_S)
@@ -144,24 +159,44 @@ class Listener(base.PollStyleListener):
         link, channel = self._link, self._channel
         if link is None or channel is None or message.channel is not channel:
             return None  # the broker will deliver it again
-        try:
-            with link.lock:
-                link.write(frames.acknowledgement(channel.channel_id, message.delivery_tag))
-            request = wire.read_request(*message_body.content_of(message))
-        except LOST as lost:
-            self._lose(link, lost)
+        may_wait = bool(self.acknowledged_late) and not message.delivery_info["redelivered"]
+        if not may_wait and not self._acknowledge(link, channel, message):
             return None
+        try:
+            request = wire.read_request(*message_body.content_of(message))
         except message_body.Unreadable as unreadable:
+            if may_wait:
+                self._acknowledge(link, channel, message)
             self._drop(queue, str(unreadable))
             return None
+        settle = None
+        if may_wait:
+            settle = functools.partial(self._acknowledge, link, channel, message)
+            if request.message.get("method") not in self.acknowledged_late:
+                if not settle():
+                    return None
+                settle = None
         if request.unique_id is not None:
             with self._lock:
                 came_before = request.unique_id in self._seen
                 self._seen.append(request.unique_id)
             if came_before:
+                if settle is not None:
+                    settle()
                 self._drop(queue, "it came before")
                 return None
-        return queue, Incoming(request, self._outgoing)
+        return queue, Incoming(request, self._outgoing, settle)
+
+    def _acknowledge(self, link: Link, channel: amqp.Channel, message: amqp.Message) -> bool:
+        """Return False if the connection is lost: the message will come again."""
+        try:
+            with link.lock:
+                if link is self._link:
+                    link.write(frames.acknowledgement(channel.channel_id, message.delivery_tag))
+                    return True
+        except LOST as lost:
+            self._lose(link, lost)
+        return False
 
     @staticmethod
     def _drop(queue: str, reason: str) -> None:

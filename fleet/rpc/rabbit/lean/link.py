@@ -81,7 +81,7 @@ class Link:
         if self._closed:
             self.wake()  # the next thread that waits
             return False
-        return any(number == self._number for number, _event in ready)
+        return self._number in [number for number, _event in ready]
 
     def wake(self) -> None:
         """End the :meth:`wait` of one thread; without one, the next wait ends at once."""
