@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run by ``agents``: sends the messages of many agents with the agents' own code, and prints the results."""
+"""Run by ``agents``: sends the messages of many agents with the agents' own code, until it is ended.
+
+It prints ``begun`` when all agents are registered, speaks from the next line of its input on, and prints how late the agents
+spoke after ``--seconds``.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +33,10 @@ from fleet.rpc.clients import ConductorAPI
 from fleet.rpc.transport import get_transport
 from tests.bench import fleets
 
-#: Speak at the same time; each waits for its answer.
-THREADS = 48
-REGISTRATIONS = 200
+#: Agents that register at the same time.
+REGISTRATIONS = 48
+#: Bytes of the stack of a thread; each agent has one, as it waits for its answers alone.
+STACK = 256 * 1024
 
 
 class Agent:
@@ -64,6 +69,8 @@ class Timetable:
     def __init__(self, pool: futures.Executor) -> None:
         self._pool = pool
         self._due: list[tuple[float, int, float, Callable[[], object]]] = []
+        #: Numbers of the calls that have not been answered. An agent makes each of its calls once at a time.
+        self._under_way: set[int] = set()
         self.late_s: list[float] = []
         self.done = 0
 
@@ -76,12 +83,17 @@ class Timetable:
             due, number, interval_s, work = self._due[0]
             time.sleep(max(0.0, due - time.monotonic()))
             heapq.heapreplace(self._due, (due + interval_s, number, interval_s, work))
-            self._pool.submit(self._do, due, work)
+            if number not in self._under_way:
+                self._under_way.add(number)
+                self._pool.submit(self._do, number, due, work)
 
-    def _do(self, due: float, work: Callable[[], object]) -> None:
+    def _do(self, number: int, due: float, work: Callable[[], object]) -> None:
         self.late_s.append(time.monotonic() - due)
-        work()
-        self.done += 1
+        try:
+            work()
+            self.done += 1
+        finally:
+            self._under_way.discard(number)
 
 
 def main() -> None:
@@ -95,11 +107,13 @@ def main() -> None:
     conductor = ConductorAPI(get_transport(conf), conf)
     driver = FakeDriver(conf)
     numbers = range(arguments.first, arguments.first + arguments.agents)
-    with futures.ThreadPoolExecutor(THREADS) as pool:
-        agents = [Agent(number, conf, driver, conductor) for number in numbers]
+    agents = [Agent(number, conf, driver, conductor) for number in numbers]
+    with futures.ThreadPoolExecutor(REGISTRATIONS) as pool:
         list(pool.map(Agent.begin, agents))
-        print("begun", flush=True)
-        sys.stdin.readline()
+    print("begun", flush=True)
+    sys.stdin.readline()
+    threading.stack_size(STACK)
+    with futures.ThreadPoolExecutor(len(agents)) as pool:
         _speak(conf, agents, pool, arguments.seconds)
 
 
@@ -113,6 +127,7 @@ def _speak(conf: cfg.ConfigOpts, agents: list[Agent], pool: futures.Executor, se
     late = sorted(table.late_s)
     answer: dict[str, Any] = {"done": table.done, "late_p99_s": round(late[int(len(late) * 0.99)], 3)}
     print(json.dumps(answer), flush=True)
+    table.run(float("inf"))
 
 
 if __name__ == "__main__":
