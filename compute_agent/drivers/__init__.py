@@ -11,12 +11,14 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from compute_agent.drivers.base import ComputeDriver
-from compute_agent.drivers.fake import FakeDriver
-from compute_agent.drivers.libvirt import LibvirtDriver
-from compute_agent.drivers.local import LocalDriver
 from fleet.agent import loading
 
-BUILT_IN: dict[str, type[ComputeDriver]] = {"fake": FakeDriver, "libvirt": LibvirtDriver, "local": LocalDriver}
+#: Only the one that is used is imported: an agent takes its memory from guests.
+BUILT_IN = {
+    "fake": "compute_agent.drivers.fake.FakeDriver",
+    "libvirt": "compute_agent.drivers.libvirt.LibvirtDriver",
+    "local": "compute_agent.drivers.local.LocalDriver",
+}
 NAMESPACE = "fleet.compute.drivers"
 
 

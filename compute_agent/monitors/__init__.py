@@ -15,13 +15,12 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from compute_agent.monitors.base import Monitor
-from compute_agent.monitors.cpu import CpuMonitor
 from fleet.agent import loading
 from fleet.clock import Clock, utcnow
 
 LOG = logging.getLogger(__name__)
 
-BUILT_IN: dict[str, type[Monitor]] = {"cpu": CpuMonitor}
+BUILT_IN = {"cpu": "compute_agent.monitors.cpu.CpuMonitor"}
 NAMESPACE = "fleet.compute.monitors"
 
 

@@ -12,16 +12,19 @@ from fleet import errors, plugins
 Base = TypeVar("Base")
 
 
-def find_class(option: str, name: str, base: type[Base], built_in: Mapping[str, type[Base]], group: str) -> type[Base]:
-    """:raises errors.ClassNotFound: naming the option, the class and the reason"""
+def find_class(option: str, name: str, base: type[Base], built_in: Mapping[str, str], group: str) -> type[Base]:
+    """:param built_in: name → dotted path
+    :param group: of entry points
+    :raises errors.ClassNotFound: naming the option, the class and the reason
+    """
 
     def not_found(reason: str) -> errors.ClassNotFound:
         return errors.ClassNotFound(option=option, class_name=name, reason=reason)
 
-    found: object = built_in.get(name)
-    if found is None and "." in name:
+    found: object = None
+    if name in built_in or "." in name:
         try:
-            found = plugins.import_class(name)
+            found = plugins.import_class(built_in.get(name, name))
         except plugins.NotImported as missing:
             raise not_found(str(missing)) from None
     if found is None:

@@ -7,15 +7,14 @@ records in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from fleet.agent import loading
 from volume_agent.drivers.base import VolumeDriver
-from volume_agent.drivers.directory import DirectoryDriver
-from volume_agent.drivers.fake import FakeDriver
-from volume_agent.drivers.lvm import LvmDriver
 
-BUILT_IN: Mapping[str, type[VolumeDriver]] = {"directory": DirectoryDriver, "lvm": LvmDriver, "fake": FakeDriver}
+BUILT_IN = {
+    "directory": "volume_agent.drivers.directory.DirectoryDriver",
+    "lvm": "volume_agent.drivers.lvm.LvmDriver",
+    "fake": "volume_agent.drivers.fake.FakeDriver",
+}
 
 
 def driver_class(name: str) -> type[VolumeDriver]:
