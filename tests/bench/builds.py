@@ -68,7 +68,12 @@ class Shape:
         return f"{self.agents}x{self.hosts}-{self.server}" + ("" if self.hints else "-untracked")
 
 
-SHAPES = (Shape(24), Shape(48), Shape(24, server="mariadb"), Shape(24, hints=False), Shape(1, 1_000))
+_AGENTS = (1, 3, 6, 12, 24, 48)
+SHAPES = (
+    *(Shape(agents, server=server) for server in ("postgresql", "mariadb") for agents in _AGENTS),
+    Shape(24, hints=False),
+    Shape(1, 1_000),
+)
 #: Names of shapes, separated by commas; default: all.
 CHOSEN = os.environ.get("FLEET_BENCH_BUILDS", "")
 #: ``rabbit_driver`` of all daemons.

@@ -13,7 +13,7 @@ from tests.bench import echo, figures, ledger
 from tests.bench.callers import Caller, crowd
 from tests.bench.daemons import Daemon, Site, site
 
-SIZES = (10_000, 100_000)
+SIZES = (100, 1_000, 10_000, 100_000)
 #: Calls of the scheduler or the echo, one after the other, before it is the other's turn; the first ones warm the caches.
 ROUNDS, CALLS, WARM = 30, 15, 3
 WORKERS = (1, 2)
