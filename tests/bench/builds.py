@@ -48,7 +48,7 @@ rpc_response_timeout = 60
 instances_path = {directory}/instances
 scheduler_tracks_instance_changes = {hints}
 """
-_FAKE = "[fake]\nvcpus = 64\nmemory_mb = 262144\nlocal_gb = 2000\n[conductor]\nworkers = 1\n"
+_FAKE = "[fake]\nvcpus = 256\nmemory_mb = 2097152\nlocal_gb = 20000\n[conductor]\nworkers = 1\n"
 
 
 @dataclasses.dataclass(frozen=True)
