@@ -21,13 +21,14 @@ extensions = [
     "oslo_config.sphinxext",  # the option reference, from the options' own help
     "reno.sphinxext",  # the release notes
     "drawings",  # docs/drawings/*.txt as SVG
+    "plots",  # docs/figures/*.csv as SVG
 ]
 html_theme = "furo"
 html_title = "fleet"
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
 html_static_path = ["_static"]
 html_css_files = ["fleet.css"]
-exclude_patterns = ["_build", "_ext", "drawings"]
+exclude_patterns = ["_build", "_ext", "drawings", "figures"]
 # Headings are link targets, down to the third level.
 myst_heading_anchors = 3
 # Transcripts of a shell mix commands and output.
