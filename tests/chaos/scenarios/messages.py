@@ -146,7 +146,9 @@ def fuzz(world: World, chance: random.Random) -> None:
     before = {name: len(world.trio.log(name)) for name in world.trio.names()}
     with world.wire.channel() as channel:
         reply_to = channel.queue_declare("", exclusive=True, arguments={"x-max-length": 10}).queue
-        for number, message in enumerate(malformed.messages(chance.randrange(2**31), FUZZED, list(HOSTS), reply_to)):
+        for number, message in enumerate(
+            malformed.messages(chance.randrange(2**31), FUZZED, list(HOSTS), [], reply_to)
+        ):
             body = amqp.Message(message.body, **message.properties)
             channel.basic_publish(body, message.exchange, message.routing_key)
             if number % (FUZZED // 10) == 0:
