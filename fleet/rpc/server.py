@@ -97,7 +97,7 @@ def get_server(
     served = (
         rpc_server.HostServer(queues, *options) if queues is not None else rpc_server.LeaderFollowersServer(*options)
     )
-    served.acknowledged_late = acknowledged_late
+    served.acknowledged_late = frozenset(acknowledged_late)
     return Server(served, draining or threading.Event(), threads)
 
 

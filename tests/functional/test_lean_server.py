@@ -144,6 +144,18 @@ def test_a_message_is_acknowledged_before_it_is_handled_otherwise(rabbitmq_url: 
         assert (1, 0) == (first.heard, second.heard)
 
 
+def test_messages_that_name_no_method_do_not_stop_a_server(rabbitmq_url: str) -> None:
+    """They are acknowledged, however many there are; the broker hands out a few only that are not."""
+    topic = f"topic-{uuid.uuid4().hex[:8]}"
+    with two_servers(rabbitmq_url, topic) as (first, _served, _second), opened(rabbitmq_url, LEAN) as bus:
+        first.release.set()
+        target = oslo_messaging.Target(topic=topic, server="s1")
+        for method in ({"a": 1}, ["late"], None, 7, "none", "_late"):
+            for _time in range(10):
+                bus._driver.send(target, {}, {"method": method, "args": {}, "version": "1.0"})
+        assert 1 == client_of(bus, topic).prepare(server="s1").call({}, "late")
+
+
 def lose(served: Any) -> None:
     """End the connection as the end of its process would: the broker gives away what was not acknowledged."""
     served._served.listener.polled.stop()

@@ -41,12 +41,13 @@ class LeaderFollowersServer(oslo_server.RPCServer):
         self._idle.update_store()
 
     def _process_incoming(self, taken: Any) -> None:
-        with deferred.replying():
-            try:
+        try:
+            with deferred.replying():
                 super()._process_incoming(taken)
-            finally:
-                if isinstance(taken[0], incoming.Incoming):
-                    taken[0].handled()
+        finally:
+            # After its log line: if this process is killed before, another one writes it.
+            if isinstance(taken[0], incoming.Incoming):
+                taken[0].handled()
 
     def handle_strays(self) -> None:
         """Handle messages that arrived while the intake ended.

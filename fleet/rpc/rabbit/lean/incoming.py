@@ -172,7 +172,8 @@ class Listener(base.PollStyleListener):
         settle = None
         if may_wait:
             settle = functools.partial(self._acknowledge, link, channel, message)
-            if request.message.get("method") not in self.acknowledged_late:
+            method = request.message.get("method")
+            if not isinstance(method, str) or method not in self.acknowledged_late:
                 if not settle():
                     return None
                 settle = None
