@@ -21,6 +21,7 @@ import contextlib
 import itertools
 import os
 import select
+import ssl
 import threading
 import time
 import weakref
@@ -59,7 +60,8 @@ class Link:
         self._rate = settings.heartbeat_rate
         self._transport, self._socket = connection.transport, connection.sock
         # The kernel has a limit for one read and one write; with a limit of its own, Python would ask it first each time.
-        self._socket.settimeout(None)
+        # But TLS without one would try again for ever.
+        self._socket.settimeout(FRAME_S if isinstance(self._socket, ssl.SSLSocket) else None)
         self._number = self._socket.fileno()
         self._awake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         weakref.finalize(self, os.close, self._awake)  # threads may still wait when the link is closed

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection of the lean driver to a broker that stands still: neither a write nor a read lasts for ever."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+import trustme
+
+from fleet.rpc.rabbit.lean import link
+from fleet.rpc.rabbit.lean.settings import Settings
+from fleet.trial import private_servers
+from tests.functional.test_lean_driver import LEAN, opened
+
+FRAME_S = 1.0
+#: Far more than a socket's buffers.
+MESSAGE = bytes(2**25)
+
+
+@pytest.fixture(params=["tcp", "tls"])
+def connection(
+    request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[link.Link]:
+    """A connection, whose broker then stands still."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    issued = authority.issue_cert("localhost")
+    chain = "".join(pem.bytes().decode() for pem in issued.cert_chain_pems)
+    certificate = private_servers.Certificate(chain, issued.private_key_pem.bytes().decode())
+    monkeypatch.setattr(link, "FRAME_S", FRAME_S)
+    with private_servers.rabbitmq_node(certificate) as node:
+        port, more = (
+            (node.port, "") if request.param == "tcp" else (node.tls_port, f"?ssl=1&ssl_ca_file={tmp_path}/ca.pem")
+        )
+        with opened(f"rabbit://guest:{node.password}@localhost:{port}/{more}", LEAN) as bus:
+            made = link.opened(Settings.parse(bus.conf, bus._driver._url))
+        parent = psutil.Process(node.pid)
+        processes = [parent, *parent.children(recursive=True)]
+        for each in processes:
+            each.suspend()
+        yield made
+        for each in processes:
+            each.resume()
+        made.close()
+
+
+def test_a_write_ends(connection: link.Link) -> None:
+    """With an error, after which the driver opens another connection."""
+    began = time.monotonic()
+    with pytest.raises(OSError), connection.lock:
+        connection.write(MESSAGE)
+    assert FRAME_S <= time.monotonic() - began + 0.1
+
+
+def test_a_read_ends(connection: link.Link) -> None:
+    """One that waits for an answer."""
+    with pytest.raises(OSError), connection.lock:
+        connection.connection.channel()
