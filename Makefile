@@ -21,11 +21,16 @@ NOVA_VENV ?= .venv-nova
 CLIENT_VENV ?= .venv-client
 # make guests: it is built here, so it is not among the constraints of what make test installs
 LIBVIRT_PYTHON ?= 12.8.0
+# make shake: what is tested, how many rounds, beside how many busy loops; SEED=, LANE= and UNTIL= repeat a failure
+ONLY ?=
+REPEAT ?= 1
+LOOPS ?= 2
+LANES ?= 2
 # make simulation: how many seeds, and from which on
 SEEDS ?= 10000
 FIRST ?= 0
 
-.PHONY: help demo up test lint format unit functional amqp client hypervisor guests nova simulation chaos docs install bench servers sample constraints clean
+.PHONY: help demo up test lint format unit functional amqp client hypervisor guests nova simulation shake chaos docs install bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -80,6 +85,10 @@ nova: $(STAMP) servers ## tests with a real nova 34, which is installed into .ve
 
 simulation: $(STAMP) ## play 10,000 seeds of the services in one thread; a seed that fails prints its history (SEEDS=N FIRST=N)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
+
+shake: $(STAMP) servers client ## tests in random order under uneven conditions, by seed (SEED=N REPEAT=N ONLY='tests/unit ...'; not part of make test)
+	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(BIN)/python -m tests.shake $(if $(SEED),--seed $(SEED)) --repeat $(REPEAT) \
+	--loops $(LOOPS) --lanes $(LANES) $(if $(ONLY),--only $(ONLY)) $(if $(LANE),--lane $(LANE)) $(if $(UNTIL),--until '$(UNTIL)')
 
 chaos: $(STAMP) servers ## inject faults into real daemons; half an hour (ONLY='broker:*' SEED=7 JSON=FILE)
 	@$(BIN)/python -m tests.chaos $(if $(ONLY),--only '$(ONLY)') $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))

@@ -11,18 +11,37 @@ import contextlib
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NoReturn, TypeVar
 
 import pytest
 
 from fleet.agent import commands
 from fleet.trial import private_servers
+from tests import evidence, seeds
 from tests.leftovers import logging_stays_as_it_was, nothing_is_left_behind  # noqa: F401  (fixtures of every test)
 
 _MISSING: set[str] = set()
 _NOT_TESTED = "fleet_not_tested"
 Server = TypeVar("Server")
+seeds.install()
+
+
+def pytest_report_header() -> str:
+    return f"seed: {seeds.of_run()} ({seeds.VARIABLE} repeats it)"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    seeds.begin(item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        evidence.add_to(report)
+    return report
 
 
 @pytest.fixture(scope="session")

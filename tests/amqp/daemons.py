@@ -23,7 +23,7 @@ from fleet.context import new_context
 from fleet.rpc import transport
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, OperatorAPI, SchedulerAPI
 from fleet.rpc.rabbit.conf import LEAN
-from tests import leftovers
+from tests import evidence, leftovers
 
 READY_S = 180
 STOP_S = 40
@@ -213,6 +213,10 @@ class Trio:
     def log_file(self, name: str) -> pathlib.Path:
         return self.directory / f"{name}.log"
 
+    def log_files(self) -> list[pathlib.Path]:
+        """Of all daemons that were started and not forgotten."""
+        return [self.log_file(name) for name in self.names()]
+
     def log(self, name: str) -> str:
         return self.log_file(name).read_text(errors="replace")
 
@@ -306,7 +310,8 @@ def running(trio: Trio) -> Iterator[Trio]:
     """End the daemons and clients afterwards. Those that a test starts anew meanwhile are not left behind by it."""
     leftovers.KEEPERS.append(trio)
     try:
-        yield trio
+        with evidence.watch(trio.log_files):
+            yield trio
     finally:
         leftovers.KEEPERS.remove(trio)
         trio.close()
