@@ -94,6 +94,11 @@ class RequestContext(oslo_context.RequestContext):
         """
         return bool(self.is_admin) or (self.project_id is not None and self.project_id == project_id)
 
+    @property
+    def scope(self) -> str | None:
+        """The project whose objects the caller may see and change; None for the administrator: all."""
+        return None if self.is_admin else self.project_id or ""
+
     def about(
         self,
         *,

@@ -270,7 +270,7 @@ def _queued_row(row: dict[str, Any], queued: dict[str, Any]) -> dict[str, Any]:
 
 def _resolve(connection: Connection, context: RequestContext, request: BuildRequest) -> tuple[Flavor, str | None]:
     flavor = request.flavor if isinstance(request.flavor, Flavor) else flavors.find(connection, request.flavor)
-    group = groups.find(connection, request.group_name, context.may_see).uuid if request.group_name else None
+    group = groups.find(connection, request.group_name, context.scope).uuid if request.group_name else None
     return flavor, group
 
 

@@ -275,7 +275,7 @@ class BuildPlacement(Placement[Any]):
 
 
 def _group(connection: Connection, uuid: str) -> tuple[Any, Sequence[Row]]:
-    return groups.find(connection, uuid), groups.members(connection, uuid)
+    return groups.get(connection, uuid), groups.members(connection, uuid)
 
 
 def _request_spec(rows: Sequence[Any]) -> dict[str, Any]:

@@ -59,7 +59,8 @@ def fitting(refusal: Exception, wanted: int, spec: Mapping[str, Any], failed: in
 
 def needed(wanted: int, spec: Mapping[str, Any], failed: int) -> int:
     """How many of ``wanted`` builds must be placed together. The arguments are those of :func:`fitting`."""
-    request = BuildRequest.from_wire(spec)
+    # Earlier releases accepted names that are refused now.
+    request = BuildRequest.from_wire({**spec, "name": ""})
     return max(request.fewest - (request.num_instances - wanted - failed), 1)
 
 

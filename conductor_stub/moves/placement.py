@@ -142,7 +142,7 @@ class MovePlacement(Placement[Move]):
             properties["requested_destination"] = {"host": record.plan["destination"]}
         properties["retry"] = {"num_attempts": record.attempt, "hosts": record.plan.get("tried", [])}
         if row.group_uuid:
-            group = groups.find(connection, row.group_uuid)
+            group = groups.get(connection, row.group_uuid)
             ctx = self.step_context()
             members = group_evacuation.binding_members(connection, record, group, ctx)
             request_spec.setup_instance_group(properties, group, members, [row.uuid])

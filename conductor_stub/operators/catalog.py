@@ -15,7 +15,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import aggregates, flavor_mix, flavors, images, removal
 from fleet.db.engine import Database
-from fleet.objects import Flavor, ImageRecord, fields
+from fleet.objects import Flavor, ImageRecord, fields, uuid_like
 from fleet.objects.flavor_mix import Shape
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -102,6 +102,7 @@ class CatalogManager:
     @endpoint
     def create_image(self, context: RequestContext, image: dict[str, Any]) -> dict[str, Any]:
         """:raises errors.Conflict: the name is taken; errors.InvalidInput:"""
+        fields.parse(uuid_like.GivenName, image.get("name"), "image.name")
         wanted = dataclasses.replace(ImageRecord.from_wire(image), uuid=uuidutils.generate_uuid())
         return self._database.write(images.create, wanted, self._clock()).to_wire()
 
@@ -123,7 +124,7 @@ class CatalogManager:
 
     @endpoint
     def create_aggregate(
-        self, context: RequestContext, name: fields.Name, metadata: fields.Texts | None = None
+        self, context: RequestContext, name: uuid_like.GivenName, metadata: fields.Texts | None = None
     ) -> dict[str, Any]:
         self._database.write(aggregates.create, uuidutils.generate_uuid(), name, metadata or {}, self._clock())
         return self._announcements.aggregate_changed(context, self._database.read(aggregates.find, name))
@@ -133,7 +134,9 @@ class CatalogManager:
         return self._database.read(aggregates.find, name).to_wire()
 
     @endpoint
-    def rename_aggregate(self, context: RequestContext, name: fields.Name, new_name: fields.Name) -> dict[str, Any]:
+    def rename_aggregate(
+        self, context: RequestContext, name: fields.Name, new_name: uuid_like.GivenName
+    ) -> dict[str, Any]:
         found = self._database.read(aggregates.find, name)
         changed = self._database.write(aggregates.rename, found.id, new_name)
         return self._announcements.aggregate_changed(context, changed)

@@ -13,7 +13,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import groups, quotas, removal
 from fleet.db.engine import Connection, Database, Row, Transaction
-from fleet.objects import fields, instance_group
+from fleet.objects import fields, instance_group, uuid_like
 from fleet.objects.quota import Quota
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -22,7 +22,7 @@ from fleet.rpc.endpoint import endpoint
 class GroupManager:
     """A ``name`` is a name or a uuid. A group with members is not removed: errors.Conflict names them.
 
-    A group belongs to the project that has created it: for other projects it does not exist, but its name is taken.
+    A group belongs to the project that has created it: for other projects neither it nor its name exists.
     Groups without a project, which operators and earlier releases have created, are the administrator's.
 
     :param default_quota: of projects without one of their own
@@ -49,7 +49,7 @@ class GroupManager:
     def create_group(
         self,
         context: RequestContext,
-        name: fields.Name,
+        name: uuid_like.GivenName,
         policy: instance_group.Policy,
         max_server_per_host: fields.Positive = 1,
     ) -> dict[str, Any]:
@@ -69,21 +69,21 @@ class GroupManager:
         self,
         context: RequestContext,
         name: fields.Name,
-        new_name: fields.Name | None = None,
+        new_name: uuid_like.GivenName | None = None,
         policy: instance_group.Policy | None = None,
         max_server_per_host: fields.Positive | None = None,
     ) -> dict[str, Any]:
-        uuid = self._database.read(groups.find, name, context.may_see).uuid
+        uuid = self._database.read(groups.find, name, context.scope).uuid
         self._database.write(groups.change, uuid, new_name, policy, max_server_per_host)
         return self._show_group(context, uuid)
 
     @endpoint
     def delete_group(self, context: RequestContext, name: fields.Name) -> None:
-        found = self._database.read(groups.find, name, context.may_see)
+        found = self._database.read(groups.find, name, context.scope)
         self._database.write(removal.group, found.uuid)
 
     def _show_group(self, context: RequestContext, name: str) -> dict[str, Any]:
-        return self._database.read(lambda read: _group_view(read, groups.find(read, name, context.may_see)))
+        return self._database.read(lambda read: _group_view(read, groups.find(read, name, context.scope)))
 
 
 def _create_group(tx: Transaction, default: Quota, uuid: str, group: Mapping[str, Any]) -> None:

@@ -4,17 +4,21 @@
 ``fleet-api`` decides by roles what each user may do. This check is in the conductor, behind it: it holds for every message,
 and with signed messages a sender cannot claim another project, or to be the administrator (``fleet.rpc.trust.signing``).
 It looks at the namespace ``operator``, and at ``create`` and ``terminate_instances``; other methods are those of daemons.
+
+A name is looked up here, among the objects of the project only, and the method receives the uuid. Uuids and projects of
+objects never change, so nothing that is renamed, deleted or created afterwards can take the object's place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from conductor_stub.operators import redaction
 from fleet import errors
-from fleet.db import instances, volumes
+from fleet.db import groups, instances, volumes
 from fleet.db.engine import Connection, Database
+from fleet.objects import fields
 
 Arguments = Mapping[str, Any]
 #: (connection, project, arguments) -> the arguments that the method receives.
@@ -28,10 +32,7 @@ def _anything(_connection: Connection, _project: str, arguments: Arguments) -> A
 
 def _own_instance(connection: Connection, project: str, arguments: Arguments) -> Arguments:
     """:raises errors.NotFound: errors.Conflict: several have the name"""
-    for name in _texts(arguments.get("name")):
-        if instances.find(connection, name).project_id != project:
-            raise errors.NotFound(kind="Instance", name=name)
-    return arguments
+    return _by_uuid(arguments, "name", lambda name: instances.find(connection, name, project).uuid)
 
 
 def _own_instances(argument: str) -> _Check:
@@ -47,29 +48,31 @@ def _own_instances(argument: str) -> _Check:
     return check
 
 
-def _own_storage(kind: volumes.Kind, *names: str) -> _Check:
-    """:param names: arguments that name a volume or a snapshot"""
+def _own_storage(kind: volumes.Kind, name: str) -> _Check:
+    """:param name: the argument that names a volume or a snapshot"""
 
     def check(connection: Connection, project: str, arguments: Arguments) -> Arguments:
-        for name in _texts([arguments.get(each) for each in names]):
-            if volumes.find(connection, name, kind).project_id != project:
-                raise errors.NotFound(kind=kind, name=name)
-        return arguments
+        return _by_uuid(arguments, name, lambda text: volumes.find(connection, text, kind, project).uuid)
 
     return check
 
 
+def _own_group(connection: Connection, project: str, arguments: Arguments) -> Arguments:
+    return _by_uuid(arguments, "name", lambda name: groups.find(connection, name, project).uuid)
+
+
 def _own_guest_and_volume(connection: Connection, project: str, arguments: Arguments) -> Arguments:
-    _own_storage("Volume", "volume")(connection, project, arguments)
-    return _own_instance(connection, project, arguments)
+    found = _own_storage("Volume", "volume")(connection, project, arguments)
+    return _own_instance(connection, project, found)
 
 
 def _own_origin(connection: Connection, project: str, arguments: Arguments) -> Arguments:
     """For a new volume: what it is copied from."""
-    request = _mapping(arguments.get("request"))
-    _own_storage("Volume", "source")(connection, project, request)
-    _own_storage("Snapshot", "snapshot")(connection, project, request)
-    return arguments
+    request = arguments.get("request")
+    if not isinstance(request, dict):
+        return arguments
+    found = _own_storage("Volume", "source")(connection, project, request)
+    return {**arguments, "request": _own_storage("Snapshot", "snapshot")(connection, project, found)}
 
 
 def _own_list(_connection: Connection, project: str, arguments: Arguments) -> Arguments:
@@ -85,14 +88,20 @@ def _own_project(_connection: Connection, project: str, arguments: Arguments) ->
 
 
 def _own_build(connection: Connection, project: str, arguments: Arguments) -> Arguments:
-    """No filter would decide on a forced host. :raises errors.NotTrusted: errors.NotFound: a volume of another project"""
+    """No filter would decide on a forced host. The group is looked up by the method, once and inside the project: a
+    repeated request must get its first answer also after the group is gone.
+
+    :raises errors.NotTrusted: errors.NotFound: a volume of another project
+    """
     request = _mapping(arguments.get("request"))
     if ":" in str(request.get("availability_zone", "")):
         raise errors.NotTrusted(reason="only the administrator names the host of a build")
     wanted = request.get("block_device_mapping")
-    for each in wanted if isinstance(wanted, list) else ():
-        _own_storage("Volume", "volume_id")(connection, project, _mapping(each))
-    return arguments
+    if not isinstance(wanted, list):
+        return arguments
+    own = _own_storage("Volume", "volume_id")
+    found = [own(connection, project, each) if isinstance(each, dict) else each for each in wanted]
+    return {**arguments, "request": {**request, "block_device_mapping": found}}
 
 
 _ONE_INSTANCE = (
@@ -102,10 +111,10 @@ _ONE_INSTANCE = (
 _ONE_VOLUME = ("show_volume", "update_volume", "extend_volume", "retype_volume", "delete_volume")
 _OPEN = (
     *("list_flavors", "show_flavor", "list_images", "show_image", "list_volume_types"),
-    *("list_groups", "create_group", "show_group", "update_group", "delete_group"),
-    "list_events",
+    *("list_groups", "create_group", "list_events"),
     *("list_key_pairs", "create_key_pair", "show_key_pair", "delete_key_pair"),
 )
+_ONE_GROUP = ("show_group", "update_group", "delete_group")
 _LISTS = ("list_instances", "list_migrations", "list_volumes", "list_snapshots")
 #: By namespace and method. All other methods of the namespace ``operator`` are the administrator's.
 CHECKS: Mapping[tuple[str, str], _Check] = {
@@ -113,6 +122,7 @@ CHECKS: Mapping[tuple[str, str], _Check] = {
     ("compute_task", "terminate_instances"): _own_instances("instance_uuids"),
     **{("operator", name): _anything for name in _OPEN},
     **{("operator", name): _own_instance for name in _ONE_INSTANCE},
+    **{("operator", name): _own_group for name in _ONE_GROUP},
     **{("operator", name): _own_list for name in _LISTS},
     **{("operator", name): _own_project for name in ("show_quota", "list_queue")},
     **{("operator", name): _own_instances("uuids") for name in ("newest_faults", "list_attachments")},
@@ -156,6 +166,20 @@ def _require_own(named: object, project: str) -> None:
     """:raises errors.NotTrusted:"""
     if named not in (None, project):
         raise errors.NotTrusted(reason=f"the caller acts for project {project} and asks for another one")
+
+
+def _by_uuid(arguments: Arguments, argument: str, uuid_of: Callable[[str], str]) -> Arguments:
+    """The arguments with the uuid of what one of them names: the method then finds this object, whatever is renamed."""
+    named = arguments.get(argument)
+    return {**arguments, argument: uuid_of(named)} if _is_name(named) else arguments
+
+
+def _is_name(value: object) -> TypeGuard[str]:
+    """What is none is left for the method, whose refusal names the field."""
+    try:
+        return bool(fields.parse(fields.Name, value))
+    except errors.InvalidInput:
+        return False
 
 
 def _texts(value: object) -> list[str]:

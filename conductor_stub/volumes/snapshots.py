@@ -18,7 +18,7 @@ from fleet.clock import seconds
 from fleet.context import RequestContext
 from fleet.db import pools, volumes
 from fleet.db.engine import Database, Transaction
-from fleet.objects import fields, location
+from fleet.objects import fields, location, uuid_like
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -36,7 +36,11 @@ class SnapshotIntake:
 
     @endpoint
     def create_snapshot(
-        self, context: RequestContext, volume: fields.Name, name: fields.Text = "", metadata: fields.Texts | None = None
+        self,
+        context: RequestContext,
+        volume: fields.Name,
+        name: uuid_like.GivenText = "",
+        metadata: fields.Texts | None = None,
     ) -> dict[str, Any]:
         """:raises errors.NotFound: errors.Conflict: errors.PoolSpaceUnavailable:"""
         found = self._database.read(volumes.find, volume)

@@ -12,7 +12,7 @@ changed with the next *generation*). Then:
   ``aggregates``, ``groups``, ``quotas``, ``removal``; ``flavor_mix`` (what the fleet is asked for); ``pools``, ``volumes``,
   ``volume_history``,
   ``volume_types``; ``key_pairs``, ``boot_data``; ``signatures``. Their functions take a transaction or a connection first.
-- For operators: ``use_history``, ``audit``, ``diagnosis``, ``retention``, ``uuid_prefix``.
+- For operators: ``use_history``, ``audit``, ``diagnosis``, ``retention``, ``lookup``.
 - Schema: ``schema`` (checks it), ``migration`` (changes it), ``grants`` (privileges of each service).
 - Connections: ``options``, ``driver``, ``tls``, ``loopback``, ``idle_ping``, ``failures`` (errors), ``statements``.
 """

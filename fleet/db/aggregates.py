@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from fleet import errors
-from fleet.db import models, uuid_prefix
+from fleet.db import lookup, models
 from fleet.db.engine import Transaction
 from fleet.objects import Aggregate
 
@@ -44,14 +44,18 @@ def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], n
 
 
 def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
-    """By name, uuid, id or the beginning of a uuid. :raises errors.NotFound: errors.Conflict: several match"""
+    """By uuid, name, id or the beginning of a uuid. :raises errors.NotFound: errors.Conflict: several match"""
     there = list_all(connection)
-    found = [each for each in there if name in (each.name, each.uuid, str(each.id))]
-    if found:
-        return found[0]
-    live = sa.not_(AGGREGATES.c.deleted)
-    uuid = uuid_prefix.find(connection, "Aggregate", AGGREGATES.c.uuid, AGGREGATES.c.name, name, live)
-    return next(each for each in there if each.uuid == uuid)
+    found = [each for each in there if name in (each.name, str(each.id))]
+    uuid = (
+        found[0].uuid
+        if found
+        else lookup.find(connection, "Aggregate", AGGREGATES, name, sa.not_(AGGREGATES.c.deleted))
+    )
+    for each in there:
+        if each.uuid == uuid:
+            return each
+    raise errors.NotFound(kind="Aggregate", name=name)
 
 
 def add_host(tx: Transaction, name: str, host: str) -> Aggregate:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import collections
 import datetime
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from fleet import errors
-from fleet.db import models, uuid_prefix
+from fleet.db import lookup, models
 from fleet.db.engine import Transaction
 from fleet.objects import instance_group
 
@@ -21,7 +21,7 @@ INSTANCES = models.instances
 MIGRATIONS = models.migrations
 
 _WANTED = sa.bindparam("wanted", type_=sa.String)
-_FOUND = sa.select(GROUPS).where(sa.or_(GROUPS.c.uuid == _WANTED, GROUPS.c.name == _WANTED))
+_FOUND = sa.select(GROUPS).where(GROUPS.c.uuid == _WANTED)
 _LOCKED = sa.select(GROUPS).where(GROUPS.c.uuid == _WANTED).with_for_update()
 _LIVE = sa.and_(MEMBERS.c.group_uuid == _WANTED, sa.not_(INSTANCES.c.deleted))
 _MEMBERS = (
@@ -48,10 +48,11 @@ def create(
 ) -> None:
     """Create a group. The caller chooses the uuid, so that a repeated commit finds its own row.
 
-    :raises errors.Conflict: the name is taken
+    :raises errors.Conflict: the project has a group of this name
     """
     if tx.execute(sa.select(GROUPS.c.uuid).where(GROUPS.c.uuid == uuid)).first():
         return
+    _require_free(tx, name, project_id)
     values = {"uuid": uuid, "name": name, "policy": policy, "max_server_per_host": max_server_per_host}
     try:
         tx.insert(GROUPS, {**values, "project_id": project_id, "created_at": now})
@@ -59,33 +60,36 @@ def create(
         raise errors.Conflict(kind="Server group", name=name, reason="exists already") from None
 
 
-def find(
-    connection: Transaction | sa.Connection, name: str, may_see: Callable[[str | None], bool] = lambda _project: True
-) -> sa.Row:
-    """By name, uuid, or the beginning of a uuid.
+def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
+    """:raises errors.NotFound:"""
+    row = connection.execute(_FOUND, {"wanted": uuid}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Server group", name=uuid)
+    return row
 
-    :param may_see: whether the caller may see the groups of a project
+
+def find(connection: Transaction | sa.Connection, name: str, project: str | None = None) -> sa.Row:
+    """By uuid, name, or the beginning of a uuid.
+
+    :param project: look only at its groups; None: at all
     :raises errors.NotFound: errors.Conflict: several match
     """
-    row = connection.execute(_FOUND, {"wanted": name}).first()
-    if row is None:
-        uuid = uuid_prefix.find(connection, "Server group", GROUPS.c.uuid, GROUPS.c.name, name)
-        row = connection.execute(_FOUND, {"wanted": uuid}).one()
-    if not may_see(row.project_id):
-        raise errors.NotFound(kind="Server group", name=name)
+    among = lookup.of_project(GROUPS, project)
+    row = get(connection, lookup.find(connection, "Server group", GROUPS, name, among=among))
+    lookup.require_visible(row, "Server group", name, project)
     return row
 
 
 def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, most: int | None) -> sa.Row:
     """:param most: ``max_server_per_host``
 
-    :raises errors.NotFound: errors.Conflict: the name is taken, or live members contradict the new rule
+    :raises errors.NotFound: errors.Conflict: the project has a group of this name, or live members contradict the new rule
     """
     row = tx.execute(_LOCKED, {"wanted": uuid}).one_or_none()
     if row is None:
         raise errors.NotFound(kind="Server group", name=uuid)
-    if name and tx.execute(sa.select(GROUPS.c.uuid).where(GROUPS.c.name == name, GROUPS.c.uuid != uuid)).first():
-        raise errors.Conflict(kind="Server group", name=name, reason="exists already")
+    if name and name != row.name:
+        _require_free(tx, name, row.project_id)
     there = members(tx, uuid)
     if policy not in (None, row.policy) and there:
         reason = f"has {len({each.uuid for each in there})} members, so its policy stays {row.policy}"
@@ -99,11 +103,18 @@ def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, mos
     changed = {column: value for column, value in wanted.items() if value is not None}
     if changed:
         tx.execute(GROUPS.update().where(GROUPS.c.uuid == uuid), changed)
-    return find(tx, uuid)
+    return get(tx, uuid)
+
+
+def _require_free(tx: Transaction, name: str, project_id: str | None) -> None:
+    """The index does not compare groups without a project. :raises errors.Conflict: the project has a group of this name"""
+    taken = sa.select(GROUPS.c.uuid).where(GROUPS.c.name == name, GROUPS.c.project_id.is_not_distinct_from(project_id))
+    if tx.execute(taken).first():
+        raise errors.Conflict(kind="Server group", name=name, reason="exists already")
 
 
 def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
-    return connection.execute(sa.select(GROUPS).order_by(GROUPS.c.name)).all()
+    return connection.execute(sa.select(GROUPS).order_by(GROUPS.c.name, GROUPS.c.uuid)).all()
 
 
 def add_members(tx: Transaction, group_uuid: str, instance_uuids: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from fleet import errors
-from fleet.db import models, uuid_prefix
+from fleet.db import lookup, models
 from fleet.db.engine import Transaction
 from fleet.objects import ImageRecord
 
@@ -26,7 +26,7 @@ def create(tx: Transaction, wanted: ImageRecord, now: datetime.datetime) -> Imag
     found = tx.execute(sa.select(IMAGES).where(IMAGES.c.name == wanted.name)).one_or_none()
     if found is None:
         tx.insert(IMAGES, {**values, "created_at": now})
-        return find(tx, wanted.uuid)
+        return by_uuid(tx, wanted.uuid)
     if any(getattr(found, name) != value for name, value in values.items()):
         raise errors.Conflict(kind="Image", name=wanted.name, reason="exists already")
     return _to_record(found)
@@ -34,20 +34,16 @@ def create(tx: Transaction, wanted: ImageRecord, now: datetime.datetime) -> Imag
 
 def remove(tx: Transaction, uuid: str) -> None:
     """Remove a record. Instances keep a copy of what they need. :raises errors.NotFound:"""
-    find(tx, uuid)
+    by_uuid(tx, uuid)
     tx.execute(IMAGES.delete().where(IMAGES.c.uuid == uuid))
 
 
 def find(connection: Transaction | sa.Connection, name: str) -> ImageRecord:
     """By uuid, by name, or by the beginning of a uuid. :raises errors.NotFound: errors.Conflict: several match"""
-    rows = connection.execute(sa.select(IMAGES).where(sa.or_(IMAGES.c.uuid == name, IMAGES.c.name == name))).all()
-    if rows:
-        return _to_record(next((row for row in rows if row.uuid == name), rows[0]))
-    uuid = uuid_prefix.find(connection, "Image", IMAGES.c.uuid, IMAGES.c.name, name)
-    return _to_record(connection.execute(sa.select(IMAGES).where(IMAGES.c.uuid == uuid)).one())
+    return by_uuid(connection, lookup.find(connection, "Image", IMAGES, name))
 
 
-def by_uuid(connection: sa.Connection, uuid: str) -> ImageRecord:
+def by_uuid(connection: Transaction | sa.Connection, uuid: str) -> ImageRecord:
     """:raises errors.NotFound:"""
     row = connection.execute(sa.select(IMAGES).where(IMAGES.c.uuid == uuid)).one_or_none()
     if row is None:

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet import errors, states
-from fleet.db import claimed, hosts, models, services, uuid_prefix
+from fleet.db import claimed, hosts, lookup, models, services
 from fleet.db.engine import Transaction
 from fleet.objects import Flavor, Image, Instance
 
@@ -39,7 +39,6 @@ _LOCKED = _FOUND.with_for_update(of=INSTANCES)
 _LOCKED_IN_ORDER = JOINED.where(_THESE).order_by(INSTANCES.c.uuid).with_for_update(of=INSTANCES)
 _LOCKED_FOR_HOST = _FOUND.add_columns(services.INCARNATION).with_for_update(of=INSTANCES)
 _LIVE = sa.not_(INSTANCES.c.deleted)
-_DELETED = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.name == sa.bindparam("named"), INSTANCES.c.deleted).limit(1)
 _HOSTS: sa.BindParameter[str] = sa.bindparam("hosts", expanding=True)
 _PLACED = sa.select(
     INSTANCES.c.host, INSTANCES.c.uuid, INSTANCES.c.vm_state, INSTANCES.c.task_state, INSTANCES.c.power_state
@@ -68,25 +67,16 @@ def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
     return row
 
 
-def find(connection: sa.Connection, name: str) -> sa.Row:
-    """By uuid, by name if one live instance has it, or by the beginning of a uuid.
+def find(connection: sa.Connection, name: str, project: str | None = None) -> sa.Row:
+    """By uuid, by the name of a live instance, or by the beginning of a uuid.
 
-    The name of a deleted instance never matches as the beginning of another one's uuid.
-
+    :param project: look only at its instances; None: at all
     :raises errors.NotFound: errors.Conflict: several match; the message lists them
     """
-    rows = connection.execute(JOINED.where(sa.or_(INSTANCES.c.uuid == name, sa.and_(INSTANCES.c.name == name, _LIVE))))
-    found = rows.all()
-    if not found:
-        if connection.execute(_DELETED, {"named": name}).first() is not None:
-            # A repeated command, such as a deletion, must not reach another instance whose uuid begins like this name.
-            raise errors.NotFound(kind="Instance", name=name)
-        return get(
-            connection, uuid_prefix.find(connection, "Instance", INSTANCES.c.uuid, INSTANCES.c.name, name, _LIVE)
-        )
-    if len(found) > 1:
-        raise errors.Conflict(kind="Instance", name=name, reason=f"is the name of {len(found)} instances; use a uuid")
-    return found[0]
+    among = lookup.of_project(INSTANCES, project)
+    row = get(connection, lookup.find(connection, "Instance", INSTANCES, name, _LIVE, among=among))
+    lookup.require_visible(row, "Instance", name, project)
+    return row
 
 
 _ORDER = INSTANCES.c.created_at, INSTANCES.c.launch_index, INSTANCES.c.uuid

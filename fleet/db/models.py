@@ -375,11 +375,12 @@ instance_groups = sa.Table(
     "instance_groups",
     METADATA,
     sa.Column("uuid", UUID, primary_key=True),
-    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("name", NAME, nullable=False),
     sa.Column("policy", sa.String(32), nullable=False),
     sa.Column("max_server_per_host", sa.Integer, nullable=False, default=1),
     sa.Column("project_id", NAME),
     sa.Column("created_at", Timestamp, nullable=False),
+    sa.UniqueConstraint("project_id", "name"),
 )
 
 instance_group_members = sa.Table(

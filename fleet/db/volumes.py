@@ -14,7 +14,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from fleet import errors, volume_states
-from fleet.db import models, uuid_prefix, volume_history
+from fleet.db import lookup, models, volume_history
 from fleet.db.engine import Transaction
 from fleet.objects import Volume, VolumeImage, VolumeType, fields
 
@@ -33,7 +33,6 @@ _THESE = VOLUMES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
 _THESE_LIVE = sa.select(VOLUMES).where(_THESE, _LIVE)
 _FOUND = sa.select(VOLUMES).where(VOLUMES.c.uuid == sa.bindparam("one"))
 _LOCKED = sa.select(VOLUMES).where(_THESE).order_by(VOLUMES.c.uuid).with_for_update()
-_NAMED = sa.select(VOLUMES).where(VOLUMES.c.name == sa.bindparam("named"), _LIVE)
 _OF_KIND: Mapping[Kind, Any] = {
     "Volume": VOLUMES.c.snapshot_of.is_(None),
     "Snapshot": VOLUMES.c.snapshot_of.is_not(None),
@@ -82,21 +81,20 @@ def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
     return row
 
 
-def find(connection: sa.Connection, name: str, kind: Kind = "Volume") -> sa.Row:
-    """By uuid, by name if one of this kind has it, or by the beginning of a uuid.
+def find(connection: sa.Connection, name: str, kind: Kind = "Volume", project: str | None = None) -> sa.Row:
+    """By uuid, by the name of a live one of this kind, or by the beginning of a uuid.
 
-    :raises errors.NotFound: errors.Conflict: several match
+    :param project: look only at its volumes; None: at all
+    :raises errors.NotFound: errors.Conflict: several match; the message lists them
     """
     of_kind = _OF_KIND[kind]
-    for query, given in ((_FOUND, {"one": name}), (_NAMED, {"named": name})):
-        found = connection.execute(query.where(of_kind), given).all()
-        if len(found) > 1:
-            reason = f"is the name of {len(found)} {kind.lower()}s; use a uuid"
-            raise errors.Conflict(kind=kind, name=name, reason=reason)
-        if found:
-            return found[0]
-    columns = (VOLUMES.c.uuid, VOLUMES.c.name)
-    return get(connection, uuid_prefix.find(connection, kind, *columns, name, _LIVE, among=of_kind))
+    among = of_kind, *lookup.of_project(VOLUMES, project)
+    uuid = lookup.find(connection, kind, VOLUMES, name, _LIVE, among=among)
+    row = connection.execute(_FOUND.where(of_kind), {"one": uuid}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind=kind, name=name)
+    lookup.require_visible(row, kind, name, project)
+    return row
 
 
 def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:

@@ -17,6 +17,7 @@ from fleet.objects.boot_data import UserData
 from fleet.objects.changes import Tags
 from fleet.objects.flavor import Flavor
 from fleet.objects.image import Image
+from fleet.objects.uuid_like import GivenText
 from fleet.objects.zone import Zone
 
 #: 30 days.
@@ -47,7 +48,7 @@ class BuildRequest:
     """
 
     flavor: Annotated[str | Flavor, pydantic.PlainValidator(lambda value: value)]
-    name: fields.Text = ""
+    name: GivenText = ""
     image: Image = dataclasses.field(default_factory=Image)
     count: fields.InstanceCount | None = None
     min_count: fields.InstanceCount | None = None

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 import pydantic
 
 from fleet import errors
-from fleet.objects import fields
+from fleet.objects import fields, uuid_like
 
 #: nova's limits.
 MOST_TAGS, LONGEST_TAG, MOST_METADATA = 50, 60, 128
@@ -43,7 +43,7 @@ class Changes:
 
     __pydantic_config__ = pydantic.ConfigDict(extra="forbid")
 
-    name: fields.Name | None = None
+    name: uuid_like.GivenName | None = None
     description: fields.Text | None = None
     metadata: Annotated[dict[fields.Name, fields.Text | None], pydantic.Field(max_length=MOST_METADATA)] | None = None
     replace_metadata: fields.Flag = False

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pydantic
 
 from fleet import volume_states
-from fleet.objects import fields, location
+from fleet.objects import fields, location, uuid_like
 from fleet.objects.volume_type import VolumeType
 
 #: Volumes of one request.
@@ -40,7 +40,7 @@ class VolumeRequest:
     source: fields.Name | None = None
     snapshot: fields.Name | None = None
     image: fields.Name | None = None
-    name: fields.Text = ""
+    name: uuid_like.GivenText = ""
     count: Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=MOST)] = 1
     volume_type: fields.Name | None = None
     availability_zone: fields.Name | None = None
@@ -68,7 +68,7 @@ class ManageRequest:
 
     host: fields.Name
     reference: fields.Name
-    name: fields.Text = ""
+    name: uuid_like.GivenText = ""
     volume_type: fields.Name | None = None
     availability_zone: fields.Name | None = None
     metadata: fields.Texts = dataclasses.field(default_factory=dict)

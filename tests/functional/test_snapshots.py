@@ -142,7 +142,7 @@ def test_snapshots_of_one_name_need_a_uuid(volumes: Volumes) -> None:
     of = volumes.available()
     for _ in range(2):
         snapshot(volumes, of)
-    with pytest.raises(errors.Conflict, match="is the name of 2 snapshots"):
+    with pytest.raises(errors.Conflict, match="stands for several; use a uuid"):
         volumes.operator.show_snapshot("snap")
     unnamed = volumes.operator.create_snapshot(of)
     assert f"snapshot-{unnamed['uuid'][:8]}" == unnamed["name"]

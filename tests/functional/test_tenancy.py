@@ -49,12 +49,13 @@ def test_a_group_belongs_to_the_project_that_creates_it(conductor: Conductor) ->
 def test_a_group_of_another_project_does_not_exist(
     conductor: Conductor, ask: Callable[[Operator, str], object]
 ) -> None:
-    """Neither by its name nor by its uuid; only its name is taken."""
+    """Neither by its name nor by its uuid, and its name is free."""
     uuid = as_project(conductor, "web").create_group("one", "affinity")["uuid"]
     shop = as_project(conductor, "shop")
     for name in ("one", uuid):
         with pytest.raises(errors.NotFound, match=name):
             ask(shop, name)
+    shop.create_group("one", "affinity")
     with pytest.raises(errors.Conflict, match="exists already"):
         shop.create_group("one", "affinity")
     ask(as_project(conductor, "web"), "one")
@@ -122,7 +123,7 @@ def test_an_instance_of_another_project_is_not_there(conductor: Conductor, door:
     """By name and by uuid, alone and among others; also one of no project."""
     mine, other = build(conductor, "web", name="mine"), build(conductor, "shop", name="other")
     for name in (mine, "mine"):
-        assert {"name": name} == door.admit("stop_instance", name=name)
+        assert {"name": mine} == door.admit("stop_instance", name=name)
     for name in (other, "other"):
         with pytest.raises(errors.NotFound, match=name):
             door.admit("show_instance", name=name)
@@ -138,8 +139,12 @@ def test_a_project_attaches_its_own_volumes_to_its_own_instances(conductor: Cond
         build(conductor, project, name=f"vm-{project}")
         conductor.operator.under(project).create_volumes({"size": 1, "name": f"disk-{project}"})
     own = {"name": "vm-web", "volume": "disk-web"}
+    uuids = {
+        "name": conductor.operator.show_instance("vm-web")["instance"]["uuid"],
+        "volume": conductor.operator.show_volume("disk-web")["uuid"],
+    }
     for method in ("attach_volume", "detach_volume"):
-        assert own == door.admit(method, **own)
+        assert uuids == door.admit(method, **own)
         for other in ({"name": "vm-shop"}, {"volume": "disk-shop"}):
             with pytest.raises(errors.NotFound, match="shop"):
                 door.admit(method, **{**own, **other})
@@ -183,7 +188,9 @@ def test_a_project_builds_with_its_own_volumes(conductor: Conductor, door: Door)
     for project in ("web", "shop"):
         conductor.operator.under(project).create_volumes({"size": 1, "name": f"disk-{project}"})
     request = {"flavor": "small", "block_device_mapping": [{"volume_id": "disk-web"}]}
-    assert {"request": request} == door.admit("create", "compute_task", request=request)
+    mine = conductor.operator.show_volume("disk-web")["uuid"]
+    (admitted,) = door.admit("create", "compute_task", request=request)["request"]["block_device_mapping"]
+    assert {"volume_id": mine} == admitted
     for wanted in ([{"volume_id": "disk-shop"}], [{"volume_id": "disk-web"}, {"volume_id": "disk-shop"}]):
         with pytest.raises(errors.NotFound, match="Volume disk-shop"):
             door.admit("create", "compute_task", request={**request, "block_device_mapping": wanted})
@@ -201,8 +208,8 @@ def test_volumes_and_snapshots_of_another_project_are_not_there(conductor: Condu
     ):
         with pytest.raises(errors.NotFound, match="theirs"):
             door.admit(method, **asked)
-    conductor.operator.under("web").create_volumes({"size": 1, "name": "mine"})
-    assert {"name": "mine"} == door.admit("show_volume", name="mine")
+    (mine,) = conductor.operator.under("web").create_volumes({"size": 1, "name": "mine"})["volumes"]
+    assert {"name": mine["uuid"]} == door.admit("show_volume", name="mine")
 
 
 def test_a_project_does_not_see_hosts(conductor: Conductor, door: Door) -> None:

@@ -458,7 +458,7 @@ def test_volumes_are_found_by_name_and_by_the_beginning_of_their_uuid(volumes: V
     uuid = volumes.ask(A, name="data")
     assert uuid == volumes.operator.show_volume("data")["uuid"] == volumes.operator.show_volume(uuid[:8])["uuid"]
     volumes.ask(A, name="data")
-    with pytest.raises(errors.Conflict, match="is the name of 2 volumes"):
+    with pytest.raises(errors.Conflict, match="stands for several; use a uuid"):
         volumes.operator.show_volume("data")
     assert 2 == len(volumes.operator.list_volumes({"name": "data", "host": A[0]}))
     for wrong in ({"colour": "red"}, {"uuids": 5}, {"uuids": [{}]}, {"status": ["error"]}, {"host": {"a": 1}}):
