@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from oslo_utils import uuidutils
 from fleet import errors, states
 from fleet.api import bodies, identity, microversions, paging, policies, server_change, server_request, server_view
 from fleet.api.conductor import Conductor
+from fleet.objects import name_pattern
 
 #: Header with the client token of a build request.
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -176,8 +176,8 @@ def _conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
     """Return the filters that the conductor does not have. :raises errors.InvalidInput:"""
     found: list[Callable[[Instance], bool]] = []
     if name := request.get_param("name"):
-        pattern = _pattern(name)
-        found.append(lambda instance: bool(pattern.search(instance["name"])))
+        is_named = name_pattern.compiled(name, "name")
+        found.append(lambda instance: is_named(instance["name"]))
     if status := request.get_param("status"):
         found.append(lambda instance: server_view.status(instance) == status.upper())
     if flavor := request.get_param("flavor"):
@@ -200,10 +200,3 @@ def _tag_conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]
             wanted = set(given.split(","))
             found.append(lambda instance, fits=fits, wanted=wanted: fits(wanted, set(instance.get("tags", ()))))  # type: ignore[misc]
     return found
-
-
-def _pattern(name: str) -> re.Pattern[str]:
-    try:
-        return re.compile(name)
-    except re.error:
-        raise errors.InvalidInput(field="name", reason="is not a regular expression") from None
