@@ -11,7 +11,7 @@ import orjson
 from falcon import media
 from oslo_config import cfg
 
-from fleet.api import faults, microversions, openapi, own, page, tokens
+from fleet.api import faults, microversions, openapi, own, page, tokens, well_formed
 from fleet.api.actions import Actions
 from fleet.api.aggregates import Aggregates
 from fleet.api.attachments import Attachments
@@ -46,7 +46,7 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | N
     :param streams: to end the streams of events when the server stops
     :raises errors.ConfigError: the files of users, or the options of keystone, cannot be used
     """
-    middleware: Any = [Identity(conf), microversions.Negotiation(), page.Browsers(conf)]
+    middleware: Any = [well_formed.WellFormed(), Identity(conf), microversions.Negotiation(), page.Browsers(conf)]
     app = falcon.App(middleware=middleware)
     # Lists have thousands of records.
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = media.JSONHandler(dumps=orjson.dumps)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -14,7 +13,7 @@ import falcon
 import pydantic
 from oslo_utils import strutils
 
-from fleet import errors
+from fleet import errors, json_codec
 from fleet.api.faults import Fault
 from fleet.objects import fields
 
@@ -23,6 +22,8 @@ Responder = Callable[..., None]
 #: ``__pydantic_config__`` of what clients send: a field that is not known is a mistake.
 STRICT = pydantic.ConfigDict(extra="forbid")
 _LARGEST_NUMBER = 10**9
+#: Leading zeros included. int() refuses thousands, and takes long for hundreds.
+_MOST_DIGITS = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,8 +82,9 @@ def whole(request: falcon.Request) -> dict[str, Any]:
         return found
     text = request.bounded_stream.read()
     try:
-        found = json.loads(text or b"null")
-    except (ValueError, RecursionError):
+        # What could not be stored is refused here, before anything is asked of others.
+        found = json_codec.parse(text or b"null", "body")
+    except ValueError:
         raise Fault(400, "The body is not JSON.") from None
     if not isinstance(found, dict):
         raise Fault(400, "The body must be a JSON object.")
@@ -144,6 +146,7 @@ def number(request: falcon.Request, name: str) -> int | None:
     given = request.get_param(name)
     if given is None:
         return None
-    if not (given.isascii() and given.isdigit() and int(given[:20]) <= _LARGEST_NUMBER):
-        raise errors.InvalidInput(field=name, reason="must be a number, 0 or more")
-    return int(given)
+    found = int(given) if given.isascii() and given.isdigit() and len(given) <= _MOST_DIGITS else -1
+    if not 0 <= found <= _LARGEST_NUMBER:
+        raise errors.InvalidInput(field=name, reason=f"must be a whole number from 0 to {_LARGEST_NUMBER}")
+    return found

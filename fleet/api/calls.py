@@ -14,6 +14,7 @@ from oslo_config import cfg
 
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.objects import fields
 from fleet.rpc import batch_answers, transport
 from fleet.rpc.clients import BaseAPI, ComputeAPI, ComputeTaskAPI, OperatorAPI, SchedulerAPI, VolumeSchedulerAPI
 
@@ -70,10 +71,14 @@ class Calls:
         call = self._known.get((topic, method))
         if call is None:
             raise falcon.HTTPNotFound(description=f"There is no call {topic}/{method}.")
+        signature = inspect.signature(call, eval_str=True)
         try:
-            inspect.signature(call).bind(context, **arguments)
+            signature.bind(context, **arguments)
         except TypeError as wrong:
             raise errors.InvalidInput(field="arguments", reason=str(wrong)) from None
+        for name, value in arguments.items():
+            # The service checks them, but the client looks into them before.
+            fields.parse(signature.parameters[name].annotation, value, f"arguments.{name}")
         return functools.partial(call, context, **arguments)
 
     def _ping(self, context: RequestContext, topic: str) -> dict[str, Any]:

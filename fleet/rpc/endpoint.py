@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import oslo_messaging
 import pydantic
 
-from fleet import errors
+from fleet import errors, json_codec
 from fleet.objects import fields
 from fleet.rpc.trust import message_size
 
@@ -67,16 +67,13 @@ def endpoint(method: Endpoint) -> Endpoint:
 
 
 def require_size(request: object, field: str) -> None:
-    """Check a request before it is read. :raises errors.InvalidInput: it is too large, nested too deeply, or has a
-    number that is not finite
+    """Check a request before it is read. :raises errors.InvalidInput: it is too large, nested too deeply, or has a value
+    that could not be stored
     """
+    json_codec.require(request, field)
     try:
-        text = message_size.text_of(request, MAX_REQUEST_DEPTH, finite=True)
+        text = message_size.text_of(request, MAX_REQUEST_DEPTH)
     except message_size.TooDeep:
         raise errors.InvalidInput(field=field, reason="is nested too deeply") from None
-    except ValueError:
-        raise errors.InvalidInput(field=field, reason="must not contain a number that is not finite") from None
     if len(text) > MAX_REQUEST_BYTES:
         raise errors.InvalidInput(field=field, reason=f"is {len(text)} bytes, at most {MAX_REQUEST_BYTES} are allowed")
-    if "\\u0000" in text:
-        raise errors.InvalidInput(field=field, reason="must not contain a NUL character")

@@ -8,13 +8,11 @@ If the sender of a bad request can be answered, the content is returned with :da
 from __future__ import annotations
 
 import bz2
-import json
 import re
 import zlib
 from typing import Any
 
-import orjson
-
+from fleet import errors, json_codec
 from fleet.rpc.trust import message_size
 
 #: Bytes of a body. The envelope escapes its content once more, so this is twice the size of a message.
@@ -25,7 +23,6 @@ _UTF_8 = ("utf-8", "utf8", "us-ascii", "ascii")
 #: AMQP's limit for the name of a queue.
 _LONGEST_NAME = 255
 _VERSION = re.compile(r"2(\.0)?")
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 #: By kombu's name of the compression.
 _INFLATERS: dict[str, Any] = {
     "application/x-gzip": zlib.decompressobj,
@@ -44,23 +41,29 @@ def content_of(raw: Any) -> tuple[dict[str, Any], int]:
 
     :raises Unreadable: it cannot be read, and nobody can be answered
     """
-    content, text = decoded(raw)
-    return _checked(content, text), len(text)
+    content, text, is_strict = _decoded(raw)
+    return _checked(content, text, is_strict), len(text)
 
 
 def decoded(raw: Any) -> tuple[dict[str, Any], str]:
     """Return the content of any message, with its text. :raises Unreadable:"""
+    return _decoded(raw)[:2]
+
+
+def _decoded(raw: Any) -> tuple[dict[str, Any], str, bool]:
     body = _body(raw)
-    envelope = _mapping(_parsed(body), "its body")
+    parsed, is_strict = _parsed(body)
+    envelope = _mapping(parsed, "its body")
     if not {_VERSION_KEY, _MESSAGE_KEY} <= envelope.keys():
         # From before there was an envelope.
-        return envelope, body
+        return envelope, body, is_strict
     version, text = envelope[_VERSION_KEY], envelope[_MESSAGE_KEY]
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
         raise Unreadable("its envelope has another version")
     if not isinstance(text, str):
         raise Unreadable("its envelope has no text")
-    return _mapping(_parsed(text), "its content"), text
+    parsed, is_strict = _parsed(text)
+    return _mapping(parsed, "its content"), text, is_strict
 
 
 def _body(raw: Any) -> str:
@@ -95,14 +98,16 @@ def _inflated(body: Any, kind: object) -> bytes:
     return found
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str) -> tuple[Any, bool]:
+    """Return the value, and whether the strict reader has read it. Peers may write numbers such as NaN, which are no JSON;
+    a request with one is refused by name.
+    """
     try:
-        return orjson.loads(text)
+        return json_codec.loads(text), True
     except ValueError:
-        # Peers may write numbers such as NaN, which are no JSON.
         pass
     try:
-        return json.loads(text)
+        return json_codec.parsed(text), False
     except (ValueError, RecursionError):
         raise Unreadable("it is no JSON, or nested too deeply") from None
 
@@ -113,16 +118,18 @@ def _mapping(value: Any, what: str) -> dict[str, Any]:
     return value
 
 
-def _checked(message: dict[str, Any], text: str) -> dict[str, Any]:
-    """Return the message if the fields that oslo.messaging reads are valid. :raises Unreadable: the sender cannot be
-    answered
+def _checked(message: dict[str, Any], text: str, is_strict: bool) -> dict[str, Any]:
+    """Return the message if the fields that oslo.messaging reads are valid.
+
+    :param is_strict: whether the strict reader has read ``text``
+    :raises Unreadable: the sender cannot be answered
     """
     for name in ("_msg_id", "_reply_q", _UNIQUE_ID):
         if not _is_name(message.get(name)):
             raise Unreadable(f"its {name} is not a short text")
     if (message.get("_msg_id") is None) != (message.get("_reply_q") is None):
         raise Unreadable("it has one of _msg_id and _reply_q")
-    refused = _refused(message, text)
+    refused = _refused(message, text, is_strict)
     if not refused:
         return message
     kept = {name: message[name] for name in ("_msg_id", "_reply_q", _UNIQUE_ID) if name in message}
@@ -136,13 +143,14 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isascii() and value.isprintable()
 
 
-def _refused(message: dict[str, Any], text: str) -> str:
+def _refused(message: dict[str, Any], text: str, is_strict: bool) -> str:
     # The nesting is at most the number of brackets, and most messages have few.
-    if text.count("[") + text.count("{") > MAX_DEPTH and message_size.is_deeper(message, MAX_DEPTH):
+    if text.count("[") + text.count("{") > MAX_DEPTH and json_codec.is_deeper(message, MAX_DEPTH):
         return f"is nested more than {MAX_DEPTH} deep"
-    if _SURROGATE.search(text):
-        try:
-            json.dumps(message, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            return "has half a surrogate pair, which is no character"
+    if is_strict and "\\u0000" not in text:
+        return ""
+    try:
+        json_codec.require(message)
+    except errors.InvalidInput as wrong:
+        return f"has a value that cannot be stored: {wrong.field.removeprefix('args.')} {wrong.reason}"
     return ""

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import oslo_messaging
 from oslo_log import log as logging
 
-from fleet import errors
+from fleet import errors, json_codec
 from fleet.context import new_context
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import dispatching, serializer
@@ -152,11 +152,12 @@ def _drop_own_arguments(incoming: Any) -> None:
 
 
 def _check(message: dict[str, Any], size: int | None = None) -> None:
-    """:param size: the characters of the message, if its depth was checked when it was decoded
+    """:param size: the characters of the message, if its depth and its values were checked when it was decoded
     :raises errors.InvalidInput:
     """
     if message_size.REFUSED in message:
         raise errors.InvalidInput(field="message", reason=str(message[message_size.REFUSED])[:_SHOWN])
+    was_decoded = size is not None
     try:
         # Escaped characters count less than in the text that was decoded.
         if size is None or size > MAX_MESSAGE_SIZE:
@@ -169,6 +170,8 @@ def _check(message: dict[str, Any], size: int | None = None) -> None:
         raise errors.InvalidInput(field="message.method", reason="must be text")
     if not isinstance(message.get("args", {}), dict):
         raise errors.InvalidInput(field="message.args", reason="must be a mapping")
+    if not was_decoded:
+        json_codec.require(message.get("args"))
     if not isinstance(message.get("namespace"), str | None):
         raise errors.InvalidInput(field="message.namespace", reason="must be text or null")
     version = message.get("version", "1.0")

@@ -452,3 +452,60 @@ def test_power_actions_that_are_refused(client, conductor, action):
     answer = post(client, action, f"/v2.1/servers/{INSTANCE['uuid']}/action")
     assert 400 == answer.status_code
     assert ["show_instance"] == [method for method, _arguments in conductor.asked]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v2.1/servers?limit=" + "9" * 5000,
+        "/v2.1/flavors?limit=" + "0" * 5000,
+        "/v2.1/servers?name=(((",
+        "/v2.1/servers?name=" + "a" * 256,
+        "/v2.1/servers?name=a%00b",
+        "/v2.1/servers?host=%1b[31m",
+        "/v2.1/servers?a%00=b",
+        "/v2.1/servers/%00",
+        "/fleet/v1/trace/a%0ab",
+        "/v2.1/servers?marker=%00",
+    ],
+)
+def test_a_path_that_no_client_sends_is_a_mistake(client: testing.TestClient, path: str) -> None:
+    """Of the sender's: code 400, nothing is asked, and no traceback is logged."""
+    assert 400 == client.simulate_get(path).status_code
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:99@evil", "localhost:x", "localhost:99999", "a b", "", "[::1", "[::1]:8774:1", "h\u00e9"]
+)
+def test_a_host_that_is_none(client: testing.TestClient, host: str) -> None:
+    """Libraries would read it in different ways."""
+    assert 400 == client.simulate_get("/v2.1/servers", headers={"Host": host}).status_code
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8774", "127.0.0.1:1", "[::1]:8774", "[::1]"])
+def test_hosts(client: testing.TestClient, host: str) -> None:
+    """Names and addresses, with a port or without."""
+    assert 200 == client.simulate_get("/v2.1/servers", headers={"Host": host}).status_code
+
+
+@pytest.mark.parametrize(
+    ("hints", "why"),
+    [
+        ('{"free": 1%s}' % ("0" * 320), "body.os:scheduler_hints.free: must be a whole number from -2**63"),
+        ('{"free": [1e400]}', "body.os:scheduler_hints.free.0: must be a finite number"),
+        ('{"free": NaN}', "body.os:scheduler_hints.free: must be a finite number"),
+        ('{"free": "\\ud800"}', "must not contain half a surrogate pair"),
+        ('{"free": "\\u0000"}', "must not contain a NUL character"),
+        ("[" * 100_000, "is nested too deeply"),
+        (f'{{"free": {"[" * 70}1{"]" * 70}}}', "is nested too deeply"),
+    ],
+    ids=["321 digits", "infinite", "NaN", "surrogate", "NUL", "brackets", "depth"],
+)
+def test_what_cannot_be_stored_is_named(
+    client: testing.TestClient, conductor: FakeConductor, hints: str, why: str
+) -> None:
+    """Before the conductor is asked."""
+    answer = post(client, f'{{"server": {json.dumps(SERVER)}, "os:scheduler_hints": {hints}}}')
+    assert 400 == answer.status_code
+    assert why in said(answer)
+    assert [] == conductor.built

@@ -72,7 +72,7 @@ def test_a_bug_stays_a_bug() -> None:
 
 LARGE = [
     ("fifty lists in one another", functools.reduce(lambda inner, _: [inner], range(50), []), "nested too deeply"),
-    ("a number that is none", {"hint": float("nan")}, "not finite"),
+    ("a number that is none", {"hint": float("nan")}, "must be a finite number"),
     ("NUL in a hint", {"hint": ["a\x00b"]}, "NUL"),
     ("a mebibyte of text", {"hint": "x" * 2**20}, "is 1048"),
     (
@@ -93,6 +93,6 @@ def test_an_absurd_request_is_refused_before_it_is_looked_into(what: str, reques
     """Size and depth are limited; the error names the request and shows no part of it."""
     with pytest.raises(errors.InvalidInput) as caught:
         require_size(request_, "request")
-    assert caught.value.field == "request"
+    assert caught.value.field.startswith("request")
     assert reason in caught.value.message
     assert len(caught.value.message) < 200
