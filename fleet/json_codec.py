@@ -128,7 +128,7 @@ def _refuse(value: object, field: str, default: Callable[[Any], Any] | None) -> 
 
 
 def _faults(value: object, field: str, default: Callable[[Any], Any] | None) -> Iterator[tuple[list[str], str]]:
-    """Yield path and reason of each value that cannot be stored. Depth and width are the sender's, so it does not recurse."""
+    """Yield path and reason of each value that cannot be stored. Without recursion: the depth is the sender's."""
     path: list[str] = []
     open_ones: list[Iterator[tuple[object, object]]] = [iter([(field, value)])]
     while open_ones:
