@@ -45,9 +45,9 @@ OPTS = [
         "stuck_limit",
         default=300,
         min=0,
-        help="Seconds without a completed round trip after which a daemon counts as stuck, if broker and database can be "
-        "reached. It then logs CRITICAL and exits with status 70, and systemd or its launcher starts it again. 0 "
-        "never exits.",
+        help="Seconds without a completed round trip after which a daemon counts as stuck. Only time counts in which the "
+        "broker can be reached: an outage does not. It then logs CRITICAL and exits with status 70, and systemd or its "
+        "launcher starts it again. 0 never exits.",
     ),
 ]
 

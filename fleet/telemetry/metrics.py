@@ -124,6 +124,10 @@ MESSAGES_UNREADABLE = prometheus.Counter(
 ANSWERS_DROPPED = prometheus.Counter(
     "fleet_rpc_answers_dropped", "Answers that were dropped, as their caller had no queue any more"
 )
+CONNECTIONS_BROKEN = prometheus.Counter(
+    "fleet_rpc_connections_broken",
+    "Connections to the broker that were closed because what came could not be handled",
+)
 DATABASE_RETRIES = prometheus.Counter(
     "fleet_database_failures", "Transactions that failed and may be tried again, by error", ["error"]
 )

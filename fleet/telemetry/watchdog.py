@@ -28,7 +28,8 @@ class Part:
 
     probe: Probe
     begun_at: float | None = None
-    failing_since: float | None = None
+    #: Since when it fails although it can be reached.
+    failing_alone_since: float | None = None
     ended_at: float | None = None
     took_s: float = 0.0
     problem: str = "no round trip yet"
@@ -42,9 +43,10 @@ class Watchdog:
     """Runs each probe in a thread of its own, every ``interval_s``, and watches that the probes end.
 
     A probe raises if the part does not work. A probe that has not returned for ``limit_s`` makes the daemon not
-    ready. If none has succeeded for ``stuck_s``, the fault is either the daemon's or the part's. If ``reachable``
-    reports that the part works, the daemon is stuck, and ``exit_`` is called. A restart would not help against a
-    broker that is away. Without an entry in ``reachable`` the watchdog cannot decide, and the daemon keeps waiting.
+    ready. The fault is either the daemon's or the part's. While a part fails, each look asks ``reachable`` whether the
+    part works. If it has worked at every look for ``stuck_s``, the daemon is stuck, and ``exit_`` is called. An outage
+    of the part does not count: a restart would not help, and the part may have just returned. Without an entry in
+    ``reachable`` the watchdog cannot decide, and the daemon keeps waiting.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class Watchdog:
         metrics.READY.set(1 if ready else 0)
         for name, part in self._parts.items():
             self._tell(name, self._problem(part))
+            self._count_failing_alone(name, part)
         stuck = self._stuck()
         if stuck:
             said = "No round trip through the %s has succeeded for %.0f s, though it can be reached: stuck, exiting"
@@ -125,7 +128,8 @@ class Watchdog:
             problem = f"{type(failure).__name__}: {failure}".strip().splitlines()[0][:200]
             metrics.ROUND_TRIP_FAILURES.labels(name).inc()
         part.ended_at = self._clock()
-        part.failing_since = (part.failing_since or began) if problem else None
+        if not problem:
+            part.failing_alone_since = None
         part.took_s = part.ended_at - began
         part.begun_at = None
         part.problem = problem
@@ -157,11 +161,16 @@ class Watchdog:
             return f"a round trip has not ended for {self._clock() - part.begun_at:.0f} s"
         return part.problem
 
+    def _count_failing_alone(self, name: str, part: Part) -> None:
+        """Begin, continue or end the time in which the part fails although it can be reached."""
+        fails = bool(self._stuck_s and name in self._reachable and self._problem(part))
+        if not fails or not self._reachable[name]():
+            part.failing_alone_since = None
+        elif part.failing_alone_since is None:
+            part.failing_alone_since = self._clock()
+
     def _stuck(self) -> str:
         """Return the parts that are reachable but had no successful round trip for too long."""
-        if not self._stuck_s:
-            return ""
-        since = {name: part.failing_since or part.begun_at for name, part in self._parts.items()}
         now = self._clock()
-        late = [name for name, begun in since.items() if begun is not None and now - begun > self._stuck_s]
-        return ", ".join(name for name in late if name in self._reachable and self._reachable[name]())
+        since = {name: part.failing_alone_since for name, part in self._parts.items()}
+        return ", ".join(name for name, begun in since.items() if begun is not None and now - begun > self._stuck_s)

@@ -22,6 +22,7 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._clients: set[asyncio.StreamWriter] = set()
         self._flowing: asyncio.Event
         self._delay_s = 0.0
         self._refusing = False
@@ -46,6 +47,15 @@ class Proxy:
             self._refusing = refuse
             for writer in list(self._writers):
                 writer.transport.abort()
+
+        self._call(act)
+
+    def inject(self, piece: bytes) -> None:
+        """Send bytes to every client that the server has not sent, between two pieces of what it sends."""
+
+        def act() -> None:
+            for writer in list(self._clients):
+                writer.write(piece)
 
         self._call(act)
 
@@ -96,8 +106,10 @@ class Proxy:
             self._writers.discard(writer)
             return
         self._writers.add(there_writer)
+        self._clients.add(writer)
         await asyncio.gather(self._pump(reader, there_writer), self._pump(there_reader, writer))
         self._writers -= {writer, there_writer}
+        self._clients.discard(writer)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):

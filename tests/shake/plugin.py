@@ -11,6 +11,7 @@ import pathlib
 import random
 from collections.abc import Sequence
 
+import hypothesis  # noqa: F401  (its import is large, and Python 3.11 parses it badly while threads switch often)
 import pytest
 
 from tests.shake import conditions, outcomes

@@ -45,6 +45,30 @@ def content_of(raw: Any) -> tuple[dict[str, Any], int]:
     return _checked(content, text, is_strict), len(text)
 
 
+def reply_of(raw: Any) -> dict[str, Any]:
+    """Return the content of a reply, of which every field that the driver reads is valid. :raises Unreadable:"""
+    content, _text = decoded(raw)
+    for name in ("_msg_id", _UNIQUE_ID):
+        if not _is_name(content.get(name)):
+            raise Unreadable(f"its {name} is not a short text")
+    if not isinstance(content.get("ending", False), bool):
+        raise Unreadable("its ending is neither true nor false")
+    failure = content.get("failure")
+    if failure is not None and not (isinstance(failure, str) and _is_error(_parsed(failure))):
+        raise Unreadable("its failure is not the text of an error")
+    return content
+
+
+def _is_error(value: Any) -> bool:
+    """Return True for what oslo.messaging makes of an exception."""
+    if not isinstance(value, dict):
+        return False
+    trace = value.get("tb", [])
+    texts = [value.get("class"), value.get("module"), value.get("message", "")]
+    kinds = isinstance(value.get("args", []), list), isinstance(value.get("kwargs", {}), dict), isinstance(trace, list)
+    return all(kinds) and all(isinstance(each, str) for each in [*texts, *trace])
+
+
 def decoded(raw: Any) -> tuple[dict[str, Any], str]:
     """Return the content of any message, with its text. :raises Unreadable:"""
     return _decoded(raw)[:2]

@@ -99,10 +99,33 @@ def test_a_stuck_daemon_exits(clock: Clock, failing_s: int, reachable: bool, stu
     broker.broken = True
     watch, exits = watchdog(clock, broker, reachable, stuck_s)
     watch.go_round("broker")
+    watch.look()
     clock.now += failing_s
     watch.go_round("broker")
     watch.look()
     assert expected == exits
+
+
+def test_an_outage_of_the_broker_does_not_count(clock: Clock) -> None:
+    """A daemon gets the whole limit after the broker has returned, however long the broker was away."""
+    broker, returned, exits = Broker(), threading.Event(), list[int]()
+    broker.broken = True
+    watch = Watchdog(
+        {"broker": broker}, 10, 30, 300, clock=clock, exit_=exits.append, reachable={"broker": returned.is_set}
+    )
+    for _look in range(80):  # 400 s
+        watch.go_round("broker")
+        watch.look()
+        clock.now += 5
+    returned.set()
+    for _look in range(60):  # 295 s from the first look to the last
+        watch.go_round("broker")
+        watch.look()
+        clock.now += 5
+    assert [] == exits
+    clock.now += 5
+    watch.look()
+    assert [EXIT_STUCK] == exits
 
 
 def test_a_database_that_is_away_is_waited_for(clock: Clock) -> None:
@@ -115,6 +138,7 @@ def test_a_database_that_is_away_is_waited_for(clock: Clock) -> None:
     for _round in range(2):
         for name in parts:
             watch.go_round(name)
+        watch.look()
         clock.now += 301
         watch.go_round("broker")
     watch.look()
@@ -128,6 +152,7 @@ def test_one_success_is_enough(clock: Clock) -> None:
     for broken in (True, False, True):
         broker.broken = broken
         watch.go_round("broker")
+        watch.look()
         clock.now += 200
     watch.look()
     assert [] == exits

@@ -18,6 +18,7 @@ import threading
 import time
 from typing import Any
 
+import orjson
 import oslo_messaging
 from oslo_config import cfg
 from oslo_messaging._drivers import base, common
@@ -199,9 +200,15 @@ class LeanDriver(base.BaseDriver):
             raise oslo_messaging.MessagingTimeout(f"Timed out waiting for a reply to message ID {msg_id}") from None
 
     def _result(self, reply: wire.Reply) -> Any:
-        if reply.failure:
-            raise common.deserialize_remote_exception(reply.failure, self._allowed_remote_exmods)
-        return reply.result
+        """:raises Exception: the one of the server"""
+        if reply.failure is None:
+            return reply.result
+        try:
+            failure = common.deserialize_remote_exception(reply.failure, self._allowed_remote_exmods)
+        except Exception as misfit:  # an error of another release may take other arguments
+            kind = orjson.loads(reply.failure)["class"]
+            failure = oslo_messaging.RemoteError(kind, f"an error that cannot be made here: {misfit}", [])
+        raise failure
 
     def listen(
         self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None

@@ -41,6 +41,8 @@ class _ReadsAhead:
     connected: bool
     #: What has been read, and where the next frame begins in it.
     _ahead, _at = b"", 0
+    #: Bytes of the largest payload that the broker may send: it announces no more than py-amqp asks for.
+    _most = 131_072
 
     def read_frame(self, *_unpack: Any) -> tuple[int, int, bytes]:
         """:raises OSError: the connection is lost, or a time limit of the socket is over"""
@@ -80,7 +82,12 @@ class _ReadsAhead:
 
     def _is_whole(self) -> bool:
         left = len(self._ahead) - self._at
-        return left >= _OVERHEAD and left >= _OVERHEAD + _FRAME.unpack_from(self._ahead, self._at)[2]
+        if left < _OVERHEAD:
+            return False
+        size: int = _FRAME.unpack_from(self._ahead, self._at)[2]
+        if size > self._most:  # the rest would be waited for, for ever
+            raise amqp.UnexpectedFrame(f"a frame has {size} bytes")
+        return left >= _OVERHEAD + size
 
 
 class _TCP(_ReadsAhead, transport.TCPTransport):

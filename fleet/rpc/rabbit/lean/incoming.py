@@ -249,14 +249,13 @@ class Listener(base.PollStyleListener):
     def _open(self) -> Link:
         link = opened(self._settings)
         try:
-            with link.lock:
+            with link.lock, link.asking():
                 channel = link.connection.channel()
                 channel.basic_qos(0, self._settings.prefetch, False)
                 self._channel, self._tags = channel, {}
                 for each in list(self._queues.values()):
                     self._consume(link, channel, each)
                 self._link = link
-                link.catch_up()
         except BaseException:
             link.close()
             raise

@@ -33,6 +33,7 @@ from oslo_log import log as logging
 from fleet.rpc.rabbit import broker_refusals
 from fleet.rpc.rabbit.lean import frames
 from fleet.rpc.rabbit.lean.settings import Broker, Settings
+from fleet.telemetry import metrics, rate_limited_log
 
 LOG = logging.getLogger(__name__)
 
@@ -45,10 +46,18 @@ CLOSE_S = 1.0
 LOST = (amqp.AMQPError, OSError)
 #: The node that the next connection of the process is opened to first: the connections share the nodes.
 _first = itertools.count()
+_broken = rate_limited_log.RateLimit()
 
 
 class Away(Exception):
     """No broker accepts a connection. The message names each with its reason."""
+
+
+class Broken(amqp.ConnectionError):
+    """What has come cannot be handled, or the connection is in no state to go on: it must be closed, and opened again.
+
+    Its text names the original error.
+    """
 
 
 class Link:
@@ -91,15 +100,40 @@ class Link:
             os.eventfd_write(self._awake, 1)
 
     def read(self) -> None:
-        """Read all frames that have come, and run their callbacks. :raises LOST: the connection is lost"""
+        """Read all frames that have come, and run their callbacks. :raises LOST: the connection is lost, or Broken"""
         with self.lock:
-            if not self._closed:
+            if self._closed:
+                return
+            try:
                 self._transport.receive_now()
-                self.catch_up()
+                self._run_callbacks()
                 self._events.modify(self._number, select.EPOLLIN | select.EPOLLONESHOT)
+            except LOST:
+                raise
+            except Exception as failure:
+                raise broken(failure) from failure
 
     def catch_up(self) -> None:
-        """Run the callbacks of the frames that have been read. Call it with the lock."""
+        """Run the callbacks of the frames that have been read. Call it with the lock. :raises LOST:"""
+        try:
+            self._run_callbacks()
+        except LOST:
+            raise
+        except Exception as failure:
+            raise broken(failure) from failure
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """For methods that wait for the broker's answer, with the lock: any error is one of LOST, and is counted."""
+        try:
+            yield
+            self._run_callbacks()
+        except LOST:
+            raise
+        except Exception as failure:
+            raise broken(failure) from failure
+
+    def _run_callbacks(self) -> None:
         while True:
             while (frame := self._transport.next_frame()) is not None:
                 self.connection.on_inbound_frame(frame)
@@ -117,20 +151,37 @@ class Link:
         if time.monotonic() >= self._beat_at:
             with self.lock:
                 self._beat_at = time.monotonic() + self.tick_s
-                if not self._closed:
+                if self._closed:
+                    return
+                try:
                     self.connection.heartbeat_tick(self._rate)
+                except LOST:
+                    raise
+                except Exception as failure:
+                    raise broken(failure) from failure
 
     def close(self) -> None:
         with self.lock:
             if self._closed:
                 return
             self._closed = True
-            with contextlib.suppress(*LOST):
+            # py-amqp may raise anything for a connection that it has torn down itself.
+            with contextlib.suppress(Exception):
                 self._socket.settimeout(CLOSE_S)
                 self.connection.close()
-            with contextlib.suppress(*LOST):
+            with contextlib.suppress(Exception):
                 self.connection.collect()
         self.wake()
+
+
+def broken(failure: Exception) -> Broken:
+    """Count and log an error that no broker should cause, and return what to raise in its place."""
+    metrics.CONNECTIONS_BROKEN.inc()
+    left_out = _broken.due(type(failure).__name__)
+    if left_out is not None:
+        said = "A connection to the broker is closed, and opened again: what came cannot be handled (%d more like it)"
+        LOG.warning(said, left_out, exc_info=failure)
+    return Broken(f"what came cannot be handled: {type(failure).__name__}: {failure}")
 
 
 def opened(settings: Settings) -> Link:

@@ -27,7 +27,7 @@ from oslo_log import log as logging
 from fleet.rpc import backoff
 from fleet.rpc.rabbit import broker_refusals, message_body
 from fleet.rpc.rabbit.lean import frames, topology, wire
-from fleet.rpc.rabbit.lean.link import LOST, Away, Link, opened
+from fleet.rpc.rabbit.lean.link import LOST, Away, Link, broken, opened
 from fleet.rpc.rabbit.lean.publication import Outcome, Publication
 from fleet.rpc.rabbit.lean.reading import Arrivals, Reading
 from fleet.rpc.rabbit.lean.settings import Settings
@@ -43,7 +43,7 @@ _BEGIN_AGAIN_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 #: Characters of a queue's name in a log line.
 _SHOWN = 60
-_dropped = rate_limited_log.RateLimit()
+_dropped, _unreadable = rate_limited_log.RateLimit(), rate_limited_log.RateLimit()
 
 
 def dropped(queue_name: str) -> None:
@@ -99,8 +99,9 @@ class Outgoing:
         if begins and link is not None and channel is not None:
             try:
                 with link.lock:
-                    self._consume_replies(link)
-                    self._catch_up(link)
+                    with link.asking():
+                        self._consume_replies(link)
+                    link.wake()  # the caller that waits for the connection may have its reply now
             except LOST as lost:
                 self._lost(link, lost)
         return arrived
@@ -182,30 +183,43 @@ class Outgoing:
             return self._link
 
     def _run(self) -> None:
+        """Keep a connection open. No error ends the thread: without it, the process sends nothing more."""
         pauses = backoff.Backoff(_BEGIN_AGAIN_S, _LONGEST_PAUSE_S)
         while not self._closing.is_set():
             try:
-                link = self._open()
-            except (*LOST, Away) as refused:
-                with self._lock:
-                    self._problem = broker_refusals.reason(refused)
-                    self._ready.notify_all()
-                broker_refusals.log_refusal("messages cannot be sent", refused)
+                self._keep_open(pauses)
+            except Exception as failure:
+                LOG.exception("Sending begins again")
+                self._lose_any(broken(failure))
                 self._closing.wait(pauses.pause_s())
-                continue
-            pauses.reset()
-            for _reply in range(len(self._again)):
-                self._try(self._again.popleft())
-            self._reading.attend(link, self._wanted)
+        self._lose_any(None)
+
+    def _keep_open(self, pauses: backoff.Backoff) -> None:
+        """Open a connection and attend to it until it is lost, or make a pause after a refusal."""
+        try:
+            link = self._open()
+        except (*LOST, Away) as refused:
+            with self._lock:
+                self._problem = broker_refusals.reason(refused)
+                self._ready.notify_all()
+            broker_refusals.log_refusal("messages cannot be sent", refused)
+            self._closing.wait(pauses.pause_s())
+            return
+        pauses.reset()
+        for _reply in range(len(self._again)):
+            self._try(self._again.popleft())
+        self._reading.attend(link, self._wanted)
+
+    def _lose_any(self, why: BaseException | None) -> None:
         with self._lock:
-            link_left = self._link
-        if link_left is not None:
-            self._lost(link_left, None)
+            link = self._link
+        if link is not None:
+            self._lost(link, why)
 
     def _open(self) -> Link:
         link = opened(self._settings)
         try:
-            with link.lock:
+            with link.lock, link.asking():
                 channel = link.connection.channel()
                 channel.confirm_select()
                 channel.events["basic_ack"].add(self._acked)
@@ -220,7 +234,6 @@ class Outgoing:
                     self._queues.clear()
                     self._wanted.clear()
                     self._ready.notify_all()
-                link.catch_up()
         except BaseException:
             link.close()
             raise
@@ -257,16 +270,16 @@ class Outgoing:
             return False
         exchange = publication.exchange
         place = exchange.name, publication.key
-        if with_queue and place not in self._queues:
-            settings = self._settings
-            topology.declare_queue(link.connection, topology.topic_queue(settings, exchange.name, publication.key))
-            self._queues.add(place)
+        if (with_queue and place not in self._queues) or exchange.name not in self._declared:
+            with link.asking():
+                if with_queue:
+                    queue_of_it = topology.topic_queue(self._settings, exchange.name, publication.key)
+                    topology.declare_queue(link.connection, queue_of_it)
+                    self._queues.add(place)
+                else:
+                    topology.declare_exchange(link.connection, exchange)
             self._declared.add(exchange.name)
-            self._catch_up(link)
-        if exchange.name not in self._declared:
-            topology.declare_exchange(link.connection, exchange)
-            self._declared.add(exchange.name)
-            self._catch_up(link)
+            link.wake()  # the caller that waits for the connection may have its reply now
         expiration_s = publication.expiration_s
         made = frames.publication(
             channel.channel_id,
@@ -284,12 +297,6 @@ class Outgoing:
             self._pending[tag] = publication
         link.write(made)
         return True
-
-    @staticmethod
-    def _catch_up(link: Link) -> None:
-        """Call it with the link's lock, after a method that waits for an answer."""
-        link.catch_up()
-        link.wake()  # the caller that waits for the connection may have its reply now
 
     # -- callbacks, with the link's lock held -----------------------------------------------------------------------
 
@@ -317,9 +324,12 @@ class Outgoing:
 
     def _replied(self, message: amqp.Message) -> None:
         try:
-            reply = wire.read_reply(message_body.decoded(message)[0])
+            reply = wire.read_reply(message_body.reply_of(message))
         except message_body.Unreadable as unreadable:
-            LOG.warning("A reply is dropped: %s", unreadable)
+            metrics.MESSAGES_UNREADABLE.inc()
+            left_out = _unreadable.due(str(unreadable))
+            if left_out is not None:
+                LOG.warning("A reply is dropped: %s (%d more since the last such line)", unreadable, left_out)
             return
         with self._lock:
             if reply.unique_id in self._seen:

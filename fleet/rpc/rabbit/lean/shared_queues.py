@@ -16,8 +16,8 @@ from oslo_log import log as logging
 from oslo_messaging._drivers import base
 
 from fleet.rpc.rabbit.lean import topology
-from fleet.rpc.rabbit.lean.incoming import Listener
-from fleet.rpc.rabbit.lean.link import LOST
+from fleet.rpc.rabbit.lean.incoming import Incoming, Listener
+from fleet.rpc.rabbit.lean.link import LOST, broken
 from fleet.rpc.rabbit.lean.outgoing import Outgoing
 from fleet.rpc.rabbit.lean.settings import Settings
 
@@ -86,9 +86,8 @@ class _Reader(Listener):
         if link is None or channel is None:
             return  # the queue is consumed when the connection is open again
         try:
-            with link.lock:
+            with link.lock, link.asking():
                 self._consume(link, channel, queue)
-                link.catch_up()
         except LOST as lost:
             LOG.info("The queue of a host is consumed when the connection is open again: %s", lost)
 
@@ -96,9 +95,8 @@ class _Reader(Listener):
         self._queues.pop(name, None)
         link, channel, tag = self._link, self._channel, self._tags.pop(name, None)
         if link is not None and channel is not None and tag is not None:
-            with contextlib.suppress(*LOST), link.lock:
+            with contextlib.suppress(*LOST), link.lock, link.asking():
                 channel.basic_cancel(tag)  # what the broker has sent before its answer is read meanwhile
-                link.catch_up()
             self.settle(_SETTLE_S)
 
     def end(self) -> None:
@@ -108,12 +106,23 @@ class _Reader(Listener):
         self.cleanup()
 
     def _run(self) -> None:
-        while (taken := self._next(None)) is not None:
-            queue, incoming = taken
-            handle = self._served.get(queue)
-            if handle is None:
-                continue  # the host has just left; the row of the ledger says what was ordered
+        """Read until the end. No error ends the thread: without it, the hosts would receive nothing more."""
+        while not self._stopped.is_set():
             try:
-                handle([incoming])
-            except Exception:
-                LOG.exception("A message of queue %s was taken, and not handled", queue)
+                while (taken := self._next(None)) is not None:
+                    self._hand_over(*taken)
+            except Exception as failure:
+                LOG.exception("The queues of hosts are read again")
+                link = self._link
+                if link is not None:
+                    self._lose(link, broken(failure))
+                self._stopped.wait(self._pauses.pause_s())
+
+    def _hand_over(self, queue: str, incoming: Incoming) -> None:
+        handle = self._served.get(queue)
+        if handle is None:
+            return  # the host has just left; the row of the ledger says what was ordered
+        try:
+            handle([incoming])
+        except Exception:
+            LOG.exception("A message of queue %s was taken, and not handled", queue)
