@@ -21,7 +21,7 @@ class Candidates:
     """Rows of the inventory for a filter or weigher to judge; ``now`` is the decision's time in epoch seconds.
 
     Arrays have one element per row considered: all rows of the table, free rows too, or those of :meth:`subset`. A free
-    row is not present, so what a mask says of it does not matter.
+    row is not present, so what a mask says of it does not matter. Rows are in the order of their keys.
     """
 
     def __init__(

@@ -260,6 +260,8 @@ class _Picking:
 def best_rows(scores: numpy.ndarray, count: int, shuffle: random.Random | None = None) -> numpy.ndarray:
     """Return the positions of the ``count`` highest scores, best first, equal ones in their order. No full sort.
 
+    Rows are in the order of their keys, so of equal hosts the one with the smallest key comes first.
+
     :param scores: written to meanwhile, and then restored
     :param shuffle: puts the hosts that share the highest score in random order, so that equal hosts take turns
     """

@@ -2,8 +2,11 @@
 """Host states as columns: one numpy array per number, interned shared values, Python objects only for rare values.
 
 The table knows the names and types of its columns, and not what they mean; a domain declares them
-(:mod:`scheduler.engine.domain`). A row has a key, ``(host, node)``. It keeps its number while its host exists; then the
-number is reused. The table is not thread-safe: the host manager (``scheduler.state``) owns it and the lock.
+(:mod:`scheduler.engine.domain`). A row has a key, ``(host, node)``.
+
+Every answer reads the rows in the order of their keys, so the order in which hosts arrived decides nothing. A host that
+arrives out of order is put at the end; :meth:`HostTable.sort` then moves the rows. Between two calls of it a row keeps its
+number. The table is not thread-safe: the host manager (``scheduler.state``) owns it and the lock.
 """
 
 from __future__ import annotations
@@ -64,7 +67,12 @@ class HostTable:
         self.rare: dict[str, dict[int, Any]] = {}
         self._row_of: dict[Key, int] = {}
         self._rows_of_host: dict[str, tuple[int, ...]] = {}
-        self._free: list[int] = []
+        #: The rows of removed keys. A key that comes back gets its row again, which keeps the order.
+        self._free: dict[Key, int] = {}
+        #: False if a row may have a smaller key than a row before it.
+        self.is_sorted = True
+        #: The key that was added at the end last, even if it was removed since.
+        self._last: Key | None = None
         self._arrays: dict[str, numpy.ndarray] = {
             name: numpy.zeros(_FIRST_CAPACITY, dtype=bool if kind is bool else float)
             for name, kind in self.kinds.items()
@@ -83,7 +91,7 @@ class HostTable:
     def copy(self) -> HostTable:
         """Return an independent table with the same rows. Immutable values are shared."""
         other = copy.copy(self)
-        other.keys, other._free, other._changed = list(self.keys), list(self._free), list(self._changed)
+        other.keys, other._free, other._changed = list(self.keys), dict(self._free), list(self._changed)
         other.interned = dict(self.interned)
         other.rare = {name: dict(values) for name, values in self.rare.items()}
         other._row_of, other._rows_of_host = dict(self._row_of), dict(self._rows_of_host)
@@ -134,17 +142,23 @@ class HostTable:
         row = self._row_of.get(key)
         if row is not None:
             return row
-        if self._free:
-            row = self._free.pop()
+        row = self._free.pop(key, None)
+        if row is not None:
             self.keys[row] = key
         else:
-            row = self.size
-            self._reserve(row + 1)
-            self.size = row + 1
-            self._views = {}
-            self.keys.append(key)
+            row = self._append(key)
         self._row_of[key] = row
-        self._rows_of_host[key[0]] = (*self.rows_of_host(key[0]), row)
+        self._rows_of_host[key[0]] = tuple(sorted((*self.rows_of_host(key[0]), row)))
+        return row
+
+    def _append(self, key: Key) -> int:
+        row = self.size
+        self._reserve(row + 1)
+        self.size = row + 1
+        self._views = {}
+        self.keys.append(key)
+        self.is_sorted = self.is_sorted and (self._last is None or self._last < key)
+        self._last = key
         return row
 
     def remove(self, key: Key) -> None:
@@ -159,11 +173,36 @@ class HostTable:
             array[row] = None if array.dtype == object else 0
         for values in self.rare.values():
             values.pop(row, None)
-        self._free.append(row)
+        self._free[key] = row
         self._touch(row)
 
+    def sort(self) -> numpy.ndarray:
+        """Put the rows in the order of their keys, without free rows between them. Return the former number of each row.
+
+        All rows count as changed.
+        """
+        keys = sorted(self._row_of)
+        former = numpy.fromiter(map(self._row_of.__getitem__, keys), dtype=numpy.intp, count=len(keys))
+        self._row_of = dict(zip(keys, range(len(keys)), strict=True))
+        self._rows_of_host = {host: (row,) for row, (host, _node) in enumerate(keys)}
+        if len(self._rows_of_host) < len(keys):  # a host with several nodes
+            self._rows_of_host = {host: tuple(each) for host, each in _by_host(keys).items()}
+        for name in list(self._arrays):  # one at a time: two of each would be a peak of memory
+            self._arrays[name] = self._arrays[name][former]
+        moved_to = numpy.zeros(self.size, dtype=numpy.intp)
+        moved_to[former] = numpy.arange(len(keys))
+        self.rare = {name: {int(moved_to[row]): each for row, each in rare.items()} for name, rare in self.rare.items()}
+        self.keys, self._free, self._views, self.size = [*keys], {}, {}, len(keys)
+        self._last, self.is_sorted = keys[-1] if keys else None, True
+        self.touch(numpy.arange(self.size))
+        return former
+
     def compact(self) -> None:
-        """Drop shared values that no row has any more, and check again which columns are uniform."""
+        """Drop what no row has any more: shared values, and free rows at the next :meth:`sort`.
+
+        Check again which columns are uniform.
+        """
+        self.is_sorted = self.is_sorted and not self._free
         for name, interned in self.interned.items():
             used = numpy.unique(self.column(name))
             if len(used) < len(interned.values):
@@ -245,8 +284,15 @@ class HostTable:
         if rows <= capacity:
             return
         # A half more, not twice: at 100,000 hosts the unused part is what the memory goes to.
-        grown = max(rows, capacity + capacity // 2)
+        grown = max(rows, capacity + capacity // 2, _FIRST_CAPACITY)
         for name, array in self._arrays.items():
             larger = numpy.empty(grown, dtype=object) if array.dtype == object else numpy.zeros(grown, array.dtype)
             larger[:capacity] = array
             self._arrays[name] = larger
+
+
+def _by_host(keys: Iterable[Key]) -> dict[str, list[int]]:
+    rows: dict[str, list[int]] = {}
+    for row, (host, _node) in enumerate(keys):
+        rows.setdefault(host, []).append(row)
+    return rows

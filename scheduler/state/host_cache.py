@@ -216,6 +216,7 @@ class HostCache:
             self._apply_instance(instance, news and not changes.full)
         for node in changes.nodes:
             self._apply_node(node)
+        self._put_in_order()
         self.services.apply_heartbeats(changes.heartbeats)
         if changes.mix is not None:
             self.learn_demand(changes.mix)
@@ -235,6 +236,12 @@ class HostCache:
             self._apply_instance(instance, news=False)
         for node in there.nodes:
             self._apply_node(node)
+        self._put_in_order()
+
+    def _put_in_order(self) -> None:
+        """Put the rows in the order of their keys. What holds row numbers is told; a decision begins after this."""
+        if not self._table.is_sorted:
+            self.services.follow_rows(self._table.sort())
 
     @property
     def mix_version(self) -> int | None:

@@ -87,6 +87,14 @@ class Services:
         disabled, forced_down, last_seen_up = service
         return {"disabled": disabled, "forced_down": forced_down, "last_seen_up": last_seen_up, PRESENT: True}
 
+    def follow_rows(self, former: numpy.ndarray) -> None:
+        """Follow rows that have moved.
+
+        :param former: the former number of each row
+        """
+        most = int(former.max(initial=-1)) + 1
+        self._up = numpy.pad(self._up, (0, max(most - len(self._up), 0)))[former]
+
     def follow_liveness(self, up: numpy.ndarray) -> None:
         """Mark the rows of hosts that went down, or came up again, as changed.
 

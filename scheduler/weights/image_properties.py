@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
@@ -43,4 +44,5 @@ class ImagePropertiesWeigher(ColumnWeigher):
 
     def _shared(self, instances: Iterable[TrackedInstance], wanted: frozenset[tuple[str, str]]) -> float:
         names = [name for each in instances for name, _value in each.image_properties & wanted]
-        return sum(self._factors.get(name, 0.0) for name in names) if self._factors else float(len(names))
+        # The exact sum, as neither instances nor properties have an order.
+        return math.fsum(self._factors.get(name, 0.0) for name in names) if self._factors else float(len(names))

@@ -11,12 +11,12 @@ from scheduler.filters import ColumnFilter
 from scheduler.weights import ColumnWeigher
 
 
-def passed(each: ColumnFilter, hosts: Candidates, asked: RequestSpec) -> list[str]:
+def passed(each: ColumnFilter, hosts: Candidates, asked: RequestSpec) -> set[str]:
     """Names of the hosts that a filter lets through."""
     mask = each.mask(hosts, asked)
     present = hosts.present()
     kept = present if mask is None else present & mask
-    return [hosts.key(row)[0] for row in hosts.rows[kept].tolist()]
+    return {hosts.key(row)[0] for row in hosts.rows[kept].tolist()}
 
 
 def raw(each: ColumnWeigher, hosts: Candidates, asked: RequestSpec) -> dict[str, float]:

@@ -40,7 +40,7 @@ EXTRA_SPECS = [
 def test_aggregate_instance_extra_specs(metadata, extra_specs, expected):
     """Hosts pass whose aggregates meet every extra spec that is about them."""
     asked = request({"extra_specs": extra_specs})
-    assert expected == passed(filters.AggregateInstanceExtraSpecsFilter(), with_metadata(*metadata), asked)
+    assert set(expected) == passed(filters.AggregateInstanceExtraSpecsFilter(), with_metadata(*metadata), asked)
 
 
 TYPES = [
@@ -57,7 +57,7 @@ TYPES = [
 def test_aggregate_type_affinity(metadata, expected):
     """Hosts kept for flavors take no others; hosts kept for none take all."""
     asked = request({"name": "small"})
-    assert expected == passed(filters.AggregateTypeAffinityFilter(), with_metadata(*metadata), asked)
+    assert set(expected) == passed(filters.AggregateTypeAffinityFilter(), with_metadata(*metadata), asked)
 
 
 TENANTS = [
@@ -75,7 +75,7 @@ TENANTS = [
 def test_aggregate_multitenancy_isolation(metadata, expected):
     """Hosts kept for tenants take no others; the tenants may go elsewhere too."""
     asked = request(instance={"project_id": "mine"})
-    assert expected == passed(filters.AggregateMultiTenancyIsolation(), with_metadata(*metadata), asked)
+    assert set(expected) == passed(filters.AggregateMultiTenancyIsolation(), with_metadata(*metadata), asked)
 
 
 IMAGES = [
@@ -105,7 +105,7 @@ IMAGES = [
 def test_aggregate_image_properties_isolation(options, metadata, properties, expected):
     """What both the image and the aggregates name must agree."""
     each = filters.AggregateImagePropertiesIsolation(**options)
-    assert expected == passed(each, with_metadata(*metadata), request(image={"properties": properties}))
+    assert set(expected) == passed(each, with_metadata(*metadata), request(image={"properties": properties}))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_aggregates_override_a_number(each, key, column):
         aggregate(["three-and-bad"], 4, **{key: "many"}),
     ]
     hosts = factories.candidates(*(node(name, **{column: 2}) for name in names), aggregates=made)
-    assert ["three"] == passed(each, hosts, request())
+    assert {"three"} == passed(each, hosts, request())
 
 
 @pytest.mark.parametrize("bad", ["many", "nan", "inf", ""])
@@ -133,5 +133,5 @@ def test_a_bad_value_is_warned_of_once(bad, caplog):
     """The log names the key, and does not repeat itself at every request."""
     hosts = factories.candidates(node("host1"), aggregates=[aggregate(["host1"], ram_allocation_ratio=f" {bad} ")])
     for _request in range(3):
-        assert ["host1"] == passed(filters.AggregateRamFilter(), hosts, request())
+        assert {"host1"} == passed(filters.AggregateRamFilter(), hosts, request())
     assert ["ram_allocation_ratio" in message for message in caplog.messages] == [True]

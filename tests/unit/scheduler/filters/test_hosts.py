@@ -27,7 +27,7 @@ EXACT = [
 def test_exact(each, host, sizes, fits):
     """What is free must be just what is asked for."""
     hosts = factories.candidates(node(**host))
-    assert (["host1"] if fits else []) == passed(each(), hosts, request(sizes))
+    assert ({"host1"} if fits else set()) == passed(each(), hosts, request(sizes))
 
 
 def test_exact_cores_limit_the_claim():
@@ -45,7 +45,7 @@ def test_fewer_than_the_most(each, column):
     hosts = factories.candidates(
         node("seven", **{column: 7}), node("eight", **{column: 8}), node("nine", **{column: 9})
     )
-    assert ["seven"] == passed(each, hosts, request())
+    assert {"seven"} == passed(each, hosts, request())
 
 
 @pytest.mark.parametrize("each", [filters.IoOpsFilter(3), filters.NumInstancesFilter(3)])
@@ -69,14 +69,14 @@ def test_isolated_hosts(restrict, image, expected):
     """Isolated images go to isolated hosts only."""
     each = filters.IsolatedHostsFilter(["secret"], ["kept", "unknown"], restrict)
     hosts = factories.candidates(node("kept"), node("free"))
-    assert expected == passed(each, hosts, request(instance={"image_ref": image}))
+    assert set(expected) == passed(each, hosts, request(instance={"image_ref": image}))
 
 
 @pytest.mark.parametrize(("restrict", "expected"), [(True, ["free"]), (False, ["kept", "free"])])
 def test_no_isolated_images(restrict, expected):
     """Then isolated hosts take nothing, unless they are open to others."""
     each = filters.IsolatedHostsFilter([], ["kept"], restrict)
-    assert expected == passed(each, factories.candidates(node("kept"), node("free")), request())
+    assert set(expected) == passed(each, factories.candidates(node("kept"), node("free")), request())
 
 
 CIDR = [
@@ -97,7 +97,7 @@ def test_cidr_affinity(hints, expected):
         node("six", host_ip="2001:db8::1"),
         node("nowhere", host_ip=None),
     )
-    assert expected == passed(filters.SimpleCIDRAffinityFilter(), hosts, request(scheduler_hints=hints))
+    assert set(expected) == passed(filters.SimpleCIDRAffinityFilter(), hosts, request(scheduler_hints=hints))
 
 
 @pytest.mark.parametrize("hints", [{"build_near_host_ip": "near"}, {"build_near_host_ip": "192.0.2.1", "cidr": "/99"}])
@@ -116,7 +116,7 @@ def test_type_affinity():
         PlacedInstance(uuid(3), "mixed", instance_type_id=2),
     ]
     hosts = factories.candidates(node("same"), node("mixed"), node("empty"), instances=instances)
-    assert ["same", "empty"] == passed(filters.TypeAffinityFilter(), hosts, request({"id": 1}))
+    assert {"same", "empty"} == passed(filters.TypeAffinityFilter(), hosts, request({"id": 1}))
 
 
 def test_type_affinity_knows_what_is_booked():
@@ -125,8 +125,8 @@ def test_type_affinity_knows_what_is_booked():
     first = factories.decision(factories.pipeline(), cache.candidates(factories.NOW_S), request({"id": 2}))
     cache.book(first, factories.NOW_S + 60)
     each, hosts = filters.TypeAffinityFilter(), cache.candidates(factories.NOW_S)
-    assert ["host2"] == passed(each, hosts, request({"id": 1}))
-    assert ["host1", "host2"] == passed(each, hosts, request({"id": 2}))
+    assert {"host2"} == passed(each, hosts, request({"id": 1}))
+    assert {"host1", "host2"} == passed(each, hosts, request({"id": 2}))
 
 
 LOAD, HEAT = {"name": "load", "value": 0.5}, {"name": "heat", "value": 30}
@@ -142,4 +142,4 @@ def test_metrics(names, expected):
     hosts = factories.candidates(
         node("both", metrics=[LOAD, HEAT, noise]), node("one", metrics=[LOAD]), node("none", metrics=None)
     )
-    assert expected == passed(filters.MetricsFilter(names), hosts, request())
+    assert set(expected) == passed(filters.MetricsFilter(names), hosts, request())

@@ -45,14 +45,14 @@ CASES = [
 def test_image_properties(properties, expected):
     """Hosts pass that support what the image names."""
     hosts = factories.candidates(*HOSTS)
-    assert expected == passed(filters.ImagePropertiesFilter(), hosts, request(image={"properties": properties}))
+    assert set(expected) == passed(filters.ImagePropertiesFilter(), hosts, request(image={"properties": properties}))
 
 
 def test_a_host_that_does_not_tell_its_version():
     """The version is not held against it."""
     hosts = factories.candidates(node("host1", supported_instances=[("x86_64", "kvm", "hvm")], hypervisor_version=0))
     asked = request(image={"properties": {"vm_mode": "hvm", "hypervisor_version_requires": ">=6.0"}})
-    assert ["host1"] == passed(filters.ImagePropertiesFilter(), hosts, asked)
+    assert {"host1"} == passed(filters.ImagePropertiesFilter(), hosts, asked)
 
 
 @pytest.mark.parametrize("properties", [{"architecture": "amd64"}, {"vm_mode": "hvm"}, {"hypervisor_type": "kvm"}])
@@ -60,15 +60,15 @@ def test_hosts_may_use_other_words(properties):
     """Values of hosts and images are translated to the same names; an unknown value stays as it is."""
     hosts = factories.candidates(node("host1", supported_instances=[("amd64", "KVM", "hv"), ("vax", "simh", "odd")]))
     asked = request(image={"properties": properties})
-    assert ["host1"] == passed(filters.ImagePropertiesFilter(), hosts, asked)
+    assert {"host1"} == passed(filters.ImagePropertiesFilter(), hosts, asked)
 
 
 def test_default_architecture():
     """Images that name no architecture need that of the option; others what they name."""
     hosts = factories.candidates(*HOSTS)
     each = filters.ImagePropertiesFilter("i686")
-    assert ["kvm"] == passed(each, hosts, request())
-    assert ["kvm", "xen"] == passed(each, hosts, request(image={"properties": {"architecture": "x86_64"}}))
+    assert {"kvm"} == passed(each, hosts, request())
+    assert {"kvm", "xen"} == passed(each, hosts, request(image={"properties": {"architecture": "x86_64"}}))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_width_of_physical_addresses(bits, expected):
         node("silent", cpu_info='{"arch": "x86_64"}'),
     )
     asked = request(image={"properties": {"hw_maxphysaddr_bits": bits}})
-    assert expected == passed(filters.ImagePropertiesFilter(), hosts, asked)
+    assert set(expected) == passed(filters.ImagePropertiesFilter(), hosts, asked)
 
 
 @pytest.mark.parametrize(

@@ -55,19 +55,19 @@ CASES = [
 def test_json(query, expected):
     """Hosts pass that meet the query."""
     asked = request(scheduler_hints={"query": json.dumps(query)})
-    assert expected == passed(filters.JsonFilter(), factories.candidates(*HOSTS), asked)
+    assert set(expected) == passed(filters.JsonFilter(), factories.candidates(*HOSTS), asked)
 
 
 @pytest.mark.parametrize("hints", [{}, {"query": ""}, {"query": None}])
 def test_no_query(hints):
     """Without one, every host passes."""
-    assert BOTH == passed(filters.JsonFilter(), factories.candidates(*HOSTS), request(scheduler_hints=hints))
+    assert set(BOTH) == passed(filters.JsonFilter(), factories.candidates(*HOSTS), request(scheduler_hints=hints))
 
 
 def test_a_hint_in_a_list():
     """Some clients send every hint as a list."""
     asked = request(scheduler_hints={"query": ['["=", "$free_ram_mb", 1024]']})
-    assert SMALL == passed(filters.JsonFilter(), factories.candidates(*HOSTS), asked)
+    assert set(SMALL) == passed(filters.JsonFilter(), factories.candidates(*HOSTS), asked)
 
 
 @pytest.mark.parametrize(

@@ -104,11 +104,11 @@ def typed(**extra_specs: str | None) -> dict[str, Any]:
     return {"name": "fast", "extra_specs": {name.replace("__", ":"): value for name, value in extra_specs.items()}}
 
 
-def passed(each: filters.ColumnFilter, pools: Candidates, asked: VolumeRequest) -> list[str]:
+def passed(each: filters.ColumnFilter, pools: Candidates, asked: VolumeRequest) -> set[str]:
     """Names of the pools that a filter lets through."""
     mask = each.mask(pools, asked)
     kept = pools.present() if mask is None else pools.present() & mask
-    return ["#".join(pools.key(row)) for row in pools.rows[kept].tolist()]
+    return {"#".join(pools.key(row)) for row in pools.rows[kept].tolist()}
 
 
 def pipeline(chosen: Sequence[Any] = (), weighers: Sequence[Any] | None = None, **options: Any) -> Pipeline:

@@ -127,6 +127,7 @@ def scenes(draw):
         Pool(f"m{1 + number % 3}@lvm", f"p{number}", **each)
         for number, each in enumerate(draw(st.lists(POOLS, min_size=1, max_size=7)))
     ]
+    pools.sort(key=lambda pool: (pool.host, pool.pool))  # of equal pools the smallest name wins
     # A pool without a known free space has no number in equations and queries; its report has the word.
     pools = [
         dataclasses.replace(

@@ -91,9 +91,9 @@ def test_room_for_a_volume(case, columns, asked, expected):
 
 def test_the_pool_that_has_the_volume_has_room_for_it():
     full = candidates(Pool(free_capacity_gb=0))
-    assert ["m1@lvm#p1"] == passed(filters.CapacityFilter(), full, request(50, vol_exists_on="m1@lvm#p1"))
-    assert [] == passed(filters.CapacityFilter(), full, request(50, vol_exists_on="m1@lvm#p2"))
-    assert [] == passed(filters.CapacityFilter(), full, request(5, new_size=55, vol_exists_on="m1@lvm#p1"))
+    assert {"m1@lvm#p1"} == passed(filters.CapacityFilter(), full, request(50, vol_exists_on="m1@lvm#p1"))
+    assert set() == passed(filters.CapacityFilter(), full, request(50, vol_exists_on="m1@lvm#p2"))
+    assert set() == passed(filters.CapacityFilter(), full, request(5, new_size=55, vol_exists_on="m1@lvm#p1"))
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_the_room_of_every_kind_of_pool(asked):
     kinds = itertools.product(sizes, sizes, sizes, [0, 5, 100], [None, "auto", "2.5"], [True, False])
     pools = [
         Pool(
-            pool=f"p{number}",
+            pool=f"p{number:05d}",
             total_capacity_gb=total,
             free_capacity_gb=free,
             provisioned_capacity_gb=provisioned,

@@ -100,7 +100,7 @@ def test_a_bound_holds():
         node("free", free_ram_mb=100),
     )
     made = factories.decision(factories.pipeline([], [weights.RAMWeigher()], alternates=3), hosts, request())
-    assert ["free", "half", "over", "full"] == [made.picks[0].key[0], *(p.host for p in made.picks[0].alternates)]
+    assert ["free", "half", "full", "over"] == [made.picks[0].key[0], *(p.host for p in made.picks[0].alternates)]
     assert 1.0 == made.picks[0].weight
 
 
@@ -184,9 +184,9 @@ SPREAD = [PlacedInstance(uuid(1), "two"), PlacedInstance(uuid(2), "two"), Placed
     [
         (weights.ServerGroupSoftAffinityWeigher, "soft-affinity", "two"),
         (weights.ServerGroupSoftAntiAffinityWeigher, "soft-anti-affinity", "none"),
-        (weights.ServerGroupSoftAffinityWeigher, "soft-anti-affinity", "one"),
-        (weights.ServerGroupSoftAffinityWeigher, "affinity", "one"),
-        (weights.ServerGroupSoftAntiAffinityWeigher, "soft-affinity", "one"),
+        (weights.ServerGroupSoftAffinityWeigher, "soft-anti-affinity", "none"),
+        (weights.ServerGroupSoftAffinityWeigher, "affinity", "none"),
+        (weights.ServerGroupSoftAntiAffinityWeigher, "soft-affinity", "none"),
     ],
 )
 def test_soft_policies(each, policy, winner):
