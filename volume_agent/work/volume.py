@@ -96,11 +96,22 @@ class VolumeWorker:
             self._backend.driver.create(volume)
         except Exception as failure:
             LOG.warning("Volume of %d GiB failed on pool %s: %s", volume.size_gb, volume.pool, failure)
-            if not self._remove(volume):
+            if self._is_over(context, volume) or not self._remove(volume):
                 return None
             return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
         failpoints.hit("agent.volume.after")
         return self._created(context, volume)
+
+    def _is_over(self, context: RequestContext, volume: Volume) -> bool:
+        """Whether the ledger has this step as done: a former life of the agent did it, and its report came late. What it
+        made is the volume, and stays.
+        """
+        found = self._calls.find(context, self._backend.name, volume.uuid)
+        return (
+            found is not None
+            and found.acting == (None, None)
+            and volume.acting[1] in found.pools_on(self._backend.name)
+        )
 
     def _created(self, context: RequestContext, volume: Volume) -> Volume | None:
         """Report the volume as made. Remove it if the conductor gave this attempt up, and its claim."""
@@ -125,7 +136,7 @@ class VolumeWorker:
                 self._backend.driver.receive(volume, volume.held_pool)
         except Exception as failure:
             LOG.warning("Volume %s cannot migrate to pool %s: %s", volume.uuid, volume.held_pool, failure)
-            if not self._remove(volume):
+            if self._is_over(context, volume) or not self._remove(volume):
                 return None
             return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
         failpoints.hit("agent.migrate.after")

@@ -76,6 +76,25 @@ def test_a_failure_is_reported_with_its_reason() -> None:
     assert ("error", {}) == (stand.status(made.uuid), stored(stand.driver))
 
 
+def test_what_a_former_life_has_made_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its report arrives while the new life makes the volume again, and fails. The ledger decides."""
+    made = volume()
+    stand = Stand(made)
+    stand.driver.create(made)
+
+    def fail(_wanted: Volume) -> None:
+        stand.conductor.volume_done(new_context(), made.uuid, 1, HOST, "creating")
+        raise OSError("it is there already")
+
+    monkeypatch.setattr(stand.driver, "create", fail)
+    stand.run(made.uuid)
+    assert ("available", [made.uuid], []) == (
+        stand.status(made.uuid),
+        list(stored(stand.driver)),
+        stand.conductor.failures,
+    )
+
+
 @pytest.mark.parametrize(("failing", "size_gb"), [([], 7), (["p1"], 1)], ids=["it works", "it fails"])
 def test_a_volume_is_extended(failing: list[str], size_gb: int) -> None:
     """To what the ledger has claimed for it, or not at all; the failure is reported."""
