@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from conductor_stub.builds import choice
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, states
 from fleet.db import attachments, claimed, groups, history, hosts, instances, services, usage
@@ -41,6 +42,7 @@ def _claim(claim: Claim, row: Row, ctx: StepContext) -> dict[str, Any]:
     """``placing → spawning``: host, node and usage at once."""
     if _step(row) != (states.BUILDING, states.PLACING, claim.attempt):
         raise instances.stale(row, claim.attempt)
+    choice.require(row, claim.attempt, claim.host)
     return {
         "task_state": states.SPAWNING,
         "host": claim.host,
@@ -62,6 +64,7 @@ def _finish(finish: Finish, row: Row, ctx: StepContext) -> dict[str, Any]:
         "power_state": finish.power_state,
         "launched_at": ctx.now,
         "step_deadline": None,
+        "chosen": None,
     }
 
 

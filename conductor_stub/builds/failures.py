@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from conductor_stub.builds import choice
 from conductor_stub.builds.machine import BuildMachine, end_in_error
 from conductor_stub.steps import avoidance, faults, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, usable
@@ -65,7 +66,7 @@ def fail_attempt(
         end_in_error(tx, row, error, attempt.host, _own_request(row, ctx), failure.counts)
         return Next(row, attempt.number, error=error)
     avoided = Avoidance.of(history.failed_orders(tx, [row.uuid]), ctx.limits, ctx.now)
-    places = usable(tx, alternates, avoided.places, ctx)
+    places = usable(tx, choice.alternates(row, alternates), avoided.places, ctx)
     following = {"attempt": attempt.number + 1, **_step(row, places, ctx)}
     instances.leave_host(tx, row, following, ctx.now, failure.counts)
     return Next(row, attempt.number + 1, places[0] if places else None, places[1:])
@@ -84,9 +85,11 @@ def abort_build(tx: Transaction, attempt: Attempt, failure: Failure, ctx: StepCo
 
 
 def _ordered(tx: Transaction, attempt: Attempt) -> Row | None:
-    """The locked row, if the build is still at this attempt, and with this host or with none."""
+    """The locked row, if the build is still at this attempt, and this host has it or was chosen for it."""
     row = instances.lock(tx, attempt.uuid)
-    mine = _machine.is_at(row, attempt.number, _ORDERED) and row.host in (None, attempt.host)
+    if not _machine.is_at(row, attempt.number, _ORDERED):
+        return None
+    mine = row.host == attempt.host if row.host else choice.is_chosen(row, attempt.host)
     return row if mine else None
 
 
@@ -121,7 +124,7 @@ def _hand_back(
     _add_event(tx, history.HAND_BACK, row, attempt, failure, ctx)
     stopping = failure.step == states.QUEUE_STEP
     left_out = {*avoided.places, (attempt.host, attempt.node)}
-    places = () if stopping else usable(tx, alternates, left_out, ctx)
+    places = () if stopping else usable(tx, choice.alternates(row, alternates), left_out, ctx)
     instances.leave_host(tx, row, _step(row, places, ctx), ctx.now)
     if places:
         return Next(row, row.attempt, places[0], places[1:], counted=False)
@@ -130,7 +133,7 @@ def _hand_back(
 
 def _step(row: Row, places: Sequence[Place], ctx: StepContext) -> dict[str, Any]:
     status, due = _machine.after_failure(row.deadline, places, ctx)
-    return {"task_state": status, "step_deadline": due}
+    return {"task_state": status, "step_deadline": due, **choice.following(places)}
 
 
 def _add_event(tx: Transaction, event: str, row: Row, attempt: Attempt, failure: Failure, ctx: StepContext) -> None:

@@ -113,7 +113,7 @@ class Intake:
             )
         with self._local.room() as start:
             if start is not None:
-                rows = [{**row, "task_state": states.PLACING} for row in rows]
+                rows = [{**row, "task_state": states.PLACING, "chosen": []} for row in rows]
             first = self._writes.write(_Acceptance(stored, rows, token, boot_data=data, volumes=reserved))
             if first is not None:
                 return first

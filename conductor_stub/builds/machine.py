@@ -38,12 +38,16 @@ class BuildMachine(Machine[Any]):
         for deadline in sorted({row.deadline for row in rows}):
             alike = [row for row in rows if row.deadline == deadline]
             step_deadline = not_after(due, deadline)
-            builds.set_step(tx, [row.uuid for row in alike], status, step_deadline, ctx.now)
-            values = {"task_state": status, "step_deadline": step_deadline}
+            values = {"task_state": status, "step_deadline": step_deadline, **self._choice(status)}
+            builds.set_columns(tx, [row.uuid for row in alike], {**values, "updated_at": ctx.now})
             entered += [instances.moved(row, values) for row in alike]
         # A scheduler that was called may have booked room for rows that now wait again: the change feed shows them.
         tx.touch(instances.INSTANCES, *(row.uuid for row in rows if row.task_state == self.placing != status))
         return sorted(entered, key=lambda row: row.launch_index)
+
+    def _choice(self, status: str) -> dict[str, Any]:
+        """Columns of a row that enters a status, before a host is chosen: none may claim it."""
+        return {"chosen": [] if status == self.placing else None} if status in self.unclaimed else {}
 
     def refused(self, tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> Any:
         _add_refusal(tx, row, error, ctx)
@@ -115,7 +119,7 @@ class BuildMachine(Machine[Any]):
         rows = [row for row in self.lock(tx, uuids) if self.status(row) == states.QUEUED]
         if rows:
             deadline = max(ctx.now + seconds(ctx.limits.build_timeout_s), max(row.deadline for row in rows))
-            step = {"task_state": self.waiting, "step_deadline": ctx.due(ctx.limits.retry_interval_s)}
+            step = {"task_state": self.waiting, "chosen": None, "step_deadline": ctx.due(ctx.limits.retry_interval_s)}
             builds.set_columns(tx, [row.uuid for row in rows], {**step, "deadline": deadline, "updated_at": ctx.now})
         return rows
 
@@ -160,6 +164,6 @@ def end_in_error(
         details["untried"] = faults.attempts(handed_back)
     if row.spec.get("block_device_mapping"):
         attachments.release(tx, row.uuid, ctx.now)
-    ended = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None}
+    ended = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None, "chosen": None}
     instances.leave_host(tx, row, ended, ctx.now, failed)
     faults.write(tx, row.uuid, error, host, ctx, **details)

@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
 
-from conductor_stub.builds import failures, retry_policy, waiting
+from conductor_stub.builds import choice, failures, retry_policy, waiting
 from conductor_stub.builds.failures import Next
 from conductor_stub.builds.machine import BuildMachine
 from conductor_stub.steps import casting, faults, reach, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.avoidance import Avoidance, HostNode
+from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.steps.placement import Batch, Placement
 from fleet import errors, failpoints, states
@@ -46,8 +47,11 @@ class BuildPlacement(Placement[Any]):
         notifier: oslo_messaging.Notifier,
         limits: StepLimits,
         clock: Clock = utcnow,
+        grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
     ) -> None:
+        """:param grouped: makes a group commit; the simulation has its own, because it has no threads"""
         super().__init__(database, BuildMachine(), scheduler.select_destinations, limits, clock)
+        self._choices: GroupCommit[choice.Choices, None] = grouped(lambda each: database.write(choice.write, each))
         self._compute = compute
         self._tasks = tasks
         self._notifier = notifier
@@ -151,11 +155,18 @@ class BuildPlacement(Placement[Any]):
         refusal = waiting.beside(answer, kept.host) if kept else answer
         return reach.beside(refusal, lacking) if lacking else refusal
 
+    def _send_all(
+        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: dict[str, Any]
+    ) -> None:
+        """The choice is written first: the host may claim as soon as it has the order."""
+        places = [(_place(each), *each.alternates) for each in selections]
+        self._choices.write({row.uuid: (batch.attempt, chosen) for row, chosen in zip(batch.rows, places, strict=True)})
+        super()._send_all(context, batch, selections, properties)
+
     def _send(
         self, context: RequestContext, batch: Batch, row: Any, selection: Selection, properties: dict[str, Any]
     ) -> None:
-        place = Place(selection.host, selection.nodename, selection.limits)
-        self._cast_order(context, row, batch.attempt, place, selection.alternates, properties)
+        self._cast_order(context, row, batch.attempt, _place(selection), selection.alternates, properties)
 
     def _cast_order(
         self,
@@ -272,6 +283,10 @@ class BuildPlacement(Placement[Any]):
                 "instance_properties": {**spec["instance_properties"], "uuid": row.uuid},
             }
             self._notifier.error(context, "compute_task.build_instances", payload)
+
+
+def _place(selection: Selection) -> Place:
+    return Place(selection.host, selection.nodename, selection.limits)
 
 
 def _group(connection: Connection, uuid: str) -> tuple[Any, Sequence[Row]]:

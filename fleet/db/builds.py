@@ -14,6 +14,7 @@ from fleet import states
 from fleet.db import models, services
 from fleet.db.engine import Transaction
 from fleet.db.instances import INSTANCES, NOTHING_CLAIMED, live
+from fleet.objects import Place
 
 REQUESTS = models.build_requests
 QUEUED = models.queued_builds
@@ -21,7 +22,7 @@ QUEUED = models.queued_builds
 #: Columns of a row that was just accepted, besides those of its request.
 _NOT_PLACED: Mapping[str, Any] = {
     **NOTHING_CLAIMED,
-    **dict.fromkeys(("launched_at", "resized_spec", "details")),
+    **dict.fromkeys(("launched_at", "resized_spec", "details", "chosen")),
     "power_state": 0,
 }
 #: Columns of a request without a client token.
@@ -43,6 +44,15 @@ _FAILED_OF_REQUEST = (
     .where(INSTANCES.c.reservation_id == _WANTED, INSTANCES.c.vm_state == states.ERROR)
 )
 _SET_STEP = INSTANCES.update().where(INSTANCES.c.uuid.in_(sa.bindparam("keys", expanding=True)))
+_CHOOSE = (
+    INSTANCES.update()
+    .where(
+        INSTANCES.c.uuid == _WANTED,
+        INSTANCES.c.attempt == sa.bindparam("at"),
+        INSTANCES.c.task_state == states.PLACING,
+    )
+    .values(chosen=sa.bindparam("places", type_=models.HeldJSON))
+)
 _POSTPONE_DELETION = INSTANCES.update().where(
     INSTANCES.c.uuid == _WANTED,
     INSTANCES.c.task_state == states.DELETING,
@@ -92,7 +102,7 @@ def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[s
 
 def accepted(request: Mapping[str, Any], row: Mapping[str, Any]) -> Any:
     """An instance as :func:`create` writes it, in the form of a row that was read."""
-    return types.SimpleNamespace(**_NOT_PLACED, **{**row, **request})
+    return types.SimpleNamespace(**{**_NOT_PLACED, **row, **request})
 
 
 def request_of_token(connection: Transaction | sa.Connection, project_id: str, token: str) -> sa.Row | None:
@@ -111,11 +121,16 @@ def failed_of_request(connection: sa.Connection, reservation_id: str) -> int:
     return number
 
 
-def set_step(
-    tx: Transaction, uuids: Collection[str], step: str, step_deadline: datetime.datetime, now: datetime.datetime
-) -> None:
-    """Move rows that this transaction has locked to ``step``."""
-    set_columns(tx, uuids, {"task_state": step, "step_deadline": step_deadline, "updated_at": now})
+def choose(tx: Transaction, chosen: Mapping[str, tuple[int, Sequence[Place]]]) -> None:
+    """Write which host may claim each build. A build that has moved on since stays as it is.
+
+    :param chosen: by uuid, the attempt and the places, the host that gets the order first
+    """
+    rows = [
+        {"wanted": uuid, "at": attempt, "places": [each.to_wire() for each in places]}
+        for uuid, (attempt, places) in sorted(chosen.items())
+    ]
+    tx.execute(_CHOOSE, rows)
 
 
 def set_columns(tx: Transaction, uuids: Collection[str], values: Mapping[str, Any]) -> None:

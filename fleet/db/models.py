@@ -167,6 +167,9 @@ instances = sa.Table(
     sa.Column("step_deadline", Timestamp),
     sa.Column("host", NAME),
     sa.Column("node", NAME),
+    #: Of a build: the host that may claim it, then the alternates (``Place``); empty before a host is chosen. NULL for a
+    #: row that is not placed, or that a conductor without this column has placed.
+    sa.Column("chosen", HeldJSON),
     sa.Column("launched_on", NAME),
     sa.Column("availability_zone", NAME),
     sa.Column("instance_type_id", sa.Integer),

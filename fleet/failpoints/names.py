@@ -12,6 +12,7 @@ AFTER_COMMIT = "after_commit"
 BUILD_TRANSACTIONS: Mapping[str, str] = {
     "conductor.accept": "the request and its instances are written",
     "conductor.take": "a conductor has taken builds that were cast: scheduling → placing",
+    "conductor.choose": "which hosts may claim builds is recorded: placing",
     "conductor.put_back": "the scheduler did not answer: placing → scheduling",
     "conductor.fail": "no host was found: ERROR with a fault",
     "conductor.claim": "the host's claim is recorded: placing → spawning, with usage",

@@ -315,12 +315,14 @@ def test_a_group_policy_is_held_at_the_claim(conductor: Conductor) -> None:
     """Two members of an anti-affinity group that were sent to one host: the second claim is refused."""
     conductor.operator.create_group("apart", "anti-affinity", 1)
     first = conductor.place("h1", group="apart")
-    second = conductor.place("h1", group="apart")
+    second = conductor.place("h1", "h2", group="apart")
     conductor.claim(first, "h1")
 
     with pytest.raises(errors.GroupAffinityViolation):
         conductor.claim(second, "h1")
 
+    refused = Failure(step="claim", code="GroupAffinityViolation", message="Group policy anti-affinity is violated")
+    conductor.placement.reschedule(context(), Attempt(second, 1, "h1", "h1"), refused, [])
     assert conductor.claim(second, "h2").host == "h2"
 
 

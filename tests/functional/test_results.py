@@ -135,7 +135,7 @@ def _on_its_way(conductor: Conductor, case: Case) -> str:
         uuid = conductor.place("h0", "h1")
         conductor.placement.reschedule(context(), Attempt(uuid, 1, "h0", "h0"), SPAWN, [Place("h1", "h1", {})])
         return uuid
-    return conductor.place("h1", **hints)
+    return conductor.place("h1", *(["h2"] if case.alternate else []), **hints)
 
 
 NO_METRIC = errors.MetricNotFound(name="cpu.percent", host="h1", node="h1")

@@ -150,7 +150,7 @@ def test_a_refused_report_is_an_alarm(conductor: Conductor) -> None:
 
 def test_the_ledger_tells_what_differs(conductor: Conductor) -> None:
     """What only one of the two has, and what is being spawned; never what belongs to another host."""
-    there, lost, elsewhere = (conductor.place("h1") for _ in range(3))
+    there, lost, elsewhere = (conductor.place(host) for host in ("h1", "h1", "h2"))
     for uuid in (there, lost):
         conductor.claim(uuid, "h1")
         conductor.finish(uuid, "h1")

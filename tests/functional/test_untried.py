@@ -79,9 +79,9 @@ def test_an_answer_that_knows_no_host_is_not_final(conductor: Conductor, what: s
 def test_a_build_that_a_stopping_agent_has_not_begun_spends_no_attempt(conductor: Conductor) -> None:
     """Each time it waits for the scheduler at the same attempt; a late report about it is ignored."""
     uuid = conductor.place("h1", "h2")
-    for _agent in range(4):
+    for host in ("h1", "h3", "h3", "h3"):
         for _twice in range(2):
-            say(conductor, uuid, "h1", STOPPED, "h2")
+            say(conductor, uuid, host, STOPPED, "h2")
         assert ("building", "scheduling", 1, None) == conductor.state(uuid)
         conductor.scheduler.answers.append([("h3", ())])
         conductor.work()

@@ -235,11 +235,12 @@ class Pauses:
 def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: str) -> Process:
     process = Process(name)
     compute = bus.client(ComputeAPI)
+    grouped = functools.partial(GroupCommit, clock=world.seconds, signal=lambda: Signal(world))
     placement = BuildPlacement(
-        database, bus.client(SchedulerAPI), compute, bus.client(ComputeTaskAPI), Notifier(), LIMITS, world.clock
+        *(database, bus.client(SchedulerAPI), compute, bus.client(ComputeTaskAPI), Notifier(), LIMITS, world.clock),
+        grouped,
     )
     termination = Termination(database, compute, LIMITS, world.clock)
-    grouped = functools.partial(GroupCommit, clock=world.seconds, signal=lambda: Signal(world))
     agents = AgentAPI(database, LIMITS, clock=world.clock, grouped=grouped)
     local = LocalPlacement(OWN_BUILDS, Executor(world, process))
     intake = Intake(database, placement, LIMITS, None, world.clock, local=local, grouped=grouped)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host that was chosen for a build, and its alternates: the row keeps them, and no other host acts on the build.
+
+A host that was not chosen would get the build's user data, and could end the build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleet import errors, failpoints
+from fleet.db import builds
+from fleet.db.engine import Transaction
+from fleet.objects import Place
+
+#: By uuid, the attempt and the places, the host that gets the order first.
+Choices = Mapping[str, tuple[int, Sequence[Place]]]
+
+
+@failpoints.commits("conductor.choose")
+def write(tx: Transaction, choices: Sequence[Choices]) -> list[None]:
+    """Store the scheduler's choice for builds in ``placing``: from now on these hosts may claim."""
+    builds.choose(tx, {uuid: chosen for each in choices for uuid, chosen in each.items()})
+    return [None for _each in choices]
+
+
+def require(row: Any, attempt: int, host: str) -> None:
+    """:raises errors.StaleBuild: another host was chosen for the build, or none yet"""
+    if not is_chosen(row, host):
+        raise errors.StaleBuild(instance_uuid=row.uuid, attempt=attempt, reason=f"host {host} was not chosen for it")
+
+
+def is_chosen(row: Any, host: str) -> bool:
+    """Return True also for a build that a conductor of an earlier release has placed: its row does not have the choice."""
+    if row.chosen is None:
+        return True
+    return bool(row.chosen) and row.chosen[0]["host"] == host
+
+
+def alternates(row: Any, sent: Sequence[Place]) -> Sequence[Place]:
+    """The alternates that the scheduler has chosen. :param sent: by the host, for a build of an earlier release"""
+    return sent if row.chosen is None else [Place(**each) for each in row.chosen[1:]]
+
+
+def following(places: Sequence[Place]) -> dict[str, Any]:
+    """Columns of a build that goes on to the first of ``places``, or to the scheduler if there is none."""
+    return {"chosen": [each.to_wire() for each in places] if places else None}
