@@ -11,13 +11,13 @@ import orjson
 from falcon import media
 from oslo_config import cfg
 
-from fleet.api import faults, microversions, openapi, own, page, tokens, well_formed
+from fleet.api import events, faults, microversions, openapi, own, page, tokens, well_formed
 from fleet.api.actions import Actions
 from fleet.api.aggregates import Aggregates
 from fleet.api.attachments import Attachments
 from fleet.api.block_storage.routes import routes as block_storage
 from fleet.api.conductor import Conductor
-from fleet.api.conf import KEYSTONE
+from fleet.api.conf import KEYSTONE, NONE
 from fleet.api.events import Events, Streams
 from fleet.api.flavors import ExtraSpecs, Flavors
 from fleet.api.groups import Groups
@@ -53,12 +53,18 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | N
     app.req_options.strip_url_path_trailing_slash = True
     app.req_options.auto_parse_qs_csv = False
     faults.register(app)
-    served = routes(conductor, conf, streams or Streams(conf.api.event_streams))
+    served = routes(conductor, conf, streams or streams_of(conf))
     for route in served:
         app.add_route(*route[:2], suffix=route.suffix)
     app.add_route(DOCUMENT, openapi.OpenAPI(served))
     page.add_routes(app)
     return tokens.Protected(app, conf, is_public) if conf.api.auth_strategy == KEYSTONE else app
+
+
+def streams_of(conf: cfg.ConfigOpts) -> Streams:
+    """Return the streams of events, none yet. Without authentication all clients are one user."""
+    of_user = None if conf.api.auth_strategy == NONE else conf.api.event_streams_per_user
+    return Streams(conf.api.event_streams, of_user)
 
 
 def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list[Route]:
@@ -68,7 +74,7 @@ def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list
         Route("/", discovery),
         Route(_ROOT, discovery, "version"),
         Route(microversions.VOLUME.path, discovery, "volume"),
-        Route(f"{own.ROOT}/events", Events(conductor, streams)),
+        Route(events.PATH, Events(conductor, streams)),
         Route(SESSION, Sessions(conf)),
     ]
     for root, below in (

@@ -36,8 +36,9 @@ OPTS = [
     ),
     cfg.StrOpt(
         "basic_auth_file",
-        help="Passwords of the users with auth_strategy = http_basic: lines NAME:HASH with bcrypt hashes, as 'htpasswd -B' "
-        "writes them. The file is read again when it changes. It must not be readable by every user of the machine.",
+        help="Passwords of the users with auth_strategy = http_basic: lines NAME:HASH with bcrypt hashes, as "
+        "'htpasswd -B -C 10' writes them. A hash has a cost from 10 to 15. The file is read again when it changes. "
+        "It must not be readable by every user of the machine.",
     ),
     cfg.StrOpt(
         "projects_file",
@@ -49,7 +50,7 @@ OPTS = [
         default=8,
         min=1,
         help="Requests that are worked on at the same time. A request waits for the conductor. Clients that send or read "
-        "slowly take no thread.",
+        "slowly take no thread. Users take turns, and two threads are left to others by each.",
     ),
     cfg.IntOpt(
         "event_streams",
@@ -58,7 +59,28 @@ OPTS = [
         help="Clients that may follow /fleet/v1/events at the same time; further ones get 503. Each takes a thread beside "
         "those of threads, and asks the conductor once a second. The page is such a client while it shows events.",
     ),
+    cfg.IntOpt(
+        "event_streams_per_user",
+        default=4,
+        min=1,
+        help="Streams that one user may follow at the same time; further ones get 429. Not with auth_strategy = none, where "
+        "all clients are one user.",
+    ),
     cfg.IntOpt("connection_limit", default=1000, min=1, help="Connections at the same time. Further clients wait."),
+    cfg.IntOpt(
+        "connections_per_address",
+        default=250,
+        min=1,
+        help="Connections of one address at the same time; further ones are closed. Raise it to connection_limit behind a "
+        "proxy, whose address is that of all clients.",
+    ),
+    cfg.IntOpt(
+        "request_timeout",
+        default=20,
+        min=1,
+        help="Seconds for a request to arrive, with its headers and its body; a connection that takes longer is closed. For "
+        "a new connection they begin when it opens.",
+    ),
     cfg.IntOpt(
         "idle_timeout", default=60, min=1, help="Seconds after which a connection on which nothing is sent is closed."
     ),

@@ -2,15 +2,18 @@
 """``GET /fleet/v1/events``: what happens to builds, volumes and hosts, as server-sent events.
 
 The format is that of https://html.spec.whatwg.org/multipage/server-sent-events.html. Each stream takes a thread for as long
-as it lasts; ``[api] event_streams`` bounds them, and they have threads of their own.
+as it lasts; ``[api] event_streams`` and ``event_streams_per_user`` bound them, and they have threads of their own.
+The sender of a stream is authenticated and authorised again each minute: a stream does not outlive its user's right.
 """
 
 from __future__ import annotations
 
+import collections
+import functools
 import itertools
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import falcon
@@ -24,11 +27,14 @@ from fleet.api.faults import Fault
 
 LOG = logging.getLogger(__name__)
 
+PATH = "/fleet/v1/events"
 #: Seconds between two looks, and looks between two of hosts.
 EVERY_S = 1.0
 _HOSTS_EVERY = 5
 #: Looks without an event after which a comment is sent: it shows whether the client is still there.
 _COMMENT_EVERY = 10
+#: Looks after which the sender is authorised again.
+_AUTHORISE_EVERY = 60
 #: Milliseconds after which a client that was cut off comes back.
 _RETRY_MS = 3000
 #: Digits of an id: what a database column holds.
@@ -38,11 +44,17 @@ _OF_HOSTS = ("host", "message")
 
 
 class Streams:
-    """The streams that are open in this process. :param most: how many there may be"""
+    """The streams that are open in this process. ``_lock`` guards their numbers.
 
-    def __init__(self, most: int) -> None:
+    :param most: how many there may be
+    :param most_of_user: how many of one user; None: as many
+    """
+
+    def __init__(self, most: int, most_of_user: int | None = None) -> None:
         self.most = most
-        self._free = threading.Semaphore(most)
+        self._most_of_user = most if most_of_user is None else most_of_user
+        self._lock = threading.Lock()
+        self._open: collections.Counter[str] = collections.Counter()
         self._closing = threading.Event()
 
     def close(self) -> None:
@@ -53,19 +65,30 @@ class Streams:
         """Wait until the next look; False if the process ends."""
         return not self._closing.wait(EVERY_S)
 
-    def hold(self, stream: Iterator[bytes]) -> Iterator[bytes]:
+    def hold(self, stream: Iterator[bytes], user: str) -> Iterator[bytes]:
         """Return ``stream``, which counts until it ends or is closed. :raises Fault: there are enough"""
-        if not self._free.acquire(blocking=False):
-            raise Fault(503, f"All {self.most} streams of events are in use ([api] event_streams).")
-        return _Held(stream, self._free)
+        with self._lock:
+            if self._open.total() >= self.most:
+                raise Fault(503, f"All {self.most} streams of events are in use ([api] event_streams).")
+            if self._open[user] >= self._most_of_user:
+                option = "[api] event_streams_per_user"
+                raise Fault(429, f"You follow {self._most_of_user} streams of events already ({option}).")
+            self._open[user] += 1
+        return _Held(stream, functools.partial(self._ended, user))
+
+    def _ended(self, user: str) -> None:
+        with self._lock:
+            self._open[user] -= 1
+            if not self._open[user]:
+                del self._open[user]
 
 
 class _Held(Iterator[bytes]):
     """Gives the place back once, also if nothing was read: a generator that never ran does not reach its ``finally``."""
 
-    def __init__(self, stream: Iterator[bytes], free: threading.Semaphore) -> None:
+    def __init__(self, stream: Iterator[bytes], ended: Callable[[], object]) -> None:
         self._stream = stream
-        self._free: threading.Semaphore | None = free
+        self._ended: Callable[[], object] | None = ended
 
     def __next__(self) -> bytes:
         try:
@@ -76,9 +99,9 @@ class _Held(Iterator[bytes]):
 
     def close(self) -> None:
         """Called by the server when the client has gone."""
-        free, self._free = self._free, None
-        if free is not None:
-            free.release()
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
 
 
 class Events:
@@ -91,7 +114,7 @@ class Events:
         position = _position(request.get_header("Last-Event-ID"))
         if position is None:
             position = self._conductor.ask(request, "list_events")["position"]
-        response.stream = self._streams.hold(self._stream(request, position))
+        response.stream = self._streams.hold(self._stream(request, position), request.context.caller.user_id)
         response.content_type = "text/event-stream"
         response.set_header("Cache-Control", "no-store")
         response.set_header("X-Accel-Buffering", "no")
@@ -105,6 +128,13 @@ class Events:
         quiet = 0
         for look in itertools.count():
             lines: list[str] = []
+            if look and look % _AUTHORISE_EVERY == 0:
+                try:
+                    identity.authorise_again(request)
+                except (falcon.HTTPError, Fault) as refused:
+                    LOG.info("A stream of events ends: its user may not follow it any more: %s", refused)
+                    return
+                sees_all = identity.sees_all(request)
             try:
                 if sees_all and look % _HOSTS_EVERY == 0:
                     before, hosts = hosts, self._hosts(request)

@@ -19,6 +19,7 @@ _KINDS = {
     405: "badMethod",
     409: "conflictingRequest",
     413: "overLimit",
+    429: "overLimit",
     501: "notImplemented",
     503: "serviceUnavailable",
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import functools
+import math
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -19,10 +19,11 @@ from oslo_config import cfg
 
 from fleet import errors
 from fleet.api import page, tokens
+from fleet.api.attempts import Attempts
 from fleet.api.conf import HTTP_BASIC, KEYSTONE
 from fleet.api.faults import Fault
 from fleet.api.policies import ALL_PROJECTS, AS_ADMINISTRATOR, OTHERS, PUBLIC, Policies
-from fleet.api.users import User, Users
+from fleet.api.users import Busy, User, Users
 from fleet.context import RequestContext, new_context
 
 #: Whom ``auth_strategy = none`` takes everybody for.
@@ -39,7 +40,7 @@ class Identity:
         #: Returns the sender of a request, or raises; None: everybody is the administrator.
         self._sender: Callable[[falcon.Request], User] | None = None
         if conf.api.auth_strategy == HTTP_BASIC:
-            self._sender = functools.partial(_with_password, _users(conf))
+            self._sender = _Passwords(_users(conf)).sender
         elif conf.api.auth_strategy == KEYSTONE:
             self._sender = tokens.sender
         self._policies = Policies(conf)
@@ -48,6 +49,7 @@ class Identity:
         """:raises falcon.HTTPUnauthorized: Fault:"""
         request.context.policies = self._policies
         request.context.is_open = self._sender is None
+        request.context.sender = self._sender
         user = User(ADMIN, ADMIN, [ADMIN])
         if self._sender is not None:
             user = _NOBODY if is_public(request.method, request.path) else self._sender(request)
@@ -64,7 +66,8 @@ class Identity:
     ) -> None:
         """:raises Fault: the roles of the sender do not allow the request"""
         if resource is not None and not is_public(request.method, request.path):
-            require(request, self._policies.rule_of(request.method, request.uri_template or "", request.path))
+            request.context.rule = self._policies.rule_of(request.method, request.uri_template or "", request.path)
+            require(request, request.context.rule)
 
 
 def require(request: falcon.Request, rule: str) -> None:
@@ -74,6 +77,23 @@ def require(request: falcon.Request, rule: str) -> None:
         raise Fault(403, f"This {only} (policy rule {rule}).")
     if rule in AS_ADMINISTRATOR:
         request.context.caller.is_admin = True
+
+
+def authorise_again(request: falcon.Request) -> None:
+    """Authenticate and authorise the sender of a request that lasts: a password, token or role may be gone by now.
+
+    :raises falcon.HTTPUnauthorized: Fault: the sender may not go on
+    """
+    if request.context.is_open:
+        return
+    tokens.check_again(request)
+    user = request.context.sender(request)
+    caller: RequestContext = request.context.caller
+    if (user.name, user.project) != (caller.user_id, caller.project_id):
+        raise Fault(403, "The user belongs to another project now.")
+    caller.roles, caller.is_admin = list(user.roles), False
+    caller.is_admin = sees_all(request)
+    require(request, request.context.rule)
 
 
 def allows(request: falcon.Request, rule: str) -> bool:
@@ -122,23 +142,52 @@ def is_public(method: str, path: str) -> bool:
     return (method, path) in PUBLIC or (method == "GET" and is_page)
 
 
-def _with_password(users: Users, request: falcon.Request) -> User:
-    """:raises falcon.HTTPUnauthorized:"""
-    kind, _, token = (request.get_header("Authorization") or "").partition(" ")
-    user = None
-    if kind.lower() == "basic":
+class _Passwords:
+    """Senders of ``auth_strategy = http_basic``."""
+
+    def __init__(self, users: Users) -> None:
+        self._users = users
+        self._attempts = Attempts()
+
+    def sender(self, request: falcon.Request) -> User:
+        """:raises falcon.HTTPUnauthorized: falcon.HTTPTooManyRequests: falcon.HTTPServiceUnavailable:"""
+        name, password = _credentials(request)
+        address = request.remote_addr or ""
+        if not self._users.is_remembered(name, password):
+            wait_s = self._attempts.wait_s(name, address)
+            if wait_s:
+                said = f"Too many sign-ins have failed. The next one is possible in {math.ceil(wait_s)} s."
+                raise falcon.HTTPTooManyRequests(description=said, retry_after=math.ceil(wait_s))
         try:
-            name, _, password = base64.b64decode(token.strip(), validate=True).partition(b":")
-            user = users.authenticate(name.decode(), password)
-        except (binascii.Error, UnicodeDecodeError, ValueError):
-            user = None
-    if user is None:
-        raise falcon.HTTPUnauthorized(
-            title="Unauthorized",
-            description="The name or the password is wrong, or there is none.",
-            challenges=['Basic realm="fleet", charset="UTF-8"'],
-        )
-    return user
+            user = self._users.authenticate(name, password)
+        except Busy:
+            said = "Too many passwords are being checked. Try again in a second."
+            raise falcon.HTTPServiceUnavailable(description=said, retry_after=1) from None
+        if user is None:
+            self._attempts.failed(name, address)
+            raise _unauthorized()
+        self._attempts.succeeded(name, address)
+        return user
+
+
+def _credentials(request: falcon.Request) -> tuple[str, bytes]:
+    """Return name and password. :raises falcon.HTTPUnauthorized: there are none"""
+    kind, _, token = (request.get_header("Authorization") or "").partition(" ")
+    if kind.lower() != "basic":
+        raise _unauthorized()
+    try:
+        name, _, password = base64.b64decode(token.strip(), validate=True).partition(b":")
+        return name.decode(), password
+    except (binascii.Error, ValueError):
+        raise _unauthorized() from None
+
+
+def _unauthorized() -> falcon.HTTPUnauthorized:
+    return falcon.HTTPUnauthorized(
+        title="Unauthorized",
+        description="The name or the password is wrong, or there is none.",
+        challenges=['Basic realm="fleet", charset="UTF-8"'],
+    )
 
 
 def _users(conf: cfg.ConfigOpts) -> Users:
@@ -146,4 +195,5 @@ def _users(conf: cfg.ConfigOpts) -> Users:
     if not conf.api.basic_auth_file:
         raise errors.ConfigError(option="[api] basic_auth_file", reason="is needed with auth_strategy = http_basic")
     projects = conf.api.projects_file
-    return Users(pathlib.Path(conf.api.basic_auth_file), pathlib.Path(projects) if projects else None)
+    files = pathlib.Path(conf.api.basic_auth_file), pathlib.Path(projects) if projects else None
+    return Users(*files, threads=conf.api.threads)

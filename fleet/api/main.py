@@ -14,9 +14,8 @@ from oslo_config import cfg
 import fleet.conf
 from fleet import errors, service
 from fleet.api import conf as api_conf
-from fleet.api.application import application
+from fleet.api.application import application, streams_of
 from fleet.api.conductor import Conductor
-from fleet.api.events import Streams
 from fleet.api.http_server import HTTPServer
 from fleet.checks import required
 from fleet.context import new_context
@@ -52,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def servers(conf: cfg.ConfigOpts, bus: oslo_messaging.RPCTransport) -> list[service.Runnable]:
     """Return what a process of fleet-api runs. :raises errors.ConfigError: the address cannot be used"""
     require_loopback(conf)
-    streams = Streams(conf.api.event_streams)
+    streams = streams_of(conf)
     return [HTTPServer(application(Conductor(bus, conf), conf, streams), conf, streams)]
 
 

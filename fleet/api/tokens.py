@@ -10,6 +10,7 @@ Browsers cannot add a header to a stream of events. So the page has its token in
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import threading
@@ -34,6 +35,8 @@ COOKIE = "fleet-token"
 COOKIE_PATH = "/fleet/v1"
 #: Where keystonemiddleware looks for a cache of tokens, and how many a process keeps without ``memcached_servers``.
 _CACHE, _MOST_REMEMBERED = "fleet.tokens", 10_000
+#: Where the application finds how to ask about the token again, and what begins the headers that name its sender.
+_AGAIN, _SAID = "fleet.check_again", ("HTTP_X_IDENTITY_STATUS", "HTTP_X_USER", "HTTP_X_PROJECT", "HTTP_X_ROLES")
 
 
 class Protected:
@@ -51,11 +54,13 @@ class Protected:
         self._open = application
         self._is_public = is_public
         self._remembered = _Remembered(conf[GROUP].token_cache_time)
+        self._no_answer: WSGIApplication = lambda _environ, _start_response: ()
         options: dict[str, Any] = {"oslo_config_config": conf}
         if not conf[GROUP].memcached_servers:
             options["cache"] = _CACHE
         try:
             self._checked = middleware.AuthProtocol(application, options)
+            self._checked_again = middleware.AuthProtocol(self._no_answer, options)
         except self._exceptions.ClientException as wrong:
             raise errors.ConfigError(option=f"[{GROUP}]", reason=str(wrong)) from None
         if "password" in conf[GROUP] and not conf[GROUP].password:
@@ -69,12 +74,35 @@ class Protected:
         if found and "HTTP_X_AUTH_TOKEN" not in environ and path.startswith(f"{COOKIE_PATH}/"):
             environ["HTTP_X_AUTH_TOKEN"] = found[0]
         environ[_CACHE] = self._remembered
+        environ[_AGAIN] = functools.partial(self._is_valid_still, dict(environ))
         try:
             answer: Iterable[bytes] = self._checked(environ, start_response)
         except self._exceptions.ClientException as failure:
             LOG.error("keystone cannot be asked about a token: %s", failure)
             return _unavailable(start_response)
         return answer
+
+    def _is_valid_still(self, environ: WSGIEnvironment) -> WSGIEnvironment:
+        """Ask about the token of an earlier request, and return what keystonemiddleware says of its sender now."""
+        try:
+            self._checked_again(environ, lambda *_answer: None)
+        except self._exceptions.ClientException as failure:
+            LOG.error("keystone cannot be asked about a token: %s", failure)
+        return environ
+
+
+def check_again(request: falcon.Request) -> None:
+    """Replace what is known of the sender by what keystone says now. Without keystone there is nothing to do.
+
+    Afterwards :func:`sender` raises if the token is not valid any more.
+    """
+    again = request.env.get(_AGAIN)
+    if again is None:
+        return
+    found = again()
+    for name in [each for each in request.env if each.startswith(_SAID)]:
+        del request.env[name]
+    request.env.update({name: value for name, value in found.items() if name.startswith(_SAID)})
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:

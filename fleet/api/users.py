@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users of ``auth_strategy = http_basic``: their passwords, and the project and roles of each.
 
-Passwords are in an htpasswd file with bcrypt hashes, as ``htpasswd -B`` writes it. Projects and roles are in a second
+Passwords are in an htpasswd file with bcrypt hashes, as ``htpasswd -B -C 10`` writes it. Projects and roles are in a second
 file, one section per user::
 
     [alice]
@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import configparser
 import dataclasses
+import functools
 import hashlib
 import os
 import pathlib
+import re
 import stat
 import threading
 import time
@@ -35,10 +37,16 @@ _DEFAULT_ROLES = ("member",)
 #: bcrypt takes tens of milliseconds on purpose. A password that was right is remembered for so many seconds.
 _REMEMBERED_S = 60.0
 _MOST_REMEMBERED = 1000
-#: Prefixes of bcrypt hashes.
-_BCRYPT = ("$2y$", "$2a$", "$2b$")
-#: Compared with if a user is unknown, so that the time of the answer does not tell.
-_NOBODY = bcrypt.hashpw(b"nobody", bcrypt.gensalt(rounds=10))
+#: Kind, cost, salt and hash.
+_HASH = re.compile(r"\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}")
+#: Costs that a hash may have: a guess takes 2 ** cost rounds. ``htpasswd -B`` alone writes 5.
+LEAST_COST, MOST_COST = 10, 15
+#: Passwords that are compared at a time, which takes a processor each; and seconds that others wait for a place.
+_PLACES, _WAIT_S = 2, 2.0
+
+
+class Busy(Exception):
+    """Too many passwords are being compared."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,14 +63,27 @@ class _Known:
     hashes: Mapping[str, bytes]
     users: Mapping[str, User]
 
+    @property
+    def highest_cost(self) -> int:
+        return max(map(_cost, self.hashes.values()))
+
 
 class Users:
-    """``_lock`` guards what is remembered."""
+    """``_lock`` guards what is remembered; ``_admitted`` bounds the threads that wait for a comparison or do one."""
 
     def __init__(
-        self, passwords: pathlib.Path, projects: pathlib.Path | None, clock: Callable[[], float] = time.monotonic
+        self,
+        passwords: pathlib.Path,
+        projects: pathlib.Path | None,
+        clock: Callable[[], float] = time.monotonic,
+        threads: int = 8,
     ) -> None:
-        """:raises errors.ConfigError: a file cannot be used"""
+        """:param threads: of the server; some always stay free for requests whose password is remembered
+
+        :raises errors.ConfigError: a file cannot be used
+        """
+        self._admitted = threading.Semaphore(max(1, threads - 2))
+        self._places = threading.Semaphore(_PLACES)
         self._passwords = passwords
         self._projects = projects
         self._clock = clock
@@ -73,19 +94,39 @@ class Users:
         self._known = self._read()
 
     def authenticate(self, name: str, password: bytes) -> User | None:
-        """Return the user; None if the name is unknown, or the password is wrong."""
+        """Return the user; None if the name is unknown, or the password is wrong, which take equally long.
+
+        :raises Busy: no place to compare the password is free
+        """
         known = self._newest()
         crypted = known.hashes.get(name)
-        key = hashlib.sha256(self._salt + (crypted or b"") + name.encode() + b"\0" + password).digest()
-        now = self._clock()
+        key, now = self._key(name, password, crypted), self._clock()
         with self._lock:
             is_right = self._remembered.get(key, 0.0) > now
         if not is_right:
-            # bcrypt refuses more than 72 bytes; the rest of a longer password has never counted.
-            is_right = bcrypt.checkpw(password[:72], crypted or _NOBODY) and crypted is not None
+            is_right = self._compare(password, crypted, known.highest_cost)
             if is_right:
                 self._remember(key, now)
         return known.users.get(name) or User(name, name, _DEFAULT_ROLES) if is_right else None
+
+    def is_remembered(self, name: str, password: bytes) -> bool:
+        """Return True if the password was right a short while ago: then nothing needs to be compared."""
+        key, now = self._key(name, password, self._newest().hashes.get(name)), self._clock()
+        with self._lock:
+            return self._remembered.get(key, 0.0) > now
+
+    def _key(self, name: str, password: bytes, crypted: bytes | None) -> bytes:
+        return hashlib.sha256(self._salt + (crypted or b"") + name.encode() + b"\0" + password).digest()
+
+    def _compare(self, password: bytes, crypted: bytes | None, highest_cost: int) -> bool:
+        """:raises Busy:"""
+        if not self._admitted.acquire(timeout=_WAIT_S):
+            raise Busy
+        try:
+            with self._places:
+                return is_password(password, crypted, highest_cost)
+        finally:
+            self._admitted.release()
 
     def _remember(self, key: bytes, now: float) -> None:
         with self._lock:
@@ -111,6 +152,33 @@ class Users:
         return _Known(_read_passwords(self._passwords), _read_projects(self._projects) if self._projects else {})
 
 
+def is_password(password: bytes, crypted: bytes | None, highest_cost: int) -> bool:
+    """Compare in 2 ** highest_cost rounds, whatever the cost of the hash, and also if there is none.
+
+    So the time of an answer does not show which names exist. With c for the cost of the hash, the rounds missing are
+    those of one comparison each with the costs c, c + 1 … highest_cost - 1.
+    """
+    # bcrypt refuses more than 72 bytes; the rest of a longer password has never counted.
+    password = password[:72]
+    if crypted is None:
+        bcrypt.checkpw(password, _nobody(highest_cost))
+        return False
+    is_right = bcrypt.checkpw(password, crypted)
+    for cost in range(_cost(crypted), highest_cost):
+        bcrypt.checkpw(password, _nobody(cost))
+    return is_right
+
+
+@functools.cache
+def _nobody(cost: int) -> bytes:
+    """Return a hash that no password has, made without the work of making one."""
+    return b"$2b$%02d$%s" % (cost, b"." * 53)
+
+
+def _cost(crypted: bytes) -> int:
+    return int(crypted[4:6])
+
+
 def _changed_at(path: pathlib.Path | None) -> tuple[int, int] | None:
     try:
         found = path.stat() if path else None
@@ -126,9 +194,14 @@ def _read_passwords(path: pathlib.Path) -> dict[str, bytes]:
         if not line.strip() or line.startswith("#"):
             continue
         name, colon, crypted = line.strip().partition(":")
-        if not colon or not name or not crypted.startswith(_BCRYPT):
+        if not colon or not name or not _HASH.fullmatch(crypted):
             raise _wrong(
-                "basic_auth_file", f"{path}, line {number}: must be NAME:HASH with a bcrypt hash (htpasswd -B)"
+                "basic_auth_file", f"{path}, line {number}: must be NAME:HASH with a bcrypt hash (htpasswd -B -C 10)"
+            )
+        if not LEAST_COST <= _cost(crypted.encode()) <= MOST_COST:
+            allowed = f"must be {LEAST_COST} to {MOST_COST}: htpasswd -B -C {LEAST_COST} {path} {name}"
+            raise _wrong(
+                "basic_auth_file", f"{path}, line {number}: the bcrypt cost of {name} is {crypted[4:6]}, it {allowed}"
             )
         hashes[name] = crypted.encode()
     if not hashes:

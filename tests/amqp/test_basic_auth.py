@@ -21,7 +21,7 @@ def url(trio: Trio) -> Iterator[str]:
         port = probe.getsockname()[1]
     passwords, projects, path = (trio.directory / name for name in ("htpasswd", "projects.conf", "basic.conf"))
     hashed = {
-        name: bcrypt.hashpw(f"of {name}".encode(), bcrypt.gensalt(4)).decode() for name in ("alice", "bob", "root")
+        name: bcrypt.hashpw(f"of {name}".encode(), bcrypt.gensalt(10)).decode() for name in ("alice", "bob", "root")
     }
     passwords.write_text("".join(f"{name}:{text}\n" for name, text in hashed.items()))
     passwords.chmod(0o600)

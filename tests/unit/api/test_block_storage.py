@@ -334,7 +334,7 @@ class TestProjects:
     @pytest.fixture
     def client(self, conductor: FakeConductor, tmp_path: pathlib.Path) -> testing.TestClient:
         known, projects = tmp_path / "htpasswd", tmp_path / "projects"
-        hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+        hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(10)).decode()
         known.write_text("".join(f"{name}:{hashed}\n" for name in ("alice", "bob", "ron", "root")))
         known.chmod(0o600)
         projects.write_text(

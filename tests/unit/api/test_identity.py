@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import os
 import pathlib
@@ -121,8 +122,13 @@ class Conductor(FakeConductor):
         self.terminated.append(uuid)
 
 
+@functools.cache
+def hashed_password(word: str) -> str:
+    return bcrypt.hashpw(word.encode(), bcrypt.gensalt(rounds=10)).decode()
+
+
 def htpasswd(path: pathlib.Path, **passwords: str) -> pathlib.Path:
-    hashed = {name: bcrypt.hashpw(word.encode(), bcrypt.gensalt(rounds=4)).decode() for name, word in passwords.items()}
+    hashed = {name: hashed_password(word) for name, word in passwords.items()}
     path.write_text("# users\n" + "".join(f"{name}:{text}\n" for name, text in hashed.items()))
     path.chmod(0o600)
     return path
@@ -379,6 +385,9 @@ BAD_FILES = [
     ("alice:secret\n", "", "line 1: must be NAME:HASH with a bcrypt hash"),
     ("alice\n", "", "line 1: must be NAME:HASH"),
     ("# nobody\n", "", "has no users"),
+    (f"alice:$2b$05${'x' * 53}\n", "", "cost of alice is 05, it must be 10 to 15: htpasswd -B -C 10"),
+    (f"alice:$2b$31${'x' * 53}\n", "", "cost of alice is 31"),
+    (f"alice:$2b$10${'x' * 52}\n", "", "line 1: must be NAME:HASH with a bcrypt hash"),
     (None, "", "cannot be read: No such file"),
     ("good", "[alice]\nroles = king\n", "section alice: king is not one of reader, member, admin"),
     ("good", "[alice]\nprojet = x\n", "section alice: projet is not project or roles"),

@@ -56,7 +56,7 @@ def test_everybody_may_read_it(conductor: FakeConductor, tmp_path: pathlib.Path)
     conf = configuration(api_conf.register_opts)
     conf.set_override("auth_strategy", "http_basic", "api")
     known = tmp_path / "htpasswd"
-    known.write_text("a:$2b$04$" + "a" * 53 + "\n")
+    known.write_text("a:$2b$10$" + "a" * 53 + "\n")
     known.chmod(0o600)
     conf.set_override("basic_auth_file", str(known), "api")
     assert 200 == testing.TestClient(application(conductor, conf)).simulate_get(DOCUMENT).status_code

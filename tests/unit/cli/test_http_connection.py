@@ -202,7 +202,7 @@ class TestUsers:
     @pytest.fixture
     def conf(self, tmp_path: pathlib.Path) -> cfg.ConfigOpts:
         known, projects = tmp_path / "htpasswd", tmp_path / "projects"
-        hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+        hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(10)).decode()
         known.write_text(f"alice:{hashed}\nroot:{hashed}\n")
         known.chmod(0o600)
         projects.write_text("[alice]\nroles = member\n[root]\nroles = admin\n")
