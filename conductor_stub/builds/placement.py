@@ -126,6 +126,7 @@ class BuildPlacement(Placement[Any]):
 
     def _request(self, batch: Batch) -> tuple[dict[str, Any], dict[str, Any]]:
         row = batch.rows[0]
+        instances.require_readable(row)
         spec = instances.spec_of(row)
         properties = request_spec.build_filter_properties(spec)
         allowed = request_spec.attempts_allowed(spec, self._limits.max_attempts)

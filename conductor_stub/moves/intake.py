@@ -71,6 +71,7 @@ class MoveIntake:
             return instances.find(connection, name), wanted
 
         row, wanted = self._database.read(read)
+        instances.require_readable(row)
         image = Image(**row.spec["image"])
         check_image(image, wanted, "flavor")
         spec = {"flavor": wanted.to_wire(), **requested_hardware(wanted, image, self._aliases)}
@@ -181,6 +182,7 @@ def accept(
     if moves.find(tx, uuid) is not None:
         return machine.read(tx, uuid)
     _require_settled(row, kind)
+    instances.require_readable(row)
     spec = instances.spec_of(row)
     old_spec = {key: spec.get(key) for key in ("flavor", "numa_topology", "pci_requests")}
     if kind == move_states.EVACUATION:

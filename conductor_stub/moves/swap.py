@@ -9,6 +9,7 @@ from typing import Any
 from conductor_stub.moves import machine
 from conductor_stub.moves.machine import Move
 from conductor_stub.steps.limits import StepContext
+from fleet import stored_json
 from fleet.db import claimed, moves
 from fleet.db.engine import Transaction
 
@@ -22,7 +23,9 @@ def swap(tx: Transaction, move: Move, spec: Mapping[str, Any], ctx: StepContext,
 
 
 def _sizes(row: Any, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of an instance of this flavor."""
+    """Columns of an instance of this flavor. It keeps its size if that of the record cannot be read."""
+    if stored_json.is_unreadable(spec):
+        return {}
     flavor = spec["flavor"]
     original = all(row.spec.get(key) == value for key, value in spec.items())
     return {

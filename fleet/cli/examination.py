@@ -156,9 +156,25 @@ def _ledger(answer: Record) -> Iterator[Finding]:
         yield findings.bad("guests", f"{len(down)} instances have no running guest: {findings.few(each)}", fix)
     else:
         yield findings.good("guests", "every active instance has a running guest, by its host's last report")
+    yield from _unreadable(answer.get("unreadable"))
     if answer["ahead"]:
         text = f"by the clock of {answer['host']} the heartbeats of these lie in the future: {findings.few(answer['ahead'])}"
         yield findings.bad("clocks", text, "Conductors' clocks differ: run a time service on them all.")
+
+
+def _unreadable(found: Record | None) -> Iterator[Finding]:
+    """Check for rows that cannot be read. :param found: None from an older conductor"""
+    if found is None:
+        return
+    rows = found["rows"]
+    if rows:
+        each = [f"{one['column']} of {one['table']} {one['name'] or one['key']} ({one['problem']})" for one in rows]
+        fix = "They count as empty. Delete these instances, volumes or records; hosts and pools are reported again."
+        yield findings.bad("rows", f"stored values cannot be read: {findings.few(each)}", fix)
+    elif found["complete"]:
+        yield findings.good("rows", "every stored value can be read")
+    else:
+        yield findings.good("rows", "every stored value that was read in time can be read; see 'fleet-manage audit'")
 
 
 def _waiting(queued: Record | None) -> Iterator[Finding]:

@@ -135,6 +135,10 @@ def settle(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
             volumes.write(tx, volumes.lock(tx, row.volume_uuid), now, status=volume_states.IN_USE)
 
 
+#: Path of a volume whose row cannot be read. No file has it.
+UNREADABLE = "/unreadable"
+
+
 def to_attachment(row: Any) -> Attachment:
     """The value that is sent. ``row`` is from a query of this module that has names and places."""
     return Attachment(
@@ -145,6 +149,7 @@ def to_attachment(row: Any) -> Attachment:
         status=row.status,
         attempt=row.attempt,
         volume_host=location.append_host(row.volume_host, row.volume_pool) or "",
-        connection=VolumeConnection(**row.connection),
+        # Nothing can be attached by what cannot be read; to detach, the host needs the device only.
+        connection=VolumeConnection(**(row.connection or {"kind": "file", "path": UNREADABLE})),
         request_id=row.request_id,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ import sqlalchemy as sa
 
 from fleet import move_states, states, volume_states
 from fleet.clock import seconds
-from fleet.db import attachments, claimed, history, hosts, instances, models, moves, services, volumes
+from fleet.db import attachments, claimed, history, hosts, instances, models, moves, services, unreadable, volumes
 from fleet.db.engine import Transaction
 
 INSTANCES = models.instances
@@ -53,8 +54,16 @@ def find(connection: sa.Connection, now: datetime.datetime) -> list[Inconsistenc
         _late(connection, now),
         _late_moves(connection, now),
         _attachments(connection, now),
+        _unreadable(connection),
     )
     return [each for check in checks for each in check]
+
+
+def _unreadable(connection: sa.Connection) -> Iterator[Inconsistency]:
+    rows, _complete = unreadable.find(connection, math.inf)
+    for row in rows:
+        text = f"{row.column} of {row.table} {row.key} cannot be read: {row.problem}"
+        yield Inconsistency("unreadable", row.name or row.key, text, "delete it, or have its owner do so")
 
 
 def _usage(connection: sa.Connection) -> Iterator[Inconsistency]:

@@ -10,13 +10,15 @@ import sqlalchemy as sa
 
 from fleet import states, volume_states
 from fleet.clock import seconds
-from fleet.db import models, room_queue, services
+from fleet.db import models, room_queue, services, unreadable
 from fleet.db.instances import INSTANCES
 from fleet.db.volumes import VOLUMES
 
 NODES = models.compute_nodes
 #: Seconds. The sweeper acts on an overdue step much earlier.
 SWEPT_WITHIN_S = 60
+#: Seconds for the search for rows that cannot be read: callers wait for the answer.
+UNREADABLE_WITHIN_S = 1.5
 #: Volumes that are named.
 MOST_STUCK = 100
 
@@ -59,10 +61,13 @@ def findings(connection: sa.Connection, now: datetime.datetime) -> dict[str, Any
     """``queued`` (builds that wait for room: ``number``, ``oldest_s``), ``orphans`` (memory of guests that the ledger does
     not know), ``overdue`` steps that no sweeper acts on, instances whose guest is ``down``, services with a heartbeat
     ``ahead`` of now, and ``volumes``: ``overdue``, and those that are ``stuck`` because their backend did not extend, take
-    over or delete them.
+    over or delete them, and ``unreadable`` (``rows``: ``table``, ``column``, ``key``, ``name``, ``problem``; ``complete``:
+    whether there was time for all rows).
     """
     number, oldest = room_queue.totals(connection)
+    broken, complete = unreadable.find(connection, UNREADABLE_WITHIN_S)
     return {
+        "unreadable": {"rows": [each._asdict() for each in broken], "complete": complete},
         "queued": {"number": number, "oldest_s": (now - oldest).total_seconds() if oldest else 0.0},
         "orphans": [
             {"host": host, "node": node, "memory_mb": memory_mb}

@@ -14,13 +14,12 @@ from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib import parse
 
-import orjson
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import api as db_api
 from oslo_db.sqlalchemy import engines
 
-from fleet import errors, failpoints
+from fleet import errors, failpoints, json_codec, stored_json
 from fleet.db import driver, failures, idle_ping, models, tls
 from fleet.db.prefetched_query import PrefetchedQuery
 from fleet.db.reader import Reader
@@ -80,8 +79,11 @@ class Database:
             max_retries=0,
             thread_checkin=False,
             connection_parameters=_connection_parameters(options.connection or "sqlite://"),
-            json_deserializer=orjson.loads,
+            json_serializer=json_codec.dumps,
+            json_deserializer=stored_json.read,
         )
+        # oslo.db hands both on for PostgreSQL only. SQLAlchemy's other dialects have them under these names.
+        vars(engine.dialect).update(_json_serializer=json_codec.dumps, _json_deserializer=stored_json.read)
         # oslo.db has no option for it. Values of users must not be logged, not even at DEBUG.
         engine.hide_parameters = True
         if engine.dialect.name == "sqlite":
@@ -125,7 +127,10 @@ class Database:
         try:
             return self._commit(work, *args, **kwargs)
         except self._caught as failure:
-            typed = failures.typed(failure, self._engine.url)
+            refused = failures.refused_value(failure)
+            typed = failures.typed(failure, self._engine.url) if refused is None else None
+        if typed is None:
+            raise refused or AssertionError
         metrics.DATABASE_RETRIES.labels(typed.kind).inc()
         # Outside of the except clause: otherwise the original error, with its text, would be the context of this one.
         raise typed

@@ -72,6 +72,12 @@ def typed(failure: Exception, url: sa.URL | None = None) -> errors.DatabaseError
     return refused
 
 
+def refused_value(failure: Exception) -> errors.InvalidInput | None:
+    """The error of a value that could not be read back as JSON, if ``failure`` wraps one. Nothing was sent."""
+    orig, _statement = _original(failure)
+    return orig if isinstance(orig, errors.InvalidInput) else None
+
+
 def runs_again(failure: Exception) -> bool:
     """Whether a transaction with this error is run again."""
     kinds = {each.__name__ for each in (*_AGAIN, db_exception.DBConsistencyError)}

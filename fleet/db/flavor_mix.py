@@ -38,7 +38,7 @@ def read(connection: sa.Connection) -> FlavorMix:
 
 
 def _mix(row: sa.Row | None) -> FlavorMix:
-    return FlavorMix() if row is None else FlavorMix.from_wire(row.mix, row.version, epoch_s(row.faded_until))
+    return FlavorMix() if row is None else FlavorMix.from_wire(row.mix or [], row.version, epoch_s(row.faded_until))
 
 
 def count(tx: Transaction, now: datetime.datetime, half_life_s: float) -> bool:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
 
-from fleet import capacity, errors
+from fleet import capacity, errors, json_codec
 from fleet.db import hardware, models, usage
 from fleet.db.engine import Transaction
 from fleet.objects import HostLimits, HostReport, Inventory
@@ -189,7 +188,7 @@ def miscounted(connection: sa.Connection, row: sa.Row) -> dict[str, tuple[Any, A
     due = _used(row, usage.of_node(connection, host, node))
     due.update(hardware.columns(connection, host, node, row.numa_topology, row.pci_device_pools))
     # In the form in which the database returns it: without tuples, and with text as keys.
-    due = json.loads(json.dumps(due))
+    due = json_codec.loads(json_codec.dumps(due))
     # An older release left out what a newer one writes as empty.
     return {
         name: (stored, amount)

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet import errors, states
+from fleet import errors, states, stored_json
 from fleet.db import claimed, hosts, lookup, models, services
 from fleet.db.engine import Transaction
 from fleet.objects import Flavor, Image, Instance
@@ -24,11 +24,21 @@ REQUESTS = models.build_requests
 #: Fields of an Instance that come from its request, that are times, and that are columns as they stand.
 _OF_REQUEST = ("flavor", "image", "metadata", "numa_topology", "pci_requests")
 _TIMES = ("created_at", "launched_at")
+_HELD = ("claimed_numa_topology", "claimed_pci_devices")
 _AS_STORED = [each.name for each in dataclasses.fields(Instance) if each.name not in (*_OF_REQUEST, *_TIMES)]
 _stored = operator.itemgetter(*_AS_STORED)
 #: What requests of earlier releases lack.
 _FLAVOR = vars(Flavor(vcpus=1, memory_mb=1))
 _IMAGE = vars(Image())
+
+#: In place of a spec that cannot be read. No host is chosen by it (:func:`require_readable`).
+_UNREADABLE: Mapping[str, Any] = {
+    "flavor": _FLAVOR,
+    "image": _IMAGE,
+    "metadata": {},
+    "scheduler_hints": {},
+    "availability_zone": "",
+}
 
 #: Instances with the spec of their request.
 JOINED = sa.select(INSTANCES, REQUESTS.c.spec, REQUESTS.c.group_uuid).join_from(INSTANCES, REQUESTS)
@@ -225,6 +235,14 @@ def stale(row: sa.Row, attempt: int) -> errors.StaleBuild:
     return errors.StaleBuild(instance_uuid=row.uuid, attempt=attempt, reason=state)
 
 
+def require_readable(row: Any) -> None:
+    """:raises errors.RequestUnreadable: the stored request cannot be read: a host would be chosen by other sizes"""
+    for spec in (row.spec, row.resized_spec):
+        if stored_json.is_unreadable(spec):
+            stored_json.note(spec, "build_requests", row.uuid)
+            raise errors.RequestUnreadable(kind="instance", uuid=row.uuid)
+
+
 def spec_of(row: Any) -> dict[str, Any]:
     """The spec of the request, with the changes of a resize and of the user."""
     return changed_spec(row.spec, row.resized_spec, row.details)
@@ -233,7 +251,9 @@ def spec_of(row: Any) -> dict[str, Any]:
 def changed_spec(
     spec: Mapping[str, Any], resized_spec: Mapping[str, Any] | None, details: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """:func:`spec_of`, of the columns."""
+    """:func:`spec_of`, of the columns. A spec that cannot be read has the fields that every one has, and says so."""
+    if stored_json.is_unreadable(spec):
+        spec = _UNREADABLE
     return {**spec, **(resized_spec or {}), **(details or {})}
 
 
@@ -242,7 +262,7 @@ def to_instance(row: Any) -> Instance:
     spec = spec_of(row)
     return Instance(
         uuid=row.uuid,
-        flavor=Flavor(**spec["flavor"]),
+        flavor=Flavor(**_sized(row, spec)),
         name=row.name,
         project_id=row.project_id,
         user_id=row.user_id,
@@ -264,8 +284,8 @@ def to_instance(row: Any) -> Instance:
         claimed_memory_mb=row.claimed_memory_mb,
         claimed_disk_gb=row.claimed_disk_gb,
         claimed_vcpus=row.claimed_vcpus,
-        claimed_numa_topology=row.claimed_numa_topology,
-        claimed_pci_devices=row.claimed_pci_devices,
+        claimed_numa_topology=row.claimed_numa_topology or None,
+        claimed_pci_devices=row.claimed_pci_devices or None,
     )
 
 
@@ -280,8 +300,24 @@ def to_wire(stored: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any
         wire[name] = _plain(stored[name])
     for name in _OF_REQUEST:
         wire[name] = spec.get(name)
-    wire["flavor"], wire["image"] = {**_FLAVOR, **spec["flavor"]}, {**_IMAGE, **spec["image"]}
+    for name in _HELD:
+        # None, if it cannot be read.
+        wire[name] = wire[name] or None
+    flavor = spec["flavor"]
+    if flavor is _FLAVOR:
+        flavor = _sized(types.SimpleNamespace(**stored), spec)
+    wire["flavor"], wire["image"] = {**_FLAVOR, **flavor}, {**_IMAGE, **spec["image"]}
     return wire
+
+
+def _sized(row: Any, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The flavor. That of a request that cannot be read has the sizes that the row has besides."""
+    flavor: Mapping[str, Any] = spec["flavor"]
+    if flavor is not _FLAVOR:
+        return flavor
+    stored_json.note(row.spec, "build_requests", row.uuid)
+    sizes = {name: getattr(row, name) for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")}
+    return {**_FLAVOR, **sizes, "name": row.flavor_name or ""}
 
 
 def _plain(moment: datetime.datetime | None) -> str | None:

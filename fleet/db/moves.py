@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet import errors, move_states
+from fleet import errors, move_states, stored_json
 from fleet.db import claimed, groups, instances, models
 from fleet.db.engine import Transaction
 from fleet.objects import Attachment, Holding, Migration, Sizing
@@ -180,14 +180,22 @@ def to_migration(
         source_node=record.source_node,
         dest_compute=record.dest_compute,
         dest_node=record.dest_node,
-        old=Sizing.from_wire(record.old_spec),
-        new=Sizing.from_wire(record.new_spec),
+        old=_sizing(record.old_spec, instance, record),
+        new=_sizing(record.new_spec, instance, record),
         limits=record.plan.get("limits"),
         held=_holding(record),
         failure=record.failure,
         step_within_s=step_within_s,
         volumes=list(volumes),
     )
+
+
+def _sizing(spec: Mapping[str, Any], instance: Any, record: Any) -> Sizing:
+    """A size that cannot be read counts as the present one, so that the host can end the move."""
+    if stored_json.is_unreadable(spec):
+        stored_json.note(spec, "migrations", record.uuid)
+        return Sizing(flavor=instances.to_instance(instance).flavor)
+    return Sizing.from_wire(spec)
 
 
 def _holding(record: Any) -> Holding | None:

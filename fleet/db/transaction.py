@@ -9,12 +9,12 @@ from __future__ import annotations
 import collections
 import datetime
 import functools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
+from fleet import json_codec
 from fleet.db import models
 
 #: For annotations outside of fleet/db, where SQLAlchemy is not imported.
@@ -71,7 +71,8 @@ def _stamp_of(table: sa.Table) -> sa.Update:
 def _defaults_of(table: sa.Table) -> dict[str, Any]:
     """Column defaults, applied here because the INSERT of a CTE does not see SQLAlchemy's defaults."""
     defaults: dict[str, Any] = {column.name: column.default for column in table.columns if column.default is not None}
-    return {name: default.arg for name, default in defaults.items()}
+    # As plain text: the fast writer of JSON takes no keys of subclasses.
+    return {str(name): default.arg for name, default in defaults.items()}
 
 
 @functools.lru_cache(128)
@@ -121,7 +122,7 @@ def _rows(parameter: str, columns: Mapping[str, sa.Column]) -> sa.TableValuedAli
 
 
 def _json(rows: Sequence[Mapping[str, Any]]) -> str:
-    return json.dumps(rows, default=_moment)
+    return json_codec.dumps(rows, _moment)
 
 
 def _moment(value: object) -> str:

@@ -20,6 +20,7 @@ from fleet.errors.builds import (
     ImageUnacceptable,
     InvalidReference,
     PoolSpaceUnavailable,
+    RequestUnreadable,
     StaleBuild,
 )
 from fleet.errors.configuration import ClassNotFound, ConfigError, FilterNotFound, NotConfigured

@@ -41,6 +41,15 @@ class GroupAffinityViolation(FleetError):
     template = "Instance {instance_uuid} on host {host} would violate the {policy} policy of group {group_uuid}."
 
 
+class RequestUnreadable(FleetError):
+    """The stored request of an instance or a volume cannot be read, so nothing can be placed by it. Delete it."""
+
+    final = True
+    template = "The stored request of {kind} {uuid} cannot be read; delete it and send the request again"
+    kind: str
+    uuid: str
+
+
 class StaleBuild(FleetError):
     """A message of an attempt that is over: the build has another attempt or host, or is deleted. Drop the work."""
 

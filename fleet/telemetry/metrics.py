@@ -131,6 +131,9 @@ CONNECTIONS_BROKEN = prometheus.Counter(
 DATABASE_RETRIES = prometheus.Counter(
     "fleet_database_failures", "Transactions that failed and may be tried again, by error", ["error"]
 )
+UNREADABLE_VALUES = prometheus.Counter(
+    "fleet_database_unreadable_values", "Readings of stored JSON values that cannot be read and count as empty"
+)
 ROUND_TRIP_SECONDS = prometheus.Gauge(
     "fleet_round_trip_seconds", "Duration of the newest round trip through the part", ["part"]
 )

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fleet import capacity
+from fleet import capacity, stored_json
 from fleet.clock import epoch_s
 from fleet.hardware.node import Hardware
 from scheduler.compute.hardware import DEFAULT_RATIOS, HARDWARE, hardware, hardware_numbers, json_text
@@ -129,7 +129,7 @@ def capabilities(node: Any) -> Capabilities:
 
 @functools.lru_cache(_PARSED)
 def _kinds(text: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(kind) for kind in json.loads(text)) if text else ()
+    return tuple(tuple(kind) for kind in stored_json.read(text)) if text else ()
 
 
 def rare(node: Any) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def rare(node: Any) -> dict[str, Any]:
 
 def _parsed(value: Any) -> Any:
     # Most hosts report neither.
-    return (json.loads(json_text(value) or "null") if isinstance(value, str) else value) if value else None
+    return (stored_json.read(json_text(value) or "null") if isinstance(value, str) else value) if value else None
 
 
 def _free_disk_gb(node: Any) -> int:

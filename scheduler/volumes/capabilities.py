@@ -12,6 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from fleet import stored_json
+
 #: Texts that differ from pool to pool. Numbers always belong to the pool.
 _OWN_TEXTS = frozenset(("pool_name", "location_info", "timestamp"))
 _PROTOCOLS = (
@@ -54,7 +56,7 @@ class Report(NamedTuple):
 @functools.lru_cache(_PARSED)
 def parse(text: str) -> Report:
     """Return the capabilities of a row of ``storage_pools``, which are a JSON object."""
-    return split(json.loads(text))
+    return split(stored_json.read(text))
 
 
 def split(capabilities: Mapping[str, Any]) -> Report:
