@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import socket
 from collections.abc import Iterator
 
@@ -29,10 +29,12 @@ def ledger_url(postgresql_url: str) -> str:
 def health_port() -> int:
     """The first of four free ports in a row: two conductor workers, the scheduler, the first agent.
 
-    Each process of pytest-xdist has a range of its own.
+    They are below those that the system gives to clients. Each process looks at random places, whatever the seed of the
+    run: another process, of this run or of another checkout, may look at the same time.
     """
-    lowest = 21000 + 1000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    for first in range(lowest, lowest + 600, 4):
+    anywhere = secrets.SystemRandom()
+    for _attempt in range(1000):
+        first = anywhere.randrange(20000, 32000, 4)
         try:
             for port in range(first, first + 4):
                 socket.create_server(("127.0.0.1", port)).close()

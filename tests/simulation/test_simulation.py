@@ -20,6 +20,8 @@ from tests.simulation.scenario import Scenario
 
 SEEDS = range(300)
 BATCH = 50
+#: The first of the seeds that batches play beyond their own.
+FURTHER = 1_000_000
 TROUBLES = {
     "answer lost",
     "backend fails",
@@ -46,10 +48,17 @@ def simulated() -> Iterator[SimulatedDatabase]:
 
 @pytest.mark.parametrize("first", SEEDS[::BATCH])
 def test_seeds_hold(simulated: SimulatedDatabase, first: int) -> None:
-    """Whatever goes wrong, every build and volume ends, nothing is sold twice, and all sides agree when it is over."""
+    """Whatever goes wrong, every build and volume ends, nothing is sold twice, and all sides agree when it is over.
+
+    The rarest trouble is met in one seed of seven: some batch of 50 lacks it after one change of the code or another. Such a
+    batch goes on, with seeds of its own, until all have been met.
+    """
     ended: collections.Counter[str] = collections.Counter()
     met: collections.Counter[str] = collections.Counter()
-    for seed in range(first, first + BATCH):
+    more = range(FURTHER + first * BATCH, FURTHER + (first + 10) * BATCH)
+    for number, seed in enumerate([*range(first, first + BATCH), *more]):
+        if number >= BATCH and met.keys() >= TROUBLES:
+            break
         verdict = Scenario(seed, simulated).play()
         ended.update(verdict.ended)
         met.update(verdict.met)
