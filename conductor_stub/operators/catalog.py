@@ -54,6 +54,7 @@ class CatalogManager:
     def create_flavor(self, context: RequestContext, flavor: dict[str, Any]) -> dict[str, Any]:
         """:raises errors.Conflict: errors.InvalidInput: it has no name"""
         wanted = Flavor.from_wire(flavor)
+        wanted.require_bounds()
         if not wanted.name:
             raise errors.InvalidInput(field="flavor.name", reason="is required")
         named = dataclasses.replace(wanted, flavorid=wanted.flavorid or uuidutils.generate_uuid())
@@ -84,6 +85,7 @@ class CatalogManager:
         specs = {**found.extra_specs, **(extra_specs or {})}
         kept = {key: value for key, value in specs.items() if value is not None}
         wanted = Flavor.from_wire({**dataclasses.asdict(found), **changes, "extra_specs": kept}, "changes")
+        wanted.require_bounds("changes")
         if not wanted.name:
             raise errors.InvalidInput(field="changes.name", reason="must not be empty")
         return self._database.write(flavors.change, _key(found.id), wanted).to_wire()
@@ -104,6 +106,7 @@ class CatalogManager:
         """:raises errors.Conflict: the name is taken; errors.InvalidInput:"""
         fields.parse(uuid_like.GivenName, image.get("name"), "image.name")
         wanted = dataclasses.replace(ImageRecord.from_wire(image), uuid=uuidutils.generate_uuid())
+        fields.require_small(wanted.properties, "image.properties")
         return self._database.write(images.create, wanted, self._clock()).to_wire()
 
     @endpoint

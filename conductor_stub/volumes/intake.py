@@ -137,6 +137,7 @@ class VolumeIntake:
     def create_volume_type(self, context: RequestContext, volume_type: dict[str, Any]) -> dict[str, Any]:
         """:raises errors.InvalidInput: errors.Conflict:"""
         wanted = VolumeType.from_wire(volume_type)
+        fields.require_small(wanted.extra_specs, "volume_type.extra_specs")
         return self._database.write(volume_types.create, wanted, self._placement.step_context().now).to_wire()
 
     @endpoint
@@ -163,6 +164,7 @@ class VolumeIntake:
 def _change_type(tx: Transaction, name: str, extra_specs: dict[str, str | None], description: str | None) -> VolumeType:
     known = volume_types.find(tx, name)
     specs = {key: value for key, value in {**known.extra_specs, **extra_specs}.items() if value is not None}
+    fields.require_small(specs, "extra_specs")
     text = known.description if description is None else description
     wanted = {"name": name, "extra_specs": specs, "description": text}
     return volume_types.change(tx, VolumeType.from_wire(wanted))

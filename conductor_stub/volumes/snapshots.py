@@ -43,6 +43,7 @@ class SnapshotIntake:
         metadata: fields.Texts | None = None,
     ) -> dict[str, Any]:
         """:raises errors.NotFound: errors.Conflict: errors.PoolSpaceUnavailable:"""
+        fields.require_small(metadata or {}, "metadata")
         found = self._database.read(volumes.find, volume)
         uuid = uuidutils.generate_uuid()
         asked = {

@@ -5,6 +5,9 @@ from typing import Any
 
 from fleet.reasons import Reason
 
+#: Of each fact of a mistake.
+_MOST_CHARACTERS = 900
+
 
 class FleetError(Exception):
     """Base of all expected errors.
@@ -48,6 +51,10 @@ class InvalidInput(FleetError):
     template = "Invalid input for {field}: {reason}"
     field: str
     reason: str
+
+    def __init__(self, **kwargs: object) -> None:
+        """Reasons may quote the wrong value, which may be long."""
+        super().__init__(**{name: str(value)[:_MOST_CHARACTERS] for name, value in kwargs.items()})
 
 
 class NotFound(FleetError):

@@ -75,7 +75,7 @@ def _request(text: str, number: int, policy: NumaPolicy | None, aliases: Aliases
     name, has_count, count = text.partition(":")
     if name not in aliases:
         raise _invalid(f"{name!r} is not an alias that the conductor knows; option {OPTION} declares them")
-    if has_count and (not count.isdigit() or not 0 < int(count) <= _MOST_DEVICES):
+    if has_count and (not (count.isascii() and count.isdigit()) or not 0 < int(count) <= _MOST_DEVICES):
         raise _invalid(f"{count!r} is no number of devices from 1 to {_MOST_DEVICES}")
     alternatives = aliases[name]
     return PciRequest(

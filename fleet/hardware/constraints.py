@@ -23,6 +23,7 @@ from oslo_utils import strutils
 from fleet import errors
 from fleet.hardware import cpu_spec
 from fleet.objects import Flavor, Image
+from fleet.objects.flavor import MOST_VCPUS
 from fleet.objects.numa import (
     ANY_PAGES,
     DEDICATED,
@@ -175,7 +176,7 @@ def _parsed_page_size(source: _Source) -> int | None:
         return _PAGE_SIZES[text] if text else None
     try:
         size_kb = int(text) if text.isdigit() else strutils.string_to_bytes(text, return_int=True) // _BYTES_PER_KB
-    except ValueError:
+    except (ValueError, OverflowError):
         size_kb = 0
     if not 0 < size_kb < 2**31:
         raise source.error("mem_page_size", f"{text!r} is none of small, large, any, KiB, or a size such as 2MB")
@@ -217,9 +218,9 @@ def _equal_cells(source: _Source, count: int, flavor: Flavor, shape: _Shape) -> 
     for what, amount in (("vcpus", flavor.vcpus), ("MB of memory", flavor.memory_mb)):
         if amount % count:
             raise source.error("numa_nodes", f"{amount} {what} do not divide evenly by {count}; say who gets what")
-    share = flavor.vcpus // count
+    share, vcpus = flavor.vcpus // count, sorted(_vcpus(flavor))
     return tuple(
-        shape.cell(number, frozenset(range(number * share, (number + 1) * share)), flavor.memory_mb // count)
+        shape.cell(number, frozenset(vcpus[number * share : (number + 1) * share]), flavor.memory_mb // count)
         for number in range(count)
     )
 
@@ -235,7 +236,10 @@ def _listed_cells(source: _Source, count: int, flavor: Flavor, shape: _Shape) ->
         free -= vcpus
         cells.append(shape.cell(number, vcpus, source.number(f"numa_mem.{number}")))
     if free:
-        raise source.error("numa_cpus.N", f"vcpus {sorted(free)} are in no cell")
+        shown = ", ".join(map(str, sorted(free)[:8]))
+        raise source.error(
+            "numa_cpus.N", f"{len(free)} vcpus are in no cell: {shown}{', ...' if len(free) > 8 else ''}"
+        )
     memory_mb = sum(cell.memory for cell in cells)
     if memory_mb != flavor.memory_mb:
         raise source.error("numa_mem.N", f"add up to {memory_mb} MB, the flavor has {flavor.memory_mb}")
@@ -243,4 +247,8 @@ def _listed_cells(source: _Source, count: int, flavor: Flavor, shape: _Shape) ->
 
 
 def _vcpus(flavor: Flavor) -> frozenset[int]:
+    """:raises errors.InvalidInput: a set of so many would take gigabytes; flavors of earlier releases may have them"""
+    if flavor.vcpus > MOST_VCPUS:
+        reason = f"must be a whole number from 1 to {MOST_VCPUS} with cells or pinned CPUs, got {flavor.vcpus}"
+        raise errors.InvalidInput(field="request.flavor.vcpus", reason=reason)
     return frozenset(range(flavor.vcpus))

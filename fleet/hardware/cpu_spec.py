@@ -7,13 +7,17 @@ import re
 
 from fleet import errors
 
-_PART = re.compile(r"(\^?)(\d{1,5})(?:-(\d{1,5}))?")
+_PART = re.compile(r"(\^?)([0-9]{1,5})(?:-([0-9]{1,5}))?")
+#: Characters: more than a mask of every second CPU of the largest machine has.
+_LONGEST = 65_536
 
 
 def parse(text: str, field: str) -> frozenset[int]:
     """Numbers and ranges, less those with a caret. :raises errors.InvalidInput: naming ``field``"""
-    wanted: set[int] = set()
-    unwanted: set[int] = set()
+    if len(text) > _LONGEST:
+        raise errors.InvalidInput(field=field, reason=f"has {len(text)} characters, at most {_LONGEST} are allowed")
+    # As bits: a text of many long ranges costs little more than one of short ones.
+    wanted = unwanted = 0
     for part in text.replace(" ", "").split(","):
         match = _PART.fullmatch(part)
         if match is None:
@@ -22,5 +26,10 @@ def parse(text: str, field: str) -> frozenset[int]:
         last = int(match[3] or first)
         if last < first:
             raise errors.InvalidInput(field=field, reason=f"the range {part!r} is empty")
-        (unwanted if match[1] else wanted).update(range(first, last + 1))
-    return frozenset(wanted - unwanted)
+        numbers = (1 << (last + 1)) - (1 << first)
+        if match[1]:
+            unwanted |= numbers
+        else:
+            wanted |= numbers
+    bits = f"{wanted & ~unwanted:b}"
+    return frozenset(number for number, bit in enumerate(reversed(bits)) if bit == "1")

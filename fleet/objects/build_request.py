@@ -73,6 +73,7 @@ class BuildRequest:
         """:raises errors.InvalidInput: naming the field"""
         request = fields.parse(cls, data, field)
         request = dataclasses.replace(request, flavor=parse_flavor(request.flavor, f"{field}.flavor"))
+        request._require_bounds(field)
         low = request.min_count or request.count or 1
         high = request.max_count or request.count or low
         if low > high:
@@ -81,6 +82,14 @@ class BuildRequest:
         hints.check(request.scheduler_hints, f"{field}.scheduler_hints")
         request._check_volumes(f"{field}.block_device_mapping")
         return request
+
+    def _require_bounds(self, field: str) -> None:
+        """Before anything is made of them. :raises errors.InvalidInput:"""
+        if isinstance(self.flavor, Flavor):
+            self.flavor.require_bounds(f"{field}.flavor")
+        fields.require_small(self.image.properties, f"{field}.image.properties")
+        fields.require_small(self.scheduler_hints, f"{field}.scheduler_hints")
+        fields.require_small(self.metadata, f"{field}.metadata")
 
     def _check_volumes(self, field: str) -> None:
         """:raises errors.InvalidInput:"""

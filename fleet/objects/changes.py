@@ -67,6 +67,7 @@ class Changes:
             given.update(self.metadata)
             found["metadata"] = {key: value for key, value in given.items() if value is not None}
             _require_few("metadata", found["metadata"], MOST_METADATA)
+            fields.require_small(found["metadata"], "changes.metadata")
         return found
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 import pydantic
 
-from fleet import errors
+from fleet import errors, json_codec
 
 Value = TypeVar("Value")
 
@@ -41,7 +41,12 @@ Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
 Ratio = Annotated[float, pydantic.Field(ge=0, le=10_000, allow_inf_nan=False)]
 Flag = Annotated[bool, pydantic.Strict()]
 Texts = Annotated[dict[Name, Text], pydantic.Field(max_length=128)]
-Scalars = Annotated[dict[Name, LongText | int | Finite | bool | None], pydantic.Field(max_length=256)]
+#: As JSON has it: signed and unsigned 64 bits.
+Whole = Annotated[int, pydantic.Field(ge=json_codec.LEAST_NUMBER, le=json_codec.MOST_NUMBER)]
+Scalars = Annotated[dict[Name, LongText | Whole | Finite | bool | None], pydantic.Field(max_length=256)]
+#: Bytes as JSON of what a user gives an object beside its sizes: metadata, hints, extra specs, image properties. Lists read
+#: them, so this bounds what a list costs.
+MOST_BYTES = 16 * 1024
 
 
 @functools.cache
@@ -71,6 +76,18 @@ def parse_text(cls: type[Value], text: str) -> Value | None:
         return parsed
     except (pydantic.ValidationError, RecursionError):
         return None
+
+
+def require_small(values: Mapping[str, Any], field: str) -> None:
+    """Check free-form values before they are stored.
+
+    :raises errors.InvalidInput: they have more than MOST_BYTES in all, or one that could not be read back
+    """
+    json_codec.require(values, field)
+    size = len(json_codec.dumps(values))
+    if size > MOST_BYTES:
+        reason = f"has {size} bytes as JSON, at most {MOST_BYTES} are allowed"
+        raise errors.InvalidInput(field=field, reason=reason)
 
 
 def naive_utc(moment: datetime.datetime | None) -> datetime.datetime | None:

@@ -6,8 +6,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from fleet import capacity
+from fleet import capacity, errors
 from fleet.objects import fields
+
+#: Of one instance; no hypervisor has more. Sets of vcpus are made of this number.
+MOST_VCPUS = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +30,16 @@ class Flavor:
     @classmethod
     def from_wire(cls, data: object, field: str = "flavor") -> Flavor:
         return fields.parse(cls, data, field)
+
+    def require_bounds(self, field: str = "flavor") -> None:
+        """Check a flavor that is stored or asked for: those that are there already are read with any size.
+
+        :raises errors.InvalidInput: naming the field and the limit
+        """
+        if self.vcpus > MOST_VCPUS:
+            reason = f"must be a whole number from 1 to {MOST_VCPUS}, got {self.vcpus}"
+            raise errors.InvalidInput(field=f"{field}.vcpus", reason=reason)
+        fields.require_small(self.extra_specs, f"{field}.extra_specs")
 
     def to_wire(self) -> dict[str, Any]:
         # Not asdict, which is ten times slower: lists of instances have a flavor each.

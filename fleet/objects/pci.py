@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import pydantic
 
 from fleet import errors
 from fleet.objects import fields, structure
@@ -60,7 +62,7 @@ class PciDevice:
 class PciRequest:
     """``count`` devices, each with all the properties of one of the alternatives in ``spec``."""
 
-    count: fields.Positive
+    count: Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=_MOST)]
     spec: tuple[fields.Texts, ...]
     alias_name: fields.Text | None = None
     request_id: fields.Text | None = None
@@ -87,7 +89,10 @@ def devices_from_wire(data: object, field: str = "pci_devices") -> tuple[PciDevi
 def requests_from_wire(data: object, field: str = "pci_requests") -> tuple[PciRequest, ...]:
     """:raises errors.InvalidInput: naming the field"""
     records = _records(data, "requests", field)
-    return fields.parse(tuple[PciRequest, ...], records, field) if records else ()
+    found = fields.parse(tuple[PciRequest, ...], records, field) if records else ()
+    if sum(each.count for each in found) > _MOST:
+        raise errors.InvalidInput(field=field, reason=f"asks for more than {_MOST} devices")
+    return found
 
 
 def _records(data: object, wrapper: str, field: str) -> list[Any]:

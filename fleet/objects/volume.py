@@ -51,7 +51,10 @@ class VolumeRequest:
     @classmethod
     def from_wire(cls, data: object, field: str = "request") -> VolumeRequest:
         """:raises errors.InvalidInput: naming the field"""
-        return fields.parse(cls, data, field)
+        request = fields.parse(cls, data, field)
+        fields.require_small(request.scheduler_hints, f"{field}.scheduler_hints")
+        fields.require_small(request.metadata, f"{field}.metadata")
+        return request
 
     def to_wire(self) -> dict[str, Any]:
         # An empty one is left out, so that a request is the same as in earlier releases.
@@ -76,7 +79,9 @@ class ManageRequest:
     @classmethod
     def from_wire(cls, data: object, field: str = "request") -> ManageRequest:
         """:raises errors.InvalidInput: naming the field"""
-        return fields.parse(cls, data, field)
+        request = fields.parse(cls, data, field)
+        fields.require_small(request.metadata, f"{field}.metadata")
+        return request
 
     def to_wire(self) -> dict[str, Any]:
         return dict(vars(self))

@@ -35,6 +35,14 @@ def test_a_unit_is_hardened(unit: pathlib.Path) -> None:
     assert set() == set(HARDENED) - set(unit.read_text().splitlines())
 
 
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_bounds_its_memory_and_tasks(unit: pathlib.Path) -> None:
+    """A daemon that is made to grow takes no other with it. Guests may share the agent's unit: no limit ends them."""
+    lines = dict(line.partition("=")[::2] for line in unit.read_text().splitlines() if "=" in line)
+    assert int(lines["TasksMax"]) > 0
+    assert ("infinity" == lines["MemoryMax"]) is (unit.stem == "fleet-compute")
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_its_score_is_the_one_that_is_stated(unit: pathlib.Path) -> None:
