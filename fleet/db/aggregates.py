@@ -23,7 +23,11 @@ METADATA = models.aggregate_metadata
 ZONE = "availability_zone"
 _LIVE = sa.select(AGGREGATES).where(sa.not_(AGGREGATES.c.deleted)).order_by(AGGREGATES.c.id)
 _CHANGED = _LIVE.where(AGGREGATES.c.generation > sa.bindparam("newer"))
-_DELETED = sa.select(AGGREGATES.c.id).where(AGGREGATES.c.deleted, AGGREGATES.c.generation > sa.bindparam("newer"))
+_DELETED = (
+    sa.select(AGGREGATES.c.id)
+    .where(AGGREGATES.c.deleted, AGGREGATES.c.generation > sa.bindparam("newer"))
+    .order_by(AGGREGATES.c.id)
+)
 
 
 def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], now: datetime.datetime) -> int:
@@ -149,10 +153,14 @@ def list_all(connection: Transaction | sa.Connection, newer_than: int | None = N
         return []
     keys = [row.id for row in rows]
     hosts: dict[int, list[str]] = collections.defaultdict(list)
-    for row in connection.execute(sa.select(HOSTS).where(HOSTS.c.aggregate_id.in_(keys)).order_by(HOSTS.c.host)):
+    members = sa.select(HOSTS).where(HOSTS.c.aggregate_id.in_(keys)).order_by(HOSTS.c.host, HOSTS.c.aggregate_id)
+    for row in connection.execute(members):
         hosts[row.aggregate_id].append(row.host)
     metadata: dict[int, dict[str, str]] = collections.defaultdict(dict)
-    for row in connection.execute(sa.select(METADATA).where(METADATA.c.aggregate_id.in_(keys))):
+    said = (
+        sa.select(METADATA).where(METADATA.c.aggregate_id.in_(keys)).order_by(METADATA.c.aggregate_id, METADATA.c.key)
+    )
+    for row in connection.execute(said):
         metadata[row.aggregate_id][row.key] = row.value
     return [Aggregate(row.id, row.name, hosts[row.id], metadata[row.id], row.uuid) for row in rows]
 

@@ -38,18 +38,18 @@ _JOINED = (
     )
     .join(_INSTANCES, ATTACHMENTS.c.instance_uuid == _INSTANCES.c.uuid)
     .join(_VOLUMES, ATTACHMENTS.c.volume_uuid == _VOLUMES.c.uuid)
-    .order_by(ATTACHMENTS.c.created_at, ATTACHMENTS.c.device)
+    .order_by(ATTACHMENTS.c.created_at, ATTACHMENTS.c.device, ATTACHMENTS.c.uuid)
 )
 _OF_INSTANCES = _JOINED.where(ATTACHMENTS.c.instance_uuid.in_(sa.bindparam("wanted", expanding=True)))
 _VOLUMES_HELD = sa.select(ATTACHMENTS.c.instance_uuid, ATTACHMENTS.c.volume_uuid).order_by(
-    ATTACHMENTS.c.created_at, ATTACHMENTS.c.device
+    ATTACHMENTS.c.created_at, ATTACHMENTS.c.device, ATTACHMENTS.c.uuid
 )
 _OF_VOLUMES = _JOINED.where(ATTACHMENTS.c.volume_uuid.in_(sa.bindparam("wanted", expanding=True)))
 _ONE = _JOINED.where(ATTACHMENTS.c.uuid == sa.bindparam("one"))
 _DUE = (
     _JOINED.where(ATTACHMENTS.c.step_deadline <= sa.bindparam("now", type_=models.Timestamp))
     .order_by(None)
-    .order_by(ATTACHMENTS.c.step_deadline)
+    .order_by(ATTACHMENTS.c.step_deadline, ATTACHMENTS.c.uuid)
     .limit(sa.bindparam("at_most"))
 )
 _LOCKED = (
@@ -58,9 +58,15 @@ _LOCKED = (
     .order_by(ATTACHMENTS.c.uuid)
     .with_for_update()
 )
-_UUIDS = sa.select(ATTACHMENTS.c.uuid).where(ATTACHMENTS.c.instance_uuid == sa.bindparam("of_instance"))
-_THEIR_INSTANCES = sa.select(ATTACHMENTS.c.instance_uuid).where(
-    ATTACHMENTS.c.uuid.in_(sa.bindparam("wanted", expanding=True))
+_UUIDS = (
+    sa.select(ATTACHMENTS.c.uuid)
+    .where(ATTACHMENTS.c.instance_uuid == sa.bindparam("of_instance"))
+    .order_by(ATTACHMENTS.c.uuid)
+)
+_THEIR_INSTANCES = (
+    sa.select(ATTACHMENTS.c.instance_uuid)
+    .where(ATTACHMENTS.c.uuid.in_(sa.bindparam("wanted", expanding=True)))
+    .order_by(ATTACHMENTS.c.instance_uuid)
 )
 
 

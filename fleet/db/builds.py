@@ -36,7 +36,7 @@ _REQUEST_OF_TOKEN = sa.select(REQUESTS.c.reservation_id, REQUESTS.c.fingerprint)
 _OF_REQUEST = (
     sa.select(INSTANCES.c.uuid, INSTANCES.c.name)
     .where(INSTANCES.c.reservation_id == _WANTED)
-    .order_by(INSTANCES.c.launch_index)
+    .order_by(INSTANCES.c.launch_index, INSTANCES.c.uuid)
 )
 _FAILED_OF_REQUEST = (
     sa.select(sa.func.count())
@@ -73,6 +73,7 @@ _UNDER_WAY = (
         INSTANCES.c.task_state.in_(states.BUILD_STEPS),
     )
     .group_by(INSTANCES.c.task_state)
+    .order_by(INSTANCES.c.task_state)
 )
 _PAST_DEADLINE = live(
     INSTANCES.c.vm_state == states.BUILDING,
@@ -88,7 +89,7 @@ _OVERDUE_OR_SPAWNING = (
         INSTANCES.c.task_state.not_in(states.POWER_TASKS),
     )
     .order_by(None)
-    .order_by(INSTANCES.c.step_deadline, INSTANCES.c.created_at, INSTANCES.c.launch_index)
+    .order_by(INSTANCES.c.step_deadline, INSTANCES.c.created_at, INSTANCES.c.launch_index, INSTANCES.c.uuid)
     .limit(sa.bindparam("at_most"))
 )
 

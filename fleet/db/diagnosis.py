@@ -22,14 +22,20 @@ UNREADABLE_WITHIN_S = 1.5
 #: Volumes that are named.
 MOST_STUCK = 100
 
-_DOWN = sa.select(*(INSTANCES.c[name] for name in ("uuid", "name", "host", "power_state"))).where(
-    sa.not_(INSTANCES.c.deleted),
-    INSTANCES.c.vm_state.in_((states.ACTIVE, states.RESIZED)),
-    INSTANCES.c.task_state.is_(None),
-    INSTANCES.c.power_state.in_(list(states.DOWN)),
+_DOWN = (
+    sa.select(*(INSTANCES.c[name] for name in ("uuid", "name", "host", "power_state")))
+    .where(
+        sa.not_(INSTANCES.c.deleted),
+        INSTANCES.c.vm_state.in_((states.ACTIVE, states.RESIZED)),
+        INSTANCES.c.task_state.is_(None),
+        INSTANCES.c.power_state.in_(list(states.DOWN)),
+    )
+    .order_by(INSTANCES.c.uuid)
 )
-_ORPHANS = sa.select(NODES.c.host, NODES.c.hypervisor_hostname, NODES.c.orphaned_memory_mb).where(
-    NODES.c.orphaned_memory_mb > 0, sa.not_(NODES.c.deleted)
+_ORPHANS = (
+    sa.select(NODES.c.host, NODES.c.hypervisor_hostname, NODES.c.orphaned_memory_mb)
+    .where(NODES.c.orphaned_memory_mb > 0, sa.not_(NODES.c.deleted))
+    .order_by(NODES.c.host, NODES.c.hypervisor_hostname)
 )
 _OVERDUE = (
     sa.select(sa.func.count())
@@ -52,7 +58,7 @@ _STUCK_VOLUMES = (
         VOLUMES.c.host.is_not(None),
         sa.not_(VOLUMES.c.deleted),
     )
-    .order_by(VOLUMES.c.updated_at)
+    .order_by(VOLUMES.c.updated_at, VOLUMES.c.uuid)
     .limit(MOST_STUCK)
 )
 

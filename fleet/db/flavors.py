@@ -50,7 +50,7 @@ def change(tx: Transaction, key: int, flavor: Flavor) -> Flavor:
 
 def find(connection: Transaction | sa.Connection, name: str) -> Flavor:
     """By flavorid or name; the flavorid goes before another flavor's name. :raises errors.NotFound:"""
-    query = sa.select(FLAVORS).where(sa.or_(FLAVORS.c.name == name, FLAVORS.c.flavorid == name))
+    query = sa.select(FLAVORS).where(sa.or_(FLAVORS.c.name == name, FLAVORS.c.flavorid == name)).order_by(FLAVORS.c.id)
     found = connection.execute(query).all()
     row = min(found, key=lambda each: each.flavorid != name, default=None)
     if row is None:

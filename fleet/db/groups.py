@@ -34,6 +34,7 @@ _MEMBERS = (
         .join(MIGRATIONS, MIGRATIONS.c.instance_uuid == INSTANCES.c.uuid)
         .where(_LIVE, MIGRATIONS.c.held_host.is_not(None))
     )
+    .order_by("uuid", "host")
 )
 
 
@@ -95,7 +96,7 @@ def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, mos
         reason = f"has {len({each.uuid for each in there})} members, so its policy stays {row.policy}"
         raise errors.Conflict(kind="Server group", name=row.name, reason=reason)
     crowd = collections.Counter(each.host for each in there if each.host)
-    host, number = max(crowd.items(), key=lambda each: each[1], default=("", 0))
+    host, number = min(crowd.items(), key=lambda each: (-each[1], each[0]), default=("", 0))
     if most is not None and number > most and row.policy == instance_group.ANTI_AFFINITY:
         reason = f"has {number} members on host {host}: max_server_per_host cannot be {most}"
         raise errors.Conflict(kind="Server group", name=row.name, reason=reason)

@@ -43,9 +43,13 @@ def columns(
 def _held(tx: Transaction | sa.Connection, host: str, node: str) -> list[sa.Row]:
     here = (INSTANCES.c.host == host, INSTANCES.c.node == node, sa.not_(INSTANCES.c.deleted))
     moving = (MIGRATIONS.c.held_host == host, MIGRATIONS.c.held_node == node)
-    return list(tx.execute(_holding(INSTANCES, *here).union_all(_holding(MIGRATIONS, *moving))))
+    both = _holding(INSTANCES, *here).union_all(_holding(MIGRATIONS, *moving))
+    # Devices are taken from pools in this order.
+    return list(tx.execute(both.order_by("holder")))
 
 
 def _holding(table: sa.Table, *where: Any) -> sa.Select:
     topology, devices = table.c.claimed_numa_topology, table.c.claimed_pci_devices
-    return sa.select(topology, devices).where(*where, sa.or_(topology.is_not(None), devices.is_not(None)))
+    return sa.select(table.c.uuid.label("holder"), topology, devices).where(
+        *where, sa.or_(topology.is_not(None), devices.is_not(None))
+    )

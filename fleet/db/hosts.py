@@ -34,10 +34,14 @@ _ALL_LOCKED = (
     .order_by(NODES.c.host, NODES.c.hypervisor_hostname)
     .with_for_update()
 )
-_OTHERS = sa.select(NODES.c.id, NODES.c.hypervisor_hostname).where(
-    NODES.c.host == sa.bindparam("on_host"),
-    sa.not_(NODES.c.deleted),
-    NODES.c.hypervisor_hostname.not_in(sa.bindparam("nodes", expanding=True)),
+_OTHERS = (
+    sa.select(NODES.c.id, NODES.c.hypervisor_hostname)
+    .where(
+        NODES.c.host == sa.bindparam("on_host"),
+        sa.not_(NODES.c.deleted),
+        NODES.c.hypervisor_hostname.not_in(sa.bindparam("nodes", expanding=True)),
+    )
+    .order_by(NODES.c.id)
 )
 
 
@@ -253,14 +257,16 @@ def stat_of(connection: Transaction | sa.Connection, host: str, node: str, key: 
 def stats_of_all(connection: Transaction | sa.Connection, key: str) -> list[tuple[str, str | None]]:
     """Return for each node its host, and what it reports in its ``stats`` under ``key``."""
     query = sa.select(NODES.c.host, NODES.c.stats[key].as_string()).where(sa.not_(NODES.c.deleted))
-    return [(host, found) for host, found in connection.execute(query.order_by(NODES.c.host))]
+    return [
+        (host, found) for host, found in connection.execute(query.order_by(NODES.c.host, NODES.c.hypervisor_hostname))
+    ]
 
 
 def reporting_another(connection: sa.Connection, key: str, value: str) -> list[str]:
     """Return the hosts that do not report ``value`` in their ``stats`` under ``key``."""
     reported = NODES.c.stats[key].as_string()
     others = sa.select(NODES.c.host).where(sa.not_(NODES.c.deleted), sa.or_(reported.is_(None), reported != value))
-    return list(connection.execute(others.distinct()).scalars())
+    return list(connection.execute(others.distinct().order_by(NODES.c.host)).scalars())
 
 
 def hypervisor_types(connection: sa.Connection) -> dict[str, str]:

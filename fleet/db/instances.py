@@ -62,7 +62,7 @@ _SWITCHING = (
         INSTANCES.c.step_deadline <= sa.bindparam("now", type_=models.Timestamp),
         _LIVE,
     )
-    .order_by(INSTANCES.c.step_deadline)
+    .order_by(INSTANCES.c.step_deadline, INSTANCES.c.uuid)
     .limit(sa.bindparam("at_most"))
 )
 #: Columns of an instance that no host holds.
@@ -132,14 +132,14 @@ def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.
     """Name, states, attempt, host and deadlines of these instances, also of deleted ones."""
     columns = ("uuid", "name", "vm_state", "task_state", "attempt", "host", "updated_at", "step_deadline", "deadline")
     query = sa.select(*(INSTANCES.c[name] for name in columns)).where(INSTANCES.c.uuid.in_(uuids))
-    return connection.execute(query.order_by(INSTANCES.c.created_at, INSTANCES.c.name)).all()
+    return connection.execute(query.order_by(INSTANCES.c.created_at, INSTANCES.c.name, INSTANCES.c.uuid)).all()
 
 
 def not_of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> Sequence[str]:
     """Those of the instances, also of deleted ones, that are of another project or of none."""
     another = sa.or_(INSTANCES.c.project_id != project_id, INSTANCES.c.project_id.is_(None))
     query = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.uuid.in_(uuids), another)
-    return connection.execute(query).scalars().all()
+    return connection.execute(query.order_by(INSTANCES.c.uuid)).scalars().all()
 
 
 def on_host(connection: sa.Connection, host: str, uuids: Sequence[str] | None = None) -> Sequence[sa.Row]:

@@ -66,7 +66,9 @@ _NEXT = (
     )
     .limit(20)
 )
-_NODES = sa.select(NODES.c.id).where(NODES.c.host == sa.bindparam("host"), sa.not_(NODES.c.deleted))
+_NODES = (
+    sa.select(NODES.c.id).where(NODES.c.host == sa.bindparam("host"), sa.not_(NODES.c.deleted)).order_by(NODES.c.id)
+)
 _FORGET = QUEUED.update().where(QUEUED.c.instance_uuid == sa.bindparam("which")).values(nearest=None)
 
 

@@ -32,7 +32,8 @@ def find(
     known = uuid_like.canonical(text)
     if known is not None:
         return known
-    columns = sa.select(table.c.uuid, table.c.name).where(*among).order_by(table.c.uuid).limit(_LISTED + 1)
+    shown = table.c.uuid, table.c.name
+    columns = sa.select(*shown).where(*among).order_by(*shown).limit(_LISTED + 1)
     named, begins = table.c.name == text, table.c.uuid.startswith(text.lower(), autoescape=True)
     if not uuid_like.is_beginning(text):
         found = connection.execute(columns.where(named, *live)).all()

@@ -24,17 +24,21 @@ _OF_INSTANCE = sa.select(MIGRATIONS).where(
     MIGRATIONS.c.instance_uuid == sa.bindparam("wanted"), sa.or_(_IN_PROGRESS, MIGRATIONS.c.held_host.is_not(None))
 )
 _HOST: sa.BindParameter[str] = sa.bindparam("on_host")
-_OF_HOST = sa.select(MIGRATIONS).where(
-    sa.or_(
-        MIGRATIONS.c.held_host == _HOST,
-        sa.and_(_IN_PROGRESS, sa.or_(MIGRATIONS.c.source_compute == _HOST, MIGRATIONS.c.dest_compute == _HOST)),
+_OF_HOST = (
+    sa.select(MIGRATIONS)
+    .where(
+        sa.or_(
+            MIGRATIONS.c.held_host == _HOST,
+            sa.and_(_IN_PROGRESS, sa.or_(MIGRATIONS.c.source_compute == _HOST, MIGRATIONS.c.dest_compute == _HOST)),
+        )
     )
+    .order_by(MIGRATIONS.c.uuid)
 )
 _THESE_OF_HOST = _OF_HOST.where(MIGRATIONS.c.instance_uuid.in_(sa.bindparam("wanted", expanding=True)))
 _DUE = (
     sa.select(MIGRATIONS)
     .where(MIGRATIONS.c.status.in_(move_states.UNDER_WAY), MIGRATIONS.c.step_deadline <= sa.bindparam("now"))
-    .order_by(MIGRATIONS.c.step_deadline)
+    .order_by(MIGRATIONS.c.step_deadline, MIGRATIONS.c.uuid)
     .limit(sa.bindparam("at_most"))
 )
 _UNCONFIRMED = (
@@ -45,7 +49,7 @@ _UNCONFIRMED = (
         # A record is not written while it waits.
         MIGRATIONS.c.updated_at <= sa.bindparam("since"),
     )
-    .order_by(MIGRATIONS.c.updated_at)
+    .order_by(MIGRATIONS.c.updated_at, MIGRATIONS.c.uuid)
     .limit(sa.bindparam("at_most"))
 )
 
@@ -94,11 +98,16 @@ _SENT = (
         MIGRATIONS.c.status == move_states.PREPARING,
         MIGRATIONS.c.dest_compute.is_not(None),
     )
+    .order_by(MIGRATIONS.c.uuid)
 )
-_NOT_CLEANED = sa.select(MIGRATIONS.c.source_compute).where(
-    MIGRATIONS.c.instance_uuid == sa.bindparam("of_instance"),
-    MIGRATIONS.c.migration_type == move_states.EVACUATION,
-    MIGRATIONS.c.status == move_states.DONE,
+_NOT_CLEANED = (
+    sa.select(MIGRATIONS.c.source_compute)
+    .where(
+        MIGRATIONS.c.instance_uuid == sa.bindparam("of_instance"),
+        MIGRATIONS.c.migration_type == move_states.EVACUATION,
+        MIGRATIONS.c.status == move_states.DONE,
+    )
+    .order_by(MIGRATIONS.c.created_at, MIGRATIONS.c.uuid)
 )
 
 

@@ -34,10 +34,14 @@ _ALL_LOCKED = (
     .order_by(POOLS.c.host, POOLS.c.pool)
     .with_for_update()
 )
-_OTHERS = sa.select(POOLS.c.id, POOLS.c.pool).where(
-    POOLS.c.host == sa.bindparam("on_host"),
-    sa.not_(POOLS.c.deleted),
-    POOLS.c.pool.not_in(sa.bindparam("pools", expanding=True)),
+_OTHERS = (
+    sa.select(POOLS.c.id, POOLS.c.pool)
+    .where(
+        POOLS.c.host == sa.bindparam("on_host"),
+        sa.not_(POOLS.c.deleted),
+        POOLS.c.pool.not_in(sa.bindparam("pools", expanding=True)),
+    )
+    .order_by(POOLS.c.id)
 )
 
 

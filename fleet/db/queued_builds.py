@@ -36,7 +36,7 @@ _DUE = (
     sa.select(INSTANCES, QUEUED.c.wait_until, QUEUED.c.due_at, QUEUED.c.shape, QUEUED.c.refused_generation)
     .join(QUEUED, QUEUED.c.instance_uuid == INSTANCES.c.uuid)
     .where(QUEUED.c.due_at <= _NOW)
-    .order_by(INSTANCES.c.created_at, INSTANCES.c.launch_index)
+    .order_by(INSTANCES.c.created_at, INSTANCES.c.launch_index, INSTANCES.c.uuid)
     .limit(sa.bindparam("at_most"))
 )
 _ENTER = INSTANCES.update().where(INSTANCES.c.uuid.in_(sa.bindparam("these", expanding=True)))
@@ -46,6 +46,7 @@ _ALIKE = (
         sa.select(models.room_queue.c.generation).where(models.room_queue.c.id == 1).scalar_subquery().label("seen"),
     )
     .where(QUEUED.c.shape == sa.bindparam("of_shape"), _WAITS)
+    .order_by(QUEUED.c.instance_uuid)
     .limit(1)
 )
 _LEAVE = QUEUED.delete().where(_THESE)

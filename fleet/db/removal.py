@@ -35,7 +35,9 @@ def flavor(tx: Transaction, key: int) -> None:
     users = _names(tx, INSTANCES.c.instance_type_id == key)
     if users:
         raise errors.Conflict(kind="Flavor", name=row.name, reason=f"is the flavor of {few(users, 'instance')}")
-    moving = tx.execute(sa.select(MIGRATIONS.c.uuid, MIGRATIONS.c.new_spec).where(_IN_PROGRESS)).all()
+    moving = tx.execute(
+        sa.select(MIGRATIONS.c.uuid, MIGRATIONS.c.new_spec).where(_IN_PROGRESS).order_by(MIGRATIONS.c.uuid)
+    ).all()
     resizes = [each.uuid for each in moving if ((each.new_spec or {}).get("flavor") or {}).get("id") == key]
     if resizes:
         raise errors.Conflict(kind="Flavor", name=row.name, reason=f"is wanted by {few(resizes, 'migration')}")
@@ -117,7 +119,8 @@ def host_of_agent(tx: Transaction, host: str, now: datetime.datetime, down_time_
     keys = nodes.scalars().all()
     _require_empty(tx, host)
     memberships = models.aggregate_hosts
-    joined = tx.execute(sa.select(memberships.c.aggregate_id).where(memberships.c.host == host)).scalars().all()
+    number = memberships.c.aggregate_id
+    joined = tx.execute(sa.select(number).where(memberships.c.host == host).order_by(number)).scalars().all()
     tx.execute(memberships.delete().where(memberships.c.host == host))
     tx.touch(AGGREGATES, *joined)
     _mark_deleted(tx, NODES, keys, now)
@@ -143,7 +146,7 @@ def _require_empty(tx: Transaction, host: str) -> None:
         raise errors.Conflict(kind="Host", name=host, reason=f"has {few(there, 'instance')}; {fix}")
     at_host = sa.or_(MIGRATIONS.c.source_compute == host, MIGRATIONS.c.dest_compute == host)
     moving = sa.or_(MIGRATIONS.c.held_host == host, sa.and_(_IN_PROGRESS, at_host))
-    moves = tx.execute(sa.select(MIGRATIONS.c.uuid).where(moving)).scalars().all()
+    moves = tx.execute(sa.select(MIGRATIONS.c.uuid).where(moving).order_by(MIGRATIONS.c.uuid)).scalars().all()
     if moves:
         raise errors.Conflict(kind="Host", name=host, reason=f"takes part in {few(moves, 'migration')}")
 

@@ -62,7 +62,7 @@ def read_volumes(connection: sa.Connection, uuids: Sequence[str]) -> list[dict[s
 def _records(
     connection: sa.Connection, uuids: Sequence[str], of: sa.Table, name: str, about: Sequence[sa.Table]
 ) -> list[dict[str, Any]]:
-    rows = connection.execute(sa.select(of).where(of.c.uuid.in_(uuids)).order_by(of.c.deleted_at))
+    rows = connection.execute(sa.select(of).where(of.c.uuid.in_(uuids)).order_by(of.c.deleted_at, of.c.uuid))
     records: dict[str, dict[str, Any]] = {
         row.uuid: {name: _plain(row), **{table.name: [] for table in about}} for row in rows
     }
@@ -79,7 +79,7 @@ def remove(tx: Transaction, uuids: Sequence[str]) -> int:
     query = sa.select(INSTANCES.c.uuid, INSTANCES.c.reservation_id).where(
         INSTANCES.c.uuid.in_(uuids), INSTANCES.c.deleted
     )
-    found = tx.execute(query.with_for_update()).all()
+    found = tx.execute(query.order_by(INSTANCES.c.uuid).with_for_update()).all()
     going = [row.uuid for row in found]
     for table in reversed(ABOUT_ONE):
         tx.execute(table.delete().where(table.c.instance_uuid.in_(going)))
@@ -95,7 +95,7 @@ def remove(tx: Transaction, uuids: Sequence[str]) -> int:
 def remove_volumes(tx: Transaction, uuids: Sequence[str]) -> int:
     """Delete these volumes and snapshots, and all rows about them; return the number of rows."""
     query = sa.select(VOLUMES.c.uuid).where(VOLUMES.c.uuid.in_(uuids), VOLUMES.c.deleted)
-    going = list(tx.execute(query.with_for_update()).scalars())
+    going = list(tx.execute(query.order_by(VOLUMES.c.uuid).with_for_update()).scalars())
     for table in reversed(ABOUT_VOLUME):
         tx.execute(table.delete().where(table.c.volume_uuid.in_(going)))
     tx.execute(VOLUMES.delete().where(VOLUMES.c.uuid.in_(going)))

@@ -37,17 +37,21 @@ _PULSE = (
 )
 _LOCKED = sa.select(QUEUE).where(QUEUE.c.id == 1).with_for_update()
 _NEWEST = sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)
-_FRESH = sa.select(*(QUEUED.c[name] for name in ("refused_generation", "woken_for", "shape", "depth"))).where(
-    QUEUED.c.fresh, _WAITS
+_FRESH = (
+    sa.select(*(QUEUED.c[name] for name in ("refused_generation", "woken_for", "shape", "depth")))
+    .where(QUEUED.c.fresh, _WAITS)
+    .order_by(QUEUED.c.instance_uuid)
 )
 _UNDER_WAY = sa.and_(
     INSTANCES.c.uuid == QUEUED.c.instance_uuid,
     INSTANCES.c.vm_state == states.BUILDING,
     INSTANCES.c.task_state.in_((states.SCHEDULING, states.PLACING)),
 )
-_TAKEN = sa.select(
-    QUEUED.c.woken_for, *(INSTANCES.c[name] for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb"))
-).where(QUEUED.c.due_at.is_(None), QUEUED.c.woken_for.is_not(None), _UNDER_WAY)
+_TAKEN = (
+    sa.select(QUEUED.c.woken_for, *(INSTANCES.c[name] for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")))
+    .where(QUEUED.c.due_at.is_(None), QUEUED.c.woken_for.is_not(None), _UNDER_WAY)
+    .order_by(INSTANCES.c.uuid)
+)
 _RESTING = (
     sa.select(QUEUED.c.shape, sa.func.max(QUEUED.c.not_before).label("until"))
     .where(QUEUED.c.not_before > _NOW)
@@ -114,6 +118,7 @@ _OF_REQUEST = (
         INSTANCES.c.task_state == states.QUEUED,
         QUEUED.c.together,
     )
+    .order_by(INSTANCES.c.uuid)
 )
 _WOKEN = (
     QUEUED.update()

@@ -30,13 +30,21 @@ _FOUND = sa.select(SERVICES).where(
 )
 _LOCKED = _FOUND.with_for_update()
 _HOSTS: sa.BindParameter[str] = sa.bindparam("hosts", expanding=True)
-_AGENTS = sa.select(SERVICES).where(SERVICES.c.binary == sa.bindparam("which"), SERVICES.c.host.in_(_HOSTS))
-_LIVE = sa.select(SERVICES.c.host).where(
-    SERVICES.c.binary == sa.bindparam("which"),
-    SERVICES.c.topic == sa.bindparam("of_topic"),
-    SERVICES.c.last_seen_up >= sa.bindparam("since"),
-    sa.not_(SERVICES.c.forced_down),
-    sa.not_(SERVICES.c.deleted),
+_AGENTS = (
+    sa.select(SERVICES)
+    .where(SERVICES.c.binary == sa.bindparam("which"), SERVICES.c.host.in_(_HOSTS))
+    .order_by(SERVICES.c.host)
+)
+_LIVE = (
+    sa.select(SERVICES.c.host)
+    .where(
+        SERVICES.c.binary == sa.bindparam("which"),
+        SERVICES.c.topic == sa.bindparam("of_topic"),
+        SERVICES.c.last_seen_up >= sa.bindparam("since"),
+        sa.not_(SERVICES.c.forced_down),
+        sa.not_(SERVICES.c.deleted),
+    )
+    .order_by(SERVICES.c.host)
 )
 #: For use in other queries.
 INCARNATION = (
@@ -103,7 +111,7 @@ def _require_free(found: sa.Row | None, service: Mapping[str, Any], now: datetim
 def leave(tx: Transaction, binary: str, hosts: Sequence[str], incarnation: str, now: datetime.datetime) -> None:
     """The process has stopped: its records are down from now on, and any process may take them over."""
     mine = (SERVICES.c.binary == binary, SERVICES.c.host.in_(hosts), SERVICES.c.incarnation == incarnation)
-    keys = tx.execute(sa.select(SERVICES.c.id).where(*mine).with_for_update()).scalars().all()
+    keys = tx.execute(sa.select(SERVICES.c.id).where(*mine).order_by(SERVICES.c.id).with_for_update()).scalars().all()
     if keys:
         tx.execute(SERVICES.update().where(SERVICES.c.id.in_(keys)).values(last_seen_up=None, updated_at=now))
         tx.touch(SERVICES, *keys)

@@ -30,7 +30,7 @@ _DEFAULTS: Mapping[str, Any] = {column.name: getattr(column.default, "arg", None
 _UNREAD = frozenset(("attempt", "deadline", "plan", "step", "step_deadline", "updated_at"))
 _LIVE = sa.not_(VOLUMES.c.deleted)
 _THESE = VOLUMES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
-_THESE_LIVE = sa.select(VOLUMES).where(_THESE, _LIVE)
+_THESE_LIVE = sa.select(VOLUMES).where(_THESE, _LIVE).order_by(VOLUMES.c.uuid)
 _FOUND = sa.select(VOLUMES).where(VOLUMES.c.uuid == sa.bindparam("one"))
 _LOCKED = sa.select(VOLUMES).where(_THESE).order_by(VOLUMES.c.uuid).with_for_update()
 _OF_KIND: Mapping[Kind, Any] = {
@@ -40,12 +40,13 @@ _OF_KIND: Mapping[Kind, Any] = {
 _SNAPSHOTS = (
     sa.select(VOLUMES.c.name).where(VOLUMES.c.snapshot_of == sa.bindparam("one"), _LIVE).order_by(VOLUMES.c.name)
 )
+_ORDER = VOLUMES.c.created_at, VOLUMES.c.name, VOLUMES.c.uuid
 _HERE = sa.or_(*(VOLUMES.c[name] == sa.bindparam("on_host") for name in ("host", "held_host")))
 _ON_HOST = sa.select(VOLUMES).where(_HERE, _LIVE).order_by(VOLUMES.c.uuid)
 _DUE = (
     sa.select(VOLUMES)
     .where(VOLUMES.c.step_deadline <= sa.bindparam("now"), _LIVE)
-    .order_by(VOLUMES.c.step_deadline)
+    .order_by(VOLUMES.c.step_deadline, VOLUMES.c.uuid)
     .limit(sa.bindparam("at_most"))
 )
 
@@ -58,6 +59,7 @@ _UNDER_WAY = (
     # By the index of step deadlines: volumes under way have one.
     .where(VOLUMES.c.step_deadline.is_not(None), VOLUMES.c.step.is_not(None), _LIVE)
     .group_by(VOLUMES.c.step)
+    .order_by(VOLUMES.c.step)
 )
 
 
@@ -99,7 +101,7 @@ def find(connection: sa.Connection, name: str, kind: Kind = "Volume", project: s
 
 def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
     """The rows of these volumes and snapshots, also of deleted ones, oldest first."""
-    query = sa.select(VOLUMES).where(_THESE).order_by(VOLUMES.c.created_at, VOLUMES.c.name)
+    query = sa.select(VOLUMES).where(_THESE).order_by(*_ORDER)
     return connection.execute(query, {"wanted": list(uuids)}).all()
 
 
@@ -119,7 +121,7 @@ def list_all(connection: sa.Connection, kind: Kind = "Volume", **filters: Any) -
         for name, value in filters.items()
         if value is not None
     ]
-    query = sa.select(VOLUMES).where(_LIVE, _OF_KIND[kind], *where).order_by(VOLUMES.c.created_at, VOLUMES.c.name)
+    query = sa.select(VOLUMES).where(_LIVE, _OF_KIND[kind], *where).order_by(*_ORDER)
     return connection.execute(query).all()
 
 
@@ -144,7 +146,8 @@ def live(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
 
 def not_on_host(connection: sa.Connection, host: str, uuids: Collection[str]) -> list[str]:
     """Those of the volumes that are known, and are deleted, or neither claim nor hold space of the backend."""
-    known = connection.execute(sa.select(VOLUMES.c.uuid).where(_THESE), {"wanted": list(uuids)}).scalars().all()
+    query = sa.select(VOLUMES.c.uuid).where(_THESE).order_by(VOLUMES.c.uuid)
+    known = connection.execute(query, {"wanted": list(uuids)}).scalars().all()
     there = {row.uuid for row in on_host(connection, host, uuids)}
     return [uuid for uuid in known if uuid not in there]
 

@@ -10,6 +10,7 @@ import pytest
 from fleet.db.engine import Database
 from tests.functional import databases
 from tests.functional.conductor import Conductor
+from tests.unordered_statements import Watch
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql", "mariadb"])
@@ -20,6 +21,13 @@ def opened_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
         url = request.getfixturevalue(f"{request.param}_url")
     with databases.open_database(url).disposed() as database:
         yield database
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_order_is_met() -> Iterator[None]:
+    """A statement whose rows come in any order fails its test, unless there is a reason why that decides nothing."""
+    with Watch():
+        yield
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def layout(connection: sa.Connection) -> Layout:
     """All cells, hosts and aggregates."""
     cells = {
         row.id: Cell(row.id, row.uuid, row.name or row.uuid, bool(row.disabled), row.database_connection)
-        for row in connection.execute(sa.select(CELLS))
+        for row in connection.execute(sa.select(CELLS).order_by(CELLS.c.id))
         if row.uuid != CELL0
     }
     mapped = connection.execute(sa.select(HOST_MAPPINGS.c.host, HOST_MAPPINGS.c.cell_id))
@@ -84,33 +84,36 @@ def _aggregates(connection: sa.Connection) -> dict[int, ChangedAggregate]:
     for row in connection.execute(sa.select(AGGREGATE_HOSTS)):
         hosts[row.aggregate_id].append(row.host)
     metadata: dict[int, dict[str, str]] = collections.defaultdict(dict)
-    for row in connection.execute(sa.select(AGGREGATE_METADATA)):
+    for row in connection.execute(sa.select(AGGREGATE_METADATA).order_by(AGGREGATE_METADATA.c.key)):
         metadata[row.aggregate_id][row.key] = row.value
     return {
         row.id: ChangedAggregate(row.id, row.name, sorted(hosts[row.id]), metadata[row.id], uuid=row.uuid)
-        for row in connection.execute(sa.select(AGGREGATES))
+        for row in connection.execute(sa.select(AGGREGATES).order_by(AGGREGATES.c.id))
     }
 
 
 def flavor(connection: sa.Connection, name: str) -> dict[str, Any] | None:
     """The flavor with this name or flavorid, with its extra specs; None if there is none."""
     matching = sa.or_(FLAVORS.c.name == name, FLAVORS.c.flavorid == name)
-    row = connection.execute(sa.select(FLAVORS).where(matching)).first()
+    row = connection.execute(sa.select(FLAVORS).where(matching).order_by(FLAVORS.c.id)).first()
     if row is None:
         return None
-    specs = connection.execute(sa.select(FLAVOR_SPECS).where(FLAVOR_SPECS.c.flavor_id == row.id))
+    of_it = sa.select(FLAVOR_SPECS).where(FLAVOR_SPECS.c.flavor_id == row.id)
+    specs = connection.execute(of_it.order_by(FLAVOR_SPECS.c.key))
     return {**row._mapping, "extra_specs": {spec.key: spec.value for spec in specs}}
 
 
 def group(connection: sa.Connection, name: str) -> Group | None:
     """The server group with this uuid, or else with this name; None if there is none."""
     query = sa.select(GROUPS).where(sa.or_(GROUPS.c.uuid == name, GROUPS.c.name == name))
-    found = sorted(connection.execute(query), key=lambda row: row.uuid != name)
+    found = sorted(connection.execute(query.order_by(GROUPS.c.id)), key=lambda row: row.uuid != name)
     if not found:
         return None
     number = found[0].id
-    policies = connection.execute(sa.select(GROUP_POLICIES).where(GROUP_POLICIES.c.group_id == number)).all()
-    members = sa.select(GROUP_MEMBERS.c.instance_uuid).where(GROUP_MEMBERS.c.group_id == number)
+    of_it = sa.select(GROUP_POLICIES).where(GROUP_POLICIES.c.group_id == number)
+    policies = connection.execute(of_it.order_by(GROUP_POLICIES.c.policy)).all()
+    uuid = GROUP_MEMBERS.c.instance_uuid
+    members = sa.select(uuid).where(GROUP_MEMBERS.c.group_id == number).order_by(uuid)
     rules = {key: value for row in policies if row.rules for key, value in json.loads(row.rules).items()}
     return Group(found[0].uuid, [row.policy for row in policies], rules, list(connection.scalars(members)))
 
