@@ -18,6 +18,7 @@ from fleet.rpc import nova_broker, pins, versions
 from fleet.rpc.rabbit import conf as rabbit_conf
 from fleet.rpc.trust import signing
 from fleet.telemetry import conf as telemetry_conf
+from fleet.telemetry import plain_log
 
 DEFAULT_CONFIG_FILE = "/etc/fleet/fleet.conf"
 #: Environment variable that names the command line tools' file without --config-file; then the default is used.
@@ -158,6 +159,7 @@ def load_config(
     if setup_logging:
         try:
             logging.setup(conf, prog)
+            plain_log.install()
         except OSError as unwritable:
             where = unwritable.filename or conf.log_file
             raise SystemExit(f"{prog}: the log cannot be written: {where}: {unwritable.strerror}") from None

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from fleet import errors
+from fleet import control_characters, errors
 
 #: Range of whole numbers: signed and unsigned 64 bits, as readers in C have it.
 LEAST_NUMBER, MOST_NUMBER = -(2**63), 2**64 - 1
@@ -99,6 +99,21 @@ def _inside(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else []
 
 
+def require_printable(value: object, field: str = "") -> None:
+    """Check that no text in ``value`` has a control character, which would be written to logs and terminals.
+
+    :raises errors.InvalidInput: naming the first one by its path
+    """
+    # Escapes are rare in free-form values, and each control character is one, but for the last of ASCII.
+    if "\\" in (text := dumps(value)) or "\x7f" in text:
+        _refuse(value, field, None, _unprintable)
+
+
+def _unprintable(value: object, _default: object = None) -> str:
+    has_one = isinstance(value, str) and control_characters.has_any(value)
+    return "must not contain control characters" if has_one else ""
+
+
 def _readable(value: object, default: Callable[[Any], Any] | None) -> str | None:
     """Return ``value`` as ASCII JSON; None if a reader would refuse or change something in it."""
     try:
@@ -118,17 +133,21 @@ def _ascii(default: Callable[[Any], Any] | None) -> json.JSONEncoder:
 
 
 def _has_faults(value: object, default: Callable[[Any], Any] | None) -> bool:
-    return any(True for _fault_there in _faults(value, "", default))
+    return any(True for _fault_there in _faults(value, "", default, _fault))
 
 
-def _refuse(value: object, field: str, default: Callable[[Any], Any] | None) -> None:
+def _refuse(
+    value: object, field: str, default: Callable[[Any], Any] | None, fault: Callable[..., str] | None = None
+) -> None:
     """:raises errors.InvalidInput: naming the first value with a fault; none if it has none"""
-    for path, reason in _faults(value, field, default):
+    for path, reason in _faults(value, field, default, fault or _fault):
         name = ".".join(part for part in path if part)[:_LONGEST_PATH].encode("ascii", "backslashreplace").decode()
         raise errors.InvalidInput(field=name or "value", reason=reason)
 
 
-def _faults(value: object, field: str, default: Callable[[Any], Any] | None) -> Iterator[tuple[list[str], str]]:
+def _faults(
+    value: object, field: str, default: Callable[[Any], Any] | None, fault: Callable[..., str]
+) -> Iterator[tuple[list[str], str]]:
     """Yield path and reason of each value that cannot be stored. Without recursion: the depth is the sender's."""
     path: list[str] = []
     open_ones: list[Iterator[tuple[object, object]]] = [iter([(field, value)])]
@@ -136,10 +155,10 @@ def _faults(value: object, field: str, default: Callable[[Any], Any] | None) -> 
         for key, each in open_ones[-1]:
             if not isinstance(key, str):
                 yield path, "has a key that is no text"
-            elif reason := _fault(key):
+            elif reason := fault(key):
                 yield path, reason.replace("must not contain", "must have no key with", 1)
             if not isinstance(each, dict | list | tuple):
-                if reason := _fault(each, default):
+                if reason := fault(each, default):
                     yield [*path, str(key)], reason
             elif len(open_ones) > MOST_DEPTH:
                 yield path[:1], _TOO_DEEP

@@ -18,13 +18,12 @@ from typing import Any
 
 from cliff import columns, lister
 
-from fleet.cli import command, table_fit
+from fleet.cli import command, plain_output, table_fit
 from fleet.client import argument_types
 from fleet.client.connection import Record
 
 #: Width of a table that is not printed to a terminal.
 WIDTH = 80
-_CLEAR = "\x1b[H\x1b[2J"
 _SHORT_UUID = 8
 
 
@@ -125,8 +124,7 @@ class List(Fitted, command.Lister):
             return super().run(parsed_args)
         try:
             while True:
-                if self.app.stdout.isatty():
-                    print(_CLEAR, end="", file=self.app.stdout)
+                plain_output.clear(self.app.stdout)
                 super().run(parsed_args)
                 self.app.stdout.flush()
                 self.sleep(parsed_args.watch)

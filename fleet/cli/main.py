@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from cliff import app, commandmanager
 from oslo_config import cfg
 
-from fleet.cli import application, completion
+from fleet.cli import application, completion, plain_output
 from fleet.client import connection
 from fleet.client.calls import Calls
 
@@ -167,7 +167,8 @@ class FleetApp(app.App):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return FleetApp().run(list(sys.argv[1:] if argv is None else argv))
+    with plain_output.installed():
+        return FleetApp().run(list(sys.argv[1:] if argv is None else argv))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,17 @@ from typing import Any
 from cliff import app, command, commandmanager
 from oslo_config import cfg
 
-from fleet.cli import application, audit, broker_permissions, completion, ledger, nova_check, retention, upgrade_check
+from fleet.cli import (
+    application,
+    audit,
+    broker_permissions,
+    completion,
+    ledger,
+    nova_check,
+    plain_output,
+    retention,
+    upgrade_check,
+)
 from fleet.cli.database_command import DatabaseCommand
 from fleet.db import grants, migration, schema
 from fleet.db.engine import Database
@@ -114,7 +124,8 @@ class ManageApp(app.App):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return ManageApp().run(list(sys.argv[1:] if argv is None else argv))
+    with plain_output.installed():
+        return ManageApp().run(list(sys.argv[1:] if argv is None else argv))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import TextIO
 
 import tqdm
 
+from fleet.cli import plain_output
 from fleet.client.connection import Record
 
 
@@ -26,9 +27,8 @@ class Progress:
         self._things = things
         self._stream = stream
         self._before = ""
-        self._bar = (
-            tqdm.tqdm(total=total, unit=things, file=stream, leave=False) if stream and stream.isatty() else None
-        )
+        terminal = plain_output.unescaped(stream) if stream and stream.isatty() else None
+        self._bar = tqdm.tqdm(total=total, unit=things, file=terminal, leave=False) if terminal else None
 
     def show(self, done: int, doing: str) -> None:
         text = f"{done} of {self._total} {self._things} done" + (f": {doing}" if doing else "")

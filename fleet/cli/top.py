@@ -12,7 +12,7 @@ from typing import Any
 
 from fleet import domains, states, volume_states
 from fleet.checks import required
-from fleet.cli import command, metric_pages
+from fleet.cli import command, metric_pages, plain_output
 from fleet.cli.metric_pages import Change
 from fleet.client import argument_types, connection
 from fleet.rpc.rabbit.broker import BrokerAway
@@ -21,7 +21,6 @@ from fleet.rpc.rabbit.broker import BrokerAway
 _FILTERS = 5
 #: Kinds of space of pools.
 _SPACE = ("total", "free", "allocated")
-_CLEAR = "\x1b[H\x1b[2J"
 _TROUBLE = {
     "RPC timeouts": ("fleet_rpc_timeouts_total", "method"),
     "database failures": ("fleet_database_failures_total", "error"),
@@ -103,8 +102,8 @@ class Top(command.Command):
         if form == "json":
             print(json.dumps(shown), file=self.app.stdout, flush=True)
             return
-        start = _CLEAR if self.app.stdout.isatty() else ""
-        print(start + "\n".join(lines(shown)), file=self.app.stdout, flush=True)
+        plain_output.clear(self.app.stdout)
+        print("\n".join(lines(shown)), file=self.app.stdout, flush=True)
 
 
 def _spaced(looks: Iterator[metric_pages.Look], interval_s: float) -> Iterator[metric_pages.Look]:

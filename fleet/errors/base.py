@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from fleet import control_characters
 from fleet.reasons import Reason
 
 #: Of each fact of a mistake.
@@ -53,8 +54,9 @@ class InvalidInput(FleetError):
     reason: str
 
     def __init__(self, **kwargs: object) -> None:
-        """Reasons may quote the wrong value, which may be long."""
-        super().__init__(**{name: str(value)[:_MOST_CHARACTERS] for name, value in kwargs.items()})
+        """Both may quote what was sent, which may be long or forge a line of a log."""
+        shown = {name: control_characters.one_line(str(value)[:_MOST_CHARACTERS]) for name, value in kwargs.items()}
+        super().__init__(**shown)
 
 
 class NotFound(FleetError):

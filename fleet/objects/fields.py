@@ -81,9 +81,11 @@ def parse_text(cls: type[Value], text: str) -> Value | None:
 def require_small(values: Mapping[str, Any], field: str) -> None:
     """Check free-form values before they are stored.
 
-    :raises errors.InvalidInput: they have more than MOST_BYTES in all, or one that could not be read back
+    :raises errors.InvalidInput: they have more than MOST_BYTES in all, a value that could not be read back, or a control
+        character
     """
     json_codec.require(values, field)
+    json_codec.require_printable(values, field)
     size = len(json_codec.dumps(values))
     if size > MOST_BYTES:
         reason = f"has {size} bytes as JSON, at most {MOST_BYTES} are allowed"
