@@ -54,7 +54,7 @@ def reply_of(raw: Any) -> dict[str, Any]:
     if not isinstance(content.get("ending", False), bool):
         raise Unreadable("its ending is neither true nor false")
     failure = content.get("failure")
-    if failure is not None and not (isinstance(failure, str) and _is_error(_parsed(failure))):
+    if failure is not None and not (isinstance(failure, str) and _is_error(_parsed(failure)[0])):
         raise Unreadable("its failure is not the text of an error")
     return content
 

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import json
+import sys
 import zlib
 from typing import Any
 
 import amqp
 import pytest
+from oslo_messaging._drivers import common
 
 from fleet import errors
 from fleet.rpc.rabbit import message_body
@@ -92,3 +94,15 @@ def test_a_caller_that_can_be_answered_is(changes: dict[str, Any], why: str) -> 
     assert (CALL["_msg_id"], CALL["_reply_q"]) == (content["_msg_id"], content["_reply_q"])
     with pytest.raises(errors.InvalidInput, match=why):
         admission._check(content)
+
+
+def test_a_failed_reply_is_read() -> None:
+    """The error of a server, as oslo.messaging writes it."""
+    try:
+        raise errors.NotFound(kind="Host", name="h1")
+    except errors.NotFound:
+        failure = common.serialize_remote_exception(sys.exc_info())
+    content = {"result": None, "failure": failure, "ending": True, "_msg_id": "m1", "_unique_id": "u1"}
+    assert content == message_body.reply_of(raw(enveloped(content)))
+    with pytest.raises(message_body.Unreadable, match="its failure is not the text of an error"):
+        message_body.reply_of(raw(enveloped({**content, "failure": "{}"})))
