@@ -13,7 +13,7 @@ from importlib import metadata
 import oslo_messaging
 from oslo_config import cfg
 
-from fleet.checks import findings
+from fleet.checks import file_modes, findings
 from fleet.checks.findings import Finding
 from fleet.db.loopback import is_loopback
 from fleet.rpc.rabbit import broker
@@ -76,6 +76,8 @@ def _check_file(file: str, options: Known) -> Iterator[Finding]:
     except (OSError, cfg.ParseError) as unreadable:
         yield findings.bad(CHECK, f"{file}: {unreadable}", "Correct the file.")
         return
+    secret = {(section, name) for section, opts in options.options.items() for name, opt in opts.items() if opt.secret}
+    yield from file_modes.check(file, sections, secret)
     for section, names in sections.items():
         if section in _OF_PLUGINS:
             continue

@@ -113,7 +113,7 @@ def list_all(
 
     :param marker: uuid of an instance: only those after it, in this order
     :param filters: named in FILTERS; None does not filter
-    :raises errors.NotFound: there never was an instance ``marker``
+    :raises errors.NotFound: there never was an instance ``marker``, or it is of another project than ``filters`` name
     """
     where = [
         INSTANCES.c.uuid.in_(value) if name == "uuids" else INSTANCES.c[name] == value
@@ -122,6 +122,9 @@ def list_all(
     ]
     if marker is not None:
         last = get(connection, marker)
+        if filters.get("project_id") not in (None, last.project_id):
+            # A project must not find out which uuids there are.
+            raise errors.NotFound(kind="Instance", name=marker)
         place = (last.created_at, last.launch_index, last.uuid)
         where.append(sa.tuple_(*_ORDER) < place if newest_first else sa.tuple_(*_ORDER) > place)
     query = JOINED.where(_LIVE, *where).order_by(*(each.desc() if newest_first else each for each in _ORDER))

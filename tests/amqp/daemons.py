@@ -104,6 +104,7 @@ class Trio:
             more=more,
             debug=debug,
         )
+        self.config_file.touch(mode=0o600)
         self.config_file.write_text(config)
         client_file = directory / "client.conf"
         client_file.write_text(config.replace(transport_url, direct_url) if direct_url else config)

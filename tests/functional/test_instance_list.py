@@ -7,8 +7,8 @@ import pytest
 
 from fleet import errors
 from fleet.db import instances
-from fleet.objects import Image
-from tests.functional.conductor import Conductor
+from fleet.objects import BuildRequest, Image
+from tests.functional.conductor import Conductor, context
 
 
 def test_a_list_shows_what_each_instance_is(conductor: Conductor) -> None:
@@ -40,3 +40,18 @@ def test_hosts_as_a_table_are_those_of_the_list(conductor: Conductor) -> None:
     assert [["nova", "h1"], ["near", "h2"]] == conductor.operator.host_table(["zone", "host"])
     with pytest.raises(errors.InvalidInput, match="columns: must be of host, node.*, not colour"):
         conductor.operator.host_table(["host", "colour"])
+
+
+def test_a_marker_of_another_project_is_unknown(conductor: Conductor) -> None:
+    """As one that never was: a project cannot find out which uuids there are."""
+    request = BuildRequest.from_wire({"flavor": {"vcpus": 1, "memory_mb": 64}})
+    made = []
+    for project in ("theirs", "own"):
+        made += conductor.intake.accept(context(project), request)["instances"]
+        conductor.clock.advance(1)
+    theirs, own = (each["uuid"] for each in made)
+    for marker in (theirs, "00000000-0000-0000-0000-000000000001"):
+        with pytest.raises(errors.NotFound, match=f"Instance {marker} could not be found"):
+            conductor.operator.list_instances({"project_id": "own"}, marker=marker)
+    assert [] == conductor.operator.list_instances({"project_id": "own"}, marker=own)
+    assert [own] == [each["uuid"] for each in conductor.operator.list_instances(marker=theirs)]

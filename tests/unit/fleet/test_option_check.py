@@ -98,3 +98,27 @@ def test_the_worst_counts() -> None:
     assert Level.FAIL == findings.worst([doubtful, bad, good])
     assert Level.WARN == findings.worst([good, doubtful])
     assert Level.OK == findings.worst([])
+
+
+@pytest.mark.parametrize(
+    ("line", "mode", "exposed"),
+    [
+        ("[DEFAULT]\ntransport_url = rabbit://fleet:pw@mq/", 0o644, "[DEFAULT] transport_url"),
+        ("[database]\nconnection = postgresql://fleet:pw@db/fleet", 0o604, "[database] connection"),
+        ("[keystone_authtoken]\npassword = pw", 0o644, "[keystone_authtoken] password"),
+        ("[database]\nconnection = postgresql://fleet:pw@db/fleet", 0o640, ""),
+        ("[database]\nconnection = sqlite:////var/lib/fleet/fleet.db", 0o644, ""),
+        ("[DEFAULT]\ntransport_url = rabbit://mq/", 0o644, ""),
+    ],
+)
+def test_a_file_with_secrets_that_everybody_can_read(
+    tmp_path: pathlib.Path, line: str, mode: int, exposed: str
+) -> None:
+    """Its mode is remarked at the start of each daemon and by ``fleet doctor``; the value is not shown."""
+    file = tmp_path / "fleet.conf"
+    file.write_text(f"{line}\n")
+    file.chmod(mode)
+    found = [each for each in option_check.check([str(file)]) if "has mode" in each.found]
+    assert bool(exposed) is bool(found)
+    assert not exposed or f"has mode {mode:04o}, and everybody on this machine can read {exposed}" in found[0].found
+    assert "pw" not in "".join(each.found + each.fix for each in found).replace("passwords", "").replace("password", "")
