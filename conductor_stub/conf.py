@@ -67,9 +67,10 @@ OPTS = [
     ),
     cfg.BoolOpt(
         "enable_new_services",
-        default=True,
-        help="Whether a host takes builds as soon as its agent has registered for the first time. If false, enable the "
-        "host with 'fleet service enable'.",
+        default=None,
+        sample_default="true; false with [message_signing] keys_file",
+        help="Whether a host or storage backend takes builds as soon as its agent has registered for the first time. If "
+        "false, enable it with 'fleet service enable'. By default it does, unless messages are signed.",
     ),
 ]
 

@@ -106,7 +106,7 @@ def build_servers(
     limits = StepLimits.from_conf(conf)
     host_transport = transport.get_host_transport(conf, rpc_transport)
     ledger = LedgerIdentity(TOPIC, database.read(identity.read))
-    agent_api = AgentAPI(database, limits, conf.enable_new_services, clock, ledger=ledger)
+    agent_api = AgentAPI(database, limits, _enables_new_services(conf), clock, ledger=ledger)
     pins = Pins(conf)
     pins.learn(agent_api.lowest_versions())
     compute = ComputeAPI(host_transport, conf, pins, ledger)
@@ -223,6 +223,13 @@ def build_servers(
         service.Periodic("room queue", functools.partial(_in_step, skew, room_queue.look), QUEUE_INTERVAL_S),
         _flavor_mix(conf, database, clock.fresh, skew),
     ]
+
+
+def _enables_new_services(conf: cfg.ConfigOpts) -> bool:
+    """Where messages are signed, an agent that nobody has seen before waits for the administrator."""
+    if conf.enable_new_services is None:
+        return signing.keys_of(conf) is None
+    return bool(conf.enable_new_services)
 
 
 def _topic(conf: cfg.ConfigOpts) -> str:

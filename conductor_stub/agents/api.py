@@ -64,7 +64,7 @@ class AgentAPI:
         self.require_free(registrations)
         now, down_time_s = self._clock(), self._limits.service_down_time_s
         rows = [
-            self._database.write(services.register, each, now, down_time_s, self._enable_new_services)
+            self._database.write(services.register, each, now, down_time_s, self._enables(each["binary"]))
             for each in registrations
         ]
         agents = [row.host for row in rows if row.binary == services.COMPUTE]
@@ -79,6 +79,9 @@ class AgentAPI:
             }
             for row in rows
         ]
+
+    def _enables(self, binary: str) -> bool:
+        return self._enable_new_services or binary not in (services.COMPUTE, services.VOLUME)
 
     def require_free(self, registrations: Sequence[Mapping[str, Any]]) -> None:
         """:raises errors.HostTaken: another live process serves one of these hosts"""

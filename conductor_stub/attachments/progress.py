@@ -59,12 +59,14 @@ class AttachmentManager:
             LOG.warning("%s of a volume failed on host %s: %s", status, host, failure)
         else:
             LOG.info("%s of a volume is done on host %s", status, host)
-        return None if left is None else self._shown(attachment_uuid)
+        return None if left is None else self._shown(attachment_uuid, host)
 
-    def _shown(self, uuid: str) -> dict[str, Any] | None:
+    def _shown(self, uuid: str, host: str) -> dict[str, Any] | None:
+        """None also if the instance is on another host."""
+
         def read(connection: Connection) -> Attachment | None:
             row = attachments.find(connection, uuid)
-            return attachments.to_attachment(row) if row else None
+            return attachments.to_attachment(row) if row and row.instance_host == host else None
 
         found = self._database.read(read)
         return None if found is None else found.to_wire()

@@ -34,7 +34,7 @@ def require(row: Any, attempt: int, host: str) -> None:
 def is_chosen(row: Any, host: str) -> bool:
     """Return True also for a build that a conductor of an earlier release has placed: its row does not have the choice."""
     if row.chosen is None:
-        return True
+        return row.host in (None, host)
     return bool(row.chosen) and row.chosen[0]["host"] == host
 
 

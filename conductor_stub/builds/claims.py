@@ -40,9 +40,9 @@ class Recorded:
 @failpoints.commits("conductor.claim")
 def _claim(claim: Claim, row: Row, ctx: StepContext) -> dict[str, Any]:
     """``placing → spawning``: host, node and usage at once."""
+    choice.require(row, claim.attempt, claim.host)
     if _step(row) != (states.BUILDING, states.PLACING, claim.attempt):
         raise instances.stale(row, claim.attempt)
-    choice.require(row, claim.attempt, claim.host)
     return {
         "task_state": states.SPAWNING,
         "host": claim.host,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -62,19 +63,29 @@ class MoveProgress:
     def fail(self, context: RequestContext, attempt: Attempt, status: str, failure: Failure) -> Migration:
         """The host cannot do its part of ``status``. :raises errors.NotFound:"""
         self._placement.fail(context, attempt, status, failure)
-        return self._shown(self._database.write(machine.read, attempt.uuid))
+        return self._shown(self._database.write(machine.read, attempt.uuid), attempt.host)
 
     def _answer(self, context: RequestContext, move: Move, host: str) -> Migration:
         """The answer to ``host``. If another host must act next, that host is notified."""
         record = move.record
+        shown = self._shown(move, host)
         LOG.info("The %s of instance %s is %s", record.migration_type, record.instance_uuid, record.status)
         if move.actor not in (None, host):
             self._placement.notify(context, move)
-        return self._shown(move)
+        return shown
 
-    def _shown(self, move: Move) -> Migration:
-        uuid = move.instance.uuid
-        return self._value(move, self._database.read(_volumes, [uuid]).get(uuid, ()))
+    def _shown(self, move: Move, host: str) -> Migration:
+        """The move as ``host`` may see it. A host that was tried before learns only that it has no part in it any more.
+
+        :raises errors.NotFound: ``host`` never had a part in the move
+        """
+        record, uuid = move.record, move.instance.uuid
+        if host in (record.source_compute, record.dest_compute):
+            return self._value(move, self._database.read(_volumes, [uuid]).get(uuid, ()))
+        if host not in {tried for tried, _node in record.plan.get("tried", ())}:
+            raise errors.NotFound(kind="Migration", name=f"{move.uuid} on host {host}")
+        shown = self._value(move, ())
+        return dataclasses.replace(shown, dest_compute=None, dest_node=None, limits=None, held=None, failure=None)
 
     def _value(self, move: Move, volumes: Iterable[Attachment]) -> Migration:
         return moves.to_migration(move.instance, move.record, self._step_within_s(move.record), list(volumes))

@@ -139,13 +139,13 @@ class VolumeProgress:
         if row.attempt != attempt and volumes.acting_host(row) not in (None, host):
             # Another backend must act now.
             self._placement.notify(about, row)
-        return volumes.to_volume(row)
+        return _answer(row, host)
 
     def measured(self, context: RequestContext, attempt: Attempt, size_gb: int, stored_gb: int) -> Volume:
         """A backend has read the size of what it is to manage: claim its space, or end it. :raises errors.NotFound:"""
         ctx = self._placement.step_context(context)
         try:
-            return volumes.to_volume(self._database.write(claims.measured, attempt, size_gb, stored_gb, ctx))
+            return _answer(self._database.write(claims.measured, attempt, size_gb, stored_gb, ctx), attempt.host)
         except (errors.PoolSpaceUnavailable, errors.QuotaExceeded) as refused:
             refusal = Failure(volume_states.MANAGING, type(refused).__name__, refused.message)
             return self.fail(context, attempt, volume_states.MANAGING, refusal)
@@ -154,4 +154,13 @@ class VolumeProgress:
         """The backend cannot do its part of ``status``. :raises errors.NotFound:"""
         self._placement.fail(context, attempt, status, failure)
         metrics.VOLUME_REPORTS.labels(status, "failed").inc()
-        return volumes.to_volume(self._database.read(volumes.get, attempt.uuid))
+        return _answer(self._database.read(volumes.get, attempt.uuid), attempt.host)
+
+
+def _answer(row: Any, host: str) -> Volume:
+    """The volume as the backend ``host`` may see it. One that is elsewhere is gone for this backend, and nothing else is
+    said of it.
+    """
+    if host in (row.host, row.held_host):
+        return volumes.to_volume(row)
+    return Volume(uuid=row.uuid, name="", size_gb=0, status=volume_states.DELETED)

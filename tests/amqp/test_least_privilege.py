@@ -40,9 +40,9 @@ USERS = {
 #: Lines of their keys' files.
 KEYS = {
     "service": f"services service {'s' * 32}",
-    "h1": f"agent-1 host:h1 {'1' * 32}",
-    "h2": f"agent-2 host:h2 {'2' * 32}",
-    "v1": f"agent-3 host:{BACKEND} {'3' * 32}",
+    "h1": f"agent-1 compute:h1 {'1' * 32}",
+    "h2": f"agent-2 compute:h2 {'2' * 32}",
+    "v1": f"agent-3 volume:{BACKEND} {'3' * 32}",
     "client": f"people client {'c' * 32}",
     "web": f"scripts project:web {'w' * 32}",
 }
@@ -83,6 +83,7 @@ def trio(
         for user, arguments in USERS.items():
             if user != "client":
                 state = f"enabled_backends = b\nvolume_state_path = {directory}/v1" if user == "v1" else ""
+                state += "enable_new_services = true" if arguments[0] == "conductor" else ""
                 config = [f"[DEFAULT]\ntransport_url = {users[user]}\nhost = {user}\n{state}\n[database]\nconnection ="]
                 config.append(owner.set(username=ROLES.get(user, "nobody")).render_as_string(hide_password=False))
                 path = directory / f"{user}.conf"
@@ -155,7 +156,7 @@ def test_an_agent_speaks_for_its_own_hosts_only(trio: Trio, agent: tuple) -> Non
     claim = {"memory_mb": 1, "disk_gb": 0, "vcpus": 1}
     with pytest.raises(errors.NotTrusted) as refused:
         conductor.claim_instance(new_context(), str(uuid.uuid4()), 1, "h2", "h2", "life", claim)
-    assert "claim_instance names host h2, key agent-1 is of host:h1" == refused.value.reason
+    assert "claim_instance names host h2, key agent-1 is of compute:h1" == refused.value.reason
     assert [] == conductor.get_host_instances(new_context(), "h1")
     with pytest.raises(errors.NotTrusted):
         clients.ComputeTaskAPI(*agent).create(new_context(), {})

@@ -135,7 +135,8 @@ class World:
         if not self.signed:
             return ()
         path = self.directory / f"{name}.signing.conf"
-        path.write_text(self._keys(name if name.startswith("agent") else "services"))
+        keys = self._keys(name if name.startswith("agent") else "services")
+        path.write_text(f"[DEFAULT]\nenable_new_services = true\n{keys}" if name.startswith("conductor") else keys)
         return "--config-file", str(path)
 
     def _keys(self, whose: str) -> str:
@@ -144,8 +145,8 @@ class World:
             return ""
         keys = {
             "services": f"services service {'s' * 32}",
-            "agent-a": f"agent-a host:a1,a2,a3 {'a' * 32}",
-            "agent-b": f"agent-b host:b1,b2,b3 {'b' * 32}",
+            "agent-a": f"agent-a compute:a1,a2,a3 {'a' * 32}",
+            "agent-b": f"agent-b compute:b1,b2,b3 {'b' * 32}",
             "client": f"client client {'c' * 32}",
         }
         path = self.directory / f"{whose}.keys"

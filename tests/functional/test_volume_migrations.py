@@ -50,7 +50,7 @@ def test_a_volume_migrates(volumes: Volumes) -> None:
     assert (("removing", SOURCE), [(10, 1), (10, 1)]) == (migration(volumes, uuid), volumes.allocated())
     assert [(B[0], uuid), (A[0], uuid)] == volumes.backends.orders
     for _ in range(2):
-        assert "available" == volumes.done(uuid, "available", A[0])
+        assert "deleted" == volumes.done(uuid, "available", A[0]), "for this backend"
     assert (("available", None, 3, DESTINATION), None) == (volumes.row(uuid), migration(volumes, uuid))
     assert [(0, 0), (10, 1)] == volumes.allocated()
 
@@ -121,7 +121,7 @@ def test_a_copy_that_fails_is_tried_elsewhere_and_then_given_up(volumes: Volumes
     assert "was tried 2 times" in shown["failure"]["message"]
     assert [DESTINATION, "m3@more#p3"] == [each["backend"] for each in shown["tried"]]
     assert [(10, 1), (0, 0), (0, 0)] == volumes.allocated()
-    assert "available" == volumes.done(uuid, "migrating", B[0]), "too late"
+    assert "deleted" == volumes.done(uuid, "migrating", B[0]), "too late, and for this backend it is gone"
 
 
 def test_a_destination_that_is_not_heard_of_is_given_up(volumes: Volumes) -> None:
@@ -193,7 +193,7 @@ def test_a_volume_is_deleted_while_it_is(
     assert ("deleting", "removing") == volumes.row(uuid)[:2]
     attempt = volumes.row(uuid)[2]
     for _ in range(2):
-        assert "deleting" == volumes.done(uuid, "deleting", held, attempt)
+        assert "deleted" == volumes.done(uuid, "deleting", held, attempt), "for this backend"
     assert (("deleting", "working"), where) == (volumes.row(uuid)[:2], volumes.row(uuid)[3])
     assert [(0, 0), (10, 1)] == sorted(volumes.allocated())
     volumes.operator.delete_volume(uuid)

@@ -2,14 +2,15 @@
 """The keys that sign messages: whose key each is, and which key to use for which receiver.
 
 A line of the file is ``ID WHOSE SECRET``. WHOSE is ``service`` (conductors and schedulers), ``client`` (their
-callers), ``project:NAME`` (callers that act for one project) or ``host:NAME[,NAME…]`` (an agent).
-SECRET has at least 32 characters. Lines that begin with ``#`` are
-comments.
+callers), ``project:NAME`` (callers that act for one project), ``compute:HOST[,HOST…]`` (an agent of hosts) or
+``volume:BACKEND[,BACKEND…]`` (an agent of storage backends). ``host:NAME[,NAME…]`` of earlier releases is a backend where
+NAME has an ``@``, and a host otherwise. SECRET has at least 32 characters. Lines that begin with ``#`` are comments.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +22,9 @@ from fleet import errors
 LOG = logging.getLogger(__name__)
 
 SERVICE, CLIENT, PROJECT, HOST = "service", "client", "project:", "host:"
+#: Kinds of agents: their topics.
+COMPUTE, VOLUME = "compute", "volume"
+KINDS = (COMPUTE, VOLUME)
 MIN_SECRET = 32
 #: File permissions that let others read the file: a reader could sign.
 _OTHERS = 0o077
@@ -31,15 +35,27 @@ _OPTION = "[message_signing] keys_file"
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """``hosts`` are the hosts of an agent's key, ``project`` is that of a project's; empty for other keys."""
+    """``hosts`` are the hosts and backends of an agent's key, ``project`` is that of a project's; empty for other keys."""
 
     key_id: str
     whose: str
     secret: bytes = dataclasses.field(repr=False)
 
+    @functools.cached_property
+    def agents(self) -> Mapping[str, frozenset[str]]:
+        """By kind of agent, its hosts or backends; empty for a key that is no agent's."""
+        word, _, names = self.whose.partition(":")
+        if word in KINDS:
+            return {word: frozenset(names.split(","))}
+        if not self.whose.startswith(HOST):
+            return {}
+        backends = frozenset(name for name in names.split(",") if "@" in name)
+        found = {COMPUTE: frozenset(names.split(",")) - backends, VOLUME: backends}
+        return {kind: hosts for kind, hosts in found.items() if hosts}
+
     @property
     def hosts(self) -> frozenset[str]:
-        return frozenset(self.whose.removeprefix(HOST).split(",")) if self.whose.startswith(HOST) else frozenset()
+        return frozenset().union(*self.agents.values())
 
     @property
     def project(self) -> str:
@@ -69,13 +85,14 @@ def _problem(parts: list[str], keys: Mapping[str, Key]) -> str:
     if key_id in keys:
         return f"key {key_id} is there already"
     if not _is_known(whose):
-        return f"{whose} is none of service, client, project:NAME, host:NAME"
+        return f"{whose} is none of service, client, project:NAME, compute:HOST, volume:BACKEND"
     return "" if len(secret) >= MIN_SECRET else f"the secret is shorter than {MIN_SECRET} characters"
 
 
 def _is_known(whose: str) -> bool:
-    if whose.startswith(HOST):
-        return "" not in whose.removeprefix(HOST).split(",")
+    word, _, names = whose.partition(":")
+    if word in (*KINDS, HOST.removesuffix(":")):
+        return "" not in names.split(",")
     return whose in (SERVICE, CLIENT) or (whose.startswith(PROJECT) and whose != PROJECT)
 
 
@@ -96,9 +113,9 @@ class Keyring:
     def own(self) -> Key:
         return next(iter(self.keys().values()))
 
-    def of_host(self, host: str) -> Key | None:
-        """Return the first key that the agent of ``host`` has, too."""
-        return next((key for key in self.keys().values() if host in key.hosts), None)
+    def of_host(self, host: str, kind: str) -> Key | None:
+        """Return the first key that the agent of ``host`` has, too. :param kind: one of KINDS"""
+        return next((key for key in self.keys().values() if host in key.agents.get(kind, ())), None)
 
     def keys(self) -> Mapping[str, Key]:
         now = self._clock()

@@ -52,9 +52,8 @@ OPTS = [
 ]
 #: The latest valid time, in seconds since 1970: the year 4147.
 _LAST_TIME = float(2**36)
-#: Programs and topics of agents.
-_AGENTS = frozenset({"fleet-compute", "fleet-volume"})
-_AGENT_TOPICS = ("compute", "volume")
+#: By kind of agent, how it registers.
+_PROGRAMS = {keyring.COMPUTE: "fleet-compute", keyring.VOLUME: "fleet-volume"}
 #: Key of the signature in the message's context.
 FIELD = "fleet_signature"
 #: Keys of the context that are signed; the others are for logs.
@@ -65,24 +64,34 @@ _SIGNED_OF_PROJECT = ("is_admin", "roles")
 _OPEN = {("baseapi", "ping"), (None, "describe_host")}
 #: Methods by namespace; None: all of them.
 _Methods = Mapping[str | None, frozenset[str] | None]
-_AGENT_TO_CONDUCTOR: _Methods = {
-    None: None,
-    "compute_task": frozenset({"reschedule", "abort_build"}),
-    "migration": frozenset({"get_host_migrations", "claim_migration", "migration_done", "migration_failed"}),
-    "volume": frozenset(
-        {
-            "report_pools",
-            "get_host_volumes",
-            "get_removable_volumes",
-            "volume_done",
-            "volume_failed",
-            "volume_measured",
-            "volume_steps",
-        }
-    ),
+#: Of agents of both kinds; the argument ``binary`` says which kind.
+_OF_AGENTS = frozenset({"register_services", "require_free", "leave", "report_state"})
+#: By kind of agent, what it may call.
+AGENT_TO_CONDUCTOR: Mapping[str, _Methods] = {
+    keyring.COMPUTE: {
+        None: _OF_AGENTS
+        | {
+            *("report_hosts", "get_host_instances", "compare_instances", "report_guest", "get_image", "get_boot_data"),
+            *("power_done", "claim_instance", "finish_build", "build_steps", "instance_destroyed"),
+            *("get_attachments", "attachment_done"),
+        },
+        "compute_task": frozenset({"reschedule", "abort_build"}),
+        "migration": frozenset(
+            {"get_host_migrations", "claim_migration", "migration_done", "migration_copied", "migration_failed"}
+        ),
+    },
+    keyring.VOLUME: {
+        None: _OF_AGENTS,
+        "volume": frozenset(
+            {
+                *("report_pools", "get_host_volumes", "get_removable_volumes", "volume_done", "volume_failed"),
+                *("volume_measured", "volume_steps"),
+            }
+        ),
+    },
 }
-_AGENT_TO_SCHEDULER: _Methods = {
-    None: frozenset({"update_instance_info", "delete_instance_info", "sync_instance_info"})
+_AGENT_TO_SCHEDULER: Mapping[str, _Methods] = {
+    keyring.COMPUTE: {None: frozenset({"update_instance_info", "delete_instance_info", "sync_instance_info"})}
 }
 _CLIENT_TO_CONDUCTOR: _Methods = {"operator": None, "compute_task": frozenset({"create", "terminate_instances"})}
 _CLIENT_TO_SCHEDULER: _Methods = {None: frozenset({"select_destinations", "explain", "capacity"})}
@@ -141,7 +150,7 @@ class Signer:
 
     def seal(self, context: Any, letter: Letter, host: str | None = None) -> Any:
         """Return ``context`` with the signature of ``letter``."""
-        key = self._keys.own() if host is None else self._keys.of_host(host)
+        key = self._keys.own() if host is None else self._keys.of_host(host, letter.to.partition(".")[0])
         values = context.to_dict()
         if key is None:
             LOG.debug("No key for host %s: %s is sent without a signature", host, letter.method)
@@ -191,7 +200,7 @@ class Checker:
             return
         key = self._key(signature, context, message)
         # An agent has only the keys that it shares with conductors.
-        if key.whose != keyring.SERVICE and self._topic not in _AGENT_TOPICS:
+        if key.whose != keyring.SERVICE and self._topic not in keyring.KINDS:
             self._require_right(key, context, namespace, method, message.get("args", {}))
         self._require_first(namespace, str(method), signature)
 
@@ -223,12 +232,30 @@ class Checker:
             raise errors.NotTrusted(reason=f"{method} is not for key {key.key_id} of {key.whose}")
         if key.project and (context.get("is_admin", True) or context.get("project_id") != key.project):
             raise errors.NotTrusted(reason=f"{method} is of another project, key {key.key_id} is of {key.whose}")
-        services = services_named(arguments) - _AGENTS if key.hosts else None
-        if services:
-            raise errors.NotTrusted(reason=f"{method} speaks for {min(services)}, key {key.key_id} is of {key.whose}")
-        strangers = hosts_named(arguments) - key.hosts if key.hosts else None
-        if strangers:
-            raise errors.NotTrusted(reason=f"{method} names host {min(strangers)}, key {key.key_id} is of {key.whose}")
+        if key.agents:
+            self._require_agents(key, namespace, str(method), arguments)
+
+    def _require_agents(self, key: Key, namespace: str | None, method: str, arguments: Mapping[str, Any]) -> None:
+        """:raises errors.NotTrusted: the message is about a host or backend that the key is not for"""
+        registers = namespace is None and method in _OF_AGENTS
+        for kind, hosts in spoken_for(arguments) if registers else ((None, hosts_named(arguments)),):
+            if kind is not None and kind not in _PROGRAMS:
+                raise errors.NotTrusted(reason=f"{method} speaks for {kind}, key {key.key_id} is of {key.whose}")
+            known = self._hosts(key, namespace, method) if kind is None else key.agents.get(kind, frozenset())
+            if strangers := hosts - known:
+                what = f"host {min(strangers)}" if kind is None else f"host {min(strangers)} of {_PROGRAMS[kind]}"
+                raise errors.NotTrusted(reason=f"{method} names {what}, key {key.key_id} is of {key.whose}")
+
+    def _hosts(self, key: Key, namespace: str | None, method: str) -> frozenset[str]:
+        """The hosts of the key whose agents may call the method."""
+        return frozenset().union(
+            *(key.agents[kind] for kind in key.agents if _allows(self._methods(kind), namespace, method))
+        )
+
+    def _methods(self, kind: str) -> _Methods:
+        if self._topic in ("scheduler", "volume_scheduler"):
+            return _AGENT_TO_SCHEDULER.get(kind, {})
+        return AGENT_TO_CONDUCTOR[kind]
 
     def _key(self, signature: Any, context: Mapping[str, Any], message: Mapping[str, Any]) -> Key:
         """Return the key that signed. :raises errors.NotTrusted: the key is unknown, the signature is wrong or too old"""
@@ -253,11 +280,12 @@ class Checker:
         return key
 
     def _is_for(self, key: Key, namespace: str | None, method: object) -> bool:
+        if key.agents:
+            return any(_allows(self._methods(kind), namespace, method) for kind in key.agents)
         if self._topic in ("scheduler", "volume_scheduler"):
-            methods = _AGENT_TO_SCHEDULER if key.hosts else _CLIENT_TO_SCHEDULER
             # The answers of schedulers name hosts.
-            return not key.project and _allows(methods, namespace, method)
-        return _allows(_AGENT_TO_CONDUCTOR if key.hosts else _CLIENT_TO_CONDUCTOR, namespace, method)
+            return not key.project and _allows(_CLIENT_TO_SCHEDULER, namespace, method)
+        return _allows(_CLIENT_TO_CONDUCTOR, namespace, method)
 
 
 def _allows(methods: _Methods, namespace: str | None, method: object) -> bool:
@@ -270,14 +298,25 @@ def _is_time(at: object) -> bool:
     return isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at <= _LAST_TIME
 
 
-def services_named(arguments: Mapping[str, Any]) -> set[str]:
-    """Return the programs and topics that an agent's message speaks for."""
-    records = [record for record in _each(arguments.get("services")) if isinstance(record, dict)]
-    named = [arguments.get("binary"), *(record.get("binary") for record in records)]
-    topics = [record.get("topic") for record in records]
-    return {str(name) for name in named if name is not None} | {
-        f"topic {name}" for name in topics if name not in (None, *_AGENT_TOPICS)
-    }
+def spoken_for(arguments: Mapping[str, Any]) -> list[tuple[str | None, set[str]]]:
+    """The hosts of a registration or a heartbeat by kind of agent. What is none has its program or topic as its kind.
+
+    None if the message does not say: the method then refuses it.
+    """
+    found: list[tuple[str | None, set[str]]] = []
+    if arguments.get("binary") is not None or "hosts" in arguments:
+        found.append((_kind(arguments.get("binary"), None), hosts_named(arguments)))
+    for record in _each(arguments.get("services")):
+        if isinstance(record, dict) and record.get("host") is not None:
+            found.append((_kind(record.get("binary"), record.get("topic")), {str(record["host"])}))
+    return found
+
+
+def _kind(binary: object, topic: object) -> str | None:
+    if binary is None:
+        return None
+    kind = next((kind for kind, program in _PROGRAMS.items() if program == binary), str(binary))
+    return kind if topic in (None, kind) or kind not in _PROGRAMS else f"topic {topic}"
 
 
 def hosts_named(arguments: Mapping[str, Any]) -> set[str]:

@@ -20,13 +20,15 @@ from tests.configuration import configuration
 SECRETS = {name: name * 32 for name in "abcs"}
 SERVICE, A, B, CLIENT = (
     f"conductors service {SECRETS['s']}",
-    f"agent-a host:a1,a2 {SECRETS['a']}",
-    f"agent-b host:b1 {SECRETS['b']}",
+    f"agent-a compute:a1,a2 {SECRETS['a']}",
+    f"agent-b compute:b1 {SECRETS['b']}",
     f"people client {SECRETS['c']}",
 )
+V, OLD = f"storage volume:v1@a {'v' * 32}", f"old host:a3,v2@a {'o' * 32}"
+HYPERVISOR = {"host": "v1@a", "binary": "fleet-compute", "topic": "compute"}
 NEW_A = f"agent-a-2 host:a1,a2 {'n' * 32}"
 PROJECT = f"scripts project:web {'p' * 32}"
-CONDUCTORS = (SERVICE, A, B, CLIENT, PROJECT)
+CONDUCTORS = (SERVICE, A, B, V, OLD, CLIENT, PROJECT)
 
 
 class Post:
@@ -92,11 +94,25 @@ LETTERS: list[tuple[str, Callable[[Post], Any], str]] = [
     ),
     ("its own steps", lambda post: post.letter(A, "build_steps", steps=[{"host": "a1"}, {"host": "a2"}]), "taken"),
     ("another's step", lambda post: post.letter(A, "build_steps", steps=[{"host": "a1"}, {"host": "b1"}]), "host b1"),
-    ("its volume", lambda post: post.letter(A, "volume_done", "volume", host="a1", volume_uuid="u"), "taken"),
-    ("another's volume", lambda post: post.letter(A, "volume_done", "volume", host="b1"), "host b1"),
-    ("steps of its volumes", lambda post: post.letter(A, "volume_steps", "volume", steps=[{"host": "a1"}]), "taken"),
-    ("a step of another's", lambda post: post.letter(A, "volume_steps", "volume", steps=[{"host": "b1"}]), "host b1"),
-    ("another's pools", lambda post: post.letter(A, "report_pools", "volume", reports=[], pools={"b1": []}), "host b1"),
+    ("its volume", lambda post: post.letter(V, "volume_done", "volume", host="v1@a", volume_uuid="u"), "taken"),
+    ("another's volume", lambda post: post.letter(V, "volume_done", "volume", host="b1"), "host b1"),
+    ("steps of its volumes", lambda post: post.letter(V, "volume_steps", "volume", steps=[{"host": "v1@a"}]), "taken"),
+    ("a step of another's", lambda post: post.letter(V, "volume_steps", "volume", steps=[{"host": "b1"}]), "host b1"),
+    ("another's pools", lambda post: post.letter(V, "report_pools", "volume", reports=[], pools={"b1": []}), "host b1"),
+    ("a host's volume", lambda post: post.letter(A, "volume_done", "volume", host="a1"), "is not for key agent-a"),
+    ("a backend's claim", lambda post: post.letter(V, "claim_instance", host="v1@a"), "is not for key storage"),
+    ("a backend's heartbeat", lambda post: post.letter(V, binary="fleet-volume", hosts=["v1@a"]), "taken"),
+    (
+        "a backend as a hypervisor",
+        lambda post: post.letter(V, "register_services", services=[HYPERVISOR]),
+        "names host",
+    ),
+    ("a backend beats as one", lambda post: post.letter(V, binary="fleet-compute", hosts=["v1@a"]), "names host v1@a"),
+    ("a host as a backend", lambda post: post.letter(A, binary="fleet-volume", hosts=["a1"]), "names host a1"),
+    ("how far a copy is", lambda post: post.letter(A, "migration_copied", "migration", host="a1"), "taken"),
+    ("an old key of a backend", lambda post: post.letter(OLD, "volume_done", "volume", host="v2@a"), "taken"),
+    ("an old key of a host", lambda post: post.letter(OLD, "claim_instance", host="a3"), "taken"),
+    ("an old key mixed up", lambda post: post.letter(OLD, "claim_instance", host="v2@a"), "names host v2@a"),
     (
         "a conductor's work",
         lambda post: post.letter(A, "place_volume", "volume", volume_uuid="u"),
@@ -260,7 +276,11 @@ FILES = [
     ("nothing", "# none\n", "has no key"),
     ("too few words", "agent-a host:a1\n", "line 1: is not ID WHOSE SECRET"),
     ("the same twice", f"{A}\n{A}", "line 2: key agent-a is there already"),
-    ("of nobody", f"x nobody {'x' * 32}", "nobody is none of service, client, project:NAME, host:NAME"),
+    (
+        "of nobody",
+        f"x nobody {'x' * 32}",
+        "nobody is none of service, client, project:NAME, compute:HOST, volume:BACKEND",
+    ),
     ("of no host", f"x host: {'x' * 32}", "host: is none of"),
     ("too short", "x service secret", "the secret is shorter than 32 characters"),
 ]
