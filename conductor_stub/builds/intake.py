@@ -124,11 +124,11 @@ class Intake:
         return _answer(stored, rows)
 
     def _boot_data(self, context: RequestContext, request: BuildRequest) -> BootData | None:
-        """:raises errors.NotFound: the user has no such key pair"""
+        """:raises errors.NotFound: the user has no such key pair in the project"""
         if not request.key_name and not request.user_data:
             return None
-        name, user_id = request.key_name or "", context.user_id
-        public_key = self._database.read(key_pairs.find, user_id, name).public_key if name else None
+        name, owner = request.key_name or "", (context.project_id, context.user_id)
+        public_key = self._database.read(key_pairs.find, owner, name).public_key if name else None
         return BootData(name, public_key, request.user_data or "")
 
     def _reserved(self, context: RequestContext, request: BuildRequest, stored: dict[str, Any]) -> Sequence[Reserved]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key pairs of users, namespace ``operator``. The user is the one of the call's context."""
+"""The key pairs of users in projects, namespace ``operator``. Project and user are those of the call's context."""
 
 from __future__ import annotations
 
@@ -25,19 +25,23 @@ class KeyPairManager:
 
     @endpoint
     def list_key_pairs(self, context: RequestContext) -> list[dict[str, Any]]:
-        return [each.to_wire() for each in self._database.read(key_pairs.list_all, context.user_id)]
+        return [each.to_wire() for each in self._database.read(key_pairs.list_all, _owner(context))]
 
     @endpoint
     def create_key_pair(self, context: RequestContext, key_pair: dict[str, Any]) -> dict[str, Any]:
         """:raises errors.Conflict: the user has another of this name; errors.InvalidInput: naming the field"""
         wanted = KeyPair.from_wire(key_pair)
-        return self._database.write(key_pairs.create, context.user_id, wanted, self._clock()).to_wire()
+        return self._database.write(key_pairs.create, _owner(context), wanted, self._clock()).to_wire()
 
     @endpoint
     def show_key_pair(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._database.read(key_pairs.find, context.user_id, name).to_wire()
+        return self._database.read(key_pairs.find, _owner(context), name).to_wire()
 
     @endpoint
     def delete_key_pair(self, context: RequestContext, name: fields.Name) -> None:
         """Instances that were built with it keep the public key."""
-        self._database.write(key_pairs.remove, context.user_id, name)
+        self._database.write(key_pairs.remove, _owner(context), name)
+
+
+def _owner(context: RequestContext) -> key_pairs.Owner:
+    return context.project_id, context.user_id

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet keypair``: public keys that new guests accept. They belong to a user."""
+"""``fleet keypair``: public keys that new guests accept. They belong to a user in a project."""
 
 from __future__ import annotations
 
@@ -17,29 +17,32 @@ from fleet.client.connection import CommandFailed, Record
 
 COLUMNS = ("name", "type", "fingerprint", "public_key", "created_at")
 _NAME = command.argument("keypair", help="Name.")
-_USER = command.argument("--user", metavar="ID", help="The user that it belongs to. Default: none.")
+_OWNER = (
+    command.argument("--project", metavar="ID", help="The project that it belongs to. Default: none."),
+    command.argument("--user", metavar="ID", help="The user that it belongs to. Default: none."),
+)
 
 
 class ListKeyPairs(listing.List):
     """List the key pairs of a user."""
 
-    arguments = (_USER,)
+    arguments = _OWNER
     things = "key pairs"
     brief = ("name", "type", "fingerprint")
     whole = COLUMNS
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        self.conductor.act_for(None, parsed_args.user)
+        self.conductor.act_for(parsed_args.project, parsed_args.user)
         return self.conductor.operator("list_key_pairs")
 
 
 class ShowKeyPair(command.ShowOne):
     """Show a key pair."""
 
-    arguments = (_NAME, _USER)
+    arguments = (_NAME, *_OWNER)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        self.conductor.act_for(None, parsed_args.user)
+        self.conductor.act_for(parsed_args.project, parsed_args.user)
         return command.one(COLUMNS, self.conductor.operator("show_key_pair", name=parsed_args.keypair))
 
 
@@ -54,13 +57,13 @@ class CreateKeyPair(command.ShowOne):
             metavar="FILE",
             help="Where the new private key is written, for its owner only; the file must not exist. It is not sent.",
         ),
-        _USER,
+        *_OWNER,
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         if bool(parsed_args.public_key) == bool(parsed_args.private_key):
             raise CommandFailed("name one of --public-key FILE (a key that exists) and --private-key FILE (a new one)")
-        self.conductor.act_for(None, parsed_args.user)
+        self.conductor.act_for(parsed_args.project, parsed_args.user)
         if parsed_args.public_key:
             public_key = parsed_args.public_key.decode(errors="replace")
         else:
@@ -72,10 +75,10 @@ class CreateKeyPair(command.ShowOne):
 class DeleteKeyPair(command.Command):
     """Delete a key pair. Instances that were built with it keep the public key."""
 
-    arguments = (_NAME, _USER)
+    arguments = (_NAME, *_OWNER)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.act_for(None, parsed_args.user)
+        self.conductor.act_for(parsed_args.project, parsed_args.user)
         self.conductor.operator("delete_key_pair", name=parsed_args.keypair)
 
 

@@ -547,7 +547,18 @@ quotas = sa.Table(
     *(sa.Column(name, sa.Integer) for name in ("instances", "cores", "ram", "server_groups", "volumes", "gigabytes")),
 )
 
-#: Public keys by user; the empty text is a user that is not known.
+#: Public keys by project and user; the empty text is one that is not known.
+project_key_pairs = sa.Table(
+    "project_key_pairs",
+    METADATA,
+    sa.Column("project_id", NAME, primary_key=True),
+    sa.Column("user_id", NAME, primary_key=True),
+    sa.Column("name", NAME, primary_key=True),
+    sa.Column("public_key", sa.Text, nullable=False),
+    sa.Column("created_at", Timestamp, nullable=False),
+)
+
+#: Those of conductors of earlier releases, by user only. This release does not read them.
 key_pairs = sa.Table(
     "key_pairs",
     METADATA,

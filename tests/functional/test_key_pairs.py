@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from typing import Any
 
+import oslo_messaging
 import pytest
 import sqlalchemy as sa
 
 from conductor_stub.operators.key_pairs import KeyPairManager
 from fleet import errors
+from fleet.clock import utcnow
 from fleet.context import new_context
-from fleet.db import models, retention
-from fleet.objects import BootData
+from fleet.db import key_pairs, models, retention
+from fleet.db.engine import Database
+from fleet.objects import BootData, BuildRequest
 from tests import factories
 from tests.functional.conductor import Conductor
 
@@ -48,6 +52,52 @@ def test_a_key_pair(conductor: Conductor) -> None:
     for method in ("show_key_pair", "delete_key_pair"):
         with pytest.raises(errors.NotFound, match="Key pair mine"):
             getattr(conductor.operator, method)("mine")
+
+
+def test_a_key_pair_belongs_to_its_project(conductor: Conductor) -> None:
+    """Who acts for another project neither sees nor changes it, whatever user it names, and cannot build with it."""
+    manager = KeyPairManager(conductor.database)
+    web, shop = (new_context(project_id=name, user_id="alice") for name in ("web", "shop"))
+    made = manager.create_key_pair(web, key_pair={"name": "mine", "public_key": factories.PUBLIC_KEY})
+    assert [] == manager.list_key_pairs(shop)
+    for method in (manager.show_key_pair, manager.delete_key_pair):
+        with pytest.raises(oslo_messaging.ExpectedException) as refused:
+            method(shop, name="mine")
+        assert isinstance(refused.value.exc_info[1], errors.NotFound)
+    request = BuildRequest.from_wire({"flavor": {"vcpus": 1, "memory_mb": 64}, "key_name": "mine"})
+    with pytest.raises(errors.NotFound, match="Key pair mine"):
+        conductor.intake.accept(shop, request)
+    manager.create_key_pair(shop, key_pair={"name": "mine", "public_key": OTHER})
+    manager.delete_key_pair(shop, name="mine")
+    assert made == manager.show_key_pair(web, name="mine")
+
+
+def test_pairs_of_an_earlier_release_go_with_their_users(database: Database) -> None:
+    """To the projects in which they have built something; a project that only names the user gets none."""
+    conductor = Conductor(database)
+    conductor.add_host("h1")
+    conductor.create()
+    now, row = utcnow(), models.key_pairs.insert()
+    with database.engine.begin() as connection:
+        connection.execute(models.project_key_pairs.delete())
+        for user in ("user", "idle"):
+            connection.execute(row.values(user_id=user, name="old", public_key=factories.PUBLIC_KEY, created_at=now))
+        migration = importlib.import_module("fleet.db.migrations.versions.0030_keep_key_pairs_by_project")
+        for statement in (migration._COPY, migration._COPY_TO_NO_PROJECT):
+            connection.execute(sa.text(statement))
+    found = {
+        (project, user): [each.name for each in database.read(key_pairs.list_all, (project, user))]
+        for project in ("tenant", "other", "")
+        for user in ("user", "idle")
+    }
+    assert {
+        ("tenant", "user"): ["old"],
+        ("tenant", "idle"): [],
+        ("other", "user"): [],
+        ("other", "idle"): [],
+        ("", "user"): ["old"],
+        ("", "idle"): ["old"],
+    } == found
 
 
 def test_a_key_pair_belongs_to_its_user(conductor: Conductor) -> None:
