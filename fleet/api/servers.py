@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import falcon
+import orjson
 from oslo_utils import uuidutils
 
 from fleet import errors, states
@@ -18,8 +19,10 @@ from fleet.objects import name_pattern
 IDEMPOTENCY_KEY = "Idempotency-Key"
 #: Fields of a request, by the kind of what they name.
 _NAMED_BY: Mapping[str, str] = {"Flavor": "server.flavorRef", "Volume": "server.block_device_mapping_v2"}
-#: Instances in one answer of the conductor, while filters leave out some of them.
-_BATCH = 1000
+#: Instances in one answer of the conductor: the first, whose sizes are not known, and at most.
+_FIRST_BATCH, _BATCH = 100, 1000
+#: Of one answer, and of one answer of the conductor, about. A longer list has a link to the next page.
+MOST_BYTES = 8 * 2**20
 #: Parameters that the conductor filters by, and their names there.
 _EXACT = {"host": "host", "reservation_id": "reservation_id", "project_id": "project_id", "tenant_id": "project_id"}
 
@@ -113,38 +116,52 @@ class Servers:
     def _list(
         self, request: falcon.Request, path: str, shown: Callable[[falcon.Request, Instance], dict[str, Any]]
     ) -> dict[str, Any]:
-        limit = paging.limit_of(request, self._most)
-        found = self._matching(request, limit + 1)
-        servers = [shown(request, each) for each in found[:limit]]
+        servers, marker = self._page(request, paging.limit_of(request, self._most), shown)
         failed = {each["id"]: each for each in servers if each.get("status") == "ERROR"}
         faults = self._conductor.ask(request, "newest_faults", uuids=list(failed)) if failed else {}
         for uuid, newest in faults.items():
             failed[uuid]["fault"] = server_view.fault(newest)
         answer: dict[str, Any] = {"servers": servers}
-        if len(found) > limit:
-            answer["servers_links"] = paging.next_link(request, path, found[limit - 1]["uuid"])
+        if marker:
+            answer["servers_links"] = paging.next_link(request, path, marker)
         return answer
 
-    def _matching(self, request: falcon.Request, wanted: int) -> list[Instance]:
-        """Return at most ``wanted`` servers, oldest first, after the marker."""
+    def _page(
+        self, request: falcon.Request, limit: int, shown: Callable[[falcon.Request, Instance], dict[str, Any]]
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Return at most ``limit`` servers after the marker, oldest first, and at most about MOST_BYTES of them; and the
+        marker of the next page, if there is one.
+        """
         if bodies.flag(request, "deleted"):
             raise errors.InvalidInput(field="deleted", reason="must be false: deleted servers are not listed")
         exact = {ours: value for name, ours in _EXACT.items() if (value := request.get_param(name))}
         if own := _own_project(request):
             exact["project_id"] = own
         matches = _conditions(request)
-        found: list[Instance] = []
-        marker = request.get_param("marker")
-        while len(found) < wanted:
+        found: list[dict[str, Any]] = []
+        marker, size, batch = request.get_param("marker"), 0, _FIRST_BATCH
+        while True:
             more = {"marker": marker} if marker else {}
-            # Without conditions of ours, what is asked for is what is needed.
-            batch = _BATCH if matches else wanted - len(found)
-            part = self._conductor.ask(request, "list_instances", filters=exact, limit=batch, **more)
-            found += [each for each in part if all(match(each) for match in matches)]
-            if len(part) < batch:
-                break
+            # Without conditions of ours, what is asked for is what is needed, and one more.
+            wanted = batch if matches else min(batch, limit + 1 - len(found))
+            part = self._conductor.ask(request, "list_instances", filters=exact, limit=wanted, **more)
+            for each in part:
+                if not all(match(each) for match in matches):
+                    continue
+                if len(found) == limit or size > MOST_BYTES:
+                    return found, found[-1]["id"]
+                found.append(shown(request, each))
+                size += len(orjson.dumps(found[-1]))
+            if len(part) < wanted:
+                return found, None
             marker = part[-1]["uuid"]
-        return found[:wanted]
+            batch = _next_batch(part)
+
+
+def _next_batch(part: Sequence[Instance]) -> int:
+    """Return how many instances to ask for, by the size of those that came: an answer of the conductor stays small."""
+    each = len(orjson.dumps(part)) // len(part) + 1
+    return min(max(MOST_BYTES // each, 1), _BATCH)
 
 
 def show(conductor: Conductor, request: falcon.Request, server_id: str) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from falcon import testing
 
 from fleet import errors
 from fleet.api import conf as api_conf
-from fleet.api import main, own
+from fleet.api import main, own, servers
 from fleet.api.conductor import Conductor
 from fleet.objects import Flavor, ImageRecord
 from tests import factories
@@ -300,6 +300,30 @@ def test_pages_of_servers(client, conductor):
     assert f"marker={answer.json['servers'][-1]['id']}" in answer.json["servers_links"][0]["href"]
     everything = client.simulate_get("/v2.1/servers?name=7$").json
     assert (250, False) == (len(everything["servers"]), "servers_links" in everything)
+
+
+def test_a_list_of_large_servers_has_pages(
+    client: testing.TestClient, conductor: FakeConductor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither an answer nor one of the conductor grows with what users have stored: all servers come, in more pages."""
+    monkeypatch.setattr(servers, "MOST_BYTES", 50_000)
+    conductor.instances = [
+        {**_instance(number), "name": "x" * 200, "image": {"properties": {"a": "x" * 10_000}}}
+        for number in range(1, 400)
+    ]
+    path, listed, pages = "/v2.1/servers", [], 0
+    while path:
+        answer = client.simulate_get(path)
+        assert len(answer.content) < 60_000
+        listed += [each["id"] for each in answer.json["servers"]]
+        pages += 1
+        links = answer.json.get("servers_links")
+        path = links[0]["href"].partition("falconframework.org")[2] if links else ""
+    assert [each["uuid"] for each in conductor.instances] == listed
+    assert pages > 3
+    sizes = [asked["limit"] for method, asked in conductor.asked if method == "list_instances"]
+    assert {100, 4} == {*sizes[:2]}
+    assert 100 == max(sizes)
 
 
 def _instance(number: int) -> dict[str, Any]:
