@@ -15,7 +15,7 @@ from conductor_stub.steps import casting, reach, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.placement import Batch, Placement, knows_no_host
-from fleet import errors, move_states
+from fleet import errors, move_states, stored_json
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db import groups, hosts, instances, moves
@@ -116,6 +116,9 @@ class MovePlacement(Placement[Move]):
         on its moves (as in nova).
         """
         record, row = move.record, move.instance
+        instances.require_readable(row)
+        if stored_json.is_unreadable(record.new_spec) or stored_json.is_unreadable(record.old_spec):
+            raise errors.RequestUnreadable(kind="move", uuid=record.uuid)
         migration = moves.to_migration(row, record)
         spec = request_spec.build_request_spec([migration.new.of(migration.instance)])
         properties = request_spec.build_filter_properties({**instances.spec_of(row), **record.new_spec})

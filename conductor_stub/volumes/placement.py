@@ -104,6 +104,7 @@ class VolumePlacement(Placement[Any]):
 
     def _request(self, batch: Batch) -> tuple[dict[str, Any], dict[str, Any]]:
         row, *others = batch.rows
+        volumes.require_readable(row)
         several = {"volume_ids": batch.uuids} if others else {}
         return {**request_spec.build_request_spec(row), **several}, request_spec.build_filter_properties(row)
 

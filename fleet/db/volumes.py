@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from fleet import errors, volume_states
+from fleet import errors, stored_json, volume_states
 from fleet.db import lookup, models, volume_history
 from fleet.db.engine import Transaction
 from fleet.objects import Volume, VolumeImage, VolumeType, fields
@@ -223,6 +223,13 @@ def acting_place(row: Any) -> tuple[str | None, str | None]:
     if row.step in volume_states.HOLDING:
         return row.held_host, row.held_pool
     return (row.host, row.pool) if row.step == volume_states.WORKING else (None, None)
+
+
+def require_readable(row: Any) -> None:
+    """:raises errors.RequestUnreadable: the stored request cannot be read: the volume would get other data"""
+    if stored_json.is_unreadable(row.spec):
+        stored_json.note(row.spec, "volumes", row.uuid)
+        raise errors.RequestUnreadable(kind="volume", uuid=row.uuid)
 
 
 def acting_host(row: Any) -> str | None:

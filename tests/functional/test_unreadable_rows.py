@@ -170,6 +170,26 @@ def test_a_request_that_cannot_be_read_is_named_and_not_placed(world: World, cap
     assert metrics.UNREADABLE_VALUES._value.get() > before
 
 
+def test_a_volume_whose_request_cannot_be_read_is_not_placed(world: World) -> None:
+    """It would be made on a pool of another type, or without the data of its source."""
+    (made,) = world.operator.create_volumes({"size": 10, "name": "copy", "volume_type": "big"})["volumes"]
+    world.break_first("volumes", "spec")
+    world.volume_scheduler.answers.append([A])
+    world.serve()
+    shown = world.operator.show_volume(made["uuid"])
+    assert ("error", "RequestUnreadable") == (shown["status"], shown["failure"]["error"])
+
+
+@pytest.mark.parametrize("column", ["old_spec", "new_spec"])
+def test_a_move_whose_sizes_cannot_be_read_is_not_placed(world: World, column: str) -> None:
+    """The instance stays as it is."""
+    world.operator.resize_instance(world.active[0], LARGE)
+    world.break_first("migrations", column)
+    world.moves.deliver(world.place_move)
+    (move,) = world.operator.list_migrations({"instance_uuid": world.active[0]})
+    assert ("error", "active") == (move["status"], world.state(world.active[0])[0])
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(), max_size=4), inner, max_size=3),
