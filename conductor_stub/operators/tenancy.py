@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeGuard
 
-from conductor_stub.operators import redaction
+from conductor_stub.operators import offers, redaction
 from fleet import errors
 from fleet.db import groups, instances, volumes
 from fleet.db.engine import Connection, Database
@@ -76,8 +76,9 @@ def _own_origin(connection: Connection, project: str, arguments: Arguments) -> A
 
 
 def _own_list(_connection: Connection, project: str, arguments: Arguments) -> Arguments:
-    """A list is narrowed to the project."""
+    """A list is narrowed to the project. :raises errors.NotTrusted: the filters name another one, or a place"""
     filters = _mapping(arguments.get("filters"))
+    offers.require_no_places(filters)
     _require_own(filters.get("project_id"), project)
     return {**arguments, "filters": {**filters, "project_id": project}}
 
@@ -134,6 +135,29 @@ CHECKS: Mapping[tuple[str, str], _Check] = {
 }
 
 
+def _offered_build(connection: Connection, project: str, arguments: Arguments) -> Arguments:
+    request = _mapping(arguments.get("request"))
+    return {**arguments, "request": offers.of_build(connection, project, request)} if request else arguments
+
+
+def _offered_volumes(connection: Connection, project: str, arguments: Arguments) -> Arguments:
+    request = _mapping(arguments.get("request"))
+    return {**arguments, "request": offers.of_volumes(connection, project, request)} if request else arguments
+
+
+def _offered_flavor(_connection: Connection, _project: str, arguments: Arguments) -> Arguments:
+    offers.require_named_flavor(arguments.get("flavor"))
+    return arguments
+
+
+#: What callers choose from what the administrator offers, unless ``fleet-api`` has granted them more.
+OFFERS: Mapping[tuple[str, str], _Check] = {
+    ("compute_task", "create"): _offered_build,
+    ("operator", "create_volumes"): _offered_volumes,
+    ("operator", "resize_instance"): _offered_flavor,
+}
+
+
 class Tenancy:
     """Implements :class:`fleet.rpc.trust.admission.Guard`."""
 
@@ -152,7 +176,13 @@ class Tenancy:
         project = context.get("project_id")
         if check is None or not project or not isinstance(project, str):
             raise errors.NotTrusted(reason=f"{method[:40]} is for the administrator, the caller acts for a project")
-        return {**message, "args": dict(self._database.read(check, project, message.get("args", {})))}
+        asked = message.get("args", {})
+        offer = _anything if offers.may_choose_freely(context.get("roles")) else OFFERS.get((namespace or "", method))
+
+        def admitted(connection: Connection) -> Arguments:
+            return check(connection, project, (offer or _anything)(connection, project, asked))
+
+        return {**message, "args": dict(self._database.read(admitted))}
 
     def release(self, context: Mapping[str, Any], message: Mapping[str, Any], answer: Any) -> Any:
         """Return the answer that the caller receives: a project does not see names and sizes of hosts."""

@@ -22,9 +22,18 @@ from fleet.api import page, tokens
 from fleet.api.attempts import Attempts
 from fleet.api.conf import HTTP_BASIC, KEYSTONE
 from fleet.api.faults import Fault
-from fleet.api.policies import ALL_PROJECTS, AS_ADMINISTRATOR, OTHERS, PUBLIC, Policies
+from fleet.api.policies import (
+    ALL_PROJECTS,
+    AS_ADMINISTRATOR,
+    FREE_CHOICE,
+    OF_CHOICES,
+    OTHERS,
+    PUBLIC,
+    Policies,
+)
 from fleet.api.users import Busy, User, Users
 from fleet.context import RequestContext, new_context
+from fleet.rpc.trust import grants
 
 #: Whom ``auth_strategy = none`` takes everybody for.
 ADMIN = "admin"
@@ -54,7 +63,7 @@ class Identity:
         if self._sender is not None:
             user = _NOBODY if is_public(request.method, request.path) else self._sender(request)
         caller = new_context(user.project, user.name)
-        caller.roles = list(user.roles)
+        caller.roles = grants.without(user.roles)
         request.context.caller = caller
         # The conductor shows it its own project only, until a rule of the administrator allows the request.
         caller.is_admin = sees_all(request)
@@ -68,6 +77,8 @@ class Identity:
         if resource is not None and not is_public(request.method, request.path):
             request.context.rule = self._policies.rule_of(request.method, request.uri_template or "", request.path)
             require(request, request.context.rule)
+            if request.context.rule in OF_CHOICES and allows(request, FREE_CHOICE):
+                request.context.caller.roles.append(grants.FREE_CHOICE)
 
 
 def require(request: falcon.Request, rule: str) -> None:
@@ -91,7 +102,7 @@ def authorise_again(request: falcon.Request) -> None:
     caller: RequestContext = request.context.caller
     if (user.name, user.project) != (caller.user_id, caller.project_id):
         raise Fault(403, "The user belongs to another project now.")
-    caller.roles, caller.is_admin = list(user.roles), False
+    caller.roles, caller.is_admin = grants.without(user.roles), False
     caller.is_admin = sees_all(request)
     require(request, request.context.rule)
 

@@ -21,6 +21,7 @@ ALL_PROJECTS = "compute:servers:all_projects"
 ALL_QUOTAS = "compute:quotas:all_projects"
 ZONES = "compute:zones:get"
 FORCED_HOST = "compute:servers:create:forced_host"
+FREE_CHOICE = "compute:servers:create:free_choice"
 MIGRATE, EVACUATE = "compute:servers:action:migrate", "compute:servers:action:evacuate"
 ATTACH = "compute:attachments:change"
 MIGRATE_LIVE = "compute:servers:action:migrate_live"
@@ -43,6 +44,8 @@ AS_ADMINISTRATOR = frozenset(
         *(ALL_VOLUMES, MIGRATE_VOLUME, MANAGE_VOLUME),
     }
 )
+#: Rules of requests in which a caller with FREE_CHOICE may choose more than others.
+OF_CHOICES = frozenset({"compute:servers:create", "compute:servers:action", "volume:change"})
 _ROOT = "/v2.1"
 #: The document of the API, and where browsers sign in if keystone knows the users.
 DOCUMENT, SESSION = "/fleet/v1/openapi.json", "/fleet/v1/session"
@@ -98,6 +101,13 @@ RULES = [
         "Create servers in the own project.",
         "POST /servers",
         *_calls("create", topic="compute_task"),
+    ),
+    _rule(
+        FREE_CHOICE,
+        _ADMIN,
+        "Create and resize servers with sizes, extra specs and image properties of one's own, with hosts to leave out, and "
+        "with the hint query. Other users name a flavor and an image.",
+        "POST /servers (with more than a flavor and an image)",
     ),
     _rule(FORCED_HOST, _ADMIN, "Name the host of a server; no filter then decides.", "POST /servers (with a host)"),
     _rule(

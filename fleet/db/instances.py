@@ -145,6 +145,12 @@ def not_of_project(connection: sa.Connection, uuids: Collection[str], project_id
     return connection.execute(query.order_by(INSTANCES.c.uuid)).scalars().all()
 
 
+def of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> set[str]:
+    """Those of the instances, also of deleted ones, that are of the project."""
+    query = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.uuid.in_(uuids), INSTANCES.c.project_id == project_id)
+    return set(connection.execute(query.order_by(INSTANCES.c.uuid)).scalars())
+
+
 def on_host(connection: sa.Connection, host: str, uuids: Sequence[str] | None = None) -> Sequence[sa.Row]:
     """Live instances on ``host``, oldest first. :param uuids: only these of them"""
     if uuids is None:

@@ -105,6 +105,12 @@ def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.
     return connection.execute(query, {"wanted": list(uuids)}).all()
 
 
+def of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> set[str]:
+    """Those of the volumes, also of deleted ones, that are of the project."""
+    query = sa.select(VOLUMES.c.uuid).where(_THESE, VOLUMES.c.project_id == project_id)
+    return set(connection.execute(query.order_by(VOLUMES.c.uuid), {"wanted": list(uuids)}).scalars())
+
+
 def require_known(filters: Mapping[str, Any] | None) -> None:
     """:raises errors.InvalidInput: a filter that is not in FILTERS, or has a value of a wrong type"""
     for name, value in (filters or {}).items():

@@ -178,7 +178,9 @@ def test_a_project_has_a_key_of_its_own(trio: Trio, users: dict[str, str]) -> No
     """It boots, sees and deletes what is its own, with the broker account that all clients share; without a key, nothing."""
     run = functools.partial(_fleet, trio, users["client"])
     (other,) = trio.boot(name="other")
-    boot = ("boot", "mine", "--flavor", "vcpus=1,memory_mb=64,root_gb=0", "--wait", "--timeout", "60")
+    sizes = ("--vcpus", "1", "--memory-mb", "64")
+    assert 0 == run("client", "flavor", "create", "tiny", *sizes)[0]
+    boot = ("boot", "mine", "--flavor", "tiny", "--wait", "--timeout", "60")
     assert (0, True) == (run("web", *boot)[0], "other" in run("client", "server", "list")[1])
     listed = run("web", "server", "list")[1]
     assert (True, False) == ("mine" in listed, "other" in listed)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from conductor_stub.operators.tenancy import CHECKS, Tenancy
 from fleet import errors
 from fleet.objects import BuildRequest
+from fleet.rpc.trust import grants
 from tests.functional.conductor import Conductor, Operator, context
 
 SIZES = {"vcpus": 1, "memory_mb": 512}
@@ -77,10 +78,18 @@ class Door:
     def __init__(self, conductor: Conductor) -> None:
         self._tenancy = Tenancy(conductor.database)
 
-    def admit(self, method: str, namespace: str = "operator", is_admin: bool = False, **arguments: Any) -> Any:
+    def admit(
+        self,
+        method: str,
+        namespace: str = "operator",
+        is_admin: bool = False,
+        roles: Sequence[str] = (),
+        **arguments: Any,
+    ) -> Any:
         """Return the arguments that the method receives."""
         message = {"namespace": namespace, "method": method, "args": arguments}
-        return self._tenancy.admit({"project_id": "web", "is_admin": is_admin}, message)["args"]
+        asking = {"project_id": "web", "is_admin": is_admin, "roles": list(roles)}
+        return self._tenancy.admit(asking, message)["args"]
 
     def answer(self, method: str, answer: Any, namespace: str = "operator", is_admin: bool = False) -> Any:
         """Return what the caller receives of an answer."""
@@ -157,7 +166,7 @@ def test_a_project_attaches_its_own_volumes_to_its_own_instances(conductor: Cond
 
 def test_a_list_is_narrowed_to_the_project(door: Door) -> None:
     """A list of another project is refused."""
-    assert {"filters": {"host": "h1", "project_id": "web"}} == door.admit("list_instances", filters={"host": "h1"})
+    assert {"filters": {"name": "a", "project_id": "web"}} == door.admit("list_instances", filters={"name": "a"})
     assert {"filters": {"project_id": "web"}} == door.admit("list_volumes", filters=None)
     assert {"filters": {"project_id": "web"}} == door.admit("list_migrations", filters={})
     assert {"project_id": "web"} == door.admit("show_quota")
@@ -221,3 +230,74 @@ def test_a_project_does_not_see_hosts(conductor: Conductor, door: Door) -> None:
     assert (None, 56) == (redacted["host"], len(redacted["host_id"]))
     assert shown == door.answer("show_instance", shown, is_admin=True)
     assert {"host": "h1"} == door.answer("build_instances", {"host": "h1"}, "compute_task")
+
+
+IMAGE = {"name": "debian", "location": "/images/debian", "properties": {"hw_machine_type": "q35"}}
+
+
+def offered(conductor: Conductor) -> dict[str, Any]:
+    """The image that the administrator offers, as ``create`` takes it."""
+    found = conductor.operator.create_image(IMAGE)
+    return {"id": found["uuid"], "name": "debian", "properties": IMAGE["properties"]}
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("sizes", {"flavor": {**SIZES, "vcpus": 64}}, "sizes of a build"),
+    ("extra specs", {"flavor": {**SIZES, "extra_specs": {"reserved": "true"}}}, "sizes of a build"),
+    ("a flavorid", {"flavor": {**SIZES, "flavorid": "reserved"}}, "sizes of a build"),
+    ("image properties", {"image": {"properties": {"reserved": "true"}}}, "properties of an image"),
+    ("hosts to leave out", {"ignore_hosts": ["h1"]}, "leaves out"),
+    ("a query", {"scheduler_hints": {"query": '["=", "$host", "h1"]'}}, "the hint query"),
+]
+
+
+@pytest.mark.parametrize(("what", "asked", "reason"), REFUSED, ids=[case[0] for case in REFUSED])
+def test_a_project_chooses_from_what_is_offered(door: Door, what: str, asked: dict[str, Any], reason: str) -> None:
+    """The administrator, and whom the policy allows it, choose freely."""
+    request = {"flavor": "small", **asked}
+    with pytest.raises(errors.NotTrusted, match=reason):
+        door.admit("create", "compute_task", request=request)
+    for free in ({"is_admin": True}, {"roles": [grants.FREE_CHOICE]}):
+        assert request == door.admit("create", "compute_task", **free, request=request)["request"]
+
+
+def test_a_project_names_an_image(conductor: Conductor, door: Door) -> None:
+    """As it is recorded; it can neither change nor add a property."""
+    known = offered(conductor)
+    request = {"flavor": "small", "image": known}
+    for image in (known, {"id": known["id"]}):
+        admitted = door.admit("create", "compute_task", request={**request, "image": image})["request"]["image"]
+        assert ("debian", {"hw_machine_type": "q35"}) == (admitted["name"], admitted["properties"])
+    for changed in ({"properties": {"reserved": "true"}}, {"min_ram": 1}):
+        with pytest.raises(errors.NotTrusted, match="of image debian"):
+            door.admit("create", "compute_task", request={**request, "image": {**known, **changed}})
+    with pytest.raises(errors.NotFound, match="Image nothing"):
+        door.admit("create", "compute_task", request={**request, "image": {"id": "nothing"}})
+
+
+def test_a_project_resizes_to_a_flavor(conductor: Conductor, door: Door) -> None:
+    mine = build(conductor, "web", name="mine")
+    assert {"name": mine, "flavor": "small"} == door.admit("resize_instance", name="mine", flavor="small")
+    with pytest.raises(errors.NotTrusted, match="name a flavor"):
+        door.admit("resize_instance", name="mine", flavor=SIZES)
+
+
+@pytest.mark.parametrize("hint", ["same_host", "different_host"])
+def test_instances_of_others_in_hints_are_unknown(conductor: Conductor, door: Door, hint: str) -> None:
+    """They are answered like a uuid that nothing has. So are volumes, in the hints of volumes."""
+    mine, other, nothing = build(conductor, "web"), build(conductor, "shop"), "0" * 8
+    request = {"flavor": "small", "scheduler_hints": {hint: [mine, other, "any"], "group": ""}}
+    hints = door.admit("create", "compute_task", request=request)["request"]["scheduler_hints"]
+    assert (mine, True, True) == (hints[hint][0], *(each.startswith(nothing) for each in hints[hint][1:]))
+    (volume,) = conductor.operator.under("shop").create_volumes({"size": 1})["volumes"]
+    request = {"size": 1, "scheduler_hints": {hint: volume["uuid"]}}
+    (shown,) = door.admit("create_volumes", request=request)["request"]["scheduler_hints"][hint]
+    assert shown.startswith(nothing)
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [("list_instances", "host"), ("list_migrations", "host"), ("list_volumes", "pool")]
+)
+def test_a_project_lists_by_no_place(door: Door, method: str, name: str) -> None:
+    with pytest.raises(errors.NotTrusted, match=f"lists by {name}"):
+        door.admit(method, filters={name: "h1"})

@@ -23,7 +23,7 @@ NAME, UUIDS = {"name": "target"}, ["{instance}"]
 ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "create": {
         "request": {
-            "flavor": {"vcpus": 1, "memory_mb": 64},
+            "flavor": "small",
             "block_device_mapping": [{"volume_id": "target"}],
             "group": "target",
         }
@@ -32,7 +32,7 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "newest_faults": {"uuids": UUIDS},
     "list_attachments": {"uuids": UUIDS},
     "update_instance": {**NAME, "changes": {"description": "mine"}},
-    "resize_instance": {**NAME, "flavor": {"vcpus": 2, "memory_mb": 1024, "root_gb": 10}},
+    "resize_instance": {**NAME, "flavor": "small"},
     "attach_volume": {**NAME, "volume": "target"},
     "detach_volume": {**NAME, "volume": "target"},
     "create_volumes": {"request": {"source": "target"}},
@@ -72,6 +72,7 @@ class Worlds:
         self.conductor = Conductor(database)
         self.conductor.add_host("h1")
         self.conductor.add_backend("m@b", "p")
+        self.conductor.operator.create_flavor({"name": "small", "vcpus": 2, "memory_mb": 1024, "root_gb": 10})
         self._database = database
         self.uuids = {project: self._made(project) for project in ("web", "shop")}
         self._name("web", "target")

@@ -20,7 +20,7 @@ from oslo_log import log as logging
 from oslo_serialization import jsonutils
 
 from fleet import errors
-from fleet.rpc.trust import keyring, replay_protection
+from fleet.rpc.trust import grants, keyring, replay_protection
 from fleet.rpc.trust.keyring import Key, Keyring
 
 LOG = logging.getLogger(__name__)
@@ -232,6 +232,8 @@ class Checker:
             raise errors.NotTrusted(reason=f"{method} is not for key {key.key_id} of {key.whose}")
         if key.project and (context.get("is_admin", True) or context.get("project_id") != key.project):
             raise errors.NotTrusted(reason=f"{method} is of another project, key {key.key_id} is of {key.whose}")
+        if key.project and grants.named(context.get("roles")):
+            raise errors.NotTrusted(reason=f"{method} has a grant of fleet-api, key {key.key_id} is of {key.whose}")
         if key.agents:
             self._require_agents(key, namespace, str(method), arguments)
 

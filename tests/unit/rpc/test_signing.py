@@ -14,7 +14,7 @@ from oslo_serialization import jsonutils
 
 from fleet import errors
 from fleet.context import new_context
-from fleet.rpc.trust import keyring, replay_protection, signing
+from fleet.rpc.trust import grants, keyring, replay_protection, signing
 from tests.configuration import configuration
 
 SECRETS = {name: name * 32 for name in "abcs"}
@@ -40,6 +40,7 @@ class Post:
         self.conf = configuration(signing.register_opts)
         #: Of the caller.
         self.is_admin = True
+        self.roles: list[str] = []
 
     def keys(self, *lines: str, name: str = "keys") -> keyring.Keyring:
         path = self._directory / name
@@ -60,7 +61,7 @@ class Post:
         letter = signing.Letter(to, namespace, "1.0", method, said)
         host = to.partition(".")[2] or None
         context = new_context("p1")
-        context.is_admin = self.is_admin
+        context.is_admin, context.roles = self.is_admin, self.roles
         sealed = signing.Signer(self.keys(sender, name="sender"), lambda: self.now).seal(context, letter, host)
         return jsonutils.loads(jsonutils.dumps([sealed.to_dict(), message]))
 
@@ -179,6 +180,14 @@ def test_who_acts_for_a_project_cannot_become_another(post: Post, change: dict[s
     context, message = post.letter(CLIENT, "list_instances", "operator")
     assert "taken" == post.said_to((context, message))
     assert "is wrong" in post.said_to(({**context, **change}, message))
+
+
+def test_a_key_of_a_project_grants_nothing(post: Post) -> None:
+    """Only fleet-api does, whose key acts for all projects."""
+    post.roles = ["member", grants.FREE_CHOICE]
+    letter = post.letter(PROJECT, "create", "compute_task", request={})
+    assert "create has a grant of fleet-api, key scripts is of project:web" == post.said_to(letter)
+    assert "taken" == post.said_to(post.letter(CLIENT, "create", "compute_task", request={}))
 
 
 CHANGES: list[tuple[str, Callable[[dict[str, Any], dict[str, Any]], object]]] = [

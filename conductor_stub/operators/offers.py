@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a project may choose for a build: a flavor by name, an image by id, and hints about its own instances.
+
+Sizes, extra specs and image properties decide which hosts take a build, some of them reserved ones. So the administrator
+offers them, and a project chooses. ``fleet-api`` may grant more to a caller whose roles a policy rule names
+(``fleet.rpc.trust.grants``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fleet import errors
+from fleet.db import images, instances, volumes
+from fleet.db.engine import Connection
+from fleet.objects import Image
+from fleet.rpc.trust import grants
+
+Request = Mapping[str, Any]
+#: Hints that name instances or volumes.
+_NEIGHBOURS = ("same_host", "different_host")
+#: Stands for what the project does not have, in a hint that is to find nothing.
+_NOTHING = "00000000-0000-0000-0000-000000000000"
+
+
+def require_named_flavor(flavor: object) -> None:
+    """:raises errors.NotTrusted: the caller gives sizes or extra specs"""
+    if isinstance(flavor, dict):
+        raise errors.NotTrusted(reason="only the administrator gives the sizes of a build; name a flavor")
+
+
+def of_build(connection: Connection, project: str, request: Request) -> Request:
+    """The request with the image as it is recorded, and no instances of others in its hints.
+
+    :raises errors.NotTrusted: the caller chooses what the administrator does not offer; errors.NotFound: no such image
+    """
+    require_named_flavor(request.get("flavor"))
+    if request.get("ignore_hosts"):
+        raise errors.NotTrusted(reason="only the administrator names hosts that a build leaves out")
+    if isinstance(request.get("image"), dict) and request["image"]:
+        request = {**request, "image": _recorded(connection, request["image"])}
+    return with_own_neighbours(request, lambda uuids: instances.of_project(connection, uuids, project))
+
+
+def of_volumes(connection: Connection, project: str, request: Request) -> Request:
+    """As :func:`of_build`, for new volumes: their hints name volumes."""
+    return with_own_neighbours(request, lambda uuids: volumes.of_project(connection, uuids, project))
+
+
+def with_own_neighbours(request: Request, own: Callable[[list[str]], set[str]]) -> Request:
+    """A uuid that is not of the project is answered like one that nothing has.
+
+    :param own: returns those of some uuids that are of the project
+    :raises errors.NotTrusted: the hint ``query``, which compares any column of hosts
+    """
+    hints = request.get("scheduler_hints")
+    if not isinstance(hints, dict) or not hints:
+        return request
+    if hints.get("query"):
+        raise errors.NotTrusted(reason="only the administrator asks for hosts with the hint query")
+    named = {name: _listed(hints[name]) for name in _NEIGHBOURS if hints.get(name)}
+    if not named:
+        return request
+    known = own([each for uuids in named.values() for each in uuids])
+    shown = {name: [each if each in known else _NOTHING for each in uuids] for name, uuids in named.items()}
+    return {**request, "scheduler_hints": {**hints, **shown}}
+
+
+def _recorded(connection: Connection, given: Mapping[str, Any]) -> dict[str, Any]:
+    """:raises errors.InvalidInput: errors.NotTrusted: errors.NotFound:"""
+    wanted = Image.from_wire(given, "request.image")
+    if not wanted.id:
+        if wanted == Image():
+            return dict(given)
+        raise errors.NotTrusted(reason="only the administrator gives the properties of an image; name one by its id")
+    known = images.by_uuid(connection, wanted.id).to_image()
+    others = [name for name in given if name in vars(known) and getattr(wanted, name) != getattr(known, name)]
+    if others:
+        raise errors.NotTrusted(reason=f"only the administrator changes {others[0]} of image {known.name}")
+    return known.to_wire()
+
+
+def _listed(value: object) -> list[str]:
+    """The texts of a hint; another value is left out, since it names nothing."""
+    found = value if isinstance(value, list) else [value]
+    return [each for each in found if isinstance(each, str)] or [_NOTHING]
+
+
+def require_no_places(filters: Mapping[str, Any]) -> None:
+    """:raises errors.NotTrusted: a project does not know where its objects are"""
+    for name in ("host", "pool"):
+        if filters.get(name) is not None:
+            raise errors.NotTrusted(reason=f"only the administrator lists by {name}")
+
+
+def may_choose_freely(roles: object) -> bool:
+    """Whether ``fleet-api`` has granted more than the offers to the caller."""
+    return isinstance(roles, list) and grants.FREE_CHOICE in roles
