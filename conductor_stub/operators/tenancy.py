@@ -189,7 +189,7 @@ class Tenancy:
         method = (message.get("namespace") or "", str(message.get("method")))
         if context.get("is_admin", True) or method not in CHECKS:
             return answer
-        return redaction.redact(answer, str(context.get("project_id")))
+        return redaction.answer_of(method[1], answer, str(context.get("project_id")))
 
 
 def _require_own(named: object, project: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from conductor_stub.operators.tenancy import CHECKS, Tenancy
 from fleet import errors
-from fleet.objects import BuildRequest
+from fleet.objects import BuildRequest, ImageRecord
 from fleet.rpc.trust import grants
 from tests.functional.conductor import Conductor, Operator, context
 
@@ -301,3 +301,19 @@ def test_instances_of_others_in_hints_are_unknown(conductor: Conductor, door: Do
 def test_a_project_lists_by_no_place(door: Door, method: str, name: str) -> None:
     with pytest.raises(errors.NotTrusted, match=f"lists by {name}"):
         door.admit(method, filters={name: "h1"})
+
+
+def test_a_project_sees_neither_locations_nor_specs_of_types(conductor: Conductor, door: Door) -> None:
+    """A location may have a password, and specs say where volumes are. What a later release adds is not shown either."""
+    secret = "https://user:password@images.example/debian"
+    conductor.operator.create_image({**IMAGE, "location": secret})
+    conductor.operator.create_volume_type({"name": "fast", "extra_specs": {"volume_backend_name": "secret-pool"}})
+    for method, asked in (("show_image", ("debian",)), ("list_images", ()), ("list_volume_types", ())):
+        answer = getattr(conductor.operator, method)(*asked)
+        record = answer[0] if isinstance(answer, list) else answer
+        record["later"] = "secret"
+        shown = str(door.answer(method, answer))
+        assert not any(each in shown for each in ("password", "secret"))
+        assert record["name"] in shown
+        assert "secret" in str(door.answer(method, answer, is_admin=True))
+    ImageRecord.from_wire(door.answer("show_image", conductor.operator.show_image("debian")))
