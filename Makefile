@@ -30,7 +30,7 @@ LANES ?= 2
 SEEDS ?= 10000
 FIRST ?= 0
 
-.PHONY: help demo up test lint format unit functional amqp client hypervisor guests nova simulation shake chaos docs install bench servers sample constraints clean
+.PHONY: help demo up test lint format unit functional hostile amqp client hypervisor guests nova simulation shake chaos docs install bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,7 +44,7 @@ up: $(STAMP) $(if $(filter libvirt,$(DRIVER)),hypervisor) ## run a trial fleet u
 
 test: $(STAMP) lint servers hypervisor client ## lint and all suites; one test with a real guest
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp tests/functional tests/guests/test_boot.py \
-	tests/simulation tests/unit
+	tests/hostile tests/simulation tests/unit
 
 lint: $(STAMP) ## ruff, the import contracts, mypy
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .
@@ -60,6 +60,9 @@ unit: $(STAMP) ## unit tests; no network, no servers
 
 functional: $(STAMP) servers ## functional tests; one process, every database
 	@$(PYTEST) tests/functional
+
+hostile: $(STAMP) ## what a member, a reader or an agent can do to others, by every route and call; no servers
+	@$(PYTEST) tests/hostile
 
 amqp: $(STAMP) servers client ## tests of the daemons on a private RabbitMQ and PostgreSQL
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp

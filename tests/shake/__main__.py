@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from tests.shake import outcomes
 
 ROOT = pathlib.Path(__file__).parents[2]
-SUITES = ("tests/unit", "tests/functional", "tests/simulation", "tests/amqp")
+SUITES = ("tests/unit", "tests/functional", "tests/hostile", "tests/simulation", "tests/amqp")
 #: A loop ends with the process that started it, however that ends.
 _LOOP = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    for _ in range(1_000_000): pass\n"
 

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``world`` is one fleet for a whole file; what a request changes in it is undone by its test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hostile import objects, world
+from tests.hostile.objects import Objects
+from tests.hostile.world import World
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Objects, Objects]]:
+    with world.opened(tmp_path_factory.mktemp("hostile")) as made:
+        yield made, *objects.build(made)
+
+
+@pytest.fixture
+def world_(opened: tuple[World, Objects, Objects]) -> World:
+    return opened[0]
+
+
+@pytest.fixture
+def theirs(opened: tuple[World, Objects, Objects]) -> Objects:
+    """What the others attack."""
+    return opened[2]

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose each request of the HTTP API is, with a body that its owner may send. A new route needs a line here.
+
+``PUBLIC``: everybody's. ``SHARED``: what all projects share. ``LIST``: lists and new objects, of the caller's project.
+``OWN``: of the project whose object the path names. ``ADMIN``: of the administrator.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+PUBLIC, SHARED, LIST, OWN, ADMIN = "public", "shared", "list", "own", "admin"
+_TABLE: Mapping[str, tuple[str, ...]] = {
+    PUBLIC: ("GET /", "GET /v2.1", "GET /v3", "GET /fleet/v1/openapi.json", "POST,DELETE /fleet/v1/session"),
+    SHARED: (
+        "GET /fleet/v1/session",
+        *(f"GET /v2.1/flavors{path}" for path in ("", "/detail", "/{flavor_id}", "/{flavor_id}/os-extra_specs")),
+        "GET /v2.1/flavors/{flavor_id}/os-extra_specs/{key}",
+        "GET /v2.1/projects",
+        "GET /v2.1/projects/{project_id}",
+        *(f"GET {root}/os-availability-zone" for root in ("/v2.1", "/v3")),
+        *(f"GET {root}/images{one}" for root in ("/v2", "/v2.1", "/v2.1/v2") for one in ("", "/{image_id}")),
+        *("GET /v3/types", "GET /v3/types/{type_id}"),
+    ),
+    LIST: (
+        *("GET,POST /v2.1/servers", "GET /v2.1/servers/detail", "GET /fleet/v1/events"),
+        *("GET,POST /v2.1/os-server-groups", "GET,POST /v2.1/os-keypairs"),
+        *("GET /v2.1/limits", "GET /v3/limits"),
+        *("GET,POST /v3/volumes", "GET /v3/volumes/detail", "GET,POST /v3/snapshots", "GET /v3/snapshots/detail"),
+    ),
+    OWN: (
+        "GET,PUT,DELETE /v2.1/servers/{server_id}",
+        "GET,POST,PUT /v2.1/servers/{server_id}/metadata",
+        "GET,PUT,DELETE /v2.1/servers/{server_id}/metadata/{key}",
+        "GET,PUT,DELETE /v2.1/servers/{server_id}/tags",
+        "GET,PUT,DELETE /v2.1/servers/{server_id}/tags/{tag}",
+        "GET,POST /v2.1/servers/{server_id}/os-volume_attachments",
+        "GET,DELETE /v2.1/servers/{server_id}/os-volume_attachments/{volume_id}",
+        *(f"GET /v2.1/servers/{{server_id}}/os-{of}" for of in ("interface", "security-groups", "instance-actions")),
+        "GET /v2.1/servers/{server_id}/os-instance-actions/{request_id}",
+        "POST /v2.1/servers/{server_id}/action",
+        "GET,DELETE /v2.1/os-server-groups/{group_id}",
+        "GET,DELETE /v2.1/os-keypairs/{name}",
+        *(f"GET /v2.1/os-quota-sets/{{project_id}}{path}" for path in ("", "/detail", "/defaults")),
+        *(f"GET /v3/os-quota-sets/{{project_id}}{path}" for path in ("", "/defaults")),
+        "GET,PUT,DELETE /v3/volumes/{volume_id}",
+        "GET,POST,PUT /v3/volumes/{volume_id}/metadata",
+        "DELETE /v3/volumes/{volume_id}/metadata/{key}",
+        "POST /v3/volumes/{volume_id}/action",
+        "GET,DELETE /v3/snapshots/{snapshot_id}",
+    ),
+    ADMIN: (
+        "GET /v2.1/servers/{server_id}/migrations",
+        "GET,DELETE /v2.1/servers/{server_id}/migrations/{migration_id}",
+        *("GET /v2.1/os-migrations", "POST /v2.1/flavors", "DELETE /v2.1/flavors/{flavor_id}"),
+        "POST /v2.1/flavors/{flavor_id}/os-extra_specs",
+        "PUT,DELETE /v2.1/flavors/{flavor_id}/os-extra_specs/{key}",
+        *(f"GET /v2.1/os-hypervisors{path}" for path in ("", "/detail", "/statistics", "/{hypervisor_id}")),
+        *("GET /v2.1/os-services", "PUT,DELETE /v2.1/os-services/{service_id}"),
+        *("GET /v2.1/os-availability-zone/detail", "GET,POST /v2.1/os-aggregates"),
+        *("GET,PUT,DELETE /v2.1/os-aggregates/{aggregate_id}", "POST /v2.1/os-aggregates/{aggregate_id}/action"),
+        *(f"PUT,DELETE {root}/os-quota-sets/{{project_id}}" for root in ("/v2.1", "/v3")),
+        *(f"GET,POST /v3/{path}" for path in ("os-volume-manage", "manageable_volumes")),
+        *(f"GET /v3/{path}/detail" for path in ("os-volume-manage", "manageable_volumes")),
+        *("POST /v3/types", "DELETE /v3/types/{type_id}", "GET,POST /v3/types/{type_id}/extra_specs"),
+        *("DELETE /v3/types/{type_id}/extra_specs/{key}", "GET /v3/scheduler-stats/get_pools", "GET /v3/os-services"),
+        *(f"GET /fleet/v1/{path}" for path in ("hosts", "hosts/{name}", "builds", "trace/{name}", "flavors", "use")),
+        *("POST /fleet/v1/explain", "POST /fleet/v1/capacity"),
+    ),
+}
+#: By ``METHOD /path``: whose it is.
+WHOSE: Mapping[str, str] = {
+    f"{method} {path}": whose
+    for whose, lines in _TABLE.items()
+    for line in lines
+    for methods, path in (line.split(" "),)
+    for method in methods.split(",")
+}
+#: Its calls are a suite of their own: ``calls``.
+CALLS = "POST /fleet/v1/calls/{topic}/{method}"
+
+#: What the parameters of paths name, and of single paths; ``{server}`` is the uuid of their server, and so on.
+PARAMETERS: Mapping[str, str] = {
+    "server_id": "{server}",
+    "volume_id": "{volume}",
+    "snapshot_id": "{snapshot}",
+    "group_id": "{group}",
+    "migration_id": "{migration}",
+    "request_id": "{request}",
+    "project_id": "{project}",
+    "key": "note",
+    "tag": "{token}-tag",
+    "flavor_id": "small",
+    "image_id": "{image}",
+    "type_id": "{volume_type}",
+    "aggregate_id": "{aggregate}",
+    "hypervisor_id": "{hypervisor}",
+    "service_id": "{service}",
+    "/v2.1/os-keypairs/{name}": "{key_pair}",
+    "/fleet/v1/hosts/{name}": "{host}",
+    "/fleet/v1/trace/{name}": "{server}",
+    "/v2.1/servers/{server_id}/os-volume_attachments/{volume_id}": "{attached}",
+    "/v2.1/flavors/{flavor_id}/os-extra_specs/{key}": "hw:cpu_policy",
+    "/v3/types/{type_id}/extra_specs/{key}": "tier",
+}
+#: Actions for which a member is refused, on an own server or volume.
+ADMINISTRATIVE = frozenset({"migrate", "os-migrateLive", "evacuate", "os-migrate_volume", "os-unmanage"})
+_SERVER = {"name": "n", "flavorRef": "small", "imageRef": "", "networks": "none"}
+_ON_VOLUME = {"boot_index": -1, "uuid": "{volume}", "source_type": "volume", "destination_type": "volume"}
+_LOCAL = {"boot_index": 0, "source_type": "image", "destination_type": "local", "uuid": "{image}"}
+_WANTED = {"request": {"flavor": "small"}}
+_MANAGED = {"volume": {"host": "{backend}#pool", "ref": {"source-name": "lost"}, "name": "n"}}
+#: Bodies that the owner of the objects, or the administrator, may send; a path without one is asked without a body.
+BODIES: Mapping[str, tuple[Any, ...]] = {
+    "POST /fleet/v1/session": ({"user": "bertha", "password": "wrong"},),
+    "POST /v2.1/servers": (
+        {"server": _SERVER},
+        {"server": {**_SERVER, "key_name": "{key_pair}"}},
+        {"server": _SERVER, "os:scheduler_hints": {"group": "{group}"}},
+        {"server": _SERVER, "os:scheduler_hints": {"same_host": "{server}"}},
+        {"server": _SERVER, "os:scheduler_hints": {"different_host": ["{server}"]}},
+        {"server": {**_SERVER, "imageRef": "{image}", "block_device_mapping_v2": [_LOCAL, _ON_VOLUME]}},
+    ),
+    "PUT /v2.1/servers/{server_id}": ({"server": {"name": "mine"}},),
+    "POST /v2.1/servers/{server_id}/metadata": ({"metadata": {"a": "b"}},),
+    "PUT /v2.1/servers/{server_id}/metadata": ({"metadata": {"a": "b"}},),
+    "PUT /v2.1/servers/{server_id}/metadata/{key}": ({"meta": {"note": "b"}},),
+    "PUT /v2.1/servers/{server_id}/tags": ({"tags": ["a"]},),
+    "POST /v2.1/servers/{server_id}/os-volume_attachments": ({"volumeAttachment": {"volumeId": "{volume}"}},),
+    "POST /v2.1/servers/{server_id}/action": (
+        *({name: None} for name in ("os-stop", "os-start", "suspend", "resume", "confirmResize", "revertResize")),
+        *({name: {}} for name in ("migrate", "evacuate", "os-getConsoleOutput")),
+        {"resize": {"flavorRef": "big"}},
+        {"reboot": {"type": "HARD"}},
+        {"os-migrateLive": {"host": None, "block_migration": "auto"}},
+    ),
+    "POST /v2.1/flavors": ({"flavor": {"name": "new", "ram": 64, "vcpus": 1, "disk": 1}},),
+    "POST /v2.1/flavors/{flavor_id}/os-extra_specs": ({"extra_specs": {"a": "b"}},),
+    "PUT /v2.1/flavors/{flavor_id}/os-extra_specs/{key}": ({"hw:cpu_policy": "shared"},),
+    "PUT /v2.1/os-services/{service_id}": ({"status": "disabled"},),
+    "POST /v2.1/os-aggregates": ({"aggregate": {"name": "another"}},),
+    "PUT /v2.1/os-aggregates/{aggregate_id}": ({"aggregate": {"name": "another"}},),
+    "POST /v2.1/os-aggregates/{aggregate_id}/action": (
+        {"add_host": {"host": "{host}"}},
+        {"remove_host": {"host": "quarry-one"}},
+        {"set_metadata": {"metadata": {"a": "b"}}},
+    ),
+    "POST /v2.1/os-server-groups": ({"server_group": {"name": "another", "policies": ["affinity"]}},),
+    "POST /v2.1/os-keypairs": ({"keypair": {"name": "another", "public_key": "{public_key}"}},),
+    **{
+        f"PUT {root}/os-quota-sets/{{project_id}}": ({"quota_set": {name: 7}},)
+        for root, name in (("/v2.1", "instances"), ("/v3", "volumes"))
+    },
+    "POST /v3/volumes": (
+        {"volume": {"size": 1}},
+        {"volume": {"size": 1, "source_volid": "{volume}"}},
+        {"volume": {"size": 1, "snapshot_id": "{snapshot}"}},
+    ),
+    "PUT /v3/volumes/{volume_id}": ({"volume": {"name": "mine"}},),
+    "POST /v3/volumes/{volume_id}/metadata": ({"metadata": {"a": "b"}},),
+    "PUT /v3/volumes/{volume_id}/metadata": ({"metadata": {"a": "b"}},),
+    "POST /v3/volumes/{volume_id}/action": (
+        {"os-extend": {"new_size": 2}},
+        {"os-retype": {"new_type": "fast", "migration_policy": "on-demand"}},
+        {"os-migrate_volume": {}},
+        {"os-unmanage": None},
+    ),
+    "POST /v3/os-volume-manage": (_MANAGED,),
+    "POST /v3/manageable_volumes": (_MANAGED,),
+    "POST /v3/snapshots": ({"snapshot": {"volume_id": "{volume}", "name": "n"}},),
+    "POST /v3/types": ({"volume_type": {"name": "another"}},),
+    "POST /v3/types/{type_id}/extra_specs": ({"extra_specs": {"a": "b"}},),
+    "POST /fleet/v1/explain": (_WANTED,),
+    "POST /fleet/v1/capacity": (_WANTED,),
+}
+#: They look for a live migration, and there is none.
+NOT_THERE = frozenset(
+    f"{method} /v2.1/servers/{{server_id}}/migrations/{{migration_id}}" for method in ("GET", "DELETE")
+)
+#: Without them the administrator's list is refused, and the stream of events begins now.
+QUERIES: Mapping[str, Mapping[str, str]] = {
+    f"GET /v3/{path}{detail}": {"host": "{backend}#pool"}
+    for path, detail in itertools.product(("os-volume-manage", "manageable_volumes"), ("", "/detail"))
+}
+HEADERS: Mapping[str, Mapping[str, str]] = {"GET /fleet/v1/events": {"Last-Event-ID": "0.0"}}
+
+
+def filled(form: Any, ids: Mapping[str, str]) -> Any:
+    """``form`` with ``{server}`` and the like replaced, however deep."""
+    if isinstance(form, str):
+        return form.format_map(ids)
+    if isinstance(form, Mapping):
+        return {name: filled(value, ids) for name, value in form.items()}
+    return [filled(each, ids) for each in form] if isinstance(form, list) else form
+
+
+def path_of(path: str, ids: Mapping[str, str]) -> str:
+    """:raises KeyError: a parameter that PARAMETERS lacks"""
+    *parts, last = path.split("/")
+    wanted = [*(_value(part) for part in parts), PARAMETERS.get(path) or _value(last)]
+    return "/".join(filled(wanted, ids))
+
+
+def _value(part: str) -> str:
+    return PARAMETERS[part[1:-1]] if part.startswith("{") else part
+
+
+def bodies_of(request: str) -> Iterator[Any]:
+    yield from BODIES.get(request, (None,))
