@@ -168,8 +168,9 @@ def test_an_order_that_no_conductor_signed_is_refused(trio: Trio, broker: Rabbit
     order = {"method": "terminate_instance", "args": {"instance_uuid": str(uuid.uuid4())}, "version": "1.0"}
     body = json.dumps({"oslo.version": "2.0", "oslo.message": json.dumps({**order, "_unique_id": uuid.uuid4().hex})})
     sent = amqp.Message(body, content_type="application/json", content_encoding="utf-8")
+    queue = queue_of(broker, "compute.h2")
     assert "done" == said(
-        broker, "h1", lambda channel: channel.basic_publish_confirm(sent, exchange="", routing_key="compute.h2")
+        broker, "h1", lambda channel: channel.basic_publish_confirm(sent, exchange="", routing_key=queue)
     )
     eventually(lambda: "The message is not trusted: terminate_instance is not signed" in trio.log("h2"))
 
@@ -241,6 +242,7 @@ ATTEMPTS: list[tuple[str, str, Act]] = [
         "h1",
         functools.partial(bind, "compute.h1", "fleet_hosts", "compute.h2"),
     ),
+    ("an agent makes a queue of another", "h1", functools.partial(declare, "compute.h2_00ff")),
     ("an agent takes what is for conductors", "h1", functools.partial(consume, "conductor")),
     (
         "an agent listens in on conductors",
@@ -285,5 +287,18 @@ def test_what_a_service_needs_is_not_denied(trio: Trio, broker: RabbitMQ) -> Non
     assert ["done", "done", "done"] == [
         said(broker, "h1", functools.partial(publish, "fleet_hosts", "compute.h1")),
         said(broker, "client", functools.partial(publish, "fleet", "conductor")),
-        said(broker, "guest", functools.partial(bind, "compute.h1", "fleet_hosts", "compute.h2x")),
+        said(broker, "h1", _serve_h1),
     ]
+
+
+def _serve_h1(channel: amqp.Channel) -> None:
+    """As an agent does for each of its connections."""
+    channel.queue_declare("compute.h1_00ff", exclusive=True)
+    channel.queue_bind("compute.h1_00ff", "fleet_hosts", "compute.h1")
+
+
+def queue_of(broker: RabbitMQ, key: str) -> str:
+    """The queue from which the agent of a host reads its orders now."""
+    names = broker.ctl("list_queues", "-p", NAME, "name", "--no-table-headers").split()
+    (found,) = [name for name in names if name.startswith(f"{key}_")]
+    return found

@@ -108,11 +108,15 @@ def _keys(topic: str, servers: Sequence[str]) -> list[str]:
 
 
 def _queues(role: Role) -> list[str]:
-    """Return expressions of the three queues of a topic: the topic's, the server's, and one for fanouts."""
+    """Return expressions of the queues of a topic: the topic's, the server's, the host's of a connection, for fanouts."""
     return [
         name
         for _exchange, topic, servers in role.serves
-        for name in [*_keys(topic, servers), rf"{topic}_fanout_{_HEX}"]
+        for name in [
+            *_keys(topic, servers),
+            *(rf"{topic}\.{server}_{_HEX}" for server in servers),
+            rf"{topic}_fanout_{_HEX}",
+        ]
     ]
 
 

@@ -15,7 +15,13 @@ from fleet.trial.private_servers.libvirt_server import Libvirt, libvirt
 from fleet.trial.private_servers.mariadb_server import mariadb
 from fleet.trial.private_servers.postgresql_server import PostgreSQL, postgresql, postgresql_server
 from fleet.trial.private_servers.process import Certificate, ServerFailed, ServerMissing
-from fleet.trial.private_servers.rabbitmq_server import RabbitMQ, rabbitmq, rabbitmq_node
+from fleet.trial.private_servers.rabbitmq_server import (
+    RabbitMQ,
+    RabbitMQCluster,
+    rabbitmq,
+    rabbitmq_cluster,
+    rabbitmq_node,
+)
 
 __all__ = [
     "BROKERS",
@@ -24,6 +30,7 @@ __all__ = [
     "Libvirt",
     "PostgreSQL",
     "RabbitMQ",
+    "RabbitMQCluster",
     "ServerFailed",
     "ServerMissing",
     "libvirt",
@@ -31,6 +38,7 @@ __all__ = [
     "postgresql",
     "postgresql_server",
     "rabbitmq",
+    "rabbitmq_cluster",
     "rabbitmq_node",
 ]
 

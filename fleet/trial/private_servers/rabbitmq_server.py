@@ -3,13 +3,28 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
+import dataclasses
+import os
 import secrets
 import subprocess
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 
 from fleet.rpc.rabbit import broker
-from fleet.trial.private_servers.process import Certificate, Place, PrivateServer, find, free_ports, place
+from fleet.trial.private_servers.process import (
+    Certificate,
+    Place,
+    PrivateServer,
+    ServerFailed,
+    find,
+    free_ports,
+    place,
+)
+
+#: Seconds for the nodes of a cluster to find each other.
+_FORMED_S = 120.0
 
 
 class RabbitMQ(PrivateServer):
@@ -52,11 +67,84 @@ def rabbitmq_node(certificate: Certificate | None = None) -> Iterator[RabbitMQ]:
 
     :param certificate: also listen on ``tls_port`` with TLS and this certificate
     """
-    program = find("rabbitmq-server", ["/usr/lib/rabbitmq/bin"], package="rabbitmq-server")
-    port, dist_port, epmd_port, tls_port = free_ports(4)
+    (port,) = free_ports(1)
     password = secrets.token_hex(16)
+    with (
+        _port_mapper() as epmd_port,
+        _node(port, password, epmd_port, certificate=certificate) as node,
+        node.running(),
+    ):
+        yield node
+
+
+@dataclasses.dataclass(frozen=True)
+class RabbitMQCluster:
+    """``nodes`` have one set of users and queues; ``url`` is the transport URL that names them all."""
+
+    nodes: Sequence[RabbitMQ]
+
+    @property
+    def url(self) -> str:
+        hosts = ",".join(f"guest:{each.password}@127.0.0.1:{each.port}" for each in self.nodes)
+        return f"rabbit://{hosts}/"
+
+    def url_from(self, first: int) -> str:
+        """The same URL, beginning with another node."""
+        return RabbitMQCluster([*self.nodes[first:], *self.nodes[:first]]).url
+
+
+@contextlib.contextmanager
+def rabbitmq_cluster(size: int = 3) -> Iterator[RabbitMQCluster]:
+    """Run a cluster of RabbitMQ nodes. A minority of nodes that is cut off pauses (``pause_minority``)."""
+    password, cookie, ports = secrets.token_hex(16), secrets.token_hex(10), free_ports(size)
+    config = "cluster_partition_handling = pause_minority\ncluster_formation.peer_discovery_backend = classic_config\n"
+    for number, port in enumerate(ports, start=1):
+        config += f"cluster_formation.classic_config.nodes.{number} = {_name(port)}\n"
+    with contextlib.ExitStack() as held:
+        epmd_port = held.enter_context(_port_mapper())
+        nodes = [held.enter_context(_node(port, password, epmd_port, config, cookie)) for port in ports]
+        with concurrent.futures.ThreadPoolExecutor(size) as together:  # each waits for the others
+            started = [together.submit(held.enter_context, node.running()) for node in nodes]
+        for each in started:
+            each.result()
+        cluster = RabbitMQCluster(nodes)
+        deadline = time.monotonic() + _FORMED_S
+        while not all(cluster_size(node) == size for node in nodes):
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"the nodes do not form a cluster:\n{nodes[0].place.log_end()}")
+            time.sleep(0.5)
+        yield cluster
+
+
+def cluster_size(node: RabbitMQ) -> int:
+    """The number of nodes that this node knows to run."""
+    found = node.ctl("eval", "length(nodes()) + 1.")
+    return int(found.strip())
+
+
+def _name(port: int) -> str:
+    return f"fleet-{port}@localhost"
+
+
+@contextlib.contextmanager
+def _port_mapper() -> Iterator[int]:
+    """Yield a port for Erlang's port mapper. Nodes start it; it is a daemon that would remain."""
+    (port,) = free_ports(1)
+    try:
+        yield port
+    finally:
+        subprocess.run(["epmd", "-port", str(port), "-kill"], capture_output=True, check=False)
+
+
+@contextlib.contextmanager
+def _node(
+    port: int, password: str, epmd_port: int, config: str = "", cookie: str = "", certificate: Certificate | None = None
+) -> Iterator[RabbitMQ]:
+    """Make a node that is not started."""
+    program = find("rabbitmq-server", ["/usr/lib/rabbitmq/bin"], package="rabbitmq-server")
+    dist_port, tls_port = free_ports(2)
     with place("rabbitmq", user=None) as here:
-        config = f"default_pass = {password}\n"
+        config = f"default_pass = {password}\n{config}"
         if certificate:
             chain, key = certificate.files(here)
             config += (
@@ -69,7 +157,7 @@ def rabbitmq_node(certificate: Certificate | None = None) -> Iterator[RabbitMQ]:
             "HOME": here.directory,
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "ERL_EPMD_PORT": str(epmd_port),
-            "RABBITMQ_NODENAME": f"fleet-{port}@localhost",
+            "RABBITMQ_NODENAME": _name(port),
             "RABBITMQ_NODE_PORT": str(port),
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
             "RABBITMQ_DIST_PORT": str(dist_port),
@@ -86,11 +174,9 @@ def rabbitmq_node(certificate: Certificate | None = None) -> Iterator[RabbitMQ]:
                 "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}"
             ),
         }
+        if cookie:
+            here.write_secret(".erlang.cookie", cookie)
+            os.chmod(here.path(".erlang.cookie"), 0o400)
         node = RabbitMQ(here, program, environment, port, password)
         node.tls_port = tls_port
-        try:
-            with node.running():
-                yield node
-        finally:
-            # The node's port mapper is a daemon that would remain.
-            subprocess.run(["epmd", "-port", str(epmd_port), "-kill"], capture_output=True, check=False)
+        yield node

@@ -36,6 +36,7 @@ from fleet.rpc.rabbit.lean.shared_queues import SharedQueues
 _CONFIRM_S = 30.0
 #: Seconds that one of a limited number of attempts waits for a connection.
 _ATTEMPT_S = 2.0
+_DEAD_NODE = "the broker's node with the queue for it is dead"
 
 
 class LeanDriver(base.BaseDriver):
@@ -150,16 +151,24 @@ class LeanDriver(base.BaseDriver):
         mandatory: bool,
     ) -> Any:
         out, msg_id = self._out(), wire.new_id()
-        body = wire.request_body(ctxt, message, msg_id, out.reply_queue.name, monitor_s)
+        unique_id, accepted = wire.new_id(), threading.Event()
+
+        def body(reply_queue: str) -> bytes:
+            return wire.request_body(ctxt, message, msg_id, reply_queue, monitor_s, unique_id)
+
         deadline = None if timeout is None else time.monotonic() + timeout
         alive_until = None if not monitor_s else time.monotonic() + monitor_s
         arrived = out.expect(msg_id)
 
         def ended(outcome: Outcome) -> None:
-            if outcome is not Outcome.ACCEPTED:
+            if outcome is Outcome.ACCEPTED:
+                accepted.set()
+            else:
                 arrived.put(outcome)
 
-        publication = Publication(where, key, body, ended, mandatory, timeout)
+        queue_name = out.reply_queue.name
+        publication = Publication(where, key, body(queue_name), ended, mandatory, timeout)
+        publication.remake, publication.reply_queue = body, queue_name
         try:
             self._publish_call(out, publication, msg_id, deadline)
             while True:
@@ -168,7 +177,10 @@ class LeanDriver(base.BaseDriver):
                     raise _undeliverable(where, key)
                 if found is Outcome.REFUSED:
                     raise oslo_messaging.MessageDeliveryFailure(f"The broker did not accept a message to {key}")
-                if isinstance(found, Outcome):  # the message was lost before the broker confirmed
+                if found is Outcome.REPLY_LOST:
+                    if accepted.is_set():
+                        raise oslo_messaging.MessagingTimeout(f"The reply to message ID {msg_id} is lost: {_DEAD_NODE}")
+                elif isinstance(found, Outcome):  # the message was lost before the broker confirmed
                     self._publish_call(out, publication, msg_id, deadline)
                 elif found.ending:
                     return self._result(found)

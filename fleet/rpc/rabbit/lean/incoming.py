@@ -263,10 +263,14 @@ class Listener(base.PollStyleListener):
 
     def _consume(self, link: Link, channel: amqp.Channel, queue: topology.Queue) -> None:
         """Call it with the link's lock."""
-        topology.declare_queue(link.connection, queue)
+        name = self._declare(link, queue)
         self._tags[queue.name] = channel.basic_consume(
-            queue.name, callback=self._arrival(queue.name), on_cancel=self._cancelled
+            name, callback=self._arrival(queue.name), on_cancel=self._cancelled
         )
+
+    def _declare(self, link: Link, queue: topology.Queue) -> str:
+        """Return the queue's name at the broker."""
+        return topology.declare_queue(link.connection, queue)
 
     def _arrival(self, queue: str) -> Callable[[amqp.Message], None]:
         return lambda message: self._arrived.append((queue, message))

@@ -44,7 +44,8 @@ FRAME_S = 10.0
 CLOSE_S = 1.0
 #: What py-amqp raises when a connection or channel is lost.
 LOST = (amqp.AMQPError, OSError)
-#: The node that the next connection of the process is opened to first: the connections share the nodes.
+#: Connections that the process has begun to open. With its pid the number says with which node to begin, so that the
+#: connections of a process, and processes, share the nodes.
 _first = itertools.count()
 _broken = rate_limited_log.RateLimit()
 
@@ -196,7 +197,7 @@ def opened(settings: Settings) -> Link:
 
 
 def _in_turn(brokers: tuple[Broker, ...]) -> Iterator[Broker]:
-    first = next(_first) % len(brokers)
+    first = (os.getpid() + next(_first)) % len(brokers)
     yield from brokers[first:] + brokers[:first]
 
 

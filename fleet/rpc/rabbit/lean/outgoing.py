@@ -240,9 +240,21 @@ class Outgoing:
         return link
 
     def _consume_replies(self, link: Link) -> None:
-        topology.declare_queue(link.connection, self.reply_queue)
+        try:
+            topology.declare_queue(link.connection, self.reply_queue)
+        except amqp.NotFound as dead:
+            self._take_another_reply_queue(dead)
+            topology.declare_queue(link.connection, self.reply_queue)
         channel = link.connection.channel()
         channel.basic_consume(self.reply_queue.name, no_ack=True, callback=self._replied)
+
+    def _take_another_reply_queue(self, dead: Exception) -> None:
+        """The node on which the queue lives is dead, and the queue with it. Tell those who wait for a reply in it."""
+        LOG.warning("The queue for replies is gone, another one takes its place: %s", broker_refusals.reason(dead))
+        with self._lock:
+            self.reply_queue = topology.reply_queue(self._settings)
+            for arrived in self._callers.values():
+                arrived.put(Outcome.REPLY_LOST)
 
     def _lost(self, link: Link, why: BaseException | None) -> None:
         """Forget a connection; publications that were not confirmed on it end as lost."""
@@ -280,6 +292,9 @@ class Outgoing:
                     topology.declare_exchange(link.connection, exchange)
             self._declared.add(exchange.name)
             link.wake()  # the caller that waits for the connection may have its reply now
+        if publication.remake is not None and publication.reply_queue != self.reply_queue.name:
+            publication.reply_queue = self.reply_queue.name
+            publication.body = publication.remake(publication.reply_queue)
         expiration_s = publication.expiration_s
         made = frames.publication(
             channel.channel_id,

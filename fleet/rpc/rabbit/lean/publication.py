@@ -22,11 +22,16 @@ class Outcome(enum.Enum):
     UNDELIVERABLE = "undeliverable"
     REFUSED = "refused"
     LOST = "lost"
+    #: Of a call: the queue for its reply is gone, with the node of the broker on which it was.
+    REPLY_LOST = "reply lost"
 
 
 @dataclasses.dataclass
 class Publication:
-    """A message on its way. ``ended`` is called once for each time that it is published."""
+    """A message on its way. ``ended`` is called once for each time that it is published.
+
+    :param remake: of a call: makes the body for the name of another reply queue
+    """
 
     exchange: topology.Exchange
     key: str
@@ -38,6 +43,9 @@ class Publication:
     message_id: str = dataclasses.field(default_factory=lambda: str(next(_numbers)))
     undeliverable: bool = False
     refusals: int = 0
+    remake: Callable[[str], bytes] | None = None
+    #: Of a call: the queue that its body names.
+    reply_queue: str = ""
 
     def refuse(self) -> None:
         """End as lost, so that the sender publishes it again; as refused the last time.

@@ -12,18 +12,21 @@ import contextlib
 import threading
 from collections.abc import Callable
 
+import amqp
 from oslo_log import log as logging
 from oslo_messaging._drivers import base
 
 from fleet.rpc.rabbit.lean import topology
 from fleet.rpc.rabbit.lean.incoming import Incoming, Listener
-from fleet.rpc.rabbit.lean.link import LOST, broken
+from fleet.rpc.rabbit.lean.link import LOST, Link, broken
 from fleet.rpc.rabbit.lean.outgoing import Outgoing
 from fleet.rpc.rabbit.lean.settings import Settings
+from fleet.telemetry import rate_limited_log
 
 LOG = logging.getLogger(__name__)
 #: Seconds that a host which leaves waits for the reading thread to hand over what has arrived.
 _SETTLE_S = 5.0
+_outdated = rate_limited_log.RateLimit()
 OnIncoming = Callable[[list[base.RpcIncomingMessage]], object]
 
 
@@ -98,6 +101,17 @@ class _Reader(Listener):
             with contextlib.suppress(*LOST), link.lock, link.asking():
                 channel.basic_cancel(tag)  # what the broker has sent before its answer is read meanwhile
             self.settle(_SETTLE_S)
+
+    def _declare(self, link: Link, queue: topology.Queue) -> str:
+        """Declare as earlier releases do if the permissions of the broker's user are those of an earlier release."""
+        try:
+            return topology.declare_queue(link.connection, queue)
+        except amqp.AccessRefused as refused:
+            left_out = _outdated.due()
+            if left_out is not None:
+                how = "set its permissions anew with fleet-manage rabbitmq permissions"
+                LOG.warning("The broker's user may not declare queues %s_…: %s (%s)", queue.name, how, refused)
+            return topology.declare_queue(link.connection, topology.shared_host_queue(self._settings, queue))
 
     def end(self) -> None:
         self.stop()

@@ -4,6 +4,14 @@
 Stock peers declare the same names. So arguments follow the same options, and a queue or exchange that exists with other
 arguments is used as it is. The driver itself declares no queue that is both transient and not exclusive: brokers since
 RabbitMQ 4.3 refuse those.
+
+A classic queue lives on one node of a cluster. While this node is dead, no other node accepts a queue of its name::
+
+    requests            quorum queues, where the operator asks for them: they are on several nodes
+    orders to a host,   exclusive queues: they end with the connection that reads them. Their names end with a part that
+    messages to all     is new for each connection: one that the broker still holds open is not waited for
+    replies             a durable queue of the process, which outlives its connections. If its node is dead, the process
+                        takes another one, and the callers that wait for a reply in the old one are told
 """
 
 from __future__ import annotations
@@ -36,7 +44,10 @@ class Exchange:
 
 @dataclasses.dataclass(frozen=True)
 class Queue:
-    """A queue, and its binding to ``exchange`` with ``key``."""
+    """A queue, and its binding to ``exchange`` with ``key``.
+
+    :param exclusive: True for a queue of one connection, which makes its name unique
+    """
 
     name: str
     exchange: Exchange
@@ -44,6 +55,7 @@ class Queue:
     durable: bool
     auto_delete: bool
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    exclusive: bool = False
 
 
 def topic_exchange(settings: Settings, name: str) -> Exchange:
@@ -64,16 +76,21 @@ def topic_queue(settings: Settings, exchange: str, key: str, name: str = "") -> 
 
 
 def host_queue(settings: Settings, exchange: str, key: str) -> Queue:
-    """Return the queue of one host. The broker deletes it when its last consumer leaves, or no consumer has come."""
+    """Return the queue of one host, of the connection that reads it."""
     made = Exchange(exchange, "topic", durable=False, auto_delete=True)
-    return Queue(key, made, key, True, True, {"x-expires": 1000 * settings.unused_queues_s})
+    return Queue(key, made, key, durable=False, auto_delete=True, exclusive=True)
+
+
+def shared_host_queue(settings: Settings, queue: Queue) -> Queue:
+    """Return the queue of one host as earlier releases declare it, for users that may declare no other."""
+    arguments = {"x-expires": 1000 * settings.unused_queues_s}
+    return dataclasses.replace(queue, durable=True, exclusive=False, arguments=arguments)
 
 
 def fanout_queue(settings: Settings, topic: str) -> Queue:
-    """Return a queue of one process for messages to all servers of a topic. The broker deletes it when unused."""
-    arguments = {"x-expires": 1000 * settings.unused_queues_s, **FANOUT_BOUNDS}
+    """Return a queue of one connection for messages to all servers of a topic."""
     exchange = fanout_exchange(settings, topic)
-    return Queue(f"{topic}_fanout_{uuid.uuid4().hex}", exchange, topic, True, False, arguments)
+    return Queue(f"{topic}_fanout", exchange, topic, False, True, FANOUT_BOUNDS, exclusive=True)
 
 
 def reply_queue(settings: Settings) -> Queue:
@@ -100,24 +117,30 @@ def declare_exchange(connection: amqp.Connection, exchange: Exchange) -> None:
     channel.close()
 
 
-def declare_queue(connection: amqp.Connection, queue: Queue) -> None:
-    """Declare a queue with its exchange, and bind it. :raises amqp.AMQPError:"""
+def declare_queue(connection: amqp.Connection, queue: Queue) -> str:
+    """Declare a queue with its exchange, and bind it. Return its name at the broker.
+
+    :raises amqp.NotFound: the node of a cluster on which the queue lives is dead
+    :raises amqp.AMQPError: the broker refuses for another reason
+    """
     declare_exchange(connection, queue.exchange)
+    name = f"{queue.name}_{uuid.uuid4().hex}" if queue.exclusive else queue.name
     channel = connection.channel()
     try:
         channel.queue_declare(
-            queue.name,
+            name,
             durable=queue.durable,
-            exclusive=False,
+            exclusive=queue.exclusive,
             auto_delete=queue.auto_delete,
             arguments=dict(queue.arguments),
         )
     except amqp.ChannelError as refused:
-        _accept_as_it_is("queue", queue.name, refused)
+        _accept_as_it_is("queue", name, refused)
         channel = connection.channel()
     if queue.exchange.name:
-        channel.queue_bind(queue.name, queue.exchange.name, queue.key)
+        channel.queue_bind(name, queue.exchange.name, queue.key)
     channel.close()
+    return name
 
 
 def _accept_as_it_is(kind: str, name: str, refused: amqp.ChannelError) -> None:

@@ -54,10 +54,15 @@ def new_id() -> str:
 
 
 def request_body(
-    context: Any, message: Mapping[str, Any], msg_id: str = "", reply_queue: str = "", sign_of_life_s: Any = None
+    context: Any,
+    message: Mapping[str, Any],
+    msg_id: str = "",
+    reply_queue: str = "",
+    sign_of_life_s: Any = None,
+    unique_id: str = "",
 ) -> bytes:
     values = context if isinstance(context, Mapping) else context.to_dict()
-    content = {**message, _UNIQUE_ID: new_id()}
+    content = {**message, _UNIQUE_ID: unique_id or new_id()}
     content.update((f"{_CONTEXT}{name}", value) for name, value in values.items())
     if msg_id:
         content |= {"_msg_id": msg_id, "_reply_q": reply_queue, "_timeout": sign_of_life_s}
