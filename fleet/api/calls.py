@@ -18,6 +18,7 @@ from fleet.objects import fields
 from fleet.rpc import batch_answers, transport
 from fleet.rpc.clients import BaseAPI, ComputeAPI, ComputeTaskAPI, OperatorAPI, SchedulerAPI, VolumeSchedulerAPI
 
+AWAY = "The message broker cannot be reached, so nothing was requested."
 #: Names of arguments that a client of this project could not send: they are parameters of the calls themselves.
 _TAKEN = ("context", "method", "self")
 
@@ -47,6 +48,10 @@ class Calls:
 
         Failures that are no refusals have the form of refusals, with the name of their class in oslo.messaging.
         """
+        why = transport.refusal(self._bus)
+        if why:
+            away = oslo_messaging.MessageDeliveryFailure(f"{AWAY} ({why})")
+            return _failure(oslo_messaging.MessageDeliveryFailure, away), 503
         try:
             return batch_answers.result(self._bound(context, topic, method, arguments)()), 200
         except errors.FleetError as refusal:

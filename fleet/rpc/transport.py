@@ -53,6 +53,14 @@ def get_host_transport(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransp
     return oslo_messaging.get_rpc_transport(conf, url, allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
 
 
+def refusal(transport: oslo_messaging.RPCTransport) -> str:
+    """Why the broker accepts no connection now, for a caller that will not wait for it; empty if nothing is known.
+
+    The stock driver does not say.
+    """
+    return str(getattr(transport._driver, "refusal", ""))
+
+
 def host_exchange(conf: cfg.ConfigOpts) -> str:
     """Return the exchange of hosts' queues. RabbitMQ refuses an exchange that is declared with two sets of arguments."""
     return f"{conf.control_exchange}_hosts"

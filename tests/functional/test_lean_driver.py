@@ -251,3 +251,14 @@ def test_hosts_share_a_connection(rabbitmq_url: str, topic: str) -> None:
             calls.prepare(server="h1", transport_options=UNDELIVERABLE).cast({}, "order", host="h1")
         queues.leave("h2")
         hosts.cleanup()
+
+
+def test_the_broker_is_known_to_be_away(topic: str) -> None:
+    """Whoever does not want to wait is told why; nothing is said while a broker accepts connections."""
+    with private_servers.rabbitmq_node() as node, serving(node.url, LEAN, topic), opened(node.url, LEAN) as bus:
+        assert "" == transport.refusal(bus)
+        client_of(bus, topic).call({}, "echo", value=1)
+        node.kill()
+        eventually(lambda: "refused" in transport.refusal(bus))
+        node.start()
+        eventually(lambda: not transport.refusal(bus))

@@ -68,6 +68,12 @@ class LeanDriver(base.BaseDriver):
                 self._outgoing = Outgoing(self.settings)
             return self._outgoing
 
+    @property
+    def refusal(self) -> str:
+        """Why no broker accepts a connection now, as of the newest attempt; empty if one does, or none was tried."""
+        with self._lock:
+            return self._outgoing.refusal if self._outgoing is not None else ""
+
     def require_features(self, requeue: bool = True) -> None:
         """All features are there."""
 

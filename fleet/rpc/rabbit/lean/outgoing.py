@@ -73,6 +73,8 @@ class Outgoing:
         self._channel: amqp.Channel | None = None
         #: Why there is no connection; empty while one is open, and before the first attempt.
         self._problem = ""
+        #: Why the newest attempt to open a connection failed; empty while none has.
+        self.refusal = ""
         self._wants_replies = False
         self._declared: set[str] = set()
         self._queues: set[tuple[str, str]] = set()
@@ -200,7 +202,7 @@ class Outgoing:
             link = self._open()
         except (*LOST, Away) as refused:
             with self._lock:
-                self._problem = broker_refusals.reason(refused)
+                self._problem = self.refusal = broker_refusals.reason(refused)
                 self._ready.notify_all()
             broker_refusals.log_refusal("messages cannot be sent", refused)
             self._closing.wait(pauses.pause_s())
@@ -229,7 +231,7 @@ class Outgoing:
                     self._consume_replies(link)
                 with self._lock:
                     self._link, self._channel = link, channel
-                    self._next_tag, self._problem = 1, ""
+                    self._next_tag, self._problem, self.refusal = 1, "", ""
                     self._declared.clear()
                     self._queues.clear()
                     self._wanted.clear()
