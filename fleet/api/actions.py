@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 import falcon
 import pydantic
+from typing_extensions import TypedDict
 
 from fleet import errors
-from fleet.api import bodies, identity, policies
+from fleet.api import answers, bodies, identity, policies
 from fleet.api.conductor import Conductor
 from fleet.api.faults import NotHere
 from fleet.api.servers import show
@@ -80,6 +81,12 @@ _ADMINISTRATIVE = {
 }
 
 
+class _Done(TypedDict):
+    """Only the console has an output."""
+
+    output: NotRequired[str]
+
+
 class Actions:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
@@ -99,6 +106,8 @@ class Actions:
             "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
         }
 
+    @answers.gives(answers.Answer(entire=_Done))
+    @answers.gives(answers.NOTHING, 202, 204)
     @bodies.takes(bodies.Body(_ACTIONS))
     def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         body = bodies.whole(request)
@@ -141,7 +150,7 @@ class Actions:
         hard = {"hard": True} if kind.upper() == "HARD" else {}
         self._conductor.ask(request, "reboot_instance", name=server_id, **hard)
 
-    def _console(self, request: falcon.Request, server_id: str, wanted: Any) -> dict[str, str]:
+    def _console(self, request: falcon.Request, server_id: str, wanted: Any) -> _Done:
         most = fields.parse(_Console, _arguments(wanted), "os-getConsoleOutput").length
         lines = self._conductor.ask(request, "get_console_output", name=server_id).splitlines(keepends=True)
         return {"output": "".join(lines if most in (None, -1) else lines[len(lines) - min(most, len(lines)) :])}

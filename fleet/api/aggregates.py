@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any, NotRequired
 
 import falcon
+from typing_extensions import TypedDict
 
 from fleet import errors
-from fleet.api import bodies
+from fleet.api import answers, bodies
 from fleet.api.conductor import Conductor
 from fleet.objects import fields
 
@@ -48,12 +49,35 @@ class _Metadata:
     metadata: dict[fields.Name, fields.Text | None]
 
 
-def view(request: falcon.Request, aggregate: Mapping[str, Any], whole: bool = True) -> dict[str, Any]:
-    """:param whole: False leaves out hosts and metadata, as the answer to a creation does"""
-    shown = {
+class NewAggregate(TypedDict):
+    id: int
+    name: str
+    availability_zone: str | None
+    created_at: None
+    updated_at: None
+    deleted: bool
+    deleted_at: None
+    uuid: NotRequired[Annotated[str, answers.since("2.41")]]
+
+
+class AggregateShown(NewAggregate):
+    hosts: list[str]
+    metadata: dict[str, str]
+
+
+_ONE = answers.Answer({"aggregate": AggregateShown})
+
+
+def view(request: falcon.Request, aggregate: Mapping[str, Any]) -> AggregateShown:
+    return {**_new(request, aggregate), "hosts": aggregate["hosts"], "metadata": aggregate["metadata"]}
+
+
+def _new(request: falcon.Request, aggregate: Mapping[str, Any]) -> NewAggregate:
+    """Return it without hosts and metadata, as the answer to a creation shows it."""
+    shown: NewAggregate = {
         "id": aggregate["id"],
         "name": aggregate["name"],
-        _ZONE: aggregate["metadata"].get(_ZONE),
+        "availability_zone": aggregate["metadata"].get(_ZONE),
         "created_at": None,
         "updated_at": None,
         "deleted": False,
@@ -61,7 +85,7 @@ def view(request: falcon.Request, aggregate: Mapping[str, Any], whole: bool = Tr
     }
     if request.context.version >= _UUID:
         shown["uuid"] = aggregate["uuid"]
-    return {**shown, "hosts": aggregate["hosts"], "metadata": aggregate["metadata"]} if whole else shown
+    return shown
 
 
 _ACTIONS: Mapping[str, Any] = {"add_host": _Host, "remove_host": _Host, "set_metadata": _Metadata}
@@ -76,21 +100,25 @@ class Aggregates:
             "set_metadata": lambda ask, wanted: ask("set_aggregate_metadata", metadata=wanted.metadata),
         }
 
+    @answers.gives(answers.Answer({"aggregates": list[AggregateShown]}))
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {
             "aggregates": [view(request, each) for each in self._conductor.ask(request, "list_aggregates")]
         }
 
+    @answers.gives(answers.Answer({"aggregate": NewAggregate}))
     @bodies.takes(bodies.Body({"aggregate": _New}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = bodies.part(request, "aggregate", _New)
         metadata = {_ZONE: wanted.availability_zone} if wanted.availability_zone else {}
         made = self._conductor.ask(request, "create_aggregate", name=wanted.name, metadata=metadata)
-        response.media = {"aggregate": view(request, made, whole=False)}
+        response.media = {"aggregate": _new(request, made)}
 
+    @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
         response.media = {"aggregate": view(request, self._find(request, aggregate_id))}
 
+    @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"aggregate": _Change}))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
         name = self._find(request, aggregate_id)["name"]
@@ -102,9 +130,11 @@ class Aggregates:
             self._conductor.ask(request, "rename_aggregate", name=name, new_name=wanted.name)
         response.media = {"aggregate": view(request, self._find(request, aggregate_id))}
 
+    @answers.gives(answers.NOTHING)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
         self._conductor.ask(request, "delete_aggregate", name=self._find(request, aggregate_id)["name"])
 
+    @answers.gives(_ONE)
     @bodies.takes(bodies.Body(_ACTIONS))
     def on_post_action(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
         body = bodies.whole(request)

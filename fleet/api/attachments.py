@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, NotRequired
 
 import falcon
+from typing_extensions import TypedDict
 
-from fleet.api import bodies
+from fleet.api import answers, bodies
 from fleet.api.conductor import Conductor
 from fleet.api.faults import Fault, NotHere
 from fleet.api.servers import show
@@ -29,14 +30,30 @@ class _Wanted:
     delete_on_termination: fields.Flag = False
 
 
+class AttachmentShown(TypedDict):
+    volumeId: str
+    serverId: str
+    device: str
+    id: NotRequired[Annotated[str, answers.until("2.89")]]
+    tag: NotRequired[Annotated[None, answers.since("2.70")]]
+    delete_on_termination: NotRequired[Annotated[bool, answers.since("2.79")]]
+    attachment_id: NotRequired[Annotated[str, answers.since("2.89")]]
+    bdm_uuid: NotRequired[Annotated[str, answers.since("2.89")]]
+
+
+_ONE = answers.Answer({"volumeAttachment": AttachmentShown})
+
+
 class Attachments:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer({"volumeAttachments": list[AttachmentShown]}))
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         found = [_view(request, each) for each in self._of(request, server_id)]
         response.media = {"volumeAttachments": found}
 
+    @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"volumeAttachment": _Wanted}))
     def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         show(self._conductor, request, server_id)
@@ -47,9 +64,11 @@ class Attachments:
         made = self._conductor.ask(request, "attach_volume", **named)
         response.media = {"volumeAttachment": _view(request, made)}
 
+    @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str, volume_id: str) -> None:
         response.media = {"volumeAttachment": _view(request, self._one(request, server_id, volume_id))}
 
+    @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, server_id: str, volume_id: str) -> None:
         self._one(request, server_id, volume_id)
         self._conductor.ask(request, "detach_volume", name=server_id, volume=volume_id)
@@ -67,9 +86,13 @@ class Attachments:
         return found
 
 
-def _view(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
+def _view(request: falcon.Request, found: Mapping[str, Any]) -> AttachmentShown:
     version = request.context.version
-    shown = {"volumeId": found["volume"], "serverId": found["instance"], "device": f"/dev/{found['device']}"}
+    shown: AttachmentShown = {
+        "volumeId": found["volume"],
+        "serverId": found["instance"],
+        "device": f"/dev/{found['device']}",
+    }
     if version >= _TAGS:
         shown["tag"] = None
     if version >= _DELETED_TOO:

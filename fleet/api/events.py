@@ -21,7 +21,7 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors
-from fleet.api import identity
+from fleet.api import answers, identity
 from fleet.api.conductor import Conductor
 from fleet.api.faults import Fault
 
@@ -109,6 +109,7 @@ class Events:
         self._conductor = conductor
         self._streams = streams
 
+    @answers.gives(answers.Answer(entire=str, media_type="text/event-stream"))
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """From now on, or from what the header ``Last-Event-ID`` names. :raises errors.InvalidInput: Fault:"""
         position = _position(request.get_header("Last-Event-ID"))

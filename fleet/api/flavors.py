@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 import falcon
 import pydantic
+from typing_extensions import TypedDict
 
 from fleet import errors
-from fleet.api import bodies, microversions, paging
+from fleet.api import answers, bodies, microversions, paging
 from fleet.api.conductor import Conductor
 from fleet.api.faults import NotHere
 from fleet.objects import Flavor, fields
@@ -39,9 +40,36 @@ class _NewFlavor:
     description: fields.LongText | None = None
 
 
-def view(request: falcon.Request, flavor: Flavor) -> dict[str, Any]:
+class BriefFlavor(TypedDict):
+    id: str
+    name: str
+    links: list[answers.Link]
+
+
+_Sizes = TypedDict(
+    "_Sizes",
+    {
+        "ram": int,
+        "disk": int,
+        "vcpus": int,
+        "swap": Annotated[int | str, pydantic.Field(description="Before version 2.75 empty in place of 0.")],
+        "OS-FLV-EXT-DATA:ephemeral": int,
+        "OS-FLV-DISABLED:disabled": bool,
+        "os-flavor-access:is_public": bool,
+        "rxtx_factor": float,
+        "description": NotRequired[Annotated[None, answers.since("2.55")]],
+        "extra_specs": NotRequired[Annotated[dict[str, str], answers.since("2.61")]],
+    },
+)
+
+
+class FlavorShown(BriefFlavor, _Sizes):
+    """A flavor with its sizes in MB and GB."""
+
+
+def view(request: falcon.Request, flavor: Flavor) -> FlavorShown:
     version = request.context.version
-    shown = {
+    shown: FlavorShown = {
         **brief(request, flavor),
         "ram": flavor.memory_mb,
         "disk": flavor.root_gb,
@@ -59,7 +87,7 @@ def view(request: falcon.Request, flavor: Flavor) -> dict[str, Any]:
     return shown
 
 
-def brief(request: falcon.Request, flavor: Flavor) -> dict[str, Any]:
+def brief(request: falcon.Request, flavor: Flavor) -> BriefFlavor:
     return {
         "id": flavor.flavorid,
         "name": flavor.name,
@@ -67,14 +95,19 @@ def brief(request: falcon.Request, flavor: Flavor) -> dict[str, Any]:
     }
 
 
+_ONE = answers.Answer({"flavor": FlavorShown})
+
+
 class Flavors:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.listed("flavors", BriefFlavor))
     @bodies.asks("limit", "marker", "is_public", "minRam", "minDisk")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/flavors", brief)
 
+    @answers.gives(answers.listed("flavors", FlavorShown))
     @bodies.asks("limit", "marker", "is_public", "minRam", "minDisk")
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/flavors/detail", view)
@@ -91,6 +124,7 @@ class Flavors:
             answer["flavors_links"] = paging.next_link(request, path, part[-1].flavorid)
         return answer
 
+    @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"flavor": _NewFlavor}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = bodies.part(request, "flavor", _NewFlavor)
@@ -110,9 +144,11 @@ class Flavors:
         created = Flavor.from_wire(self._conductor.ask(request, "create_flavor", flavor=made.to_wire()))
         response.media = {"flavor": view(request, created)}
 
+    @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
         response.media = {"flavor": view(request, self._conductor.flavor(request, flavor_id))}
 
+    @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
         self._conductor.flavor(request, flavor_id)
         self._conductor.ask(request, "delete_flavor", name=flavor_id)
@@ -123,18 +159,22 @@ class ExtraSpecs:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer({"extra_specs": dict[str, str]}))
     def on_get(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
         response.media = {"extra_specs": self._conductor.flavor(request, flavor_id).extra_specs}
 
+    @answers.gives(answers.Answer({"extra_specs": dict[str, str]}))
     @bodies.takes(bodies.Body({"extra_specs": _Specs}))
     def on_post(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
         specs = bodies.part(request, "extra_specs", _Specs)
         self._change(request, flavor_id, specs)
         response.media = {"extra_specs": specs}
 
+    @answers.gives(answers.Answer(entire=dict[str, str]))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str, key: str) -> None:
         response.media = {key: self._known(request, flavor_id, key)}
 
+    @answers.gives(answers.Answer(entire=dict[str, str]))
     @bodies.takes(bodies.Body(entire=_Specs))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str, key: str) -> None:
         specs = bodies.entire(request, _Specs, "extra_specs")
@@ -143,6 +183,7 @@ class ExtraSpecs:
         self._change(request, flavor_id, specs)
         response.media = specs
 
+    @answers.gives(answers.NOTHING)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str, key: str) -> None:
         self._known(request, flavor_id, key)
         self._change(request, flavor_id, {key: None})

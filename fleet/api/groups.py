@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 import falcon
 import pydantic
+from typing_extensions import TypedDict
 
 from fleet import errors
-from fleet.api import bodies, identity, paging
+from fleet.api import answers, bodies, identity, paging
 from fleet.api.conductor import Conductor
 from fleet.api.identity import ADMIN
 from fleet.objects import fields, instance_group
@@ -39,8 +40,23 @@ class _New:
     rules: _Rules | None = None
 
 
-def view(request: falcon.Request, group: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {"id": group["uuid"], "name": group["name"], "members": group["members"]}
+class GroupShown(TypedDict):
+    id: str
+    name: str
+    members: list[str]
+    policies: NotRequired[Annotated[list[str], answers.until("2.64")]]
+    metadata: NotRequired[Annotated[dict[str, str], answers.until("2.64")]]
+    policy: NotRequired[Annotated[str, answers.since("2.64")]]
+    rules: NotRequired[Annotated[dict[str, int], answers.since("2.64")]]
+    project_id: NotRequired[Annotated[str, answers.since("2.64")]]
+    user_id: NotRequired[Annotated[str, answers.since("2.64")]]
+
+
+_ONE = answers.Answer({"server_group": GroupShown})
+
+
+def view(request: falcon.Request, group: Mapping[str, Any]) -> GroupShown:
+    shown: GroupShown = {"id": group["uuid"], "name": group["name"], "members": group["members"]}
     if request.context.version < _ONE_POLICY:
         return {**shown, "policies": [group["policy"]], "metadata": {}}
     limited = group["policy"] == "anti-affinity"
@@ -58,6 +74,7 @@ class Groups:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer({"server_groups": list[GroupShown]}))
     @bodies.asks("limit", "offset", "all_projects")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         caller = request.context.caller
@@ -68,6 +85,7 @@ class Groups:
         part = found[start : start + paging.limit_of(request, _MOST)]
         response.media = {"server_groups": [view(request, each) for each in part]}
 
+    @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"server_group": _New}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = bodies.part(request, "server_group", _New)
@@ -80,9 +98,11 @@ class Groups:
         about = {"name": wanted.name, "policy": policies[0], "max_server_per_host": most}
         response.media = {"server_group": view(request, self._conductor.ask(request, "create_group", **about))}
 
+    @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, group_id: str) -> None:
         response.media = {"server_group": view(request, self._find(request, group_id))}
 
+    @answers.gives(answers.NOTHING, 204)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, group_id: str) -> None:
         self._conductor.ask(request, "delete_group", name=self._find(request, group_id)["uuid"])
         response.status = falcon.HTTP_204

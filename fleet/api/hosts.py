@@ -6,12 +6,14 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 import falcon
+import pydantic
+from typing_extensions import TypedDict
 
 from fleet import errors
-from fleet.api import bodies, paging
+from fleet.api import answers, bodies, paging
 from fleet.api.conductor import Conductor
 from fleet.api.faults import NotHere
 from fleet.objects import fields
@@ -45,6 +47,61 @@ def service_id(host: str, binary: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{host}/{binary}"))
 
 
+class BriefHypervisor(TypedDict):
+    id: Annotated[int | str, pydantic.Field(description="A uuid from version 2.53 on.")]
+    hypervisor_hostname: str
+    state: str
+    status: str
+
+
+class HypervisorService(TypedDict):
+    id: int | str
+    host: str
+    disabled_reason: str | None
+
+
+class _Capacity(TypedDict):
+    vcpus: NotRequired[Annotated[int | None, answers.until("2.88")]]
+    vcpus_used: NotRequired[Annotated[int | None, answers.until("2.88")]]
+    memory_mb: NotRequired[Annotated[int | None, answers.until("2.88")]]
+    memory_mb_used: NotRequired[Annotated[int | None, answers.until("2.88")]]
+    free_ram_mb: NotRequired[Annotated[int | None, answers.until("2.88")]]
+    local_gb: NotRequired[Annotated[int | None, answers.until("2.88")]]
+    local_gb_used: NotRequired[Annotated[int | None, answers.until("2.88")]]
+    free_disk_gb: NotRequired[Annotated[int | None, answers.until("2.88")]]
+    disk_available_least: NotRequired[Annotated[int | None, answers.until("2.88")]]
+    running_vms: NotRequired[Annotated[int | None, answers.until("2.88")]]
+
+
+class HypervisorShown(BriefHypervisor, _Capacity):
+    """A compute node: sizes in MB and GB."""
+
+    hypervisor_type: str | None
+    hypervisor_version: int
+    host_ip: str | None
+    service: HypervisorService
+    uptime: NotRequired[Annotated[None, answers.since("2.88")]]
+    current_workload: NotRequired[Annotated[int, answers.until("2.88")]]
+    cpu_info: NotRequired[Annotated[str, answers.until("2.88")]]
+
+
+class Statistics(TypedDict):
+    """Sums over all nodes."""
+
+    count: int
+    current_workload: int
+    vcpus: int
+    vcpus_used: int
+    memory_mb: int
+    memory_mb_used: int
+    free_ram_mb: int
+    local_gb: int
+    local_gb_used: int
+    free_disk_gb: int
+    disk_available_least: int
+    running_vms: int
+
+
 class Hypervisors:
     """One for each compute node."""
 
@@ -59,10 +116,12 @@ class Hypervisors:
             found = [each for each in found if pattern in each["node"]]
         return found
 
+    @answers.gives(answers.listed("hypervisors", BriefHypervisor))
     @bodies.asks("limit", "marker", "hypervisor_hostname_pattern")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/os-hypervisors", self._brief)
 
+    @answers.gives(answers.listed("hypervisors", HypervisorShown))
     @bodies.asks("limit", "marker", "hypervisor_hostname_pattern")
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/os-hypervisors/detail", self._view)
@@ -75,6 +134,7 @@ class Hypervisors:
             answer["hypervisors_links"] = paging.next_link(request, path, part[-1]["uuid"])
         return answer
 
+    @answers.gives(answers.Answer({"hypervisor": HypervisorShown}))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, hypervisor_id: str) -> None:
         for each in self._all(request):
             shown = self._view(request, each)
@@ -83,25 +143,27 @@ class Hypervisors:
                 return
         raise errors.NotFound(kind="Hypervisor", name=hypervisor_id)
 
+    @answers.gives(answers.Answer({"hypervisor_statistics": Statistics}))
     @bodies.asks("hypervisor_hostname_pattern")
     def on_get_statistics(self, request: falcon.Request, response: falcon.Response) -> None:
         found = self._all(request)
         sums = {name: sum(each[column] or 0 for each in found) for name, column in _SUMMED.items()}
-        response.media = {"hypervisor_statistics": {"count": len(found), "current_workload": 0, **sums}}
+        shown = cast(Statistics, {"count": len(found), "current_workload": 0, **sums})
+        response.media = {"hypervisor_statistics": shown}
 
     @staticmethod
-    def _brief(request: falcon.Request, host: Mapping[str, Any]) -> dict[str, Any]:
-        known = {name: host[name] for name in ("state", "status")}
+    def _brief(request: falcon.Request, host: Mapping[str, Any]) -> BriefHypervisor:
         return {
             "id": host["uuid" if request.context.version >= _UUIDS else "number"],
             "hypervisor_hostname": host["node"],
-            **known,
+            "state": host["state"],
+            "status": host["status"],
         }
 
-    def _view(self, request: falcon.Request, host: Mapping[str, Any]) -> dict[str, Any]:
+    def _view(self, request: falcon.Request, host: Mapping[str, Any]) -> HypervisorShown:
         version = request.context.version
         serving = service_id(host["host"], _COMPUTE) if version >= _UUIDS else host["number"]
-        shown = {
+        shown: HypervisorShown = {
             **self._brief(request, host),
             "hypervisor_type": host["hypervisor_type"],
             "hypervisor_version": host["hypervisor_version"] or 0,
@@ -110,7 +172,7 @@ class Hypervisors:
         }
         if version >= _NO_CAPACITY:
             return {**shown, "uptime": None}
-        sizes = {name: host[column] for name, column in _SUMMED.items()}
+        sizes: Any = {name: host[column] for name, column in _SUMMED.items()}
         return {**shown, **sizes, "current_workload": 0, "cpu_info": ""}
 
 
@@ -123,10 +185,23 @@ class _Change:
     forced_down: bool | None = None
 
 
+class ServiceShown(TypedDict):
+    id: Annotated[int | str, pydantic.Field(description="A uuid from version 2.53 on.")]
+    binary: str
+    host: str
+    zone: str | None
+    status: str
+    state: str
+    disabled_reason: str | None
+    forced_down: bool
+    updated_at: str | None
+
+
 class Services:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer({"services": list[ServiceShown]}))
     @bodies.asks("host", "binary")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         found = self._all(request)
@@ -136,6 +211,7 @@ class Services:
             found = [each for each in found if each["binary"] == _OURS.get(binary, binary)]
         response.media = {"services": [self._view(request, each, number) for number, each in enumerate(found, 1)]}
 
+    @answers.gives(answers.Answer({"service": ServiceShown}))
     @bodies.takes(bodies.Body(entire=_Change))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, service_id: str) -> None:
         if service_id in ("enable", "disable", "disable-log-reason", "force-down"):
@@ -150,6 +226,7 @@ class Services:
             self._conductor.ask(request, "update_service", **where, disabled=change.status == "disabled", reason=reason)
         response.media = {"service": self._view(request, self._named(request, service_id), 0)}
 
+    @answers.gives(answers.NOTHING, 204)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, service_id: str) -> None:
         about = self._named(request, service_id)
         self._conductor.ask(request, "delete_service", host=about["host"], binary=about["binary"])
@@ -167,25 +244,52 @@ class Services:
         raise errors.NotFound(kind="Service", name=wanted)
 
     @staticmethod
-    def _view(request: falcon.Request, service: Mapping[str, Any], number: int) -> dict[str, Any]:
+    def _view(request: falcon.Request, service: Mapping[str, Any], number: int) -> ServiceShown:
         identity = service_id(service["host"], service["binary"]) if request.context.version >= _UUIDS else number
-        known = {name: service[name] for name in ("host", "zone", "status", "state", "disabled_reason", "forced_down")}
         seen = service["last_seen_up"]
         return {
             "id": identity,
             "binary": _NAMES.get(service["binary"], service["binary"]),
-            **known,
+            "host": service["host"],
+            "zone": service["zone"],
+            "status": service["status"],
+            "state": service["state"],
+            "disabled_reason": service["disabled_reason"],
+            "forced_down": service["forced_down"],
             "updated_at": seen.removesuffix("Z") if seen else None,
         }
+
+
+class ServiceOfZone(TypedDict):
+    available: bool
+    active: bool
+    updated_at: str
+
+
+class ZoneState(TypedDict):
+    available: bool
+
+
+class ZoneShown(TypedDict):
+    """``hosts`` is null, or has the services of each host."""
+
+    zoneName: str | None
+    zoneState: ZoneState
+    hosts: dict[str, dict[str, ServiceOfZone]] | None
+
+
+_ZONES = answers.Answer({"availabilityZoneInfo": list[ZoneShown]})
 
 
 class Zones:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(_ZONES)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, detail=False)
 
+    @answers.gives(_ZONES)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, detail=True)
 
@@ -197,11 +301,11 @@ class Zones:
         return {"availabilityZoneInfo": [self._view(name, zones[name], detail) for name in sorted(zones)]}
 
     @staticmethod
-    def _view(name: str, hosts: Mapping[str, Any], detail: bool) -> dict[str, Any]:
+    def _view(name: str, hosts: Mapping[str, Any], detail: bool) -> ZoneShown:
         states: Iterable[tuple[str, bool, bool]] = [
             (host, each["state"] == "up", each["status"] == "enabled") for host, each in hosts.items()
         ]
-        shown = {
+        shown: dict[str, dict[str, ServiceOfZone]] = {
             host: {
                 "nova-compute": {
                     "available": up,

@@ -6,16 +6,44 @@ from __future__ import annotations
 from typing import Any
 
 import falcon
+import pydantic
+from typing_extensions import TypedDict
 
-from fleet.api import bodies, paging
+from fleet.api import answers, bodies, paging
 from fleet.api.conductor import Conductor
 from fleet.objects import ImageRecord
 
 _MOST = 1000
 
 
+class _Known(TypedDict):
+    id: str
+    name: str
+    status: str
+    visibility: str
+    container_format: str
+    disk_format: str
+    size: int | None
+    min_ram: int
+    min_disk: int
+    checksum: None
+    created_at: str
+    updated_at: str
+    protected: bool
+    os_hidden: bool
+    owner: None
+    tags: list[str]
+    self: str
+    schema: str
+
+
+@pydantic.with_config(pydantic.ConfigDict(extra="allow"))
+class ImageShown(_Known):
+    """Other fields are the image's properties, as text."""
+
+
 def view(image: ImageRecord) -> dict[str, Any]:
-    known: dict[str, Any] = {
+    known: ImageShown = {
         "id": image.uuid,
         "name": image.name,
         "status": "active",
@@ -45,6 +73,7 @@ class Images:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer({"images": list[ImageShown], "first": str}, {"next": str}))
     @bodies.asks("limit", "marker", "name", "id")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         found = self._conductor.images(request)
@@ -59,5 +88,6 @@ class Images:
             answer["next"] = f"/v2/images?marker={part[-1].uuid}"
         response.media = answer
 
+    @answers.gives(answers.Answer(entire=ImageShown))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, image_id: str) -> None:
         response.media = view(self._conductor.image(request, image_id))

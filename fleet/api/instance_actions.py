@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, NotRequired
 
 import falcon
+from typing_extensions import TypedDict
 
 from fleet import errors
-from fleet.api import identity
+from fleet.api import answers, identity
 from fleet.api.conductor import Conductor
 from fleet.api.identity import ADMIN
 from fleet.api.servers import show
@@ -38,15 +39,43 @@ _ACTIONS = {
 _UPDATED, _HOSTS, _DETAILS = (2, 58), (2, 62), (2, 84)
 
 
+class ActionEvent(TypedDict):
+    event: str
+    start_time: str
+    finish_time: str
+    result: str
+    traceback: NotRequired[Annotated[None, answers.FOR_ADMINISTRATORS]]
+    hostId: NotRequired[Annotated[str, answers.since("2.62")]]
+    host: NotRequired[Annotated[str | None, answers.since("2.62", answers.OF_ALL_PROJECTS)]]
+    details: NotRequired[Annotated[str | None, answers.since("2.84")]]
+
+
+class ListedAction(TypedDict):
+    action: str
+    instance_uuid: str
+    request_id: str
+    project_id: str
+    user_id: str
+    start_time: str
+    message: str | None
+    updated_at: NotRequired[Annotated[str, answers.since("2.58")]]
+
+
+class ActionShown(ListedAction):
+    events: list[ActionEvent]
+
+
 class InstanceActions:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer({"instanceActions": list[ListedAction]}))
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         instance, actions = self._actions(request, server_id)
         shown = [_view(request, instance, request_id, events) for request_id, events in actions.items()]
         response.media = {"instanceActions": shown[::-1]}
 
+    @answers.gives(answers.Answer({"instanceAction": ActionShown}))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str, request_id: str) -> None:
         instance, actions = self._actions(request, server_id)
         if request_id not in actions:
@@ -69,8 +98,8 @@ class InstanceActions:
 
 def _view(
     request: falcon.Request, instance: Mapping[str, Any], request_id: str, events: Sequence[Event]
-) -> dict[str, Any]:
-    shown = {
+) -> ListedAction:
+    shown: ListedAction = {
         "action": _ACTIONS[events[0]["event"]],
         "instance_uuid": instance["uuid"],
         "request_id": request_id,
@@ -84,10 +113,10 @@ def _view(
     return shown
 
 
-def _event(request: falcon.Request, instance: Mapping[str, Any], event: Event) -> dict[str, Any]:
+def _event(request: falcon.Request, instance: Mapping[str, Any], event: Event) -> ActionEvent:
     """Names of hosts are for administrators, and so are messages, which have them."""
     version, sees_all, good = request.context.version, identity.sees_all(request), event["result"] == _SUCCESS
-    shown: dict[str, Any] = {
+    shown: ActionEvent = {
         "event": f"compute_{event['event']}",
         "start_time": _plain(_began(event)),
         "finish_time": _plain(_ended(event)),

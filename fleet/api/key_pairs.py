@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, NotRequired
 
 import falcon
+from typing_extensions import TypedDict
 
-from fleet.api import bodies, identity, paging
+from fleet.api import answers, bodies, identity, paging
 from fleet.api.conductor import Conductor
 from fleet.objects import fields, key_pair
 
@@ -28,15 +29,44 @@ class _New:
     user_id: fields.Text | None = None
 
 
-def view(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("name", "public_key", "fingerprint", *(("type",) if request.context.version >= _TYPES else ()))
-    return {name: found[name] for name in names}
+class ListedKeyPair(TypedDict):
+    name: str
+    public_key: str
+    fingerprint: str
+    type: NotRequired[Annotated[str, answers.since("2.2")]]
+
+
+class KeyPairOfList(TypedDict):
+    keypair: ListedKeyPair
+
+
+class NewKeyPair(ListedKeyPair):
+    user_id: str
+
+
+class KeyPairShown(NewKeyPair):
+    created_at: str | None
+    deleted: bool
+    deleted_at: None
+    updated_at: None
+
+
+def view(request: falcon.Request, found: Mapping[str, Any]) -> ListedKeyPair:
+    shown: ListedKeyPair = {
+        "name": found["name"],
+        "public_key": found["public_key"],
+        "fingerprint": found["fingerprint"],
+    }
+    if request.context.version >= _TYPES:
+        shown["type"] = found["type"]
+    return shown
 
 
 class KeyPairs:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.listed("keypairs", KeyPairOfList))
     @bodies.asks("user_id")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         _require_own(request, request.get_param("user_id"))
@@ -46,6 +76,7 @@ class KeyPairs:
         if more and request.context.version >= _PAGES:
             response.media["keypairs_links"] = paging.next_link(request, "/os-keypairs", part[-1]["name"])
 
+    @answers.gives(answers.Answer({"keypair": NewKeyPair}), 200, 201)
     @bodies.takes(bodies.Body({"keypair": _New}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = bodies.part(request, "keypair", _New)
@@ -53,15 +84,25 @@ class KeyPairs:
         named = {"name": wanted.name, "public_key": wanted.public_key}
         made = self._conductor.ask(request, "create_key_pair", key_pair=named)
         response.status = falcon.HTTP_201 if request.context.version >= _TYPES else falcon.HTTP_200
-        response.media = {"keypair": {**view(request, made), "user_id": _user(request)}}
+        new: NewKeyPair = {**view(request, made), "user_id": _user(request)}
+        response.media = {"keypair": new}
 
+    @answers.gives(answers.Answer({"keypair": KeyPairShown}))
     @bodies.asks("user_id")
     def on_get_one(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         _require_own(request, request.get_param("user_id"))
         found = self._conductor.ask(request, "show_key_pair", name=name)
-        known = {"user_id": _user(request), "created_at": found["created_at"], "deleted": False}
-        response.media = {"keypair": {**view(request, found), **known, "deleted_at": None, "updated_at": None}}
+        shown: KeyPairShown = {
+            **view(request, found),
+            "user_id": _user(request),
+            "created_at": found["created_at"],
+            "deleted": False,
+            "deleted_at": None,
+            "updated_at": None,
+        }
+        response.media = {"keypair": shown}
 
+    @answers.gives(answers.NOTHING, 202, 204)
     @bodies.asks("user_id")
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         _require_own(request, request.get_param("user_id"))

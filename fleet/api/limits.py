@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import falcon
+from typing_extensions import TypedDict
 
-from fleet.api import bodies, identity
+from fleet.api import answers, bodies, identity
 from fleet.api.conductor import Conductor
 from fleet.api.policies import ALL_QUOTAS
 
@@ -21,10 +22,18 @@ _NAMES = {
 }
 
 
+class LimitsShown(TypedDict):
+    """``absolute`` has a number for each limit, and one for each use; -1 is no limit."""
+
+    rate: list[str]
+    absolute: dict[str, int]
+
+
 class Limits:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer({"limits": LimitsShown}))
     @bodies.asks("tenant_id")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """Those of the own project. :raises faults.Fault: another project's are the administrator's"""
@@ -36,4 +45,5 @@ class Limits:
         absolute = dict.fromkeys(_UNLIMITED, -1)
         for resource, (most, used) in _NAMES.items():
             absolute.update({most: found["limits"][resource], used: found["used"][resource]})
-        response.media = {"limits": {"rate": [], "absolute": absolute}}
+        shown: LimitsShown = {"rate": [], "absolute": absolute}
+        response.media = {"limits": shown}

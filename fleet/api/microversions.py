@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
 
 import falcon
+from typing_extensions import TypedDict
 
-from fleet.api import page
+from fleet.api import answers, page
 from fleet.api.faults import Fault
 
 Version = tuple[int, int]
@@ -85,24 +85,49 @@ def text(version: Version) -> str:
     return f"{version[0]}.{version[1]}"
 
 
+class ApiVersion(TypedDict):
+    id: str
+    status: str
+    version: str
+    min_version: str
+    updated: str
+    links: list[answers.Link]
+
+
+class MediaType(TypedDict):
+    base: str
+    type: str
+
+
+_MediaTypes = TypedDict("_MediaTypes", {"media-types": list[MediaType]})
+
+
+class ComputeVersion(ApiVersion, _MediaTypes):
+    """Version 2.1 as its own document shows it."""
+
+
 class Discovery:
     """``/``, ``/v2.1`` and ``/v3``: which versions there are, with links to the host that was asked."""
 
+    @answers.gives(answers.Answer({"versions": list[ApiVersion]}), 200)
+    @answers.gives(answers.NOTHING, 302)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         if page.wants_page(request):
             raise falcon.HTTPFound(f"{root(request)}{page.ROOT}/")
         response.media = {"versions": [document(request)]}
 
+    @answers.gives(answers.Answer({"version": ComputeVersion}))
     def on_get_version(self, request: falcon.Request, response: falcon.Response) -> None:
         media_type = "application/vnd.openstack.compute+json;version=2.1"
         types = [{"base": "application/json", "type": media_type}]
         response.media = {"version": {**document(request), "media-types": types}}
 
+    @answers.gives(answers.Answer({"versions": list[ApiVersion]}))
     def on_get_volume(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {"versions": [document(request, VOLUME)]}
 
 
-def document(request: falcon.Request, service: Service = COMPUTE) -> dict[str, Any]:
+def document(request: falcon.Request, service: Service = COMPUTE) -> ApiVersion:
     return {
         "id": service.id,
         "status": "CURRENT",
@@ -118,11 +143,11 @@ def root(request: falcon.Request) -> str:
     return str(request.forwarded_prefix)
 
 
-def link(request: falcon.Request, path: str, rel: str = "self", service: Service = COMPUTE) -> dict[str, str]:
+def link(request: falcon.Request, path: str, rel: str = "self", service: Service = COMPUTE) -> answers.Link:
     """Return a link to ``path`` below the API's root."""
     base = f"{root(request)}{service.path}" if rel != "bookmark" else root(request)
     return {"rel": rel, "href": f"{base}{path}"}
 
 
-def links(request: falcon.Request, path: str, service: Service = COMPUTE) -> list[dict[str, str]]:
+def links(request: falcon.Request, path: str, service: Service = COMPUTE) -> list[answers.Link]:
     return [link(request, path, service=service), link(request, path, "bookmark")]

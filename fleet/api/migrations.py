@@ -5,17 +5,42 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, NotRequired
 
 import falcon
+from typing_extensions import TypedDict
 
-from fleet.api import bodies, paging
+from fleet.api import answers, bodies, paging
 from fleet.api.conductor import Conductor
 
 #: Parameters that the conductor filters by.
 _FILTERS = ("instance_uuid", "host", "status")
 #: Versions from which an answer has a field.
 _TYPE, _UUID, _PROJECT = (2, 23), (2, 59), (2, 80)
+
+
+class Places(TypedDict):
+    """What the moves of a list and the live migrations of a server both have."""
+
+    id: int
+    status: str
+    source_node: str | None
+    dest_node: str | None
+    source_compute: str | None
+    dest_compute: str | None
+    dest_host: None
+    created_at: str | None
+    updated_at: str | None
+    uuid: NotRequired[Annotated[str, answers.since("2.59")]]
+    project_id: NotRequired[Annotated[None, answers.since("2.80")]]
+    user_id: NotRequired[Annotated[None, answers.since("2.80")]]
+
+
+class MigrationShown(Places):
+    instance_uuid: str
+    old_instance_type_id: int | str | None
+    new_instance_type_id: int | str | None
+    migration_type: NotRequired[Annotated[str, answers.since("2.23")]]
 
 
 class Migrations:
@@ -25,6 +50,7 @@ class Migrations:
         self._conductor = conductor
         self._most = most
 
+    @answers.gives(answers.listed("migrations", MigrationShown))
     @bodies.asks("limit", "marker", *_FILTERS, "migration_type")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         filters = {name: value for name in _FILTERS if (value := request.get_param(name))}
@@ -38,21 +64,43 @@ class Migrations:
         response.media = answer
 
 
-def view(request: falcon.Request, record: Mapping[str, Any]) -> dict[str, Any]:
+def view(request: falcon.Request, record: Mapping[str, Any]) -> MigrationShown:
     """Return a move as in a list."""
-    version = request.context.version
-    shown = {name: record[name] for name in ("instance_uuid", "status", "source_node", "dest_node")}
-    shown.update({name: record[name] for name in ("source_compute", "dest_compute")})
-    shown.update({name: (record[name] or "").removesuffix("Z") or None for name in ("created_at", "updated_at")})
-    shown.update(id=number(record), dest_host=None)
-    shown.update(old_instance_type_id=record["old_flavor"], new_instance_type_id=record["new_flavor"])
-    if version >= _TYPE:
+    shown: MigrationShown = {
+        **places(request, record),
+        "instance_uuid": record["instance_uuid"],
+        "old_instance_type_id": record["old_flavor"],
+        "new_instance_type_id": record["new_flavor"],
+    }
+    if request.context.version >= _TYPE:
         shown["migration_type"] = _type(record)
+    return shown
+
+
+def places(request: falcon.Request, record: Mapping[str, Any]) -> Places:
+    """Return whence and whither a server moves, and since when."""
+    version = request.context.version
+    shown: Places = {
+        "id": number(record),
+        "status": record["status"],
+        "source_node": record["source_node"],
+        "dest_node": record["dest_node"],
+        "source_compute": record["source_compute"],
+        "dest_compute": record["dest_compute"],
+        "dest_host": None,
+        "created_at": _plain(record["created_at"]),
+        "updated_at": _plain(record["updated_at"]),
+    }
     if version >= _UUID:
         shown["uuid"] = record["uuid"]
     if version >= _PROJECT:
-        shown.update(project_id=None, user_id=None)
+        shown["project_id"] = shown["user_id"] = None
     return shown
+
+
+def _plain(moment: str | None) -> str | None:
+    """Return a time without a zone."""
+    return moment.removesuffix("Z") if moment else None
 
 
 def number(record: Mapping[str, Any]) -> int:

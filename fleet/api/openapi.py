@@ -2,7 +2,8 @@
 """``GET /fleet/v1/openapi.json``: the document of the API in the form of https://spec.openapis.org/oas/v3.1.0.
 
 It is made of what serves the requests: the routes, the responders' first lines, the kinds that parse the bodies
-(:func:`fleet.api.bodies.takes`), and the policy. So it says what is true of this release.
+(:func:`fleet.api.bodies.takes`), the kinds of the answers (:func:`fleet.api.answers.gives`), and the policy. So it says what
+is true of this release.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import falcon
 import pydantic
 from pydantic.json_schema import GenerateJsonSchema
 
-from fleet.api import bodies
+from fleet.api import answers, bodies
 from fleet.api.policies import CALLS, DOCUMENT, OTHERS, PUBLIC, RULES
 from fleet.rpc import versions
 
@@ -27,6 +28,9 @@ _PARAMETER = re.compile(r"{(\w+)}")
 _DEFINED = "#/components/schemas/"
 #: Python's and Rust's forms of a character in a pattern, which JSON's readers do not know.
 _CHARACTER = re.compile(r"\\x{([0-9a-f]{4})}")
+#: Before the names of the kinds of answers.
+_ANSWERS = "answers."
+_DESCRIPTIONS = {"202": "Accepted.", answers.FAILURE: "Not done."}
 _FAULT = {
     "type": "object",
     "description": "One key, named after the kind of the failure, such as badRequest or itemNotFound.",
@@ -56,12 +60,17 @@ class Route(NamedTuple):
                 yield method, found
 
 
+#: The form of the document is that of its specification.
+_Document = dict[str, Any]
+
+
 class OpenAPI:
     """:param routes: all that are served beside this one and the page"""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._routes = list(routes)
 
+    @answers.gives(answers.Answer(entire=_Document))
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """This document."""
         response.text = self._text
@@ -75,7 +84,10 @@ class OpenAPI:
 def document(routes: Iterable[Route]) -> dict[str, Any]:
     """Return the document of these routes."""
     served = [(route, method, each) for route in routes for method, each in route.responders()]
-    schemas, components = _schemas(body for _, _, each in served if (body := bodies.taken_by(each)) is not None)
+    found = [body for _, _, each in served if (body := bodies.taken_by(each)) is not None]
+    schemas, components = _schemas((kind for body in found for kind in _kinds(body)), _Forms)
+    given = [answer for _, _, each in served for answer in answers.given_by(each).values()]
+    shown, shown_components = _schemas((kind for answer in given for kind in answer.kinds()), _Shown, _ANSWERS)
     rules = {(op["method"].lower(), op["path"]): rule for rule in RULES for op in rule.operations}
     paths: dict[str, dict[str, Any]] = {}
     for route, method, responder in served:
@@ -89,10 +101,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
                 for name in _PARAMETER.findall(route.path)
             ]
             + [{"name": name, "in": "query", "schema": {"type": "string"}} for name in bodies.parameters_of(responder)],
-            "responses": {
-                "2XX": {"description": "Done, or accepted."},
-                "default": {"$ref": "#/components/responses/Fault"},
-            },
+            "responses": _responses(responder, shown),
         }
         if (method.upper(), route.path) in PUBLIC:
             operation["security"] = []
@@ -114,7 +123,11 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
         "info": {"title": "fleet", "version": versions.release(), "description": _ABOUT},
         "paths": paths,
         "security": [{}, {"basic": []}, {"token": []}],
-        "components": {"schemas": components, "responses": {"Fault": fault}, "securitySchemes": schemes},
+        "components": {
+            "schemas": components | shown_components,
+            "responses": {"Fault": fault},
+            "securitySchemes": schemes,
+        },
     }
 
 
@@ -128,17 +141,51 @@ def _kinds(body: bodies.Body) -> list[Any]:
     return [kind for kind in (*body.parts.values(), body.entire) if kind is not None]
 
 
-def _schemas(found: Iterable[bodies.Body]) -> tuple[dict[int, Any], dict[str, Any]]:
-    """Return the schema of each kind by its id, and the definitions that they refer to."""
-    kinds = {id(kind): kind for body in found for kind in _kinds(body)}
+def _schemas(
+    found: Iterable[Any], generator: type[GenerateJsonSchema], prefix: str = ""
+) -> tuple[dict[int, Any], dict[str, Any]]:
+    """Return the schema of each kind by its id, and the definitions that they refer to. :param prefix: of their names"""
+    kinds = {id(kind): kind for kind in found}
     adapters = [(number, "validation", pydantic.TypeAdapter(kind)) for number, kind in kinds.items()]
     made, shared = pydantic.TypeAdapter.json_schemas(
         adapters,  # type: ignore[arg-type]
         ref_template=f"{_DEFINED}{{model}}",
-        schema_generator=_Forms,
+        schema_generator=generator,
     )
-    schemas = {int(str(number)): _plain(schema) for (number, _mode), schema in made.items()}
-    return schemas, {_named(name): _plain(schema) for name, schema in shared.get("$defs", {}).items()}
+    schemas = {int(str(number)): _plain(schema, prefix) for (number, _mode), schema in made.items()}
+    definitions = shared.get("$defs", {})
+    return schemas, {prefix + _named(name): _plain(schema, prefix) for name, schema in definitions.items()}
+
+
+class _Shown(GenerateJsonSchema):
+    def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
+        """Return the form of an object. It has no other keys, unless its kind allows them."""
+        return {"additionalProperties": False, **super().typed_dict_schema(schema)}
+
+
+def _responses(responder: Callable[..., None], schemas: Mapping[int, Any]) -> dict[str, Any]:
+    """Return what a responder sends, by status."""
+    fault: dict[str, Any] = {"$ref": "#/components/responses/Fault"}
+    found = {answers.FAILURE: fault}
+    for status, answer in answers.given_by(responder).items():
+        schema = _answer(answer, schemas)
+        if status == answers.FAILURE:
+            schema = {"anyOf": [schema, _FAULT]}
+        content = {} if answer == answers.NOTHING else {"content": {answer.media_type: {"schema": schema}}}
+        found[status] = {"description": _DESCRIPTIONS.get(status, "Done."), **content}
+    return dict(sorted(found.items()))
+
+
+def _answer(answer: answers.Answer, schemas: Mapping[int, Any]) -> dict[str, Any]:
+    if answer.entire is not None:
+        found: dict[str, Any] = schemas[id(answer.entire)]
+        return found
+    return {
+        "type": "object",
+        "required": list(answer.parts),
+        "properties": {name: schemas[id(kind)] for name, kind in {**answer.parts, **answer.optional}.items()},
+        "additionalProperties": False,
+    }
 
 
 class _Forms(GenerateJsonSchema):
@@ -153,14 +200,16 @@ def _named(name: str) -> str:
     return ".".join(part.strip("_") for part in name.removeprefix("fleet__api__").split("__"))
 
 
-def _plain(schema: Any) -> Any:
+def _plain(schema: Any, prefix: str = "") -> Any:
     """Return a schema with the names and the patterns that readers know. Patterns are keys, too."""
     if isinstance(schema, list):
-        return [_plain(each) for each in schema]
+        return [_plain(each, prefix) for each in schema]
     if not isinstance(schema, dict):
         return _pattern(schema) if isinstance(schema, str) else schema
     return {
-        _pattern(name): f"{_DEFINED}{_named(value.removeprefix(_DEFINED))}" if name == "$ref" else _plain(value)
+        _pattern(name): f"{_DEFINED}{prefix}{_named(value.removeprefix(_DEFINED))}"
+        if name == "$ref"
+        else _plain(value, prefix)
         for name, value in schema.items()
     }
 

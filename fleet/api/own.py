@@ -8,11 +8,12 @@ columns and rows, which is a quarter of the size.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import falcon
+from typing_extensions import TypedDict
 
-from fleet.api import bodies, identity
+from fleet.api import answers, bodies, identity
 from fleet.api.conductor import Conductor
 from fleet.objects import fields
 
@@ -53,19 +54,68 @@ class _Call:
     user_id: fields.Text | None = None
 
 
+class HostTable(TypedDict):
+    """A row has a value for each column."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+
+
+class FlavorOfBuild(TypedDict):
+    name: str
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int
+
+
+class BuildShown(TypedDict):
+    uuid: str
+    name: str
+    project_id: str | None
+    vm_state: str
+    task_state: str | None
+    host: str | None
+    attempt: int
+    created_at: str
+    updated_at: str | None
+    deadline: str | None
+    flavor: FlavorOfBuild
+    fault: dict[str, Any] | None
+
+
+class Result(TypedDict):
+    result: Any
+
+
+class Refusal(TypedDict):
+    """``error`` is the name of a class of errors, ``facts`` are its arguments."""
+
+    error: str
+    facts: dict[str, Any]
+    message: str
+
+
+_ON_THE_WIRE = answers.Answer(entire=answers.AsOnTheWire)
+
+
 class Own:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer(entire=HostTable))
     def on_get_hosts(self, request: falcon.Request, response: falcon.Response) -> None:
         """All hosts as ``columns`` and ``rows``."""
         rows = self._conductor.ask(request, "host_table", columns=HOST_COLUMNS)
-        response.media = {"columns": HOST_COLUMNS, "rows": rows}
+        shown: HostTable = {"columns": list(HOST_COLUMNS), "rows": rows}
+        response.media = shown
 
+    @answers.gives(_ON_THE_WIRE)
     def on_get_host(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         """One host with its instances. :raises errors.NotFound:"""
         response.media = self._conductor.ask(request, "show_host", name=name)
 
+    @answers.gives(answers.Answer({"builds": list[BuildShown]}))
     @bodies.asks("limit", "vm_state")
     def on_get_builds(self, request: falcon.Request, response: falcon.Response) -> None:
         """Instances, the newest first; each that is in ERROR with its newest fault."""
@@ -76,31 +126,38 @@ class Own:
         faults = self._conductor.ask(request, "newest_faults", uuids=failed) if failed else {}
         response.media = {"builds": [_build(each, faults.get(each["uuid"])) for each in found]}
 
+    @answers.gives(_ON_THE_WIRE)
     def on_get_trace(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         """The events of an instance, a reservation or a request id. :raises errors.NotFound: errors.Conflict:"""
         response.media = self._conductor.ask(request, "trace", name=name)
 
+    @answers.gives(answers.Answer({"flavors": list[answers.AsOnTheWire]}))
     def on_get_flavors(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {"flavors": self._conductor.ask(request, "list_flavors")}
 
+    @answers.gives(_ON_THE_WIRE)
     @bodies.asks("hours", "points")
     def on_get_use(self, request: falcon.Request, response: falcon.Response) -> None:
         """What instances had in the last ``hours``, at evenly spaced times. :raises errors.InvalidInput:"""
         asked = {name: value for name in ("hours", "points") if (value := bodies.number(request, name)) is not None}
         response.media = self._conductor.ask(request, "use_over_time", **asked)
 
+    @answers.gives(_ON_THE_WIRE)
     @bodies.takes(bodies.Body(entire=_Wanted))
     def on_post_explain(self, request: falcon.Request, response: falcon.Response) -> None:
         """Where a request would be placed and why, or why nowhere; nothing is booked."""
         wanted = _wanted(request)
         response.media = self._conductor.explain(request, wanted.request, min(wanted.best, _MOST_SCORES))
 
+    @answers.gives(_ON_THE_WIRE)
     @bodies.takes(bodies.Body(entire=_Wanted))
     def on_post_capacity(self, request: falcon.Request, response: falcon.Response) -> None:
         """How many more instances of a request's shape fit."""
         wanted = _wanted(request)
         response.media = self._conductor.capacity(request, wanted.request, wanted.group_by)
 
+    @answers.gives(answers.Answer(entire=Result))
+    @answers.gives(answers.Answer(entire=Refusal), answers.FAILURE)
     @bodies.takes(bodies.Body(entire=_Call))
     def on_post_call(self, request: falcon.Request, response: falcon.Response, topic: str, method: str) -> None:
         """A call of the wire contract, as the ``fleet`` command makes it."""
@@ -131,10 +188,8 @@ def _wanted(request: falcon.Request) -> _Wanted:
     return bodies.entire(request, _Wanted)
 
 
-def _build(instance: dict[str, Any], fault: dict[str, Any] | None) -> dict[str, Any]:
+def _build(instance: dict[str, Any], fault: dict[str, Any] | None) -> BuildShown:
     flavor = instance["flavor"]
-    return {
-        **{name: instance[name] for name in _BUILD_FIELDS},
-        "flavor": {name: flavor[name] for name in ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb")},
-        "fault": fault,
-    }
+    known = {name: instance[name] for name in _BUILD_FIELDS}
+    of_flavor = {name: flavor[name] for name in FlavorOfBuild.__annotations__}
+    return cast(BuildShown, {**known, "flavor": of_flavor, "fault": fault})

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlencode
 
 import falcon
 
 from fleet import errors
-from fleet.api import bodies, microversions
+from fleet.api import answers, bodies, microversions
 
 Item = TypeVar("Item")
 
@@ -37,7 +37,7 @@ def cut(request: falcon.Request, found: Sequence[Item], keys: Sequence[str], mos
 
 def next_link(
     request: falcon.Request, path: str, marker: str, service: microversions.Service = microversions.COMPUTE
-) -> list[dict[str, Any]]:
+) -> list[answers.Link]:
     """Return the link to what comes after ``marker``."""
     parameters = {**request.params, "marker": marker}
     return [microversions.link(request, f"{path}?{urlencode(parameters, doseq=True)}", "next", service)]

@@ -10,16 +10,33 @@ from __future__ import annotations
 from typing import Any
 
 import falcon
+from typing_extensions import TypedDict
 
-from fleet.api import bodies, identity
+from fleet.api import answers, bodies, identity
 from fleet.api.conductor import Conductor
 from fleet.api.policies import ALL_QUOTAS
+
+
+class ProjectShown(TypedDict):
+    id: str
+    name: str
+    domain_id: str
+    enabled: bool
+    is_domain: bool
+    links: dict[str, Any]
+
+
+class NoLinks(TypedDict):
+    """A list of projects has one part."""
+
+    next: None
 
 
 class Projects:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer({"projects": list[ProjectShown], "links": NoLinks}))
     @bodies.asks("name")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """The project that the client names; without a name, its own and, for the administrator, those with quotas."""
@@ -29,9 +46,10 @@ class Projects:
             names |= {each["project_id"] for each in self._conductor.ask(request, "list_quotas")}
         response.media = {"projects": [_view(each) for each in sorted(names)], "links": {"next": None}}
 
+    @answers.gives(answers.Answer({"project": ProjectShown}))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         response.media = {"project": _view(project_id)}
 
 
-def _view(name: str) -> dict[str, Any]:
+def _view(name: str) -> ProjectShown:
     return {"id": name, "name": name, "domain_id": "default", "enabled": True, "is_domain": False, "links": {}}

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 
 import falcon
 import pydantic
+from typing_extensions import TypedDict
 
 from fleet import errors
-from fleet.api import bodies, identity
+from fleet.api import answers, bodies, identity
 from fleet.api.conductor import Conductor
 from fleet.api.policies import ALL_QUOTAS
 from fleet.objects import fields
@@ -42,21 +43,36 @@ class _Changes:
     force: bool = False
 
 
+class Use(TypedDict):
+    limit: int
+    in_use: int
+    reserved: int
+
+
+#: ``id`` is the project. The other keys are resources.
+_Limits = dict[str, int | str]
+_Uses = dict[str, Use | str]
+
+
 class Quotas:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer({"quota_set": _Limits | _Uses}))
     @bodies.asks("usage")
     def on_get(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         with_usage = bodies.flag(request, "usage")
         response.media = self._of(request, project_id, "limits", with_usage)
 
+    @answers.gives(answers.Answer({"quota_set": _Uses}))
     def on_get_detail(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         response.media = self._of(request, project_id, "limits", with_usage=True)
 
+    @answers.gives(answers.Answer({"quota_set": _Limits}))
     def on_get_defaults(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         response.media = self._of(request, project_id, "default")
 
+    @answers.gives(answers.Answer({"quota_set": _Limits}))
     @bodies.takes(bodies.Body({"quota_set": _Changes}))
     def on_put(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         wanted = bodies.part(request, "quota_set", _Changes)
@@ -70,6 +86,7 @@ class Quotas:
         response.media = self._of(request, project_id, "limits")
         del response.media["quota_set"]["id"]
 
+    @answers.gives(answers.NOTHING, 202)
     def on_delete(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         self._conductor.ask(request, "delete_quota", project_id=project_id)
         response.status = falcon.HTTP_202
@@ -84,9 +101,10 @@ class Quotas:
         limits = {**dict.fromkeys(_unlimited(request), UNLIMITED), **found[which]}
         if with_usage:
             used = found["used"]
-            limits = {
+            uses: dict[str, Use] = {
                 name: {"limit": limit, "in_use": used.get(name, 0), "reserved": 0} for name, limit in limits.items()
             }
+            return {"quota_set": {"id": project_id, **uses}}
         return {"quota_set": {"id": project_id, **limits}}
 
 

@@ -10,7 +10,7 @@ import falcon
 import pydantic
 
 from fleet import errors
-from fleet.api import bodies, microversions
+from fleet.api import answers, bodies, microversions
 from fleet.api.conductor import Conductor
 from fleet.api.faults import Fault
 from fleet.api.server_change import change
@@ -22,13 +22,19 @@ _SINCE = (2, 26)
 _OneKey = Annotated[dict[fields.Name, fields.Text], pydantic.Field(min_length=1, max_length=1)]
 
 
+_ALL, _ONE = answers.Answer({"metadata": dict[str, str]}), answers.Answer({"meta": dict[str, str]})
+_TAGS = answers.Answer({"tags": list[str]})
+
+
 class Metadata:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(_ALL)
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"metadata": self._shown(request, server_id)["metadata"]}
 
+    @answers.gives(_ALL)
     @bodies.takes(bodies.Body({"metadata": NewMetadata}))
     def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         """Keys that are not named stay."""
@@ -36,6 +42,7 @@ class Metadata:
         given = bodies.part(request, "metadata", NewMetadata)
         response.media = {"metadata": self._change(request, server_id, metadata=given)["metadata"]}
 
+    @answers.gives(_ALL)
     @bodies.takes(bodies.Body({"metadata": NewMetadata}))
     def on_put(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         """Keys that are not named go."""
@@ -44,9 +51,11 @@ class Metadata:
         changed = self._change(request, server_id, metadata=given, replace_metadata=True)
         response.media = {"metadata": changed["metadata"]}
 
+    @answers.gives(_ONE)
     def on_get_key(self, request: falcon.Request, response: falcon.Response, server_id: str, key: str) -> None:
         response.media = {"meta": {key: self._value(request, server_id, key)}}
 
+    @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"meta": _OneKey}))
     def on_put_key(self, request: falcon.Request, response: falcon.Response, server_id: str, key: str) -> None:
         self._shown(request, server_id)
@@ -55,6 +64,7 @@ class Metadata:
             raise errors.InvalidInput(field="meta", reason="must have the key that the path names")
         response.media = {"meta": {key: self._change(request, server_id, metadata=given)["metadata"][key]}}
 
+    @answers.gives(answers.NOTHING, 204)
     def on_delete_key(self, request: falcon.Request, response: falcon.Response, server_id: str, key: str) -> None:
         self._value(request, server_id, key)
         self._change(request, server_id, metadata={key: None})
@@ -79,24 +89,29 @@ class ServerTags:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(_TAGS)
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"tags": self._tags(request, server_id)}
 
+    @answers.gives(_TAGS)
     @bodies.takes(bodies.Body({"tags": Tags}))
     def on_put(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         self._tags(request, server_id)
         given = bodies.part(request, "tags", Tags)
         response.media = {"tags": change(self._conductor, request, server_id, {"tags": given})["tags"]}
 
+    @answers.gives(answers.NOTHING, 204)
     def on_delete(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         self._tags(request, server_id)
         change(self._conductor, request, server_id, {"tags": []})
         response.status = falcon.HTTP_204
 
+    @answers.gives(answers.NOTHING, 204)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str, tag: str) -> None:
         self._require(request, server_id, tag)
         response.status = falcon.HTTP_204
 
+    @answers.gives(answers.NOTHING, 201, 204)
     def on_put_one(self, request: falcon.Request, response: falcon.Response, server_id: str, tag: str) -> None:
         there = tag in self._tags(request, server_id)
         fields.parse(Tags, [tag], "tag")
@@ -105,6 +120,7 @@ class ServerTags:
         if not there:
             response.location = microversions.links(request, f"/servers/{server_id}/tags/{tag}")[0]["href"]
 
+    @answers.gives(answers.NOTHING, 204)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, server_id: str, tag: str) -> None:
         self._require(request, server_id, tag)
         change(self._conductor, request, server_id, {"remove_tags": [tag]})

@@ -9,25 +9,37 @@ from typing import Any
 import falcon
 
 from fleet import move_states
-from fleet.api import migrations
+from fleet.api import answers, migrations
 from fleet.api.conductor import Conductor
 from fleet.api.faults import Fault
 from fleet.api.servers import show
 
-#: The conductor knows one per cent of all that is copied.
-_UNKNOWN = [f"{what}_{part}_bytes" for what in ("memory", "disk") for part in ("total", "processed", "remaining")]
+
+class LiveMigration(migrations.Places):
+    """The sizes are null: the conductor knows one per cent of all that is copied."""
+
+    server_uuid: str
+    memory_total_bytes: None
+    memory_processed_bytes: None
+    memory_remaining_bytes: None
+    disk_total_bytes: None
+    disk_processed_bytes: None
+    disk_remaining_bytes: None
 
 
 class ServerMigrations:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer({"migrations": list[LiveMigration]}))
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"migrations": [_view(request, each) for each in self._of(request, server_id)]}
 
+    @answers.gives(answers.Answer({"migration": LiveMigration}))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str, migration_id: str) -> None:
         response.media = {"migration": _view(request, self._one(request, server_id, migration_id))}
 
+    @answers.gives(answers.NOTHING, 202)
     def on_delete_one(
         self, request: falcon.Request, response: falcon.Response, server_id: str, migration_id: str
     ) -> None:
@@ -52,8 +64,14 @@ class ServerMigrations:
         ]
 
 
-def _view(request: falcon.Request, record: Mapping[str, Any]) -> dict[str, Any]:
-    shown = migrations.view(request, record)
-    for name in ("instance_uuid", "old_instance_type_id", "new_instance_type_id", "migration_type"):
-        shown.pop(name, None)
-    return {**shown, "server_uuid": record["instance_uuid"], **dict.fromkeys(_UNKNOWN)}
+def _view(request: falcon.Request, record: Mapping[str, Any]) -> LiveMigration:
+    return {
+        **migrations.places(request, record),
+        "server_uuid": record["instance_uuid"],
+        "memory_total_bytes": None,
+        "memory_processed_bytes": None,
+        "memory_remaining_bytes": None,
+        "disk_total_bytes": None,
+        "disk_processed_bytes": None,
+        "disk_remaining_bytes": None,
+    }

@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, NotRequired, cast
 
 import falcon
+from typing_extensions import TypedDict
 
 from fleet import states
-from fleet.api import identity, microversions
+from fleet.api import answers, identity, microversions
 from fleet.api.identity import ADMIN
 from fleet.objects import host_id
 
 #: Versions from which an answer has a form.
 _LOCKED, _TAGS, _FLAVOR_INSIDE, _GROUPS, _PINNED_ZONE, _HINTS = (2, 9), (2, 26), (2, 47), (2, 71), (2, 96), (2, 100)
 _DESCRIPTION, _HOST_STATUS, _CERTIFICATES, _LOCKED_REASON = (2, 19), (2, 16), (2, 63), (2, 73)
-#: Field with the volumes of a server, and the version from which it says that they outlast the server.
-VOLUMES = "os-extended-volumes:volumes_attached"
+#: The version from which a server's volumes say that they outlast it.
 _OUTLAST = (2, 3)
 #: Statuses by task, then by state.
 _OF_TASK = {
@@ -40,6 +40,113 @@ _OF_STATE = {
 }
 
 
+class BriefServer(TypedDict):
+    id: str
+    name: str
+    links: list[answers.Link]
+
+
+class FlavorLink(TypedDict):
+    """Before version 2.47."""
+
+    id: str
+    links: list[answers.Link]
+
+
+class FlavorInside(TypedDict):
+    """From version 2.47 on."""
+
+    original_name: str
+    vcpus: int
+    ram: int
+    disk: int
+    ephemeral: int
+    swap: int
+    extra_specs: dict[str, str]
+
+
+class ImageLink(TypedDict):
+    id: str
+    links: list[answers.Link]
+
+
+class ServerVolume(TypedDict):
+    id: str
+    delete_on_termination: NotRequired[Annotated[bool, answers.since("2.3")]]
+
+
+class ServerFault(TypedDict):
+    code: int
+    created: str | None
+    message: str
+
+
+class SecurityGroup(TypedDict):
+    name: str
+
+
+#: Some of its names are no names of Python.
+_Newer = TypedDict(
+    "_Newer",
+    {
+        "OS-EXT-SRV-ATTR:reservation_id": NotRequired[Annotated[str | None, answers.since("2.3")]],
+        "OS-EXT-SRV-ATTR:launch_index": NotRequired[Annotated[int, answers.since("2.3")]],
+        "locked": NotRequired[Annotated[bool, answers.since("2.9")]],
+        "host_status": NotRequired[Annotated[str, answers.since("2.16", answers.OF_ALL_PROJECTS)]],
+        "description": NotRequired[Annotated[str | None, answers.since("2.19")]],
+        "tags": NotRequired[Annotated[list[str], answers.since("2.26")]],
+        "trusted_image_certificates": NotRequired[Annotated[None, answers.since("2.63")]],
+        "locked_reason": NotRequired[Annotated[None, answers.since("2.73")]],
+        "pinned_availability_zone": NotRequired[Annotated[None, answers.since("2.96")]],
+        "scheduler_hints": NotRequired[Annotated[dict[str, list[Any]], answers.since("2.100")]],
+    },
+)
+
+_Listed = TypedDict(
+    "_Listed",
+    {
+        "status": str,
+        "tenant_id": str,
+        "user_id": str,
+        "created": str | None,
+        "updated": str | None,
+        "hostId": str,
+        "image": ImageLink | str,
+        "flavor": FlavorLink | FlavorInside,
+        "addresses": dict[str, Any],
+        "metadata": dict[str, str],
+        "key_name": str | None,
+        "config_drive": str,
+        "accessIPv4": str,
+        "accessIPv6": str,
+        "OS-DCF:diskConfig": str,
+        "OS-EXT-AZ:availability_zone": str,
+        "OS-EXT-STS:task_state": str | None,
+        "OS-EXT-STS:vm_state": str,
+        "OS-EXT-STS:power_state": int,
+        "OS-EXT-SRV-ATTR:host": NotRequired[Annotated[str | None, answers.FOR_ADMINISTRATORS]],
+        "OS-EXT-SRV-ATTR:hypervisor_hostname": NotRequired[Annotated[str | None, answers.FOR_ADMINISTRATORS]],
+        "OS-EXT-SRV-ATTR:instance_name": NotRequired[Annotated[str, answers.FOR_ADMINISTRATORS]],
+        "OS-SRV-USG:launched_at": str | None,
+        "OS-SRV-USG:terminated_at": str | None,
+        "os-extended-volumes:volumes_attached": list[ServerVolume],
+        "progress": NotRequired[int],
+        "security_groups": NotRequired[list[SecurityGroup]],
+        "fault": NotRequired[ServerFault],
+    },
+)
+
+
+class ListedServer(BriefServer, _Listed, _Newer):
+    """A server as in a list with details."""
+
+
+class Server(ListedServer):
+    """A server as it is shown alone."""
+
+    server_groups: NotRequired[Annotated[list[str], answers.since("2.71")]]
+
+
 def status(instance: Mapping[str, Any]) -> str:
     found = _OF_TASK.get(instance["task_state"]) or _OF_STATE.get(instance["vm_state"])
     return found or str(instance["vm_state"]).upper()
@@ -54,18 +161,18 @@ _OF_HOSTS = (
 )
 
 
-def brief(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]:
+def brief(request: falcon.Request, instance: Mapping[str, Any]) -> BriefServer:
     path = f"/servers/{instance['uuid']}"
     return {"id": instance["uuid"], "name": instance["name"], "links": microversions.links(request, path)}
 
 
-def view(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]:
+def view(request: falcon.Request, instance: Mapping[str, Any]) -> ListedServer:
     """Return a server as in a list with details."""
     version, host = request.context.version, instance["host"]
     project = instance["project_id"] or ADMIN
     # A project gets the id in place of the name.
     alias = instance.get("host_id") or host_id.of(project, host)
-    shown = {
+    shown: ListedServer = {
         **brief(request, instance),
         "status": status(instance),
         "tenant_id": project,
@@ -91,21 +198,22 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> dict[str, Any]
         "OS-EXT-SRV-ATTR:instance_name": instance["uuid"],
         "OS-SRV-USG:launched_at": _plain(instance["launched_at"]),
         "OS-SRV-USG:terminated_at": _plain(instance["terminated_at"]),
-        VOLUMES: [volume(request, each) for each in instance.get("volumes", ())],
+        "os-extended-volumes:volumes_attached": [volume(request, each) for each in instance.get("volumes", ())],
     }
     if status(instance) in ("ACTIVE", "BUILD", "RESIZE", "REBUILD"):
         shown["progress"] = 100 if instance["vm_state"] == states.ACTIVE else 0
     if alias:
         shown["security_groups"] = [{"name": "default"}]
     shown.update(_newer(version, instance))
-    return (
-        shown if identity.sees_all(request) else {name: each for name, each in shown.items() if name not in _OF_HOSTS}
-    )
+    if not identity.sees_all(request):
+        for name in _OF_HOSTS:
+            cast(dict[str, Any], shown).pop(name, None)
+    return shown
 
 
-def _newer(version: microversions.Version, instance: Mapping[str, Any]) -> dict[str, Any]:
+def _newer(version: microversions.Version, instance: Mapping[str, Any]) -> _Newer:
     """Return the fields that came with later versions."""
-    forms: Sequence[tuple[microversions.Version, dict[str, Any]]] = (
+    forms: Sequence[tuple[microversions.Version, _Newer]] = (
         ((2, 3), {"OS-EXT-SRV-ATTR:reservation_id": instance["reservation_id"], "OS-EXT-SRV-ATTR:launch_index": 0}),
         (_LOCKED, {"locked": False}),
         (_HOST_STATUS, {"host_status": "UP" if instance["host"] else ""}),
@@ -116,17 +224,23 @@ def _newer(version: microversions.Version, instance: Mapping[str, Any]) -> dict[
         (_PINNED_ZONE, {"pinned_availability_zone": None}),
         (_HINTS, {"scheduler_hints": {name: _listed(value) for name, value in instance["scheduler_hints"].items()}}),
     )
-    return {name: value for since, form in forms if version >= since for name, value in form.items()}
+    found: _Newer = {}
+    for since, form in forms:
+        if version >= since:
+            found.update(form)
+    return found
 
 
-def whole(request: falcon.Request, shown: Mapping[str, Any]) -> dict[str, Any]:
+def whole(request: falcon.Request, shown: Mapping[str, Any]) -> Server:
     """Return a server as it is shown alone: with its groups, and its fault.
 
     :param shown: the conductor's answer to ``show_instance``
     """
     instance = shown["instance"]
-    server = view(request, instance)
-    server[VOLUMES] = [volume(request, each["volume"]) for each in shown.get("volumes", ())]
+    server: Server = {**view(request, instance)}
+    server["os-extended-volumes:volumes_attached"] = [
+        volume(request, each["volume"]) for each in shown.get("volumes", ())
+    ]
     if request.context.version >= _GROUPS:
         server["server_groups"] = [instance["group_uuid"]] if instance["group_uuid"] else []
     if instance["vm_state"] == states.ERROR and shown["faults"]:
@@ -134,13 +248,12 @@ def whole(request: falcon.Request, shown: Mapping[str, Any]) -> dict[str, Any]:
     return server
 
 
-def volume(request: falcon.Request, uuid: str) -> dict[str, Any]:
+def volume(request: falcon.Request, uuid: str) -> ServerVolume:
     """Return a volume that a server has."""
-    outlasts = {"delete_on_termination": False} if request.context.version >= _OUTLAST else {}
-    return {"id": uuid, **outlasts}
+    return {"id": uuid, "delete_on_termination": False} if request.context.version >= _OUTLAST else {"id": uuid}
 
 
-def fault(found: Mapping[str, Any]) -> dict[str, Any]:
+def fault(found: Mapping[str, Any]) -> ServerFault:
     """Return a fault, with the nearest miss if the conductor says it: not to projects."""
     details = found.get("details") or {}
     code = details.get("reason_code") or found["error"]
@@ -149,7 +262,7 @@ def fault(found: Mapping[str, Any]) -> dict[str, Any]:
     return {"code": found["code"], "created": _seconds(found["created_at"]), "message": message[:2000]}
 
 
-def _flavor(request: falcon.Request, flavor: Mapping[str, Any]) -> dict[str, Any]:
+def _flavor(request: falcon.Request, flavor: Mapping[str, Any]) -> FlavorLink | FlavorInside:
     if request.context.version < _FLAVOR_INSIDE:
         path = f"/flavors/{flavor['flavorid']}"
         return {"id": flavor["flavorid"], "links": [microversions.link(request, path, "bookmark")]}
@@ -164,7 +277,7 @@ def _flavor(request: falcon.Request, flavor: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _image(request: falcon.Request, image: Mapping[str, Any]) -> dict[str, Any] | str:
+def _image(request: falcon.Request, image: Mapping[str, Any]) -> ImageLink | str:
     if not image["id"]:
         return ""
     return {"id": image["id"], "links": [microversions.link(request, f"/images/{image['id']}", "bookmark")]}

@@ -9,9 +9,20 @@ from typing import Any
 import falcon
 import orjson
 from oslo_utils import uuidutils
+from typing_extensions import TypedDict
 
 from fleet import errors, states
-from fleet.api import bodies, identity, microversions, paging, policies, server_change, server_request, server_view
+from fleet.api import (
+    answers,
+    bodies,
+    identity,
+    microversions,
+    paging,
+    policies,
+    server_change,
+    server_request,
+    server_view,
+)
 from fleet.api.conductor import Conductor
 from fleet.objects import name_pattern
 
@@ -43,6 +54,31 @@ _PARAMETERS = (
 )
 
 Instance = Mapping[str, Any]
+View = Callable[[falcon.Request, Instance], Any]
+
+
+NewServer = TypedDict(
+    "NewServer",
+    {
+        "id": str,
+        "links": list[answers.Link],
+        "OS-DCF:diskConfig": str,
+        "security_groups": list[server_view.SecurityGroup],
+    },
+)
+
+
+class Created(TypedDict):
+    server: NewServer
+
+
+class Reserved(TypedDict):
+    """The answer if ``return_reservation_id`` was asked for."""
+
+    reservation_id: str
+
+
+_ONE = answers.Answer({"server": server_view.Server})
 
 
 class Servers:
@@ -52,6 +88,7 @@ class Servers:
         self._conductor = conductor
         self._most = most
 
+    @answers.gives(answers.Answer(entire=Created | Reserved), 202)
     @bodies.takes(server_request.BODY)
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = server_request.parse(request, self._conductor)
@@ -67,10 +104,13 @@ class Servers:
         uuid = made["instances"][0]["uuid"]
         links = microversions.links(request, f"/servers/{uuid}")
         response.location = links[0]["href"]
-        groups = [{"name": "default"}]
-        response.media = {
-            "server": {"id": uuid, "links": links, "OS-DCF:diskConfig": "MANUAL", "security_groups": groups}
+        new: NewServer = {
+            "id": uuid,
+            "links": links,
+            "OS-DCF:diskConfig": "MANUAL",
+            "security_groups": [{"name": "default"}],
         }
+        response.media = {"server": new}
 
     def _create(self, request: falcon.Request, build: dict[str, Any]) -> dict[str, Any]:
         """:raises errors.FleetError: as the conductor does; naming the field if there is no such flavor or volume"""
@@ -81,41 +121,46 @@ class Servers:
                 raise
             raise errors.InvalidInput(field=_NAMED_BY[unknown.kind], reason=unknown.message) from None
 
+    @answers.gives(answers.listed("servers", server_view.BriefServer))
     @bodies.asks(*_PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/servers", server_view.brief)
 
+    @answers.gives(answers.listed("servers", server_view.ListedServer))
     @bodies.asks(*_PARAMETERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/servers/detail", server_view.view)
 
+    @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"server": server_view.whole(request, show(self._conductor, request, server_id))}
 
+    @answers.gives(_ONE)
     @bodies.takes(server_change.BODY)
     def on_put_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         show(self._conductor, request, server_id)
         server_change.change(self._conductor, request, server_id, server_change.parse(request))
         self.on_get_one(request, response, server_id)
 
+    @answers.gives(answers.Answer({"interfaceAttachments": list[Any]}))
     def on_get_interfaces(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         """None: a fleet has no networks. Some tools ask for each server that they show."""
         show(self._conductor, request, server_id)
         response.media = {"interfaceAttachments": []}
 
+    @answers.gives(answers.Answer({"security_groups": list[Any]}))
     def on_get_security_groups(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         """None, for the same reason."""
         show(self._conductor, request, server_id)
         response.media = {"security_groups": []}
 
+    @answers.gives(answers.NOTHING, 204)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         show(self._conductor, request, server_id)
         self._conductor.terminate(request, server_id)
         response.status = falcon.HTTP_204
 
-    def _list(
-        self, request: falcon.Request, path: str, shown: Callable[[falcon.Request, Instance], dict[str, Any]]
-    ) -> dict[str, Any]:
+    def _list(self, request: falcon.Request, path: str, shown: View) -> dict[str, Any]:
         servers, marker = self._page(request, paging.limit_of(request, self._most), shown)
         failed = {each["id"]: each for each in servers if each.get("status") == "ERROR"}
         faults = self._conductor.ask(request, "newest_faults", uuids=list(failed)) if failed else {}
@@ -126,9 +171,7 @@ class Servers:
             answer["servers_links"] = paging.next_link(request, path, marker)
         return answer
 
-    def _page(
-        self, request: falcon.Request, limit: int, shown: Callable[[falcon.Request, Instance], dict[str, Any]]
-    ) -> tuple[list[dict[str, Any]], str | None]:
+    def _page(self, request: falcon.Request, limit: int, shown: View) -> tuple[list[dict[str, Any]], str | None]:
         """Return at most ``limit`` servers after the marker, oldest first, and at most about MOST_BYTES of them; and the
         marker of the next page, if there is one.
         """

@@ -14,8 +14,9 @@ import falcon
 import pydantic
 from oslo_config import cfg
 from oslo_utils import timeutils
+from typing_extensions import TypedDict
 
-from fleet.api import bodies, tokens
+from fleet.api import answers, bodies, tokens
 from fleet.api.conf import KEYSTONE
 from fleet.api.faults import Fault, NotHere
 from fleet.objects import fields
@@ -37,6 +38,16 @@ class _Known:
     domain: fields.Name = "Default"
 
 
+class SessionShown(TypedDict):
+    user_id: str | None
+    project_id: str | None
+    roles: list[str]
+    signed_in: bool
+
+
+_SESSION = answers.Answer({"session": SessionShown})
+
+
 class Sessions:
     """:raises errors.ConfigError: the options of keystone cannot be used"""
 
@@ -46,12 +57,14 @@ class Sessions:
             tokens.register_opts(conf)
             self._options = conf[tokens.GROUP]
 
+    @answers.gives(_SESSION)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """The sender's user, project and roles; ``signed_in``: with :meth:`on_post`."""
         caller = request.context.caller
         shown = {"user_id": caller.user_id, "project_id": caller.project_id, "roles": caller.roles}
         response.media = {"session": {**shown, "signed_in": bool(request.get_cookie_values(tokens.COOKIE))}}
 
+    @answers.gives(_SESSION)
     @bodies.takes(bodies.Body(entire=_Known))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         """Get a token of keystone for a browser, as a cookie. :raises Fault: the password is wrong, or keystone is away"""
@@ -88,6 +101,7 @@ class Sessions:
         shown = {"user_id": access.user_id, "project_id": access.project_id, "roles": access.role_names}
         response.media = {"session": {**shown, "signed_in": True}}
 
+    @answers.gives(answers.NOTHING, 204)
     def on_delete(self, request: falcon.Request, response: falcon.Response) -> None:
         """Forget the token of a browser."""
         response.unset_cookie(tokens.COOKIE, path=tokens.COOKIE_PATH, same_site="Strict")

@@ -13,15 +13,17 @@ import pytest
 import requests
 
 from tests.amqp.daemons import Trio, eventually
+from tests.api_document import ApiDocument
 
 COMPUTE = {"OpenStack-API-Version": "compute 2.100"}
 
 
 class Api:
-    """The API at ``url``."""
+    """The API at ``url``. Its answers are those that the document of the API says."""
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self._document = ApiDocument()
 
     def __call__(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, code: int = 200
@@ -30,7 +32,11 @@ class Api:
             method, f"{self.url}{path}", json=body, headers={**COMPUTE, **(headers or {})}, timeout=60
         )
         assert code == answer.status_code, answer.text
-        return answer.json() if answer.content else None
+        body = answer.json() if answer.content else None
+        template = self._document.template(path.partition("?")[0])
+        assert template is not None
+        assert [] == self._document.mistakes(method, template, code, body)
+        return body
 
     def boot(self, name: str, flavor: str, hints: dict[str, Any] | None = None, **server: Any) -> str:
         body = {"server": {"name": name, "flavorRef": flavor, "networks": "none", **server}}

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``world`` is one fleet for a whole file; what a request changes in it is undone by its test."""
+"""``world`` is one fleet for a whole file; what a request changes in it is undone by its test.
+
+Each answer is held against the document of the API.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.api_document import ApiDocument
 from tests.hostile import objects, world
 from tests.hostile.objects import Objects
 from tests.hostile.world import World
@@ -14,8 +18,9 @@ from tests.hostile.world import World
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Objects, Objects]]:
-    with world.opened(tmp_path_factory.mktemp("hostile")) as made:
+    with ApiDocument().held() as wrong, world.opened(tmp_path_factory.mktemp("hostile")) as made:
         yield made, *objects.build(made)
+    assert [] == sorted(set(wrong))
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import falcon
+from typing_extensions import TypedDict
 
 from fleet import errors
-from fleet.api import bodies
+from fleet.api import answers, bodies
 from fleet.api.block_storage import views
 from fleet.api.conductor import Conductor
 from fleet.api.faults import NotHere
@@ -35,12 +36,28 @@ class _Volume:
     bootable: bool | None = None
 
 
+Reference = TypedDict("Reference", {"source-name": str})
+
+
+class BriefManageable(TypedDict):
+    reference: Reference
+    size: int
+    safe_to_manage: bool
+
+
+class Manageable(BriefManageable):
+    reason_not_safe: str | None
+    cinder_id: None
+    extra_info: None
+
+
 class ExistingVolumes:
     """``/os-volume-manage``, and from version 3.8 on ``/manageable_volumes``."""
 
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer({"volume": views.VolumeShown}), 202)
     @bodies.takes(bodies.Body({"volume": _Volume}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         """:raises errors.FleetError: naming the field; NotHere:"""
@@ -64,19 +81,16 @@ class ExistingVolumes:
         response.media = {"volume": views.volume(request, shown)}
         response.status = falcon.HTTP_202
 
+    @answers.gives(answers.Answer({"manageable-volumes": list[BriefManageable]}))
     @bodies.asks("host")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """What lies on a pool, or on all pools of a backend, and is no volume."""
         response.media = {"manageable-volumes": [_brief(each) for each in self._found(request)]}
 
+    @answers.gives(answers.Answer({"manageable-volumes": list[Manageable]}))
     @bodies.asks("host")
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
-        details = {"cinder_id": None, "extra_info": None}
-        response.media = {
-            "manageable-volumes": [
-                {**_brief(each), "reason_not_safe": each["reason"] or None, **details} for each in self._found(request)
-            ]
-        }
+        response.media = {"manageable-volumes": [_whole(each) for each in self._found(request)]}
 
     def _found(self, request: falcon.Request) -> list[Mapping[str, Any]]:
         host = request.get_param("host")
@@ -93,6 +107,10 @@ def _reference(given: Mapping[str, str]) -> str:
     return next(iter(given.values()))
 
 
-def _brief(found: Mapping[str, Any]) -> dict[str, Any]:
-    reference = {"source-name": found["reference"]}
+def _brief(found: Mapping[str, Any]) -> BriefManageable:
+    reference: Reference = {"source-name": found["reference"]}
     return {"reference": reference, "size": found["size_gb"], "safe_to_manage": not found["reason"]}
+
+
+def _whole(found: Mapping[str, Any]) -> Manageable:
+    return {**_brief(found), "reason_not_safe": found["reason"] or None, "cinder_id": None, "extra_info": None}

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NotRequired
 
 import falcon
+from typing_extensions import TypedDict
 
-from fleet.api import bodies
+from fleet.api import answers, bodies
 from fleet.api.block_storage import views
 from fleet.api.conductor import Conductor
 
@@ -19,10 +20,37 @@ _CAPABILITIES = (
 _AGENT = "fleet-volume"
 
 
+class PoolShown(TypedDict):
+    """``capabilities`` are what the backend reports and what the ledger counts, with ``detail``."""
+
+    name: str
+    capabilities: NotRequired[dict[str, Any]]
+
+
+class BackendService(TypedDict):
+    binary: str
+    host: str
+    zone: str | None
+    status: str
+    state: str
+    updated_at: str | None
+    disabled_reason: str | None
+
+
+class ZoneState(TypedDict):
+    available: bool
+
+
+class VolumeZone(TypedDict):
+    zoneName: str
+    zoneState: ZoneState
+
+
 class Pools:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @answers.gives(answers.Answer({"pools": list[PoolShown]}))
     @bodies.asks("detail")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         whole = bodies.flag(request, "detail")
@@ -33,6 +61,7 @@ class Pools:
             ]
         }
 
+    @answers.gives(answers.Answer({"services": list[BackendService]}))
     def on_get_services(self, request: falcon.Request, response: falcon.Response) -> None:
         """The agents of backends, under cinder's name."""
         zones = {
@@ -55,6 +84,7 @@ class Pools:
             ]
         }
 
+    @answers.gives(answers.Answer({"availabilityZoneInfo": list[VolumeZone]}))
     def on_get_zones(self, request: falcon.Request, response: falcon.Response) -> None:
         zones = sorted({each["availability_zone"] for each in self._conductor.ask(request, "list_pools")} - {None})
         available = {"available": True}

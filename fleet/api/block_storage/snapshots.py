@@ -11,7 +11,7 @@ import falcon
 from oslo_utils import uuidutils
 
 from fleet import errors
-from fleet.api import bodies
+from fleet.api import answers, bodies
 from fleet.api.block_storage import views
 from fleet.api.conductor import Conductor
 from fleet.api.faults import NotHere
@@ -40,6 +40,7 @@ class Snapshots:
         self._conductor = conductor
         self._most = most
 
+    @answers.gives(answers.Answer({"snapshot": views.BriefSnapshot}), 202)
     @bodies.takes(bodies.Body({"snapshot": _Snapshot}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         asked = bodies.part(request, "snapshot", _Snapshot)
@@ -53,17 +54,21 @@ class Snapshots:
         response.media = {"snapshot": views.brief_snapshot(request, made)}
         response.status = falcon.HTTP_202
 
+    @answers.gives(answers.listed("snapshots", views.BriefSnapshot, count=int))
     @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "snapshots", views.brief_snapshot, self._most)
 
+    @answers.gives(answers.listed("snapshots", views.SnapshotShown, count=int))
     @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "snapshots", views.snapshot, self._most)
 
+    @answers.gives(answers.Answer({"snapshot": views.SnapshotShown}))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, snapshot_id: str) -> None:
         response.media = {"snapshot": views.snapshot(request, self._shown(request, snapshot_id))}
 
+    @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, snapshot_id: str) -> None:
         self._shown(request, snapshot_id)
         self._conductor.ask(request, "delete_snapshot", name=snapshot_id)

@@ -4,30 +4,109 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, NotRequired, cast
 
 import falcon
+import pydantic
+from typing_extensions import TypedDict
 
 from fleet import errors
-from fleet.api import bodies, identity, microversions, paging, policies
+from fleet.api import answers, bodies, identity, microversions, paging, policies
 from fleet.api.identity import ADMIN
 
 #: Fields that only users who may see all projects get.
 _OF_POOLS = ("os-vol-host-attr:host", "os-vol-mig-status-attr:migstat", "migration_status")
 #: Parameters of every list, beside its filters.
 PARAMETERS = ("limit", "marker", "all_tenants", "with_count")
-View = Callable[[falcon.Request, Mapping[str, Any]], dict[str, Any]]
+View = Callable[[falcon.Request, Mapping[str, Any]], object]
+
+#: Marks fields that only some senders get.
+OF_ALL = pydantic.Field(description="Only for users who may see volumes of all projects.")
 
 
-def brief_volume(request: falcon.Request, volume: Mapping[str, Any]) -> dict[str, Any]:
+class BriefVolume(TypedDict):
+    id: str
+    name: str
+    links: list[answers.Link]
+
+
+class VolumeAttachment(TypedDict):
+    id: str
+    attachment_id: str
+    volume_id: str
+    server_id: str
+    host_name: str | None
+    device: str
+    attached_at: str | None
+
+
+_Volume = TypedDict(
+    "_Volume",
+    {
+        "size": int,
+        "status": str,
+        "availability_zone": str | None,
+        "bootable": str,
+        "encrypted": bool,
+        "multiattach": bool,
+        "attachments": list[VolumeAttachment],
+        "volume_type": str | None,
+        "snapshot_id": str | None,
+        "source_volid": str | None,
+        "metadata": dict[str, str],
+        "description": str | None,
+        "replication_status": None,
+        "consistencygroup_id": None,
+        "user_id": str,
+        "os-vol-tenant-attr:tenant_id": str,
+        "os-vol-host-attr:host": NotRequired[Annotated[str | None, OF_ALL]],
+        "os-vol-mig-status-attr:migstat": NotRequired[Annotated[str | None, OF_ALL]],
+        "migration_status": NotRequired[Annotated[str | None, OF_ALL]],
+        "created_at": str | None,
+        "updated_at": str | None,
+    },
+)
+
+
+class VolumeShown(BriefVolume, _Volume):
+    """A volume, its size in GiB."""
+
+
+class BriefSnapshot(TypedDict):
+    id: str
+    name: str
+    status: str
+    size: int
+    volume_id: str | None
+    description: None
+    metadata: dict[str, str]
+    created_at: str | None
+    updated_at: str | None
+
+
+_Snapshot = TypedDict(
+    "_Snapshot",
+    {
+        "user_id": str,
+        "os-extended-snapshot-attributes:project_id": str,
+        "os-extended-snapshot-attributes:progress": str,
+    },
+)
+
+
+class SnapshotShown(BriefSnapshot, _Snapshot):
+    """A snapshot, its size in GiB."""
+
+
+def brief_volume(request: falcon.Request, volume: Mapping[str, Any]) -> BriefVolume:
     links = microversions.links(request, f"/volumes/{volume['uuid']}", microversions.VOLUME)
     return {"id": volume["uuid"], "name": volume["name"], "links": links}
 
 
-def volume(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
+def volume(request: falcon.Request, found: Mapping[str, Any]) -> VolumeShown:
     """Return a volume as a list with details shows it."""
     moving = found["migration"]["step"] if found.get("migration") else None
-    shown = {
+    shown: VolumeShown = {
         **brief_volume(request, found),
         "size": found["size_gb"],
         "status": found["status"],
@@ -51,10 +130,13 @@ def volume(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
         "created_at": plain(found["created_at"]),
         "updated_at": plain(found["updated_at"]),
     }
-    return shown if sees_all(request) else {name: each for name, each in shown.items() if name not in _OF_POOLS}
+    if not sees_all(request):
+        for name in _OF_POOLS:
+            cast(dict[str, Any], shown).pop(name)
+    return shown
 
 
-def _attachment(found: Mapping[str, Any]) -> dict[str, Any]:
+def _attachment(found: Mapping[str, Any]) -> VolumeAttachment:
     return {
         "id": found["volume"],
         "attachment_id": found["uuid"],
@@ -66,7 +148,7 @@ def _attachment(found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def brief_snapshot(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
+def brief_snapshot(request: falcon.Request, found: Mapping[str, Any]) -> BriefSnapshot:
     return {
         "id": found["uuid"],
         "name": found["name"],
@@ -80,11 +162,13 @@ def brief_snapshot(request: falcon.Request, found: Mapping[str, Any]) -> dict[st
     }
 
 
-def snapshot(request: falcon.Request, found: Mapping[str, Any]) -> dict[str, Any]:
-    progress = "100%" if found["status"] == "available" else "0%"
-    attributes = {"project_id": found["project_id"] or ADMIN, "progress": progress}
-    of_project = {f"os-extended-snapshot-attributes:{name}": value for name, value in attributes.items()}
-    return {**brief_snapshot(request, found), "user_id": found["user_id"] or ADMIN, **of_project}
+def snapshot(request: falcon.Request, found: Mapping[str, Any]) -> SnapshotShown:
+    return {
+        **brief_snapshot(request, found),
+        "user_id": found["user_id"] or ADMIN,
+        "os-extended-snapshot-attributes:project_id": found["project_id"] or ADMIN,
+        "os-extended-snapshot-attributes:progress": "100%" if found["status"] == "available" else "0%",
+    }
 
 
 def listed(

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any, NotRequired
 
 import falcon
+from typing_extensions import TypedDict
 
 from fleet import errors
-from fleet.api import bodies, identity, paging, policies
+from fleet.api import answers, bodies, identity, paging, policies
+from fleet.api.block_storage import views
 from fleet.api.conductor import Conductor
 from fleet.api.faults import Fault, NotHere
 from fleet.objects import VolumeType, fields
@@ -25,6 +27,21 @@ class _Wanted:
     is_public: Any = None
 
 
+_TypeShown = TypedDict(
+    "_TypeShown",
+    {
+        "id": str,
+        "name": str,
+        "description": str | None,
+        "is_public": bool,
+        "os-volume-type-access:is_public": bool,
+        "qos_specs_id": None,
+        "extra_specs": NotRequired[Annotated[dict[str, str], views.OF_ALL]],
+    },
+)
+_ONE, _SPECS = answers.Answer({"volume_type": _TypeShown}), answers.Answer({"extra_specs": dict[str, str]})
+
+
 class VolumeTypes:
     """:param most: most types in one answer"""
 
@@ -32,12 +49,14 @@ class VolumeTypes:
         self._conductor = conductor
         self._most = most
 
+    @answers.gives(answers.Answer({"volume_types": list[_TypeShown]}))
     @bodies.asks("limit", "marker")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         found = _all(self._conductor, request)
         part, _ = paging.cut(request, found, [str(each.id) for each in found], self._most)
         response.media = {"volume_types": [_view(request, each) for each in part]}
 
+    @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"volume_type": _Wanted}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         asked = bodies.part(request, "volume_type", _Wanted)
@@ -47,16 +66,20 @@ class VolumeTypes:
         made = self._conductor.ask(request, "create_volume_type", volume_type=wanted)
         response.media = {"volume_type": _view(request, VolumeType.from_wire(made))}
 
+    @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         response.media = {"volume_type": _view(request, self._by_id(request, type_id))}
 
+    @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         self._conductor.ask(request, "delete_volume_type", name=self._by_id(request, type_id).name)
         response.status = falcon.HTTP_202
 
+    @answers.gives(_SPECS)
     def on_get_extra_specs(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         response.media = {"extra_specs": self._by_id(request, type_id).extra_specs}
 
+    @answers.gives(_SPECS)
     @bodies.takes(bodies.Body({"extra_specs": fields.Texts}))
     def on_post_extra_specs(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         name = self._by_id(request, type_id).name
@@ -64,6 +87,7 @@ class VolumeTypes:
         self._conductor.ask(request, "update_volume_type", name=name, extra_specs=given)
         response.media = {"extra_specs": given}
 
+    @answers.gives(answers.NOTHING, 202)
     def on_delete_extra_spec(self, request: falcon.Request, response: falcon.Response, type_id: str, key: str) -> None:
         known = self._by_id(request, type_id)
         if key not in known.extra_specs:
@@ -91,9 +115,9 @@ def _all(conductor: Conductor, request: falcon.Request) -> list[VolumeType]:
     return [VolumeType.from_wire(each) for each in conductor.ask(request, "list_volume_types")]
 
 
-def _view(request: falcon.Request, known: VolumeType) -> dict[str, Any]:
+def _view(request: falcon.Request, known: VolumeType) -> _TypeShown:
     """Extra specs name backends: they are the administrator's."""
-    shown = {
+    shown: _TypeShown = {
         "id": str(known.id),
         "name": known.name,
         "description": known.description or None,
@@ -101,5 +125,6 @@ def _view(request: falcon.Request, known: VolumeType) -> dict[str, Any]:
         "os-volume-type-access:is_public": True,
         "qos_specs_id": None,
     }
-    specs = {"extra_specs": known.extra_specs} if identity.allows(request, policies.ALL_VOLUMES) else {}
-    return {**shown, **specs}
+    if identity.allows(request, policies.ALL_VOLUMES):
+        shown["extra_specs"] = known.extra_specs
+    return shown

@@ -11,7 +11,7 @@ import falcon
 from oslo_utils import uuidutils
 
 from fleet import errors
-from fleet.api import bodies, identity, policies
+from fleet.api import answers, bodies, identity, policies
 from fleet.api.block_storage import views, volume_request, volume_types
 from fleet.api.conductor import Conductor
 from fleet.api.faults import Fault, NotHere
@@ -70,6 +70,10 @@ _ACTIONS: Mapping[str, Any] = {
 }
 
 
+_ONE = answers.Answer({"volume": views.VolumeShown})
+_METADATA = answers.Answer({"metadata": dict[str, str]})
+
+
 class Volumes:
     """:param most: most volumes in one answer"""
 
@@ -83,6 +87,7 @@ class Volumes:
             "os-unmanage": self._unmanage,
         }
 
+    @answers.gives(_ONE, 202)
     @bodies.takes(volume_request.BODY)
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = volume_request.parse(request, self._conductor)
@@ -93,17 +98,21 @@ class Volumes:
         response.media = {"volume": views.volume(request, self._shown(request, made["uuid"]))}
         response.status = falcon.HTTP_202
 
+    @answers.gives(answers.listed("volumes", views.BriefVolume, count=int))
     @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "volumes", views.brief_volume, self._most)
 
+    @answers.gives(answers.listed("volumes", views.VolumeShown, count=int))
     @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "volumes", views.volume, self._most)
 
+    @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         response.media = {"volume": views.volume(request, self._shown(request, volume_id))}
 
+    @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"volume": _Update}))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         """Other fields stay. ``display_name`` and ``display_description`` are the names of old clients."""
@@ -119,6 +128,7 @@ class Volumes:
             raise errors.InvalidInput(field="volume", reason="has nothing to change")
         response.media = {"volume": views.volume(request, self._change(request, volume_id, **changes))}
 
+    @answers.gives(answers.NOTHING, 202)
     @bodies.asks("cascade")
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         self._shown(request, volume_id)
@@ -127,19 +137,23 @@ class Volumes:
         self._conductor.ask(request, "delete_volume", name=volume_id)
         response.status = falcon.HTTP_202
 
+    @answers.gives(_METADATA)
     def on_get_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         response.media = {"metadata": self._shown(request, volume_id)["metadata"]}
 
+    @answers.gives(_METADATA)
     @bodies.takes(bodies.Body({"metadata": NewMetadata}))
     def on_post_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         """Keys that are not named stay."""
         self._set_metadata(request, response, volume_id, replace=False)
 
+    @answers.gives(_METADATA)
     @bodies.takes(bodies.Body({"metadata": NewMetadata}))
     def on_put_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         """Keys that are not named go."""
         self._set_metadata(request, response, volume_id, replace=True)
 
+    @answers.gives(answers.NOTHING)
     def on_delete_metadatum(self, request: falcon.Request, response: falcon.Response, volume_id: str, key: str) -> None:
         if key not in self._shown(request, volume_id)["metadata"]:
             raise Fault(404, f"Volume {volume_id} has no metadata item {key[:100]}.")
@@ -155,6 +169,7 @@ class Volumes:
         found: Mapping[str, Any] = self._conductor.ask(request, "update_volume", name=volume_id, changes=changes)
         return found
 
+    @answers.gives(answers.NOTHING, 202)
     @bodies.takes(bodies.Body(_ACTIONS))
     def on_post_action(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         body = bodies.whole(request)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``client`` sends requests to the application over the ``conductor`` of a test's module."""
+"""``client`` sends requests to the application over the ``conductor`` of a test's module. Each answer is held against the
+document of the API.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,31 @@ import pytest
 from falcon import testing
 
 from fleet.api import conf as api_conf
-from fleet.api.application import application, routes
+from fleet.api.application import application
 from fleet.api.conductor import Conductor
-from fleet.api.openapi import document
+from tests.api_document import ApiDocument
 from tests.configuration import configuration
 
 
+@pytest.fixture(scope="session")
+def api_document() -> ApiDocument:
+    return ApiDocument()
+
+
 @pytest.fixture(autouse=True)
-def documented(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def true_answers(api_document: ApiDocument) -> Iterator[None]:
+    """Each answer has the form that the document of the API says."""
+    with api_document.held() as wrong:
+        yield
+    assert [] == wrong
+
+
+@pytest.fixture(autouse=True)
+def documented(monkeypatch: pytest.MonkeyPatch, api_document: ApiDocument) -> Iterator[None]:
     """Each parameter of a query that a responder reads is in the document of the API."""
     read, missing = falcon.Request.get_param, []
     known: dict[tuple[str, str], set[str]] = {}
-    for path, operations in document(routes(None, configuration(api_conf.register_opts), None))["paths"].items():  # type: ignore[arg-type]
+    for path, operations in api_document.document["paths"].items():
         for method, operation in operations.items():
             known[method.upper(), path] = {each["name"] for each in operation["parameters"]}
 

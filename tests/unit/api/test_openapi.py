@@ -19,6 +19,7 @@ from fleet.api.application import application
 from fleet.api.block_storage.volumes import Volumes
 from fleet.api.bodies import Body, part, taken_by, takes
 from fleet.api.policies import DOCUMENT
+from tests.api_document import ApiDocument
 from tests.configuration import configuration
 from tests.unit.api.test_requests import BAD_SERVERS, SERVER, FakeConductor
 
@@ -130,3 +131,35 @@ def test_only_what_is_declared_is_parsed() -> None:
     asked = falcon.Request(testing.create_environ(method="POST", body=json.dumps({"thing": "a"})))
     with pytest.raises(TypeError, match="thing is not declared"):
         Resource().on_post(asked, falcon.Response())
+
+
+def test_every_answer_has_a_form(document: dict[str, Any]) -> None:
+    """Or is declared as having no body. Only these have another form than JSON."""
+    without, others = [], []
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            answers = {status: found for status, found in operation["responses"].items() if status != "default"}
+            if not answers:
+                without.append(f"{method} {path}")
+            others += [path for each in answers.values() if set(each.get("content", {})) - {"application/json"}]
+    assert [] == without
+    assert ["/fleet/v1/events"] == others
+
+
+def test_answers_have_no_other_fields_than_the_document_says(api_document: ApiDocument) -> None:
+    project = {"id": "p", "name": "p", "domain_id": "default", "enabled": True, "is_domain": False, "links": {}}
+    path = "/v2.1/projects/{project_id}"
+    assert [] == api_document.mistakes("GET", path, 200, {"project": project})
+    assert [
+        f"GET {path}: 200 $.project: Additional properties are not allowed ('colour' was unexpected)",
+        f"GET {path}: 201 is not in the document",
+    ] == [
+        *api_document.mistakes("GET", path, 200, {"project": {**project, "colour": "red"}}),
+        *api_document.mistakes("GET", path, 201, {"project": project}),
+    ]
+
+
+def test_a_field_names_its_version(document: dict[str, Any]) -> None:
+    server = document["components"]["schemas"]["answers.Server"]
+    assert "From version 2.26 on." == server["properties"]["tags"]["description"]
+    assert "tags" not in server["required"]

@@ -30,8 +30,8 @@ class FakeConductor(Conductor):
             "uuid": UUID, "name": "web", "description": "", "metadata": {"a": "1", "b": "2"}, "tags": ["x", "y"],
             "project_id": "p", "vm_state": "active", "power_state": 1, "deleted": False, "reservation_id": "r-1",
             "created_at": "2026-11-22T05:07:38.149Z", "image": {"id": ""}, "scheduler_hints": {},
-            "flavor": {"flavorid": "f1", **dict.fromkeys(("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb"), 1),
-                       "swap": 0, "extra_specs": {}},
+            "flavor": {"flavorid": "f1", **dict.fromkeys(("vcpus", "memory_mb", "root_gb", "ephemeral_gb"), 1),
+                       "name": "tiny", "swap": 0, "extra_specs": {}},
         }  # fmt: skip
         self.changes: list[dict[str, Any]] = []
 
