@@ -148,9 +148,14 @@ class Transaction:
         self.locked: dict[sa.Table, dict[Any, Any]] = collections.defaultdict(dict)
 
     @property
+    def dialect(self) -> str:
+        """``postgresql``, ``mysql`` (also MariaDB) or ``sqlite``."""
+        return self._connection.dialect.name
+
+    @property
     def ignores_case(self) -> bool:
         """Whether the database compares names without case. This program does not."""
-        return self._connection.dialect.name == "mysql"
+        return self.dialect == "mysql"
 
     def execute(self, statement: sa.Executable, parameters: Any = None) -> sa.CursorResult:
         self._flush()

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import pytest
 
+from conductor_stub.builds import choice
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db import models
 from fleet.objects import Place
 from tests.functional.conductor import Conductor, context
+from tests.functional.test_own_volumes import statements
 
 SPAWN = Failure(step="spawn", code="SpawnFailed", message="The driver said no", duration_s=0.5)
 FULL = Failure(step="claim", code="ComputeResourcesUnavailable", message="it is full")
@@ -93,3 +95,30 @@ def test_the_choice_is_forgotten_with_the_end_of_the_build(fleet: Conductor) -> 
     fleet.finish(uuid, "h1")
     with fleet.database.engine.connect() as connection:
         assert [None] == [row.chosen for row in connection.execute(models.instances.select())]
+
+
+def test_the_choice_of_many_builds_is_one_statement(fleet: Conductor) -> None:
+    """Each row gets its own places, with limits of any number. Databases without binary JSON take 16 builds at a time."""
+    limits = {"memory_mb": 1.5e9, "disk_gb": 0.1}
+    uuids = fleet.create(count=20)
+    fleet.database.write(fleet.placement._machine.take, uuids, 1, fleet.placement.step_context())
+    places = {
+        uuid: [Place(f"h{number}", 'näme "x"', limits), Place("h2", "h2", {})] for number, uuid in enumerate(uuids)
+    }
+    with statements(fleet.database) as seen:
+        fleet.database.write(choice.write, [{uuid: (1, each)} for uuid, each in places.items()])
+    assert (1 if fleet.database.dialect == "postgresql" else 2) == sum("chosen" in each for each in seen)
+    with fleet.database.engine.connect() as connection:
+        found = {row.uuid: row.chosen for row in connection.execute(models.instances.select())}
+    assert {uuid: [place.to_wire() for place in each] for uuid, each in places.items()} == found
+
+
+def test_a_choice_for_an_earlier_attempt_is_not_written(fleet: Conductor) -> None:
+    """Nor one for a build that waits again."""
+    taken, waiting = fleet.create(count=2)
+    fleet.database.write(fleet.placement._machine.take, [taken], 1, fleet.placement.step_context())
+    place = [Place("evil", "evil", {})]
+    fleet.database.write(choice.write, [{taken: (2, place), waiting: (1, place)}])
+    with fleet.database.engine.connect() as connection:
+        found = {row.uuid: row.chosen for row in connection.execute(models.instances.select())}
+    assert {taken: [], waiting: None} == found
