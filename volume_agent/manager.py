@@ -14,7 +14,7 @@ from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext
 from fleet.objects import fields
 from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, internal
 from volume_agent.work.volume import VolumeWorker
 
 LOG = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ class BackendManager:
         """
         return self._worker.connection(volume_uuid, pool).to_wire()
 
+    @internal
     def order(self, context: RequestContext, uuid: str) -> None:
         """Queue the work on a volume."""
         self._queues.submit(uuid, functools.partial(self._worker.run, context, uuid))

@@ -24,7 +24,7 @@ from fleet.objects import VolumeConnection, fields
 from fleet.objects.attachment import Device
 from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI, VolumeAPI
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, internal
 
 LOG = logging.getLogger(__name__)
 
@@ -84,6 +84,7 @@ class AttachmentIntake:
         self.notify(context, row)
         return views.of_attachment(row)
 
+    @internal
     def notify(self, context: RequestContext, row: Any) -> None:
         """Cast to the host of an attachment that has work for it. The sweeper repeats what is lost.
 

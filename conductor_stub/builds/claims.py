@@ -42,7 +42,7 @@ def _claim(claim: Claim, row: Row, ctx: StepContext) -> dict[str, Any]:
     """``placing → spawning``: host, node and usage at once."""
     choice.require(row, claim.attempt, claim.host)
     if _step(row) != (states.BUILDING, states.PLACING, claim.attempt):
-        raise instances.stale(row, claim.attempt)
+        raise instances.stale(row, claim.attempt, claim.host)
     return {
         "task_state": states.SPAWNING,
         "host": claim.host,
@@ -57,7 +57,7 @@ def _claim(claim: Claim, row: Row, ctx: StepContext) -> dict[str, Any]:
 def _finish(finish: Finish, row: Row, ctx: StepContext) -> dict[str, Any]:
     """``spawning → active``."""
     if (*_step(row), row.host) != (states.BUILDING, states.SPAWNING, finish.attempt, finish.host):
-        raise instances.stale(row, finish.attempt)
+        raise instances.stale(row, finish.attempt, finish.host)
     return {
         "vm_state": states.ACTIVE,
         "task_state": None,

@@ -59,8 +59,9 @@ def claim(tx: Transaction, attempt: Attempt, holds: Claimed, ctx: StepContext) -
     mine = record.attempt == attempt.number and record.dest_compute == host and move.under_way
     if mine and record.status == move_states.PRE_MIGRATING and record.held_node == node:
         return move
+    machine.require_part(move, host)
     if not mine or record.status != move_states.PREPARING:
-        raise instances.stale(row, attempt.number)
+        raise instances.stale(row, attempt.number, host)
     services.check_incarnation(tx, host, services.incarnation_of(tx, host), attempt.incarnation)
     if row.group_uuid:
         dead = group_evacuation.dead_hosts(tx, record, row.group_uuid, ctx)

@@ -140,6 +140,14 @@ def read(tx: Transaction, uuid: str) -> Move:
     return Move(*moves.lock(tx, uuid))
 
 
+def require_part(move: Move, host: str) -> None:
+    """:raises errors.NotFound: ``host`` never had a part in the move; nothing of it is told"""
+    record = move.record
+    tried = {tried for tried, _node in record.plan.get("tried", ())}
+    if host not in (record.source_compute, record.dest_compute) and host not in tried:
+        raise errors.NotFound(kind="Migration", name=f"{move.uuid} on host {host}")
+
+
 def set_status(tx: Transaction, move: Move, status: str, ctx: StepContext, **values: Any) -> Move:
     """Write the status of a locked move, the task of its instance, and the usage of both hosts."""
     task = _TASKS.get((move.record.migration_type, status))

@@ -82,8 +82,7 @@ class MoveProgress:
         record, uuid = move.record, move.instance.uuid
         if host in (record.source_compute, record.dest_compute):
             return self._value(move, self._database.read(_volumes, [uuid]).get(uuid, ()))
-        if host not in {tried for tried, _node in record.plan.get("tried", ())}:
-            raise errors.NotFound(kind="Migration", name=f"{move.uuid} on host {host}")
+        machine.require_part(move, host)
         shown = self._value(move, ())
         return dataclasses.replace(shown, dest_compute=None, dest_node=None, limits=None, held=None, failure=None)
 

@@ -19,7 +19,7 @@ from fleet.db.engine import Database
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, internal
 
 LOG = logging.getLogger(__name__)
 
@@ -72,6 +72,7 @@ class PowerIntake:
         self.notify(context, row)
         return {key: getattr(row, key) for key in ("uuid", "name", "vm_state", "task_state")}
 
+    @internal
     def notify(self, context: RequestContext, row: Any) -> None:
         """Cast to the host of an instance with a power task. The sweeper repeats what is lost."""
         about = context.about(instance_uuid=row.uuid, host=row.host)

@@ -238,9 +238,10 @@ def leave_host(
         hosts.refresh_usage(tx, row.host, row.node, now, built=False if failed else None)
 
 
-def stale(row: sa.Row, attempt: int) -> errors.StaleBuild:
-    """The error for a late message about ``attempt``."""
-    state = f"it is {row.vm_state}/{row.task_state or '-'} at attempt {row.attempt} on {row.host or 'no host'}"
+def stale(row: sa.Row, attempt: int, host: str) -> errors.StaleBuild:
+    """The error for a late message of ``host`` about ``attempt``. It names no other host."""
+    where = "no host" if row.host is None else "this host" if row.host == host else "another host"
+    state = f"it is {row.vm_state}/{row.task_state or '-'} at attempt {row.attempt} on {where}"
     return errors.StaleBuild(instance_uuid=row.uuid, attempt=attempt, reason=state)
 
 

@@ -38,6 +38,12 @@ def expected_errors(method: Endpoint) -> Endpoint:
     return answered  # type: ignore[return-value]
 
 
+def internal(method: Endpoint) -> Endpoint:
+    """Mark a public method of an endpoint that only its own process calls: no message reaches it."""
+    method.is_internal = True  # type: ignore[attr-defined]
+    return method
+
+
 def endpoint(method: Endpoint) -> Endpoint:
     """Mark a method as remotely callable. Arguments are checked against its annotations, unknown ones are ignored.
 

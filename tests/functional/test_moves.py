@@ -232,7 +232,7 @@ def test_a_late_repeated_or_foreign_word_changes_nothing(stage: Stage) -> None:
     assert stage.claim("h2").status == move_states.PRE_MIGRATING
     assert move_states.PRE_MIGRATING == stage.done("h2", move_states.PRE_MIGRATING)
     assert move_states.PRE_MIGRATING == stage.done("h1", move_states.POST_MIGRATING)
-    with pytest.raises(errors.StaleBuild):
+    with pytest.raises(errors.NotFound, match="on host h3"):
         stage.claim("h3")
     assert (SMALL_MB, LARGE_MB, 0) == stage.used()
 

@@ -50,7 +50,8 @@ KEYS: Mapping[str, str] = {
     "service": "service",
     "client": "client",
     "project": f"project:{OURS}",
-    **{host: f"host:{host}" for host in (*HOSTS, *BACKENDS)},
+    **{host: f"compute:{host}" for host in HOSTS},
+    **{backend: f"volume:{backend}" for backend in BACKENDS},
     "nobody": "",
 }
 

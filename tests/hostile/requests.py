@@ -192,7 +192,7 @@ def filled(form: Any, ids: Mapping[str, str]) -> Any:
     if isinstance(form, str):
         return form.format_map(ids)
     if isinstance(form, Mapping):
-        return {name: filled(value, ids) for name, value in form.items()}
+        return {filled(name, ids): filled(value, ids) for name, value in form.items()}
     return [filled(each, ids) for each in form] if isinstance(form, list) else form
 
 

@@ -45,7 +45,7 @@ from tests.hostile.requests import (
 from tests.hostile.world import World
 
 #: Combinations are counted: a table that loses its entries would find nothing.
-LEAST = 1500
+LEAST = 2500
 _NEWEST = {"OpenStack-API-Version": "compute latest"}
 _NAMES = {"{server}": "{token}-server", "{volume}": "{token}-volume", "{snapshot}": "{token}-snapshot",
           "{group}": "{token}-group"}  # fmt: skip

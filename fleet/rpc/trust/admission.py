@@ -38,10 +38,15 @@ _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,2}")
 
 
 class MethodsOnly(oslo_messaging.DefaultRPCAccessPolicy):
-    """Serves an endpoint's public functions only. Its other attributes, such as ``target``, cannot be called."""
+    """Serves an endpoint's public functions only, but for those marked as internal (:func:`fleet.rpc.endpoint.internal`).
+    Its other attributes, such as ``target``, cannot be called.
+    """
 
     def is_allowed(self, endpoint: object, method: str) -> bool:
-        return super().is_allowed(endpoint, method) and inspect.isroutine(getattr(endpoint, method))
+        if not super().is_allowed(endpoint, method):
+            return False
+        found = getattr(endpoint, method)
+        return inspect.isroutine(found) and not getattr(found, "is_internal", False)
 
 
 class Guard(Protocol):
