@@ -112,7 +112,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
     """For oslo-config-generator."""
-    parts = (hardware_conf, failpoints, telemetry_conf, pins, nova_broker, signing)
+    parts = (hardware_conf, failpoints, telemetry_conf, pins, nova_broker, signing, db_options)
     return [("DEFAULT", [*COMMON_OPTS, *rabbit_conf.OPTIONS]), *(each for part in parts for each in part.list_opts())]
 
 

@@ -23,7 +23,8 @@ import pytest
 PATIENCE_S = 30.0
 _FIRST_PAUSE_S = 0.001
 #: One a process, started at the first use and kept: the progress bar's redrawing, the clients' watch over long calls.
-_PROCESS_WIDE = frozenset({"tqdm_monitor", "call-monitor"})
+#: One an engine, until it is disposed: the watch over its sessions.
+_PROCESS_WIDE = frozenset({"tqdm_monitor", "call-monitor", "database-sessions"})
 
 
 class Keeper(Protocol):

@@ -40,6 +40,8 @@ def opened(conf: cfg.ConfigOpts) -> Iterator[Database]:
     """Open the configured database. :raises connection.CommandFailed: none is configured, or it cannot be used"""
     with plain_failures():
         required.database(conf)
+        # A migration, an archive or an audit may take longer than a daemon waits.
+        conf.set_default("statement_timeout", 0, "database")
         with Database(conf).disposed() as database:
             yield database
 

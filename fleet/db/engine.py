@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
-from urllib import parse
 
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -20,7 +19,8 @@ from oslo_db import api as db_api
 from oslo_db.sqlalchemy import engines
 
 from fleet import errors, failpoints, json_codec, stored_json
-from fleet.db import driver, failures, idle_ping, models, tls
+from fleet.db import demotion, driver, failures, idle_ping, models, silent_peer, tls
+from fleet.db import options as limits
 from fleet.db.prefetched_query import PrefetchedQuery
 from fleet.db.reader import Reader
 from fleet.db.transaction import Connection, Row, Transaction
@@ -47,6 +47,7 @@ class Database:
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
+        limits.register_limits(conf)
         options = conf.database
         failures.keep_libraries_quiet()
         driver.require(options.connection or "sqlite://")
@@ -78,7 +79,7 @@ class Database:
             # A daemon starts without the database; the first transaction waits for it.
             max_retries=0,
             thread_checkin=False,
-            connection_parameters=_connection_parameters(options.connection or "sqlite://"),
+            connection_parameters=_connection_parameters(options),
             json_serializer=json_codec.dumps,
             json_deserializer=stored_json.read,
         )
@@ -91,6 +92,8 @@ class Database:
         if engine.dialect.name == "postgresql":
             # Not on MariaDB: setting the isolation level at every use would not recognise a lost connection.
             idle_ping.instead_of_every_time(engine)
+            silent_peer.SilentPeer(engine, options.peer_timeout)
+        demotion.is_loss(engine)
         return engine
 
     @property
@@ -201,14 +204,15 @@ class Database:
             self._engine.dispose()
 
 
-def _connection_parameters(connection: str) -> str | None:
-    """On MariaDB, make the isolation level of writers the default of each connection: most transactions write, and setting
-    the level at every use takes two statements.
+def _connection_parameters(options: cfg.ConfigOpts.GroupAttr) -> str | None:
+    """Parameters of the driver: limits of its waiting; and on MariaDB, the isolation level of writers as the default of each
+    connection, since most transactions write, and setting the level at every use takes two statements.
     """
-    url = sa.make_url(connection)
-    if url.get_backend_name() not in ("mysql", "mariadb") or "init_command" in url.query:
-        return None
-    return parse.urlencode({"init_command": f"SET SESSION TRANSACTION ISOLATION LEVEL {_FOR_WRITERS}"})
+    connection = options.connection or "sqlite://"
+    url, found = sa.make_url(connection), limits.limits(connection, options)
+    if url.get_backend_name() in ("mysql", "mariadb") and "init_command" not in url.query:
+        found["init_command"] = f"SET SESSION TRANSACTION ISOLATION LEVEL {_FOR_WRITERS}"
+    return limits.encoded(found)
 
 
 def _tune_sqlite(connection: Any, _record: Any) -> None:

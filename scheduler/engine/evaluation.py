@@ -115,7 +115,9 @@ class Evaluation:
         self._for_further, self._ahead = None, {}
         epoch, version = self._seen
         known = epoch == hosts.epoch
-        rows = self._changed(hosts, version) if known and len(hosts) >= WORTH_FOLLOWING else None
+        # A table that has fewer rows than before was sorted, so every row is another one.
+        follows = known and len(hosts) >= max(WORTH_FOLLOWING, len(self.dropped_by))
+        rows = self._changed(hosts, version) if follows else None
         if rows is None or len(hosts) - _COST_OF_ONE * len(rows) < WORTH_FOLLOWING:
             self._judge_all(prepared, hosts, allowed, known)
         elif len(rows):

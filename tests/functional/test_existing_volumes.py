@@ -37,7 +37,8 @@ def measured(volumes: Volumes, uuid: str, size_gb: int, stored_gb: int | None = 
     """The backend has read the size. Return the status of the volume then."""
     attempt = Attempt(uuid, volumes.database.read(rows.get, uuid).attempt, A[0])
     stored = size_gb if stored_gb is None else stored_gb
-    return volumes.volume_progress.measured(context(), attempt, size_gb, stored).status
+    volumes.volume_progress.measured(context(), attempt, size_gb, stored)
+    return str(volumes.database.read(rows.get, uuid).status)
 
 
 def managed(volumes: Volumes, size_gb: int = 10) -> str:

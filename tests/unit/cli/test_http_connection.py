@@ -7,6 +7,7 @@ import pathlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 from wsgiref import simple_server
 
@@ -40,6 +41,7 @@ class FakeCalls(api_calls.Calls):
         self.taken: list[tuple[Any, dict[str, Any]]] = []
         self.answer_with: Answer = lambda *_: {"well": "done"}
         self._operator = self  # type: ignore[assignment]
+        self._bus = SimpleNamespace(_driver=None)  # type: ignore[assignment]
         self._known = {("compute_task", "create"): self.create, ("scheduler", "explain"): self._explain}
 
     def call(self, context: Any, method: str, **arguments: Any) -> Any:

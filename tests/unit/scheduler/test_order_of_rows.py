@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from scheduler import filters, weights
@@ -148,6 +148,7 @@ NAMES = [f"host{number}" for number in range(9)]
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(chances={}, seed=187)  # the table loses rows between two decisions
 @given(chances=CHANCES, seed=st.integers(0, 1000))
 def test_equal_hosts(chances, seed):
     """Nothing but the key tells equal hosts apart."""
