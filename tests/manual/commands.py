@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs of ours in children that have imported them already: ``python -m tests.manual.commands MODULE``.
+"""Runs programs of ours in children that have imported them already: ``python -m tests.manual.commands MODULE PORT``.
 
-``MODULE`` is the trio's, as the Makefile names it. Each line of the input is a JSON object: ``words``, ``environment``, and
-``printed``, the file for what the program prints. The answer to ``fleet`` and ``fleet-manage`` is the exit status. The trio
-runs on: its answer is the pid, and the words ``stop PID`` end it as Ctrl-C does.
+``MODULE`` is the trio's, as the Makefile names it, and ``PORT`` that of its HTTP door. Each line of the input is a JSON
+object: ``words``, ``environment``, and ``printed``, the file for what the program prints. The answer to ``fleet`` and
+``fleet-manage`` is the exit status. The trio runs on: its answer is the pid, and ``stop PID`` ends it as Ctrl-C does.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from fleet.cli import main, manage
+from fleet.trial import trio_config
 
 TRIO = "trio"
 STOP = "stop"
@@ -77,4 +78,5 @@ def _become(environment: dict[str, str], printed: str) -> None:
 
 
 if __name__ == "__main__":
+    trio_config.API_PORT = int(sys.argv[2])
     serve({TRIO: importlib.import_module(sys.argv[1]).main, "fleet": main.main, "fleet-manage": manage.main})

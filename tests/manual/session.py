@@ -18,6 +18,8 @@ import sys
 import time
 from collections.abc import Iterator
 
+from fleet.trial import trio_config
+from fleet.trial.private_servers.process import free_ports
 from tests.manual import commands, page
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -33,13 +35,15 @@ class Session:
 
     def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
+        # Another run on this machine may have the usual one.
+        (self._port,) = free_ports(1)
         self.configuration = directory / ".fleet/fleet.conf"
         self._trio: int | None = None
         self._status = 0
         self._python_path: str | None = None
         module = re.search(r"-m (\S+) up --broker", (ROOT / "Makefile").read_text())
         assert module, "the Makefile has no recipe for 'make up'"
-        command = [sys.executable, "-m", "tests.manual.commands", module.group(1)]
+        command = [sys.executable, "-m", "tests.manual.commands", module.group(1), str(self._port)]
         self._commands = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, name: str) -> Iterator[tuple[page.Block, list[str]]]:
@@ -48,7 +52,7 @@ class Session:
             if block.kind == "console":
                 yield block, [self._shown(self._command(command.line)) for command in block.commands]
             elif block.file_name:
-                (self.directory / block.file_name).write_text(block.text)
+                (self.directory / block.file_name).write_text(self._with_port(block.text))
             elif block.configures:
                 with self.configuration.open("a") as configuration:
                     configuration.write(block.text)
@@ -62,7 +66,11 @@ class Session:
             self._ask([commands.STOP, str(self._trio)], self.directory / "printed")
             self._trio = None
 
+    def _with_port(self, text: str) -> str:
+        return text.replace(f":{trio_config.API_PORT}", f":{self._port}")
+
     def _command(self, line: str) -> str:
+        line = self._with_port(line)
         if line.endswith("make up"):
             return self._make_up(line)
         if line.startswith("export "):
@@ -131,6 +139,7 @@ class Session:
     def _shown(self, printed: str) -> str:
         """As it would read in a reader's own directory."""
         printed = printed.replace(str(self.directory.resolve()), SHOWN).replace(str(self.directory), SHOWN)
+        printed = printed.replace(f":{self._port}", f":{trio_config.API_PORT}")
         printed = re.sub(rf"(?<=\| ){re.escape(socket.gethostname())} *(?= \|)", _this_machine, printed)
         return printed.replace(str(pathlib.Path(sys.executable).parent), f"{SHOWN}/.venv/bin")
 
