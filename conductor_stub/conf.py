@@ -204,6 +204,7 @@ QUOTA_OPTS = [
         ("instances", "instances, with those that have failed or wait for room,"),
         ("cores", "vCPUs of all instances"),
         ("ram", "memory of all instances in MiB"),
+        ("local_gb", "GiB of local disk of all instances (root, ephemeral, and swap rounded up)"),
         ("server_groups", "server groups"),
         ("volumes", "volumes, with those that have failed,"),
         ("gigabytes", "GiB of all volumes and snapshots"),

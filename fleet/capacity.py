@@ -50,3 +50,8 @@ def requested_disk_mb(root_gb: int, ephemeral_gb: int, swap_mb: int) -> int:
 def claimed_disk_gb(root_gb: int, ephemeral_gb: int) -> int:
     """Return the GB that an instance holds of its node's disk."""
     return root_gb + ephemeral_gb
+
+
+def local_disk_gb(root_gb: int, ephemeral_gb: int, swap_mb: int) -> int:
+    """Return the GB that an instance takes of its project's quota ``local_gb``. Swap counts, rounded up."""
+    return root_gb + ephemeral_gb - (-swap_mb // MB_PER_GB)

@@ -20,7 +20,7 @@ from conductor_stub.steps.flavor_check import check_image, requested_hardware
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
-from fleet import errors, failpoints, states
+from fleet import capacity, errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
 from fleet.db import boot_data, builds, flavors, groups, history, key_pairs, queued_builds, quotas, volumes
@@ -249,6 +249,7 @@ class Intake:
             "memory_mb": flavor.memory_mb,
             "root_gb": flavor.root_gb,
             "ephemeral_gb": flavor.ephemeral_gb,
+            "swap_mb": flavor.swap,
             "request_id": context.request_id,
             "created_at": now,
         }
@@ -336,6 +337,7 @@ def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         "instances": len(rows),
         "cores": sum(row["vcpus"] for row in rows),
         "ram": sum(row["memory_mb"] for row in rows),
+        "local_gb": sum(capacity.local_disk_gb(row["root_gb"], row["ephemeral_gb"], row["swap_mb"]) for row in rows),
     }
 
 

@@ -18,7 +18,7 @@ from conductor_stub.moves.views import view
 from conductor_stub.steps import devices, reach
 from conductor_stub.steps.flavor_check import check_image, requested_hardware
 from conductor_stub.steps.limits import StepContext
-from fleet import errors, failpoints, move_states, states, volume_states
+from fleet import capacity, errors, failpoints, move_states, states, volume_states
 from fleet.clock import seconds
 from fleet.context import RequestContext
 from fleet.db import attachments, flavors, hosts, instances, moves, quotas, removal, services
@@ -316,7 +316,14 @@ def _own_disks(spec: Mapping[str, Any]) -> tuple[str, ...]:
 def _take_growth(tx: Transaction, row: Any, flavor: Mapping[str, Any], ctx: StepContext) -> None:
     """:raises errors.QuotaExceeded: the project may not have what the new flavor has more"""
     _known, headroom = quotas.headroom(tx, quotas.BUILDS, [row.project_id], ctx.limits.default_quota)
-    headroom.take(row.project_id, cores=flavor["vcpus"] - row.vcpus, ram=flavor["memory_mb"] - row.memory_mb)
+    local_gb = capacity.local_disk_gb(flavor["root_gb"], flavor["ephemeral_gb"], flavor.get("swap", 0))
+    now_gb = capacity.local_disk_gb(row.root_gb, row.ephemeral_gb, row.swap_mb)
+    growth = {
+        "cores": flavor["vcpus"] - row.vcpus,
+        "ram": flavor["memory_mb"] - row.memory_mb,
+        "local_gb": local_gb - now_gb,
+    }
+    headroom.take(row.project_id, **growth)
 
 
 def _require_another_host(tx: Transaction, row: Any, destination: str) -> None:

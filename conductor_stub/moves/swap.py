@@ -33,4 +33,5 @@ def _sizes(row: Any, spec: Mapping[str, Any]) -> dict[str, Any]:
         "instance_type_id": flavor.get("id"),
         "flavor_name": flavor.get("name"),
         **{name: flavor[name] for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")},
+        "swap_mb": flavor.get("swap", 0),
     }

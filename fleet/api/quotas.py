@@ -19,8 +19,10 @@ from fleet.api import answers, bodies, identity
 from fleet.api.conductor import Conductor
 from fleet.api.policies import ALL_QUOTAS
 from fleet.objects import fields
-from fleet.objects.quota import RESOURCES, UNLIMITED
+from fleet.objects.quota import UNLIMITED
 
+#: What nova and cinder limit. ``local_gb`` is no name of theirs: their clients refuse answers with other names.
+_LIMITED = ("instances", "cores", "ram", "server_groups", "volumes", "gigabytes")
 _OTHERS = ("key_pairs", "metadata_items", "server_group_members", "snapshots")
 #: Until these versions.
 _FILES = ((2, 57), ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes"))
@@ -80,7 +82,7 @@ class Quotas:
         for name, value in bodies.whole(request)["quota_set"].items():
             if name not in known and value != UNLIMITED:
                 raise errors.InvalidInput(field=f"quota_set.{name}"[:100], reason="is not limited here: must be -1")
-        limits = {name: limit for name in RESOURCES if (limit := getattr(wanted, name)) is not None}
+        limits = {name: limit for name in _LIMITED if (limit := getattr(wanted, name)) is not None}
         if limits:
             self._conductor.ask(request, "set_quota", project_id=project_id, limits=limits)
         response.media = self._of(request, project_id, "limits")
@@ -98,7 +100,7 @@ class Quotas:
         if project_id != request.context.caller.project_id:
             identity.require(request, ALL_QUOTAS)
         found = self._conductor.ask(request, "show_quota", project_id=project_id)
-        limits = {**dict.fromkeys(_unlimited(request), UNLIMITED), **found[which]}
+        limits = {**dict.fromkeys(_unlimited(request), UNLIMITED), **{name: found[which][name] for name in _LIMITED}}
         if with_usage:
             used = found["used"]
             uses: dict[str, Use] = {

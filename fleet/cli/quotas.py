@@ -12,7 +12,7 @@ from fleet.client.connection import Record
 from fleet.objects.quota import RESOURCES
 
 _PROJECT = command.argument("project", help="Id of the project. It need not exist anywhere else.")
-_UNITS = {"ram": " MiB", "gigabytes": " GiB"}
+_UNITS = {"ram": " MiB", "gigabytes": " GiB", "local_gb": " GiB"}
 
 
 def _option(resource: str) -> str:
@@ -34,6 +34,8 @@ class _OfProject(listing.List):
                 "set_for": "project" if name in shown["own"] else "all",
             }
             for name in RESOURCES
+            # A conductor of an earlier release limits fewer.
+            if name in shown["limits"]
         ]
 
 

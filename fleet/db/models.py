@@ -179,6 +179,7 @@ instances = sa.Table(
     _number("memory_mb"),
     _number("root_gb"),
     _number("ephemeral_gb"),
+    _number("swap_mb"),
     _number("claimed_vcpus"),
     _number("claimed_memory_mb"),
     _number("claimed_disk_gb"),
@@ -544,7 +545,10 @@ quotas = sa.Table(
     "quotas",
     METADATA,
     sa.Column("project_id", NAME, primary_key=True),
-    *(sa.Column(name, sa.Integer) for name in ("instances", "cores", "ram", "server_groups", "volumes", "gigabytes")),
+    *(
+        sa.Column(name, sa.Integer)
+        for name in ("instances", "cores", "ram", "server_groups", "volumes", "gigabytes", "local_gb")
+    ),
 )
 
 #: Public keys by project and user; the empty text is one that is not known.

@@ -16,11 +16,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import sqlalchemy as sa
 
 from fleet import errors, move_states
+from fleet.capacity import MB_PER_GB
 from fleet.db import models
 from fleet.db.engine import Transaction
 from fleet.objects.quota import RESOURCES, Limits, Quota
@@ -41,11 +42,31 @@ def _larger(one: sa.ColumnElement[int], other: sa.ColumnElement[int]) -> sa.Colu
     return sa.case((one > other, one), else_=other)
 
 
-def _while_resized(name: str) -> sa.ColumnElement[int]:
-    """What a resize under way adds: until it is confirmed or reverted, the larger flavor counts."""
-    before, after = (MIGRATIONS.c[spec][("flavor", name)].as_integer() for spec in ("old_spec", "new_spec"))
-    larger = _larger(before, after)
-    return sa.func.sum(sa.case((larger > INSTANCES.c[name], larger - INSTANCES.c[name]), else_=0))
+def _local_gb(
+    root_gb: sa.ColumnElement[int], ephemeral_gb: sa.ColumnElement[int], swap_mb: sa.ColumnElement[int]
+) -> sa.ColumnElement[int]:
+    """``capacity.local_disk_gb`` of a row."""
+    swap_gb = (sa.cast(swap_mb, sa.BigInteger) + (MB_PER_GB - 1)) // MB_PER_GB
+    return sa.cast(root_gb, sa.BigInteger) + ephemeral_gb + swap_gb
+
+
+def _while_resized(
+    now: sa.ColumnElement[int], size: Callable[[Callable[[str], sa.ColumnElement[int]]], sa.ColumnElement[int]]
+) -> sa.ColumnElement[int]:
+    """What a resize under way adds: until it is confirmed or reverted, the larger flavor counts.
+
+    :param now: what the row counts
+    :param size: what a flavor counts. It is called with a function that returns a field of the flavor.
+    """
+
+    def of(spec: sa.Column) -> Callable[[str], sa.ColumnElement[int]]:
+        return lambda name: sa.func.coalesce(spec[("flavor", name)].as_integer(), 0)
+
+    larger = _larger(size(of(MIGRATIONS.c.old_spec)), size(of(MIGRATIONS.c.new_spec)))
+    return sa.func.sum(sa.case((larger > now, larger - now), else_=0))
+
+
+_OF_ROW = _local_gb(INSTANCES.c.root_gb, INSTANCES.c.ephemeral_gb, INSTANCES.c.swap_mb)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,13 +83,14 @@ class Kind:
 
 
 BUILDS = Kind(
-    ("instances", "cores", "ram"),
+    ("instances", "cores", "ram", "local_gb"),
     models.build_requests.c.reservation_id,
     sa.select(
         INSTANCES.c.project_id,
         sa.func.count().label("instances"),
         sa.func.sum(INSTANCES.c.vcpus).label("cores"),
         sa.func.sum(INSTANCES.c.memory_mb).label("ram"),
+        sa.func.sum(_OF_ROW).label("local_gb"),
     )
     .where(INSTANCES.c.project_id.in_(_PROJECTS), sa.not_(INSTANCES.c.deleted))
     .group_by(INSTANCES.c.project_id)
@@ -76,8 +98,11 @@ BUILDS = Kind(
         sa.select(
             INSTANCES.c.project_id,
             sa.literal_column("0").label("instances"),
-            _while_resized("vcpus").label("cores"),
-            _while_resized("memory_mb").label("ram"),
+            _while_resized(INSTANCES.c.vcpus, lambda field: field("vcpus")).label("cores"),
+            _while_resized(INSTANCES.c.memory_mb, lambda field: field("memory_mb")).label("ram"),
+            _while_resized(
+                _OF_ROW, lambda field: _local_gb(field("root_gb"), field("ephemeral_gb"), field("swap"))
+            ).label("local_gb"),
         )
         .join_from(INSTANCES, MIGRATIONS, MIGRATIONS.c.instance_uuid == INSTANCES.c.uuid)
         .where(

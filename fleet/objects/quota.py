@@ -14,18 +14,22 @@ from fleet.objects import fields
 UNLIMITED = -1
 #: The largest number of a resource, or UNLIMITED.
 Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=UNLIMITED, le=fields.INT32_MAX)]
-Resource = Literal["instances", "cores", "ram", "server_groups", "volumes", "gigabytes"]
+Resource = Literal["instances", "cores", "ram", "local_gb", "server_groups", "volumes", "gigabytes"]
 #: Limits that are set for a project; None stands for the default.
 Limits = Mapping[str, int | None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Quota:
-    """``ram`` in MiB, ``gigabytes`` in GiB. The names are those of nova and cinder."""
+    """``ram`` in MiB, ``gigabytes`` and ``local_gb`` in GiB. The names are those of nova and cinder.
+
+    nova has no quota of local disk: ``local_gb`` is fleet's own (root, ephemeral and swap). ``gigabytes`` are of volumes.
+    """
 
     instances: int = UNLIMITED
     cores: int = UNLIMITED
     ram: int = UNLIMITED
+    local_gb: int = UNLIMITED
     server_groups: int = UNLIMITED
     volumes: int = UNLIMITED
     gigabytes: int = UNLIMITED

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import math
 from collections.abc import Callable
 from concurrent import futures
 from typing import Any
@@ -16,12 +18,13 @@ from fleet import errors
 from fleet.context import new_context
 from fleet.db import models
 from fleet.db.engine import Database
-from fleet.objects import BuildRequest, VolumeRequest
+from fleet.objects import BuildRequest, Flavor, VolumeRequest
 from fleet.objects.quota import NO_LIMITS, Quota
 from tests.functional.conductor import Conductor
 from tests.functional.test_own_volumes import statements
 from tests.functional.volume_stand import Volumes
 
+_MIGRATION = "fleet.db.migrations.versions.0031_limit_the_local_disk_of_projects"
 WEB = new_context(project_id="web")
 SMALL, LARGE = {"vcpus": 1, "memory_mb": 512}, {"vcpus": 4, "memory_mb": 1024}
 
@@ -171,8 +174,8 @@ def test_server_groups_are_limited(conductor: Conductor) -> None:
     create("two", "affinity")
 
 
-def _resizable(conductor: Conductor) -> str:
-    (uuid,) = build(conductor)
+def _resizable(conductor: Conductor, flavor: dict[str, int] = SMALL) -> str:
+    (uuid,) = build(conductor, flavor=flavor)
     values = {"vm_state": "active", "task_state": None, "host": "h1", "node": "h1", "launched_on": "h1"}
     where = models.instances.c.uuid == uuid
     conductor.database.write(lambda tx: tx.execute(models.instances.update().where(where).values(**values)))
@@ -196,6 +199,78 @@ def test_a_resize_to_less_counts_as_it_was_until_it_is_confirmed(conductor: Cond
     uuid = _resizable(conductor)
     conductor.operator.under("web").resize_instance(uuid, {"vcpus": 1, "memory_mb": 64})
     assert {"instances": 1, "cores": 1, "ram": 512} == used(conductor)
+
+
+DISKS = [(0, 0, 0), (1, 0, 0), (5, 2, 0), (0, 0, 1), (0, 0, 1023), (3, 0, 1024), (3, 1, 1025), (0, 7, 4096)]
+#: The largest numbers that a flavor may have would not fit into 32 bits together.
+MOST = 2**31 - 1
+
+
+def disks(root_gb: int, ephemeral_gb: int, swap: int) -> dict[str, int]:
+    return {"vcpus": 1, "memory_mb": 512, "root_gb": root_gb, "ephemeral_gb": ephemeral_gb, "swap": swap}
+
+
+def test_local_disk_is_root_ephemeral_and_swap(conductor: Conductor) -> None:
+    """In GiB. The swap of each instance is rounded up."""
+    total = 0
+    for root_gb, ephemeral_gb, swap in DISKS:
+        build(conductor, 2, flavor=disks(root_gb, ephemeral_gb, swap))
+        total += 2 * (root_gb + ephemeral_gb + math.ceil(swap / 1024))
+        assert total == used(conductor).get("local_gb", 0)
+
+
+def test_a_build_above_the_local_disk_is_refused(conductor: Conductor) -> None:
+    """Exactly the quota fits. A deleted instance gives its disk back."""
+    conductor.operator.set_quota("web", {"local_gb": 10})
+    assert [("local_gb", 10, 0, 11)] == refusal(lambda: build(conductor, flavor=disks(5, 5, 1)))
+    (uuid,) = build(conductor, flavor=disks(5, 4, 1024))
+    assert [("local_gb", 10, 10, 1)] == refusal(lambda: build(conductor, flavor=disks(0, 0, 1)))
+    build(conductor, flavor=disks(0, 0, 0))
+    conductor.termination.terminate(WEB, [uuid])
+    build(conductor, flavor=disks(10, 0, 0))
+
+
+def test_two_conductors_accept_exactly_the_local_disk(conductor: Conductor) -> None:
+    """20 requests at once for 5 GiB each: the quota is 50 GiB."""
+    both = conductor, Conductor(conductor.database)
+    conductor.operator.set_quota("web", {"local_gb": 50})
+    assert (10, 10) == race(lambda number: build(both[number % 2], flavor=disks(3, 1, 900)), 20)
+    assert 50 == used(conductor)["local_gb"]
+
+
+def test_the_sum_of_the_largest_disks_is_a_refusal(conductor: Conductor) -> None:
+    """Not an error of the database, which would keep all requests of the project out."""
+    build(conductor, 2, flavor=disks(MOST, MOST, MOST))
+    conductor.operator.set_quota("web", {"local_gb": 1})
+    each = 2 * MOST + 2**21
+    assert [("local_gb", 1, 2 * each, 1)] == refusal(lambda: build(conductor, flavor=disks(1, 0, 0)))
+
+
+def test_a_resize_counts_the_larger_local_disk(conductor: Conductor) -> None:
+    """From the moment it is accepted, and until it is confirmed or reverted."""
+    (larger, smaller) = _resizable(conductor, disks(2, 0, 100)), _resizable(conductor, disks(6, 1, 0))
+    conductor.operator.set_quota("web", {"local_gb": 13})
+    resize = conductor.operator.under("web").resize_instance
+    assert [("local_gb", 13, 10, 4)] == refusal(lambda: resize(larger, disks(2, 3, 1025)))
+    resize(larger, disks(2, 2, 1025))
+    assert 13 == used(conductor)["local_gb"]
+    resize(smaller, disks(6, 0, 0))
+    assert 13 == used(conductor)["local_gb"]
+
+
+def test_instances_of_an_earlier_release_get_their_swap(conductor: Conductor) -> None:
+    """That of the flavor that they have now, after a resize."""
+    (small,) = build(conductor, flavor=disks(1, 0, 1024))
+    (resized,) = build(conductor, flavor=disks(1, 0, 1024))
+    (none,) = build(conductor)
+    flavor = Flavor(vcpus=1, memory_mb=512, swap=3072).to_wire()
+    rows, fill = models.instances, importlib.import_module(_MIGRATION)._FILL
+    with conductor.database.engine.begin() as connection:
+        connection.execute(rows.update().values(swap_mb=0))
+        connection.execute(rows.update().where(rows.c.uuid == resized).values(resized_spec={"flavor": flavor}))
+        connection.execute(fill)
+        found = {row.uuid: row.swap_mb for row in connection.execute(rows.select())}
+    assert {small: 1024, resized: 3072, none: 0} == found
 
 
 @pytest.fixture

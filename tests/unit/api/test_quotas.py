@@ -41,6 +41,7 @@ def test_a_quota_set_is_for_clients_of_servers_and_of_volumes(client) -> None:
     assert ("web", 8, -1, -1) == tuple(found[name] for name in ("id", "cores", "gigabytes", "key_pairs"))
     assert {"injected_files", "floating_ips"}.isdisjoint(found)
     assert {"injected_files", "floating_ips"} <= client.simulate_get("/v2.1/os-quota-sets/web").json["quota_set"].keys()
+    assert "local_gb" not in found
     defaults = client.simulate_get("/v2.1/os-quota-sets/web/defaults").json["quota_set"]
     assert -1 == defaults["cores"]
 

@@ -25,7 +25,10 @@ def test_a_project_is_shown_by_resource(run) -> None:
     conductor.answers["show_quota"] = SHOWN
     status, out, _err = run(conductor, "quota", "show", "web", "-f", "json")
     lines = {each["resource"]: each for each in json.loads(out)}
-    assert (0, ["instances", "cores", "ram", "server_groups", "volumes", "gigabytes"]) == (status, list(lines))
+    assert (0, ["instances", "cores", "ram", "local_gb", "server_groups", "volumes", "gigabytes"]) == (
+        status,
+        list(lines),
+    )
     assert [8, 3, "project"] == [lines["cores"][name] for name in ("quota", "used", "set_for")]
     assert [-1, "all"] == [lines["ram"][name] for name in ("quota", "set_for")]
 
