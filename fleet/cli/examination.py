@@ -25,7 +25,6 @@ Sample = Callable[[Sequence[str]], list[str]]
 
 #: Messages in a queue from which on its daemons are too slow.
 LONG_QUEUE = 100
-LONG_HOST_QUEUE = 20
 #: Seconds that a build may wait for room before it is a warning.
 LONG_WAIT_S = 3600
 #: Seconds of a query from which on it slows every build.
@@ -255,24 +254,6 @@ def _agents(
         yield findings.doubtful("clocks", f"clocks differ from the database's: {findings.few(skewed)}", fix)
     else:
         yield findings.good("clocks", f"{asked}, all within {SKEW_S:.0f} s of the database")
-    yield from _host_queues(conductor, hosts)
-
-
-def _host_queues(conductor: Calls, hosts: Sequence[str]) -> Iterator[Finding]:
-    try:
-        depths = conductor.depths([f"compute.{host}" for host in hosts])
-    except BrokerAway as away:
-        yield findings.doubtful("queues", f"cannot read the agents' queues: {away}")
-        return
-    long = [
-        f"{name} ({depth.messages})"
-        for name, depth in (depths or {}).items()
-        if depth and depth.messages > LONG_HOST_QUEUE
-    ]
-    if long:
-        yield findings.doubtful(
-            "queues", f"orders wait in {findings.few(long)}", "Read that agent's log: it does not keep up."
-        )
 
 
 def _offset_s(answer: Record, asked_at: datetime.datetime, answered_at: datetime.datetime) -> float:

@@ -80,10 +80,6 @@ class Wire:
             for each in messages:
                 _publish(channel, each)
 
-    def delete_queue(self, name: str) -> None:
-        with self.channel() as channel:
-            channel.queue_delete(name)
-
     def taken(self, *queues: str) -> list[dict[str, Any]]:
         """All messages that wait in these queues, and are gone then; a queue that does not exist has none."""
         found = []

@@ -270,13 +270,6 @@ BAD = [
         "volumes",
         "their backends have not done their part: v on m1@b (error_deleting)",
     ),
-    (
-        "orders that wait",
-        Fleet(queues={"compute.h1": Depth(40, 1)}),
-        Level.WARN,
-        "queues",
-        "orders wait in compute.h1 (40)",
-    ),
 ]
 
 
