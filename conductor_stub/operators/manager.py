@@ -11,7 +11,7 @@ import pydantic
 from oslo_log import log as logging
 
 from conductor_stub.moves import views
-from conductor_stub.operators import trace
+from conductor_stub.operators import instance_list, trace
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.views import instance_view, instance_views, plain, queued_view, shown, waiting_view
@@ -68,22 +68,24 @@ class OperatorManager:
         limit: fields.Positive | None = None,
         marker: fields.Uuid | None = None,
         newest_first: bool = False,
+        brief: bool = False,
     ) -> list[dict[str, Any]]:
-        """The oldest first, or the newest. :param marker: an instance: only those after it
+        """The oldest first, or the newest.
 
-        :raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host or marker
+        :param marker: an instance: only those after it
+        :param brief: only what ``instances.BRIEF`` names
+        :raises errors.InvalidInput: an unknown filter, or more than MOST_BYTES; errors.NotFound: an unknown host or marker
         """
         filters = filters or {}
         _require_filters(filters, instances.FILTERS)
 
-        def read(connection: Connection) -> tuple[Sequence[Row], dict[str, list[str]]]:
-            found = instances.list_all(connection, limit, marker, newest_first, **filters)
+        def read(connection: Connection) -> list[dict[str, Any]]:
+            found = instance_list.read(connection, limit, marker, newest_first, brief, filters)
             if not found and filters.get("host"):
                 services.require_host(connection, str(filters["host"]))
-            return found, attachments.volumes_by_instance(connection, [row.uuid for row in found])
+            return found
 
-        found, volumes = self._database.read(read)
-        return [{**view, "volumes": volumes.get(view["uuid"], [])} for view in instance_views(found)]
+        return self._database.read(read)
 
     @endpoint
     def show_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:

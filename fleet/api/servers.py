@@ -46,6 +46,8 @@ _BY_TAGS: Mapping[str, Callable[[set[str], set[str]], bool]] = {
     "not-tags-any": lambda wanted, there: not wanted & there,
 }
 
+#: Parameters for which the flavor, the image or the tags of an instance are read.
+_OF_SPEC = ("flavor", "image", *_BY_TAGS)
 #: Parameters of lists.
 _PARAMETERS = (
     *("limit", "marker", "all_tenants", "all_projects", "deleted", "name", "status", "flavor", "image", "uuid"),
@@ -181,13 +183,16 @@ class Servers:
         if own := _own_project(request):
             exact["project_id"] = own
         matches = _conditions(request)
+        # Only what the list shows and the filters look at is read.
+        is_brief = shown is server_view.brief and not any(request.has_param(name) for name in _OF_SPEC)
+        sparing = {"brief": True} if is_brief else {}
         found: list[dict[str, Any]] = []
         marker, size, batch = request.get_param("marker"), 0, _FIRST_BATCH
         while True:
             more = {"marker": marker} if marker else {}
             # Without conditions of ours, what is asked for is what is needed, and one more.
             wanted = batch if matches else min(batch, limit + 1 - len(found))
-            part = self._conductor.ask(request, "list_instances", filters=exact, limit=wanted, **more)
+            part = self._conductor.ask(request, "list_instances", filters=exact, limit=wanted, **more, **sparing)
             for each in part:
                 if not all(match(each) for match in matches):
                     continue

@@ -20,7 +20,7 @@ from fleet.client.connection import Record
 _PATIENCE_S = 2
 #: By kind: the method that lists the objects, and the field with the name.
 KINDS: Mapping[str, tuple[str, dict[str, Any], str]] = {
-    "server": ("list_instances", {"filters": {}}, "name"),
+    "server": ("list_instances", {"filters": {}, "brief": True}, "name"),
     "host": ("list_hosts", {}, "host"),
     "flavor": ("list_flavors", {}, "name"),
     "aggregate": ("list_aggregates", {}, "name"),

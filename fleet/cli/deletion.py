@@ -33,7 +33,7 @@ class DeleteServers(command.Command):
         if bool(parsed_args.server) == parsed_args.all:
             raise connection.CommandFailed("name the instances to delete, or use --all")
         if parsed_args.all:
-            meant = list(self.conductor.operator("list_instances", filters={}))
+            meant = list(self.conductor.operator("list_instances", filters={}, brief=True))
             if meant and not parsed_args.yes:
                 _confirm(len(meant))
         else:

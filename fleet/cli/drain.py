@@ -52,7 +52,7 @@ class DrainHost(command.Command):
             )
         if parsed_args.move:
             self._move(parsed_args)
-        staying = self.conductor.operator("list_instances", filters={"host": host})
+        staying = self.conductor.operator("list_instances", filters={"host": host}, brief=True)
         self._say(f"{host} is idle; {len(staying)} instances stay on it")
 
     def _move(self, parsed_args: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fleet import states
 from fleet.cli import command, listing, moves
-from fleet.client import argument_types, faults
+from fleet.client import argument_types, faults, pages
 from fleet.client.connection import Record
 
 COLUMNS = ("uuid", "name", "status", "task", "power", "host", "node", "flavor", "attempt", "created_at")
@@ -64,9 +64,7 @@ class ListServers(listing.List):
             "name": parsed_args.name,
         }
         filters = {key: value for key, value in wanted.items() if value}
-        asked = {"filters": filters, **({"limit": parsed_args.limit} if parsed_args.limit else {})}
-        # A conductor that is too old for a limit returns all.
-        return map(summary, self.conductor.operator("list_instances", **asked)[: parsed_args.limit])
+        return map(summary, pages.instances(self.conductor, filters, parsed_args.limit))
 
     def shortened(self, record: Record) -> Record:
         down = f" ({record['power']})" if record["is_down"] else ""

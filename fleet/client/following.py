@@ -113,13 +113,13 @@ def drain(
     :param moving: the caller waits for moves itself: wait for builds and deletions only
     """
     tasks = (*states.BUILD_STEPS, states.DELETING)
-    building = conductor.operator("list_instances", filters={"vm_state": states.BUILDING})
+    building = conductor.operator("list_instances", filters={"vm_state": states.BUILDING}, brief=True)
     coming = {each["uuid"]: each["attempt"] for each in building if each["task_state"] == states.PLACING}
     before = None
     for _ in _looks(timeout_s, clock, sleep):
         found = look(conductor, coming)
         coming = {uuid: attempt for uuid, attempt in coming.items() if _is_placed(found[uuid], attempt)}
-        there = conductor.operator("list_instances", filters={"host": host})
+        there = conductor.operator("list_instances", filters={"host": host}, brief=True)
         under_way = [each for each in there if not ended(each) or each["task_state"]]
         if moving:
             under_way = [each for each in under_way if each["task_state"] in tasks]

@@ -90,6 +90,7 @@ def find(connection: sa.Connection, name: str, project: str | None = None) -> sa
 
 
 _ORDER = INSTANCES.c.created_at, INSTANCES.c.launch_index, INSTANCES.c.uuid
+_PLACE = sa.select(*_ORDER, INSTANCES.c.project_id).where(INSTANCES.c.uuid == sa.bindparam("wanted", type_=sa.String))
 
 
 def live(*conditions: Any) -> sa.Select[Any]:
@@ -102,15 +103,22 @@ _THESE_ON_HOST = _ON_HOST.where(_THESE)
 _LIVE_OF_THESE = live(_THESE)
 
 
+#: Columns of a brief list: none of them grows with what users send.
+BRIEF = ("uuid", "name", "project_id", "host", "vm_state", "task_state", "attempt")
+_BRIEF_QUERY = sa.select(*(INSTANCES.c[name] for name in BRIEF))
+
+
 def list_all(
     connection: sa.Connection,
     limit: int | None = None,
     marker: str | None = None,
     newest_first: bool = False,
+    brief: bool = False,
     **filters: Any,
 ) -> Sequence[sa.Row]:
     """Live instances, oldest first, or newest first.
 
+    :param brief: only the columns BRIEF
     :param marker: uuid of an instance: only those after it, in this order
     :param filters: named in FILTERS; None does not filter
     :raises errors.NotFound: there never was an instance ``marker``, or it is of another project than ``filters`` name
@@ -121,13 +129,19 @@ def list_all(
         if value is not None
     ]
     if marker is not None:
-        last = get(connection, marker)
+        last = connection.execute(_PLACE, {"wanted": marker}).one_or_none()
+        if last is None:
+            raise errors.NotFound(kind="Instance", name=marker)
         if filters.get("project_id") not in (None, last.project_id):
             # A project must not find out which uuids there are.
             raise errors.NotFound(kind="Instance", name=marker)
         place = (last.created_at, last.launch_index, last.uuid)
         where.append(sa.tuple_(*_ORDER) < place if newest_first else sa.tuple_(*_ORDER) > place)
-    query = JOINED.where(_LIVE, *where).order_by(*(each.desc() if newest_first else each for each in _ORDER))
+    query = (
+        (_BRIEF_QUERY if brief else JOINED)
+        .where(_LIVE, *where)
+        .order_by(*(each.desc() if newest_first else each for each in _ORDER))
+    )
     return connection.execute(query.limit(limit)).all()
 
 

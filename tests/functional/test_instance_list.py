@@ -3,8 +3,15 @@
 
 from __future__ import annotations
 
-import pytest
+import contextlib
+from collections.abc import Iterator
+from typing import Any
 
+import orjson
+import pytest
+import sqlalchemy as sa
+
+from conductor_stub.operators import instance_list
 from fleet import errors
 from fleet.db import instances
 from fleet.objects import BuildRequest, Image
@@ -55,3 +62,51 @@ def test_a_marker_of_another_project_is_unknown(conductor: Conductor) -> None:
             conductor.operator.list_instances({"project_id": "own"}, marker=marker)
     assert [] == conductor.operator.list_instances({"project_id": "own"}, marker=own)
     assert [own] == [each["uuid"] for each in conductor.operator.list_instances(marker=theirs)]
+
+
+def test_a_brief_list_reads_no_column_that_it_does_not_show(conductor: Conductor) -> None:
+    """Its time and its memory do not grow with what users have stored."""
+    flavor = {"vcpus": 1, "memory_mb": 64}
+    image = Image(id="i1", properties={f"key{number}": "x" * 250 for number in range(60)}).to_wire()
+    conductor.create(name="large", flavor=flavor, image=image, max_count=1000, min_count=1000)
+    with statements(conductor.database.engine) as sent:
+        listed = conductor.operator.list_instances(brief=True)
+    assert 1000 == len(listed)
+    assert set(instances.BRIEF) == listed[0].keys()
+    (query,) = [each for each in sent if "FROM instances" in each]
+    read = query.partition("SELECT ")[2].partition("FROM")[0]
+    assert list(instances.BRIEF) == [each.strip().removeprefix("instances.") for each in read.split(",")]
+    assert "build_requests" not in query
+    whole = conductor.operator.list_instances()
+    assert [{name: each[name] for name in instances.BRIEF} for each in whole] == listed
+    assert listed[10:12] == conductor.operator.list_instances(brief=True, limit=2, marker=listed[9]["uuid"])
+
+
+def test_an_answer_that_would_be_too_large_is_refused(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says how many fit; with a marker the others come, and a brief list has them all."""
+    monkeypatch.setattr(instance_list, "_PART", 2)
+    conductor.create(name="five", max_count=5, min_count=5)
+    one = len(orjson.dumps(conductor.operator.list_instances())) // 5
+    monkeypatch.setattr(instance_list, "MOST_BYTES", 4 * one + one // 2)
+    with pytest.raises(errors.InvalidInput, match="limit: must be at most 4 here") as refused:
+        conductor.operator.list_instances()
+    assert "marker" in refused.value.message
+    first = conductor.operator.list_instances(limit=4)
+    (last,) = conductor.operator.list_instances(marker=first[-1]["uuid"])
+    brief = conductor.operator.list_instances(brief=True)
+    assert [each["uuid"] for each in brief] == [each["uuid"] for each in (*first, last)]
+
+
+@contextlib.contextmanager
+def statements(engine: sa.Engine) -> Iterator[list[str]]:
+    """The statements that are sent within this context."""
+    sent: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        sent.append(statement)
+
+    sa.event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", note)

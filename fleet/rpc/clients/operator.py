@@ -65,6 +65,9 @@ NEEDED_ARGUMENTS = {
     "create_volumes": {"client_token": "1.12"},
     "list_groups": {"project_id": "1.13"},
 }
+#: Arguments that make an answer smaller, and the version that introduced them. They are left out where it cannot be sent:
+#: the caller then gets more than it reads.
+SPARING_ARGUMENTS = {"list_instances": {"brief": "1.16"}}
 #: Keys of a request for volumes without which it would mean something else.
 _ORIGINS = ("snapshot", "image")
 #: Arguments that version 1.5 introduced; an older conductor does not get them.
@@ -80,6 +83,11 @@ class OperatorAPI(API):
     def call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
         newer = {name: kwargs.pop(name) for name in NEWER_ARGUMENTS.get(method, ()) if name in kwargs}
         needed = [since for name, since in NEEDED_ARGUMENTS.get(method, {}).items() if name in kwargs]
+        for name, since in SPARING_ARGUMENTS.get(method, {}).items():
+            if name in kwargs and not self._can_send(since):
+                del kwargs[name]
+            elif name in kwargs:
+                needed.append(since)
         version = NEWER.get(method, "")
         if method == "create_volumes" and any((kwargs.get("request") or {}).get(name) for name in _ORIGINS):
             needed.append("1.11")

@@ -533,3 +533,21 @@ def test_what_cannot_be_stored_is_named(
     assert 400 == answer.status_code
     assert why in said(answer)
     assert [] == conductor.built
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/v2.1/servers", True),
+        ("/v2.1/servers?name=web&status=ACTIVE", True),
+        ("/v2.1/servers?flavor=f1", False),
+        ("/v2.1/servers?image=i1", False),
+        ("/v2.1/servers?tags=a", False),
+        ("/v2.1/servers/detail", False),
+    ],
+)
+def test_a_list_asks_for_what_it_shows(client: Any, conductor: FakeConductor, path: str, expected: bool) -> None:
+    """A brief list reads neither requests nor flavors, unless it filters by them."""
+    assert 200 == client.simulate_get(path).status_code
+    ((_method, asked),) = conductor.asked
+    assert expected == asked.get("brief", False)

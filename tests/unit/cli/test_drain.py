@@ -16,7 +16,7 @@ class Looks:
     def __init__(self, *looks: list[dict[str, Any]]) -> None:
         self._looks = list(looks)
 
-    def operator(self, method: str, filters: dict[str, Any]) -> list[dict[str, Any]]:
+    def operator(self, method: str, filters: dict[str, Any], brief: bool = False) -> list[dict[str, Any]]:
         present = self._looks[0]
         if "host" in filters and len(self._looks) > 1:
             self._looks.pop(0)

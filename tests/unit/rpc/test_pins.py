@@ -263,3 +263,23 @@ def test_a_report_about_a_newer_status_has_a_newer_version(conf: cfg.ConfigOpts,
     api = clients.VolumeTaskAPI(sending(conf, conductor), conf)
     api.volume_done(new_context(), "u1", 1, "m1@disks", status)
     assert [version] == [message["version"] for message in conductor.taken]
+
+
+@pytest.mark.parametrize(
+    ("pinned", "expected"),
+    [
+        ("1.16", {"filters": {}, "limit": 5, "brief": True}),
+        ("1.15", {"filters": {}, "limit": 5}),
+        ("1.4", {"filters": {}}),
+    ],
+)
+def test_an_older_conductor_answers_with_more_than_is_read(
+    conf: cfg.ConfigOpts, pinned: str, expected: dict[str, Any]
+) -> None:
+    """What only makes an answer smaller is left out."""
+    conf.set_override("conductor", pinned, group="upgrade_levels")
+    conductor = Receiver(pinned)
+    clients.OperatorAPI(sending(conf, conductor), conf).call(
+        new_context(), "list_instances", filters={}, limit=5, brief=True
+    )
+    assert [expected] == [message["args"] for message in conductor.taken]

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists of instances. One is read in parts: what a conductor holds at once has a limit, however long the list is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from conductor_stub.operators.views import instance_views
+from fleet import errors
+from fleet.db import attachments, instances
+from fleet.db.engine import Connection
+
+#: Of one answer, about.
+MOST_BYTES = 64 * 2**20
+#: Instances that are read at once, if each may be large.
+_PART = 250
+
+
+def read(
+    connection: Connection,
+    limit: int | None,
+    marker: str | None,
+    newest_first: bool,
+    brief: bool,
+    filters: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Return the instances after the marker. The parameters are those of ``instances.list_all``.
+
+    :raises errors.InvalidInput: they have more than MOST_BYTES; errors.NotFound: an unknown marker
+    """
+    if brief:
+        rows = instances.list_all(connection, limit, marker, newest_first, brief=True, **filters)
+        return [row._asdict() for row in rows]
+    found: list[dict[str, Any]] = []
+    size = 0
+    while True:
+        wanted = _PART if limit is None else min(_PART, limit - len(found))
+        rows = instances.list_all(connection, wanted, marker, newest_first, **filters)
+        volumes = attachments.volumes_by_instance(connection, [row.uuid for row in rows])
+        part = [{**view, "volumes": volumes.get(view["uuid"], [])} for view in instance_views(rows)]
+        size += len(orjson.dumps(part))
+        if size > MOST_BYTES and found:
+            largest = f"an answer has at most {MOST_BYTES // 2**20} MiB"
+            reason = f"must be at most {len(found)} here: {largest}. Ask for the next instances with marker"
+            raise errors.InvalidInput(field="limit", reason=reason)
+        found += part
+        if len(rows) < wanted or len(found) == limit:
+            return found
+        marker = rows[-1].uuid

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Long lists of instances are asked for in parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet import errors
+from fleet.client import pages
+
+
+class Old:
+    """A conductor with 450 instances that knows the arguments ``known``; its clients know that it is old."""
+
+    def __init__(self, *known: str) -> None:
+        self._known = known
+        self.asked: list[dict[str, Any]] = []
+
+    def operator(self, method: str, **arguments: Any) -> list[dict[str, Any]]:
+        self.asked.append(arguments)
+        if "marker" in arguments and "marker" not in self._known:
+            raise errors.VersionPinned(topic="conductor", method=method, needs="1.10", cap="1.9", pin=None)
+        start = arguments.get("marker", -1) + 1
+        most = arguments.get("limit", 450) if "limit" in self._known else 450
+        return [{"uuid": number} for number in range(start, min(start + most, 450))]
+
+
+@pytest.mark.parametrize(
+    ("known", "most", "calls"),
+    [
+        (("limit", "marker"), None, [(200, None), (200, 199), (200, 399)]),
+        (("limit", "marker"), 250, [(200, None), (50, 199)]),
+        (("limit", "marker"), 200, [(200, None)]),
+        (("limit", "marker"), 5, [(5, None)]),
+        (("limit",), None, [(200, None), (200, 199), (None, None)]),
+        (("limit",), 250, [(200, None), (50, 199), (None, None)]),
+        ((), None, [(200, None)]),
+        ((), 5, [(5, None)]),
+    ],
+)
+def test_a_list_comes_in_parts(known: tuple[str, ...], most: int | None, calls: list[tuple[int, int]]) -> None:
+    """Also that of a conductor which is too old for a marker, or for a limit."""
+    conductor = Old(*known)
+    found = pages.instances(conductor, {"host": "h1"}, most)  # type: ignore[arg-type]
+    assert list(range(450))[:most] == [each["uuid"] for each in found]
+    assert calls == [(asked.get("limit"), asked.get("marker")) for asked in conductor.asked]
+    assert all({"host": "h1"} == asked["filters"] for asked in conductor.asked)
