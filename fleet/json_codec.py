@@ -26,6 +26,8 @@ _LONGEST_PATH = 200
 _TOO_DEEP = f"is nested too deeply: at most {MOST_DEPTH} lists and objects may be nested"
 #: Longer whole numbers are not computed: their value does not matter, they are out of range.
 _MOST_DIGITS = 25
+#: The shortest whole number beyond 64 bits has as many digits; all digits are written as this one.
+_LONG_NUMBER, _DIGITS = b"0" * 19, bytes.maketrans(b"123456789", b"000000000")
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _ASCII = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":"))
 
@@ -81,6 +83,23 @@ def require(value: object, field: str = "", default: Callable[[Any], Any] | None
         raise errors.InvalidInput(field=field or "value", reason=_TOO_DEEP)
     if text is None:
         _refuse(value, field, default)
+
+
+def require_whole_numbers(value: object, default: Callable[[Any], Any] | None = None) -> None:
+    """Check that no whole number in ``value`` is beyond 64 bits: fast readers make it a float without a word.
+
+    :raises errors.InvalidInput: naming the first one by its path
+    """
+    try:
+        orjson.dumps(value, default, _STRICT | orjson.OPT_NON_STR_KEYS)
+    except (TypeError, ValueError, RecursionError):
+        # Other faults are the reader's to refuse: it knows the field.
+        _refuse(value, "", default, _too_long)
+
+
+def may_have_long_numbers(text: str) -> bool:
+    """Return True if a JSON text may have a whole number that :func:`loads` returns as a float."""
+    return _LONG_NUMBER in text.encode().translate(_DIGITS)
 
 
 def is_deeper(value: object, most: int) -> bool:
@@ -191,6 +210,10 @@ def _fault(value: object, default: Callable[[Any], Any] | None = None) -> str:
     if default is not None:
         return ""
     return f"is no JSON value: {type(value).__name__}"
+
+
+def _too_long(value: object, _default: object = None) -> str:
+    return _fault(value) if isinstance(value, int) else ""
 
 
 def _is_text(value: str) -> bool:

@@ -11,14 +11,15 @@ from typing import Any, ClassVar
 
 import oslo_messaging
 from oslo_config import cfg
+from oslo_serialization import jsonutils
 
-from fleet import errors
+from fleet import errors, json_codec
 from fleet.context import RequestContext
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import ledger_queue, serializer, versions
 from fleet.rpc.pins import Pins
 from fleet.rpc.rabbit import broker_refusals
-from fleet.rpc.trust import signing
+from fleet.rpc.trust import message_size, signing
 from fleet.telemetry import metrics
 
 #: Fail at once if no queue receives the message: the host's agent is gone.
@@ -76,7 +77,9 @@ class API:
 
         :param options: of the client's ``prepare``
         :raises errors.VersionPinned: no version that may be sent can express the message
+        :raises errors.InvalidInput: a value is a whole number that the receiver would read as another
         """
+        self._require_numbers(message)
         refusals = 0
         while True:
             version, arguments = self._in_version(message)
@@ -115,7 +118,8 @@ class API:
                 raise refusal
 
     def _send(self, context: RequestContext, message: Message, **options: Any) -> None:
-        """Cast a message. :raises errors.VersionPinned:"""
+        """Cast a message. :raises errors.VersionPinned: errors.InvalidInput:"""
+        self._require_numbers(message)
         version, arguments = self._in_version(message)
         signed = self._signed(context, message.method, version, arguments, options)
         try:
@@ -124,6 +128,10 @@ class API:
             raise oslo_messaging.MessageDeliveryFailure(
                 f"The broker refuses: {broker_refusals.reason(refused)}"
             ) from None
+
+    def _require_numbers(self, message: Message) -> None:
+        if self.namespace in message_size.FREE_FORM:
+            json_codec.require_whole_numbers({**message.arguments, **message.newer}, jsonutils.to_primitive)
 
     def _signed(
         self, context: RequestContext, method: str, version: str, arguments: dict[str, Any], options: dict[str, Any]

@@ -10,6 +10,8 @@ import json
 from fleet.json_codec import is_deeper
 
 _ANY = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), default=str)
+#: Namespaces with values in any form, which users and drivers choose. Agents' own have numbers of known ranges.
+FREE_FORM = ("operator", "compute_task", "volume")
 #: Key of a message that stands for one whose body could not be decoded; its value is the reason.
 REFUSED = "fleet_refused"
 

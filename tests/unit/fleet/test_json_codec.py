@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import functools
+import json
 import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fleet import errors, json_codec
@@ -83,3 +84,23 @@ def test_a_text_of_brackets_is_refused() -> None:
     """Without running out of stack."""
     with pytest.raises(errors.InvalidInput, match="server: is nested too deeply"):
         json_codec.parse("[" * 100_000, "server")
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**300, 10**320])
+def test_a_number_that_a_reader_would_change_is_not_sent(number: int) -> None:
+    """It is named. Other values, and keys that are no text, are for the reader to judge."""
+    with pytest.raises(errors.InvalidInput, match="Invalid input for request.hints.1: must be a whole number from"):
+        json_codec.require_whole_numbers({"request": {"hints": [1, number]}})
+    json_codec.require_whole_numbers({"a": [2**64 - 1, -(2**63), 1e300, float("nan"), "9" * 30], "b": {1: True}})
+
+
+@given(st.integers())
+@example(2**64)
+@example(-(2**63) - 1)
+@example(10**307)
+def test_long_numbers_are_found(number: int) -> None:
+    """Each that the fast reader changes: before it, digits in texts may be taken for one."""
+    text = json.dumps({"a": [number]})
+    if json_codec.loads(text) != {"a": [number]} or isinstance(json_codec.loads(text)["a"][0], float):
+        assert json_codec.may_have_long_numbers(text)
+    assert not json_codec.may_have_long_numbers('{"a": 123456789012345678, "b": "x"}')

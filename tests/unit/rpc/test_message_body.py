@@ -85,8 +85,10 @@ def test_a_bomb_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"_context_user_id": nested(300)}, "nested"),
         ({"args": {"arg": nested(70)}}, "nested"),
         ({"args": {"arg": "\ud800"}}, "surrogate"),
+        ({"namespace": "compute_task", "args": {"request": {"a": [2**64]}}}, "request.a.0 must be a whole number from"),
+        ({"namespace": "operator", "args": {"changes": {"a": -(10**300)}}}, "changes.a must be a whole number from"),
     ],
-    ids=["context", "argument", "surrogate"],
+    ids=["context", "argument", "surrogate", "65 bits", "301 digits"],
 )
 def test_a_caller_that_can_be_answered_is(changes: dict[str, Any], why: str) -> None:
     """The dispatcher refuses what is passed on in the message's place."""
@@ -94,6 +96,13 @@ def test_a_caller_that_can_be_answered_is(changes: dict[str, Any], why: str) -> 
     assert (CALL["_msg_id"], CALL["_reply_q"]) == (content["_msg_id"], content["_reply_q"])
     with pytest.raises(errors.InvalidInput, match=why):
         admission._check(content)
+
+
+def test_large_numbers_arrive_as_they_are() -> None:
+    """All whole numbers of 64 bits, floats, and digits within a text."""
+    args = {"a": 2**64 - 1, "b": -(2**63), "c": 1e300, "d": "9" * 30, "e": 0.12345678901234567}
+    call = {**CALL, "namespace": "compute_task", "args": args}
+    assert call == message_body.content_of(raw(enveloped(call)))[0]
 
 
 def test_a_failed_reply_is_read() -> None:

@@ -283,3 +283,12 @@ def test_an_older_conductor_answers_with_more_than_is_read(
         new_context(), "list_instances", filters={}, limit=5, brief=True
     )
     assert [expected] == [message["args"] for message in conductor.taken]
+
+
+def test_a_number_beyond_64_bits_is_refused_before_it_is_sent(conf: cfg.ConfigOpts) -> None:
+    """The receiver would read it as a float. The error names the field."""
+    conductor = Receiver("1.16")
+    api = clients.ComputeTaskAPI(sending(conf, conductor), conf)
+    with pytest.raises(errors.InvalidInput, match="request.scheduler_hints.free: must be a whole number"):
+        api.create(new_context(), {"scheduler_hints": {"free": 10**30}}, "token")
+    assert [] == conductor.taken
