@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from conductor_stub.operators import answer_fields
 from fleet import errors
 from fleet.objects import host_id
 
@@ -31,37 +32,9 @@ _NO_HOST = "No valid host was found."
 _FAILED = "It has failed. An administrator sees where and why."
 
 
-#: What a project sees of the administrator's catalogs, by method; nothing else is shown.
-_IMAGE = frozenset(
-    {
-        *("name", "uuid", "checksum", "disk_format", "min_ram", "min_disk", "size", "properties", "created_at"),
-    }
-)
-_VOLUME_TYPE = frozenset({"id", "name", "description"})
-_CATALOGS: Mapping[str, frozenset[str]] = {
-    "list_images": _IMAGE,
-    "show_image": _IMAGE,
-    "list_volume_types": _VOLUME_TYPE,
-}
-#: Stands for what a reader of the answer needs and a project does not see: a location may have a password.
-_UNSAID: Mapping[str, Any] = {"location": "/", "extra_specs": {}}
-
-
 def answer_of(method: str, answer: Any, project: str) -> Any:
-    """Return the answer of a method as its project may see it."""
-    shown = _CATALOGS.get(method)
-    if shown is None:
-        return redact(answer, project)
-    if isinstance(answer, list):
-        return [_listed(each, shown) for each in answer]
-    return _listed(answer, shown)
-
-
-def _listed(record: Any, shown: frozenset[str]) -> Any:
-    if not isinstance(record, dict):
-        return record
-    kept = {name: value for name, value in record.items() if name in shown}
-    return {**kept, **{name: _UNSAID[name] for name in _UNSAID.keys() & (record.keys() - shown)}}
+    """Return the answer of a method as its project may see it: the fields that are listed, without places."""
+    return answer_fields.listed(redact(answer, project), answer_fields.ANSWERS.get(method, answer_fields.NOTHING))
 
 
 def redact(answer: Any, project: str) -> Any:
