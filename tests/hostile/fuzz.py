@@ -145,7 +145,7 @@ class Fuzz:
             for method, operation in sorted(operations.items())
         }
         self._routes = sorted(self._operations)
-        self._ids = dict(ids)
+        self._ids = ids
 
     def request(self, chance: random.Random) -> Sent:
         route = chance.choice(self._routes)
