@@ -8,7 +8,6 @@ import datetime
 from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
-from oslo_db import exception as db_exception
 
 from fleet import errors
 from fleet.db import lookup, models
@@ -38,10 +37,8 @@ def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], n
     found = tx.execute(sa.select(AGGREGATES.c.id).where(AGGREGATES.c.uuid == uuid)).scalar_one_or_none()
     if found is not None:
         return found
-    try:
+    with lookup.naming("Aggregate", name):
         key = tx.insert(AGGREGATES, {"name": name, "uuid": uuid, "created_at": now})
-    except db_exception.DBDuplicateEntry:
-        raise errors.Conflict(kind="Aggregate", name=name, reason="exists already") from None
     tx.touch(AGGREGATES, key)
     _set_metadata(tx, key, metadata)
     return key
@@ -79,9 +76,8 @@ def add_host(tx: Transaction, name: str, host: str) -> Aggregate:
 
 def rename(tx: Transaction, key: int, name: str) -> Aggregate:
     """:raises errors.NotFound: errors.Conflict: the name is taken"""
-    if tx.execute(sa.select(AGGREGATES.c.id).where(AGGREGATES.c.name == name, AGGREGATES.c.id != key)).first():
-        raise errors.Conflict(kind="Aggregate", name=name, reason="exists already")
-    tx.update(AGGREGATES, key, {"name": name})
+    with lookup.naming("Aggregate", name):
+        tx.update(AGGREGATES, key, {"name": name})
     tx.touch(AGGREGATES, key)
     return find(tx, str(key))
 

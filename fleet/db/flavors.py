@@ -7,10 +7,9 @@ import datetime
 from collections.abc import Sequence
 
 import sqlalchemy as sa
-from oslo_db import exception as db_exception
 
 from fleet import errors
-from fleet.db import models
+from fleet.db import lookup, models
 from fleet.db.engine import Transaction
 from fleet.objects import Flavor
 
@@ -28,10 +27,8 @@ def create(tx: Transaction, flavor: Flavor, now: datetime.datetime) -> Flavor:
     found = tx.execute(sa.select(FLAVORS).where(FLAVORS.c.flavorid == flavor.flavorid)).first()
     if found is not None and all(getattr(found, name) == value for name, value in values.items()):
         return _to_flavor(found)
-    try:
+    with lookup.naming("Flavor", flavor.name):
         tx.insert(FLAVORS, {**values, "created_at": now})
-    except db_exception.DBDuplicateEntry:
-        raise errors.Conflict(kind="Flavor", name=flavor.name, reason="exists already") from None
     return _named(tx, flavor.name)
 
 
@@ -40,11 +37,9 @@ def change(tx: Transaction, key: int, flavor: Flavor) -> Flavor:
 
     :raises errors.NotFound: it is gone; errors.Conflict: the name is taken
     """
-    if tx.execute(sa.select(FLAVORS.c.id).where(FLAVORS.c.name == flavor.name, FLAVORS.c.id != key)).first():
-        raise errors.Conflict(kind="Flavor", name=flavor.name, reason="exists already")
-    tx.execute(
-        FLAVORS.update().where(FLAVORS.c.id == key), {name: getattr(flavor, name) for name in (*_COLUMNS, "name")}
-    )
+    changed = {name: getattr(flavor, name) for name in (*_COLUMNS, "name")}
+    with lookup.naming("Flavor", flavor.name):
+        tx.execute(FLAVORS.update().where(FLAVORS.c.id == key), changed)
     return _named(tx, flavor.name)
 
 

@@ -8,7 +8,6 @@ import datetime
 from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
-from oslo_db import exception as db_exception
 
 from fleet import errors
 from fleet.db import lookup, models
@@ -55,10 +54,8 @@ def create(
         return
     _require_free(tx, name, project_id)
     values = {"uuid": uuid, "name": name, "policy": policy, "max_server_per_host": max_server_per_host}
-    try:
+    with lookup.naming("Server group", name):
         tx.insert(GROUPS, {**values, "project_id": project_id, "created_at": now})
-    except db_exception.DBDuplicateEntry:
-        raise errors.Conflict(kind="Server group", name=name, reason="exists already") from None
 
 
 def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
@@ -103,7 +100,8 @@ def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, mos
     wanted = {"name": name, "policy": policy, "max_server_per_host": most}
     changed = {column: value for column, value in wanted.items() if value is not None}
     if changed:
-        tx.execute(GROUPS.update().where(GROUPS.c.uuid == uuid), changed)
+        with lookup.naming("Server group", name or row.name):
+            tx.execute(GROUPS.update().where(GROUPS.c.uuid == uuid), changed)
     return get(tx, uuid)
 
 

@@ -25,7 +25,8 @@ def create(tx: Transaction, wanted: ImageRecord, now: datetime.datetime) -> Imag
     values = {name: getattr(wanted, name) for name in _KEPT} | {"properties": dict(wanted.properties)}
     found = tx.execute(sa.select(IMAGES).where(IMAGES.c.name == wanted.name)).one_or_none()
     if found is None:
-        tx.insert(IMAGES, {**values, "created_at": now})
+        with lookup.naming("Image", wanted.name):
+            tx.insert(IMAGES, {**values, "created_at": now})
         return by_uuid(tx, wanted.uuid)
     if any(getattr(found, name) != value for name, value in values.items()):
         raise errors.Conflict(kind="Image", name=wanted.name, reason="exists already")

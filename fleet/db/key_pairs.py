@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from fleet import errors
-from fleet.db import models
+from fleet.db import lookup, models
 from fleet.db.engine import Transaction
 from fleet.objects import KeyPair
 
@@ -26,7 +26,8 @@ def create(tx: Transaction, owner: Owner, wanted: KeyPair, now: datetime.datetim
     found = tx.execute(_one(owner, wanted.name)).one_or_none()
     if found is None:
         values = {"name": wanted.name, "public_key": wanted.public_key, "created_at": now}
-        tx.insert(KEY_PAIRS, {**_columns(owner), **values})
+        with lookup.naming("Key pair", wanted.name):
+            tx.insert(KEY_PAIRS, {**_columns(owner), **values})
         return find(tx, owner, wanted.name)
     if found.public_key != wanted.public_key:
         raise errors.Conflict(kind="Key pair", name=wanted.name, reason="exists already, with another public key")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the row that a user's text stands for, among the rows that the caller may see.
+"""Finds the row that a user's text stands for, among the rows that the caller may see; and lets each name be one row's.
 
 A uuid is only ever a uuid. Any other text is the name of a live row, or the beginning of a uuid as the lists of the
 ``fleet`` command show it (``fleet.objects.uuid_like``).
@@ -7,9 +7,12 @@ A uuid is only ever a uuid. Any other text is the name of a live row, or the beg
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 
 from fleet import errors
 from fleet.db.transaction import Transaction
@@ -59,6 +62,18 @@ def require_visible(row: Any, kind: str, text: str, project: str | None) -> None
     """:raises errors.NotFound: the row is of another project. :param project: as in :func:`of_project`"""
     if project is not None and row.project_id != project:
         raise errors.NotFound(kind=kind, name=text)
+
+
+@contextlib.contextmanager
+def naming(kind: str, name: str) -> Iterator[None]:
+    """Within this context a row gets its name. Two of the same name may be on their way: the index decides.
+
+    :raises errors.Conflict: another row has the name
+    """
+    try:
+        yield
+    except db_exception.DBDuplicateEntry:
+        raise errors.Conflict(kind=kind, name=name, reason="exists already") from None
 
 
 def _several(found: Any) -> str:

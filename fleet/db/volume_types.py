@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from fleet import errors
-from fleet.db import models
+from fleet.db import lookup, models
 from fleet.db.engine import Transaction
 from fleet.objects import VolumeType
 
@@ -25,7 +25,8 @@ def create(tx: Transaction, wanted: VolumeType, now: datetime.datetime) -> Volum
     values = {"name": wanted.name, "description": wanted.description, "extra_specs": dict(wanted.extra_specs)}
     found = tx.execute(_NAMED, {"named": wanted.name}).one_or_none()
     if found is None:
-        tx.insert(TYPES, {**values, "created_at": now})
+        with lookup.naming("Volume type", wanted.name):
+            tx.insert(TYPES, {**values, "created_at": now})
         return find(tx, wanted.name)
     if any(getattr(found, name) != value for name, value in values.items()):
         raise errors.Conflict(kind="Volume type", name=wanted.name, reason="exists already")

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A name of a server group is its project's own: it tells nobody which names others have chosen."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db import exception as db_exception
+from oslo_db import options
+
+from fleet import errors
+from fleet.clock import utcnow
+from fleet.db import groups, migration, models, schema
+from fleet.db.engine import Database, Transaction
+from tests.functional.conductor import Conductor
+
+GROUPS = models.instance_groups
+#: Before projects had names of their own.
+BEFORE = "0027"
+
+
+def a_row(name: str, project: str | None) -> dict[str, Any]:
+    about = {"policy": "affinity", "max_server_per_host": 1, "created_at": utcnow()}
+    return {"uuid": str(uuid.uuid4()), "name": name, "project_id": project, **about}
+
+
+@pytest.fixture
+def older(database: Database, tmp_path: Any) -> Iterator[Database]:
+    """Another database of the same engine, at the schema BEFORE."""
+    server, name = database.engine.url, f"groups_{uuid.uuid4().hex}"
+    is_file = server.get_backend_name() == "sqlite"
+    url = server.set(database=str(tmp_path / "older.db") if is_file else name)
+
+    def on_server(statement: str) -> None:
+        if not is_file:
+            with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                connection.execute(sa.text(statement))
+
+    on_server(f"CREATE DATABASE {name}")
+    conf = cfg.ConfigOpts()
+    options.set_defaults(conf, connection=url.render_as_string(hide_password=False))
+    conf([])
+    with Database(conf).disposed() as made:
+        migration.sync(made, BEFORE)
+        yield made
+    on_server(f"DROP DATABASE {name}")
+
+
+def test_groups_stay_and_names_become_their_projects_own(older: Database) -> None:
+    """On each engine; groups without a project, which the index does not compare, stay as well."""
+    stored = [a_row("one", "web"), a_row("two", "shop"), a_row("three", None)]
+    with older.engine.begin() as connection:
+        connection.execute(GROUPS.insert(), stored)
+    with pytest.raises(db_exception.DBDuplicateEntry), older.engine.begin() as connection:
+        connection.execute(GROUPS.insert(), [a_row("one", "shop")])
+    assert schema.latest() == migration.sync(older)
+    more = [a_row("one", "shop"), a_row("three", None)]
+    with older.engine.begin() as connection:
+        connection.execute(GROUPS.insert(), more)
+    with pytest.raises(db_exception.DBDuplicateEntry), older.engine.begin() as connection:
+        connection.execute(GROUPS.insert(), [a_row("one", "web")])
+    with older.engine.connect() as connection:
+        found = connection.execute(sa.select(GROUPS.c.uuid).order_by(GROUPS.c.uuid)).scalars().all()
+    assert sorted(each["uuid"] for each in (*stored, *more)) == found
+
+
+def test_an_administrator_gets_the_uuids_of_a_name_of_two_projects(conductor: Conductor) -> None:
+    """Each project finds its own; the administrator has to choose."""
+    made = [
+        conductor.operator.under(project, is_admin=False).create_group("one", "affinity")["uuid"]
+        for project in ("web", "shop")
+    ]
+    with pytest.raises(errors.Conflict, match="use a uuid") as several:
+        conductor.operator.show_group("one")
+    assert all(each in several.value.message for each in made)
+    assert made == [conductor.operator.show_group(each)["uuid"] for each in made]
+    for project, mine in zip(("web", "shop"), made, strict=True):
+        assert mine == conductor.operator.under(project, is_admin=False).show_group("one")["uuid"]
+
+
+def _renamed(conductor: Conductor, name: str) -> object:
+    return conductor.operator.under("web").update_group("two", new_name=name)
+
+
+def _created(conductor: Conductor, name: str) -> object:
+    return conductor.operator.under("web").create_group(name, "affinity")
+
+
+@pytest.mark.parametrize("ask", [_created, _renamed])
+def test_of_two_equal_names_at_the_same_time_one_is_refused(
+    conductor: Conductor, ask: Callable[[Conductor, str], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both find the name free; the index decides, and the loser is told as if it had come later."""
+    conductor.operator.under("web").create_group("one", "affinity")
+    conductor.operator.under("web").create_group("two", "affinity")
+    monkeypatch.setattr(groups, "_require_free", lambda *_: None)
+    with pytest.raises(errors.Conflict, match="Server group one exists already"):
+        ask(conductor, "one")
+    assert ["one", "two"] == sorted(each["name"] for each in conductor.operator.list_groups())
+
+
+CREATIONS = [
+    ("Server group", lambda operator: operator.create_group("new", "affinity")),
+    ("Aggregate", lambda operator: operator.create_aggregate("new", {})),
+    ("Flavor", lambda operator: operator.create_flavor({"name": "new", "vcpus": 1, "memory_mb": 64})),
+    ("Image", lambda operator: operator.create_image({"name": "new", "location": "/image"})),
+    ("Volume type", lambda operator: operator.create_volume_type({"name": "new"})),
+]
+
+
+@pytest.mark.parametrize(("kind", "create"), CREATIONS, ids=[each[0] for each in CREATIONS])
+def test_a_name_that_another_transaction_took_is_taken(
+    conductor: Conductor, kind: str, create: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For everything with a name that is only one's: the database refuses the row, and the caller learns why."""
+
+    def refused(*_arguments: object) -> None:
+        raise db_exception.DBDuplicateEntry
+
+    monkeypatch.setattr(Transaction, "insert", refused)
+    with pytest.raises(errors.Conflict, match=f"{kind} new exists already"):
+        create(conductor.operator)
