@@ -221,6 +221,12 @@ class Trio:
     def log(self, name: str) -> str:
         return self.log_file(name).read_text(errors="replace")
 
+    def configure(self, text: str) -> None:
+        """Replace the configuration file at once: a daemon that reads it meanwhile sees the old one or the new one."""
+        draft = self.config_file.with_suffix(".new")
+        draft.write_text(text)
+        draft.replace(self.config_file)
+
     def unruly(self, *orders: dict[str, Any]) -> None:
         """Replace what the drivers are to do wrong: see ``unruly_driver``. Without orders they do all as always."""
         self.instances_path.mkdir(parents=True, exist_ok=True)
