@@ -30,7 +30,7 @@ LANES ?= 2
 SEEDS ?= 10000
 FIRST ?= 0
 
-.PHONY: help demo up test lint format unit functional hostile amqp client hypervisor guests nova simulation shake chaos docs install bench servers sample constraints clean
+.PHONY: help demo up test lint format unit functional hostile amqp client hypervisor guests nova simulation shake ha chaos docs install bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -92,6 +92,9 @@ simulation: $(STAMP) ## play 10,000 seeds of the services in one thread; a seed 
 shake: $(STAMP) servers client ## tests in random order under uneven conditions, by seed (SEED=N REPEAT=N ONLY='tests/unit ...'; not part of make test)
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(BIN)/python -m tests.shake $(if $(SEED),--seed $(SEED)) --repeat $(REPEAT) \
 	--loops $(LOOPS) --lanes $(LANES) $(if $(ONLY),--only $(ONLY)) $(if $(LANE),--lane $(LANE)) $(if $(UNTIL),--until '$(UNTIL)')
+
+ha: $(STAMP) servers ## a real RabbitMQ cluster of three nodes, each of which dies once; a minute
+	@$(BIN)/python -m pytest -q tests/ha
 
 chaos: $(STAMP) servers ## inject faults into real daemons; half an hour (ONLY='broker:*' SEED=7 JSON=FILE)
 	@$(BIN)/python -m tests.chaos $(if $(ONLY),--only '$(ONLY)') $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))

@@ -33,6 +33,7 @@ REASONS = {
     "hardware:_held": "ordered by uuids, which an instance and a migration never share",
     "heartbeats._FOUND": "read into a dict by host; of a host, a heartbeat owns one row",
     "instances.JOINED": "other statements are made of it",
+    "instances._BRIEF_QUERY": "other statements are made of it",
     "instances._MOVING": _DICT,
     "instances._PLACED": _DICT,
     "migration:sync": "Alembic reads its one row",

@@ -19,8 +19,8 @@ from oslo_db import api as db_api
 from oslo_db.sqlalchemy import engines
 
 from fleet import errors, failpoints, json_codec, stored_json
-from fleet.db import demotion, driver, failures, idle_ping, models, silent_peer, tls
-from fleet.db import options as limits
+from fleet.db import demotion, driver, failures, idle_ping, limits, models, silent_peer, tls
+from fleet.db import options as database_options
 from fleet.db.prefetched_query import PrefetchedQuery
 from fleet.db.reader import Reader
 from fleet.db.transaction import Connection, Row, Transaction
@@ -47,7 +47,7 @@ class Database:
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        limits.register_limits(conf)
+        database_options.register_limits(conf)
         options = conf.database
         failures.keep_libraries_quiet()
         driver.require(options.connection or "sqlite://")

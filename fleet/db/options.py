@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib import parse
 
-import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import options
 
@@ -50,32 +48,3 @@ def register_limits(conf: cfg.ConfigOpts) -> None:
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
     """For oslo-config-generator."""
     return [(GROUP, OPTS)]
-
-
-def limits(connection: str, asked: cfg.ConfigOpts.GroupAttr) -> dict[str, str]:
-    """Parameters of the driver that limit its waiting; those that the URL has stay as they are."""
-    url = sa.make_url(connection)
-    silent_s = asked.peer_timeout
-    found: dict[str, str] = {}
-    if url.get_backend_name() == "postgresql":
-        found = {
-            "connect_timeout": str(asked.connect_timeout),
-            "keepalives_idle": str(max(1, silent_s // 2)),
-            "keepalives_interval": str(max(1, silent_s // 6)),
-            "keepalives_count": "3",
-            "tcp_user_timeout": str(1000 * silent_s),
-        }
-        if asked.statement_timeout:
-            found["options"] = f"-c statement_timeout={1000 * asked.statement_timeout}"
-    elif url.get_backend_name() in ("mysql", "mariadb"):
-        found = {
-            "connect_timeout": str(asked.connect_timeout),
-            "read_timeout": str(silent_s),
-            "write_timeout": str(silent_s),
-        }
-    return {name: value for name, value in found.items() if name not in url.query}
-
-
-def encoded(parameters: dict[str, str]) -> str | None:
-    """Return parameters as oslo.db appends them to the URL."""
-    return parse.urlencode(parameters, quote_via=parse.quote) or None

@@ -42,6 +42,8 @@ def connection(
         processes = [parent, *parent.children(recursive=True)]
         for each in processes:
             each.suspend()
+        while any(each.status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE) for each in processes):
+            time.sleep(0.01)
         yield made
         for each in processes:
             each.resume()

@@ -104,7 +104,7 @@ def test_generators_without_a_seed_repeat_with_the_test() -> None:
 
 def test_a_failed_test_shows_the_ends_of_logs(tmp_path: pathlib.Path) -> None:
     """The seed, the process and the last lines of each daemon stand in the report."""
-    log = tmp_path / "conductor.log"
+    log = tmp_path / "of-this-test.log"
     log.write_text("".join(f"line {number}\n" for number in range(100)))
     report = SimpleNamespace(nodeid="tests/a.py::b", sections=[])
     with evidence.watch(lambda: [log, tmp_path / "gone.log"]):
@@ -112,7 +112,7 @@ def test_a_failed_test_shows_the_ends_of_logs(tmp_path: pathlib.Path) -> None:
     run, said = report.sections[0]
     # Daemons that the process keeps for other tests are shown as well.
     of_logs = dict(report.sections[1:])
-    end, why = of_logs["last lines of conductor.log"], of_logs["last lines of gone.log"]
+    end, why = of_logs["last lines of of-this-test.log"], of_logs["last lines of gone.log"]
     assert "run" == run
     assert said.startswith(f"seed {seeds.of_run()}, process ")
     assert [f"line {number}" for number in range(75, 100)] == end.splitlines()
