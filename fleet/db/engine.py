@@ -208,8 +208,8 @@ def _connection_parameters(options: cfg.ConfigOpts.GroupAttr) -> str | None:
     """Parameters of the driver: limits of its waiting; and on MariaDB, the isolation level of writers as the default of each
     connection, since most transactions write, and setting the level at every use takes two statements.
     """
-    connection = options.connection or "sqlite://"
-    url, found = sa.make_url(connection), limits.limits(connection, options)
+    url = sa.make_url(options.connection or "sqlite://")
+    found = limits.limits(url, options)
     if url.get_backend_name() in ("mysql", "mariadb") and "init_command" not in url.query:
         found["init_command"] = f"SET SESSION TRANSACTION ISOLATION LEVEL {_FOR_WRITERS}"
     return limits.encoded(found)

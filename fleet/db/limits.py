@@ -9,9 +9,11 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 
-def limits(connection: str, asked: cfg.ConfigOpts.GroupAttr) -> dict[str, str]:
-    """Parameters of the driver that limit its waiting; those that the URL has stay as they are."""
-    url = sa.make_url(connection)
+def limits(url: sa.URL, asked: cfg.ConfigOpts.GroupAttr) -> dict[str, str]:
+    """Parameters of the driver that limit its waiting; those that the URL has stay as they are.
+
+    Without ``statement_timeout`` a statement may take any time. On MariaDB a read time-out would end it, so there is none.
+    """
     silent_s = asked.peer_timeout
     found: dict[str, str] = {}
     if url.get_backend_name() == "postgresql":
@@ -25,11 +27,9 @@ def limits(connection: str, asked: cfg.ConfigOpts.GroupAttr) -> dict[str, str]:
         if asked.statement_timeout:
             found["options"] = f"-c statement_timeout={1000 * asked.statement_timeout}"
     elif url.get_backend_name() in ("mysql", "mariadb"):
-        found = {
-            "connect_timeout": str(asked.connect_timeout),
-            "read_timeout": str(silent_s),
-            "write_timeout": str(silent_s),
-        }
+        found = {"connect_timeout": str(asked.connect_timeout), "write_timeout": str(silent_s)}
+        if asked.statement_timeout:
+            found["read_timeout"] = str(silent_s)
     return {name: value for name, value in found.items() if name not in url.query}
 
 
