@@ -70,6 +70,7 @@ class HTTPServer:
             ) from None
         addresses = [(each.effective_host, each.effective_port) for each in listening]
         self._server = server.MultiSocketServer(sockets, asked, addresses, dispatcher)
+        self._wake = listening[0].trigger
         self._dispatcher = dispatcher
         self._thread = threading.Thread(target=self._server.run, name="http", daemon=True)
 
@@ -80,7 +81,11 @@ class HTTPServer:
         """Accept nothing more. Requests that are being worked on are answered."""
         self._streams.close()
         self._dispatcher.shutdown(timeout=_STOP_S)
-        self._server.close()
+        if self._thread.is_alive():
+            # By the thread that waits for these sockets: another would close them under its select().
+            self._wake.pull_trigger(self._server.close)
+        else:
+            self._server.close()
 
     def wait(self) -> None:
         self._thread.join(_STOP_S)
