@@ -37,7 +37,8 @@ def connection(
             (node.port, "") if request.param == "tcp" else (node.tls_port, f"?ssl=1&ssl_ca_file={tmp_path}/ca.pem")
         )
         with opened(f"rabbit://guest:{node.password}@localhost:{port}/{more}", LEAN) as bus:
-            made = link.opened(Settings.parse(bus.conf, bus._driver._url))
+            settings = Settings.parse(bus.conf, bus._driver._url)
+            made = link.opened_to(settings.brokers[0], settings)
         parent = psutil.Process(node.pid)
         processes = [parent, *parent.children(recursive=True)]
         for each in processes:

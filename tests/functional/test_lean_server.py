@@ -159,4 +159,4 @@ def test_messages_that_name_no_method_do_not_stop_a_server(rabbitmq_url: str) ->
 def lose(served: Any) -> None:
     """End the connection as the end of its process would: the broker gives away what was not acknowledged."""
     served._served.listener.polled.stop()
-    served._served.listener.polled._link.close()
+    served._served.listener.polled._current.link.close()

@@ -30,6 +30,15 @@ class Depth:
     consumers: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A node of the broker: the name of its cluster, or the ``problem`` why it accepts no connection."""
+
+    address: str
+    cluster: str = ""
+    problem: str = ""
+
+
 def is_there(conf: cfg.ConfigOpts) -> bool:
     """Return True if the configured transport uses a broker."""
     return oslo_messaging.TransportURL.parse(conf).transport in ("rabbit", "amqp")
@@ -46,27 +55,54 @@ def has_tls(conf: cfg.ConfigOpts) -> bool:
 @contextlib.contextmanager
 def connected(conf: cfg.ConfigOpts) -> Iterator[Connection]:
     """Open a connection to the first node that accepts one. :raises BrokerAway:"""
-    url = oslo_messaging.TransportURL.parse(conf)
     refusals = []
-    for host in url.hosts or [oslo_messaging.TransportHost(hostname="localhost", username="guest", password="guest")]:
-        connection = Connection(
-            hostname=host.hostname,
-            port=host.port or DEFAULT_PORT,
-            userid=host.username,
-            password=host.password,
-            virtual_host=url.virtual_host or "/",
-            connect_timeout=CONNECT_TIMEOUT_S,
-            ssl=_ssl(conf, host.hostname),
-        )
+    for address, connection in _connections(conf):
         with connection:
             try:
                 connection.connect()
-            except (*connection.connection_errors, *connection.channel_errors, OSError) as refused:
-                refusals.append(f"{host.hostname}:{host.port or DEFAULT_PORT} ({_reason(refused)})")
+            except _refusals(connection) as refused:
+                refusals.append(f"{address} ({_reason(refused)})")
             else:
                 yield connection
                 return
     raise BrokerAway("; ".join(refusals))
+
+
+def nodes(conf: cfg.ConfigOpts) -> list[Node]:
+    """Open a connection to each node that ``transport_url`` names."""
+    return [_node(address, connection) for address, connection in _connections(conf)]
+
+
+def _node(address: str, connection: Connection) -> Node:
+    with connection:
+        try:
+            connection.connect()
+        except _refusals(connection) as refused:
+            return Node(address, problem=_reason(refused))
+        return Node(address, cluster=connection.connection.server_properties.get("cluster_name", ""))
+
+
+def _connections(conf: cfg.ConfigOpts) -> Iterator[tuple[str, Connection]]:
+    """Yield the address of each node, and a connection to it that is not open."""
+    url = oslo_messaging.TransportURL.parse(conf)
+    for host in url.hosts or [oslo_messaging.TransportHost(hostname="localhost", username="guest", password="guest")]:
+        port = host.port or DEFAULT_PORT
+        yield (
+            f"{host.hostname}:{port}",
+            Connection(
+                hostname=host.hostname,
+                port=port,
+                userid=host.username,
+                password=host.password,
+                virtual_host=url.virtual_host or "/",
+                connect_timeout=CONNECT_TIMEOUT_S,
+                ssl=_ssl(conf, host.hostname),
+            ),
+        )
+
+
+def _refusals(connection: Connection) -> tuple[type[BaseException], ...]:
+    return (*connection.connection_errors, *connection.channel_errors, OSError)
 
 
 def answers(port: int, password: str) -> bool:
@@ -75,7 +111,7 @@ def answers(port: int, password: str) -> bool:
     with Connection(url, connect_timeout=1) as connection:
         try:
             connection.connect()
-        except (*connection.connection_errors, *connection.channel_errors, OSError):
+        except _refusals(connection):
             return False
     return True
 

@@ -124,6 +124,7 @@ class PrivateServer:
         self._answers = answers
         self._stop_signal = stop_signal
         self._process: subprocess.Popen | None = None
+        self._hanging: list[psutil.Process] = []
 
     def start(self) -> None:
         """Start, and return when the server answers. :raises ServerFailed:"""
@@ -133,6 +134,11 @@ class PrivateServer:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise ServerFailed(f"{self._command[0]} did not start:\n{self.place.log_end()}")
             time.sleep(0.1)
+
+    @property
+    def is_running(self) -> bool:
+        """True if the program was started and has not ended; a stopped process (SIGSTOP) has not."""
+        return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
@@ -164,7 +170,26 @@ class PrivateServer:
             self._process.wait()
             while not all(map(_has_ended, family)):
                 time.sleep(0.01)
-            self._process = None
+            self._process, self._hanging = None, []
+
+    @property
+    def may_answer(self) -> bool:
+        """Return True if it runs and was not made to hang."""
+        return self.is_running and not self._hanging
+
+    def hang(self) -> None:
+        """Stop all its processes (SIGSTOP). The kernel still accepts connections in their place."""
+        self._hanging = _family(self.pid)
+        for each in self._hanging:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.suspend()
+
+    def resume(self) -> None:
+        """Let all its processes go on (SIGCONT)."""
+        hanging, self._hanging = self._hanging, []
+        for each in hanging:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.resume()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
+import json
 import os
 import secrets
 import subprocess
@@ -39,8 +40,9 @@ class RabbitMQ(PrivateServer):
 
     def vhost(self, name: str) -> str:
         """Create a virtual host and return its transport URL."""
-        self.ctl("add_vhost", name)
-        self.ctl("set_permissions", "-p", name, "guest", ".*", ".*", ".*")
+        permissions = {"user": "guest", "vhost": name, "configure": ".*", "write": ".*", "read": ".*"}
+        definitions = {"vhosts": [{"name": name}], "permissions": [permissions]}
+        self.ctl("import_definitions", self.place.write(f"definitions-{name}", json.dumps(definitions)))
         return f"{self.url}{name}"
 
     def add_user(self, name: str, vhost: str) -> str:
@@ -50,7 +52,11 @@ class RabbitMQ(PrivateServer):
 
     def ctl(self, *arguments: str) -> str:
         """Run rabbitmqctl; return its output. :raises ServerFailed:"""
-        program = find("rabbitmqctl", ["/usr/lib/rabbitmq/bin"], package="rabbitmq-server")
+        return self.tool("rabbitmqctl", *arguments)
+
+    def tool(self, name: str, *arguments: str) -> str:
+        """Run one of RabbitMQ's commands, such as rabbitmq-upgrade; return its output. :raises ServerFailed:"""
+        program = find(name, ["/usr/lib/rabbitmq/bin"], package="rabbitmq-server")
         return self.place.run([program, "-q", *arguments], self._environment)
 
 
@@ -92,6 +98,21 @@ class RabbitMQCluster:
         """The same URL, beginning with another node."""
         return RabbitMQCluster([*self.nodes[first:], *self.nodes[:first]]).url
 
+    def serving(self) -> RabbitMQ:
+        """Return the first node that accepts a connection. :raises ServerFailed: none does"""
+        for node in self.nodes:
+            if node.is_running and broker.answers(node.port, node.password):
+                return node
+        raise ServerFailed("no node of the broker accepts a connection")
+
+    def wait_until_formed(self) -> None:
+        """Wait until each node runs and knows that all others do. :raises ServerFailed: not within 120 s"""
+        deadline = time.monotonic() + _FORMED_S
+        while any(cluster_size(node) != len(self.nodes) for node in self.nodes):
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"the nodes do not form a cluster:\n{self.nodes[0].place.log_end()}")
+            time.sleep(0.5)
+
 
 @contextlib.contextmanager
 def rabbitmq_cluster(size: int = 3) -> Iterator[RabbitMQCluster]:
@@ -108,18 +129,28 @@ def rabbitmq_cluster(size: int = 3) -> Iterator[RabbitMQCluster]:
         for each in started:
             each.result()
         cluster = RabbitMQCluster(nodes)
-        deadline = time.monotonic() + _FORMED_S
-        while not all(cluster_size(node) == size for node in nodes):
-            if time.monotonic() > deadline:
-                raise ServerFailed(f"the nodes do not form a cluster:\n{nodes[0].place.log_end()}")
-            time.sleep(0.5)
+        cluster.wait_until_formed()
         yield cluster
 
 
+def cut_off(node: RabbitMQ) -> None:
+    """Cut a node off from the others of its cluster; clients still reach it. :func:`join` lets them find each other."""
+    node.ctl("eval", "[begin erlang:set_cookie(N, cut), erlang:disconnect_node(N) end || N <- nodes()].")
+
+
+def join(node: RabbitMQ) -> None:
+    """Let a node that was cut off connect to the others again."""
+    node.ctl(
+        "eval", "[erlang:set_cookie(N, erlang:get_cookie()) || N <- rabbit_mnesia:cluster_nodes(all), N =/= node()]."
+    )
+
+
 def cluster_size(node: RabbitMQ) -> int:
-    """The number of nodes that this node knows to run."""
-    found = node.ctl("eval", "length(nodes()) + 1.")
-    return int(found.strip())
+    """Return the number of nodes of the cluster that run, as far as this node knows; 0 while it does not run itself."""
+    try:
+        return int(node.ctl("eval", "length(rabbit_mnesia:cluster_nodes(running)).").strip())
+    except ServerFailed:
+        return 0
 
 
 def _name(port: int) -> str:

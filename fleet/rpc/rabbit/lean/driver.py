@@ -24,6 +24,7 @@ from oslo_config import cfg
 from oslo_messaging._drivers import base, common
 
 from fleet.rpc.rabbit import defaults
+from fleet.rpc.rabbit.conf import OPTIONS
 from fleet.rpc.rabbit.lean import topology, wire
 from fleet.rpc.rabbit.lean.incoming import Listener
 from fleet.rpc.rabbit.lean.outgoing import NotSent, Outgoing
@@ -51,6 +52,7 @@ class LeanDriver(base.BaseDriver):
     ) -> None:
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
         defaults.register_opts(conf)
+        conf.register_opts(OPTIONS)
         self._settings: Settings | None = None
         self._outgoing: Outgoing | None = None
         self._lock = threading.Lock()

@@ -26,8 +26,10 @@ from oslo_messaging._drivers import base
 
 from fleet.rpc import backoff
 from fleet.rpc.rabbit import broker_refusals, message_body
-from fleet.rpc.rabbit.lean import frames, topology, wire
-from fleet.rpc.rabbit.lean.link import LOST, Away, Link, opened
+from fleet.rpc.rabbit.lean import topology, wire
+from fleet.rpc.rabbit.lean.consumption import Consumption
+from fleet.rpc.rabbit.lean.link import LOST, Away, Link, opened, opened_to
+from fleet.rpc.rabbit.lean.nodes import Nodes
 from fleet.rpc.rabbit.lean.outgoing import Outgoing
 from fleet.rpc.rabbit.lean.settings import Settings
 from fleet.telemetry import metrics, rate_limited_log
@@ -92,11 +94,13 @@ class Listener(base.PollStyleListener):
         self._opening, self._lock = threading.Lock(), threading.Lock()
         self._stopped = threading.Event()
         self._pauses = backoff.Backoff(_BEGIN_AGAIN_S, _LONGEST_PAUSE_S)
-        self._link: Link | None = None
-        self._channel: amqp.Channel | None = None
-        self._tags: dict[str, str] = {}
-        #: Messages with the names of their queues, and the marks of :meth:`settle`.
-        self._arrived: collections.deque[tuple[str, amqp.Message | threading.Event]] = collections.deque()
+        self._nodes = Nodes(settings.brokers, settings.return_interval_s)
+        self._current: Consumption | None = None
+        #: Former connections, with messages that are not acknowledged yet.
+        self._former: list[Consumption] = []
+        self._returning: threading.Thread | None = None
+        #: Messages with the names of their queues and their connections, and the marks of :meth:`settle`.
+        self._arrived: collections.deque[tuple[str, Consumption, amqp.Message] | threading.Event] = collections.deque()
         self._seen: collections.deque[str] = collections.deque(maxlen=_REMEMBERED)
         self._connect()
 
@@ -112,14 +116,14 @@ class Listener(base.PollStyleListener):
         while True:
             while self._arrived:
                 try:
-                    queue, message = self._arrived.popleft()
+                    arrived = self._arrived.popleft()
                 except IndexError:  # another thread took it
                     break
                 if self._arrived:
                     self._wake_another()
-                if isinstance(message, threading.Event):
-                    message.set()
-                elif (taken := self._take(queue, message)) is not None:
+                if isinstance(arrived, threading.Event):
+                    arrived.set()
+                elif (taken := self._take(*arrived)) is not None:
                     return taken
             if self._stopped.is_set():
                 self._wake_another()
@@ -130,48 +134,53 @@ class Listener(base.PollStyleListener):
 
     def _listen(self, deadline: float | None) -> None:
         """Wait until messages may have arrived. A lost connection is opened again."""
-        link = self._link or self._opened()
-        if link is None:
+        current = self._current or self._opened()
+        if current is None:
             return
+        link = current.link
         left = link.tick_s if deadline is None else min(link.tick_s, max(0.0, deadline - time.monotonic()))
         try:
             if link.wait(left):
                 link.read()
             link.heartbeat()
-            channel = self._channel
-            if link is self._link and not (link.connection.connected and channel is not None and channel.is_open):
+            if current is self._current and not (link.connection.connected and current.channel.is_open):
                 raise amqp.ConnectionError("the broker has closed the connection or the channel")
             self._pauses.reset()
         except LOST as lost:
             with self._opening:
-                if self._lose(link, lost):
+                if self._lose(current, lost):
                     broker_refusals.log_refusal("messages cannot be received", lost)
                     self._stopped.wait(self._pauses.pause_s())
+        if self._former:
+            self._attend_former()
+        if self._nodes.should_return(link.broker) and self._opening.acquire(blocking=False):
+            # Other threads read the connection meanwhile, or this one does.
+            self._returning = threading.Thread(target=self._return_home, name="rpc-returning", daemon=True)
+            self._returning.start()
 
     def _wake_another(self) -> None:
         """Wake one thread that waits: there is another message, or the listener is stopped."""
-        link = self._link
-        if link is not None:
-            link.wake()
+        current = self._current
+        if current is not None:
+            current.link.wake()
 
-    def _take(self, queue: str, message: amqp.Message) -> tuple[str, Incoming] | None:
+    def _take(self, queue: str, source: Consumption, message: amqp.Message) -> tuple[str, Incoming] | None:
         """Acknowledge a message and read it. None if it cannot be read, came before, or will come again."""
-        link, channel = self._link, self._channel
-        if link is None or channel is None or message.channel is not channel:
+        if source.is_lost:
             return None  # the broker will deliver it again
         may_wait = bool(self.acknowledged_late) and not message.delivery_info["redelivered"]
-        if not may_wait and not self._acknowledge(link, channel, message):
+        if not may_wait and not self._acknowledge(source, message):
             return None
         try:
             request = wire.read_request(*message_body.content_of(message))
         except message_body.Unreadable as unreadable:
             if may_wait:
-                self._acknowledge(link, channel, message)
+                self._acknowledge(source, message)
             self._drop(queue, str(unreadable))
             return None
         settle = None
         if may_wait:
-            settle = functools.partial(self._acknowledge, link, channel, message)
+            settle = functools.partial(self._acknowledge, source, message)
             method = request.message.get("method")
             if not isinstance(method, str) or method not in self.acknowledged_late:
                 if not settle():
@@ -188,15 +197,12 @@ class Listener(base.PollStyleListener):
                 return None
         return queue, Incoming(request, self._outgoing, settle)
 
-    def _acknowledge(self, link: Link, channel: amqp.Channel, message: amqp.Message) -> bool:
+    def _acknowledge(self, source: Consumption, message: amqp.Message) -> bool:
         """Return False if the connection is lost: the message will come again."""
         try:
-            with link.lock:
-                if link is self._link:
-                    link.write(frames.acknowledgement(channel.channel_id, message.delivery_tag))
-                    return True
+            return source.acknowledge(message)
         except LOST as lost:
-            self._lose(link, lost)
+            self._lose(source, lost)
         return False
 
     @staticmethod
@@ -211,7 +217,7 @@ class Listener(base.PollStyleListener):
     def settle(self, timeout_s: float) -> None:
         """Wait until another thread, which polls, has taken every message that has arrived."""
         mark = threading.Event()
-        self._arrived.append(("", mark))
+        self._arrived.append(mark)
         self._wake_another()
         mark.wait(timeout_s)
 
@@ -222,9 +228,11 @@ class Listener(base.PollStyleListener):
 
     def cleanup(self) -> None:
         self.stop()
-        link = self._link
-        if link is not None:
-            self._lose(link, None)
+        if self._returning is not None:
+            self._returning.join()
+        for each in (self._current, *self._former):
+            if each is not None:
+                self._lose(each, None)
 
     # -- the connection ---------------------------------------------------------------------------------------------
 
@@ -234,59 +242,116 @@ class Listener(base.PollStyleListener):
             pass
         self._pauses.reset()
 
-    def _opened(self) -> Link | None:
+    def _opened(self) -> Consumption | None:
         """Return the connection. None after a pause if no broker accepts one."""
         with self._opening:
-            if self._link is not None or self._stopped.is_set():
-                return self._link
+            if self._current is not None or self._stopped.is_set():
+                return self._current
             try:
-                return self._open()
+                self._adopt(self._consuming(opened(self._settings, self._nodes)))
             except (*LOST, Away) as refused:
                 broker_refusals.log_refusal("messages cannot be received", refused)
                 self._stopped.wait(self._pauses.pause_s())
-                return None
+            return self._current
 
-    def _open(self) -> Link:
-        link = opened(self._settings)
+    def _consuming(self, link: Link) -> Consumption:
+        """Consume all queues on a connection. :raises LOST: it is closed"""
         try:
             with link.lock, link.asking():
-                channel = link.connection.channel()
-                channel.basic_qos(0, self._settings.prefetch, False)
-                self._channel, self._tags = channel, {}
+                made = Consumption(link, self._settings.prefetch)
                 for each in list(self._queues.values()):
-                    self._consume(link, channel, each)
-                self._link = link
+                    self._consume(made, each)
         except BaseException:
+            self._nodes.lost(link.broker)
             link.close()
             raise
-        return link
+        return made
 
-    def _consume(self, link: Link, channel: amqp.Channel, queue: topology.Queue) -> None:
+    def _return_home(self) -> None:
+        """Go on at the home node if it serves. Call it with ``_opening``, which it releases.
+
+        All queues have two consumers for a moment, so that no message finds a queue missing. One that comes through both
+        is dropped by its id.
+        """
+        try:
+            former = self._current
+            if former is None or self._stopped.is_set() or not self._nodes.should_return(former.link.broker):
+                return
+            self._nodes.lost(self._nodes.home)  # until the next look
+            self._adopt(self._consuming(opened_to(self._nodes.home, self._settings)))
+            LOG.info("The connection for receiving returns to %s", self._nodes.home.address)
+            former.link.wake()
+            try:
+                former.leave()
+            except LOST as lost:
+                self._lose(former, lost)
+        except LOST as refused:
+            LOG.debug("%s does not serve yet: %s", self._nodes.home.address, refused)
+        finally:
+            self._opening.release()
+
+    def _adopt(self, made: Consumption) -> None:
+        """Read this connection from now on. Queues may have come and gone since its consumers were made."""
+        with self._lock:
+            if self._current is not None:
+                self._former.append(self._current)
+            self._current = made
+        try:
+            with made.link.lock, made.link.asking():
+                for queue in list(self._queues.values()):
+                    self._consume(made, queue)
+                for name in made.tags.keys() - self._queues.keys():
+                    made.channel.basic_cancel(made.tags.pop(name))
+        except LOST as lost:
+            self._lose(made, lost)
+
+    def _attend_former(self) -> None:
+        """Keep former connections alive, and close those that have nothing left to acknowledge."""
+        for each in list(self._former):
+            try:
+                each.link.heartbeat()
+            except LOST as lost:
+                self._lose(each, lost)
+                continue
+            if each.is_over:
+                self._lose(each, None)
+
+    def _consume(self, made: Consumption, queue: topology.Queue) -> None:
         """Call it with the link's lock."""
-        name = self._declare(link, queue)
-        self._tags[queue.name] = channel.basic_consume(
-            name, callback=self._arrival(queue.name), on_cancel=self._cancelled
+        if queue.name in made.tags:
+            return
+        name = self._declare(made.link, queue)
+        made.tags[queue.name] = made.channel.basic_consume(
+            name, callback=self._arrival(queue.name, made), on_cancel=self._cancelled
         )
 
     def _declare(self, link: Link, queue: topology.Queue) -> str:
         """Return the queue's name at the broker."""
         return topology.declare_queue(link.connection, queue)
 
-    def _arrival(self, queue: str) -> Callable[[amqp.Message], None]:
-        return lambda message: self._arrived.append((queue, message))
+    def _arrival(self, queue: str, source: Consumption) -> Callable[[amqp.Message], None]:
+        def arrived(message: amqp.Message) -> None:
+            source.deliver()
+            self._arrived.append((queue, source, message))
+
+        return arrived
 
     def _cancelled(self, tag: str) -> None:
         """The broker has cancelled a consumer: its queue was deleted, or its node is gone."""
         raise amqp.ConnectionError(f"the broker has cancelled consumer {tag}")
 
-    def _lose(self, link: Link, why: BaseException | None) -> bool:
-        """Forget a connection. Return False if another thread did."""
+    def _lose(self, lost: Consumption, why: BaseException | None) -> bool:
+        """Forget a connection. Return False if another thread did, or if it was a former one."""
         with self._lock:
-            if link is not self._link:
+            is_current = lost is self._current
+            if is_current:
+                self._current = None
+            elif lost in self._former:
+                self._former.remove(lost)
+            else:
                 return False
-            self._link = self._channel = None
-        self._arrived.clear()
         if why is not None:
+            self._nodes.lost(lost.link.broker)
             LOG.info("The connection for receiving is lost: %s", broker_refusals.reason(why))
-        link.close()
-        return True
+        lost.close()
+        return is_current

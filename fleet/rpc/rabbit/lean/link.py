@@ -18,7 +18,6 @@ calls :meth:`Link.catch_up` before it lets go of the lock.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import select
 import ssl
@@ -32,6 +31,7 @@ from oslo_log import log as logging
 
 from fleet.rpc.rabbit import broker_refusals
 from fleet.rpc.rabbit.lean import frames
+from fleet.rpc.rabbit.lean.nodes import Nodes
 from fleet.rpc.rabbit.lean.settings import Broker, Settings
 from fleet.telemetry import metrics, rate_limited_log
 
@@ -44,9 +44,6 @@ FRAME_S = 10.0
 CLOSE_S = 1.0
 #: What py-amqp raises when a connection or channel is lost.
 LOST = (amqp.AMQPError, OSError)
-#: Connections that the process has begun to open. With its pid the number says with which node to begin, so that the
-#: connections of a process, and processes, share the nodes.
-_first = itertools.count()
 _broken = rate_limited_log.RateLimit()
 
 
@@ -64,8 +61,9 @@ class Broken(amqp.ConnectionError):
 class Link:
     """An open connection. ``lock`` guards every use of ``connection`` and of its channels."""
 
-    def __init__(self, connection: frames.Connection, settings: Settings) -> None:
+    def __init__(self, connection: frames.Connection, settings: Settings, broker: Broker) -> None:
         self.connection = connection
+        self.broker = broker
         self.lock = threading.RLock()
         self._rate = settings.heartbeat_rate
         self._transport, self._socket = connection.transport, connection.sock
@@ -185,20 +183,21 @@ def broken(failure: Exception) -> Broken:
     return Broken(f"what came cannot be handled: {type(failure).__name__}: {failure}")
 
 
-def opened(settings: Settings) -> Link:
-    """Open a connection to the first node that accepts one, beginning with another node each time. :raises Away:"""
+def opened(settings: Settings, nodes: Nodes) -> Link:
+    """Open a connection to the first node that accepts one. :raises Away:"""
     refusals = []
-    for broker in _in_turn(settings.brokers):
+    for broker in nodes.in_turn():
         try:
-            return Link(_connected(broker, settings), settings)
+            return opened_to(broker, settings)
         except LOST as refused:
+            nodes.lost(broker)
             refusals.append(f"{broker.address} ({broker_refusals.reason(refused)})")
     raise Away("; ".join(refusals))
 
 
-def _in_turn(brokers: tuple[Broker, ...]) -> Iterator[Broker]:
-    first = (os.getpid() + next(_first)) % len(brokers)
-    yield from brokers[first:] + brokers[:first]
+def opened_to(broker: Broker, settings: Settings) -> Link:
+    """Open a connection to this node. :raises LOST:"""
+    return Link(_connected(broker, settings), settings, broker)
 
 
 def _connected(broker: Broker, settings: Settings) -> frames.Connection:

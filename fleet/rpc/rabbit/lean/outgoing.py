@@ -6,17 +6,19 @@ Publishers write to it, and wait for what they want::
     publish ── write ──▶ pending ── the broker confirms ──▶ accepted      a cast returns; a call waits for its reply
                             ├────── the broker returns it ─▶ undeliverable (mandatory messages)
                             ├────── the connection is lost ▶ published again, with the same unique id
-                            └────── the broker refuses ────▶ published again, a few times
+                            ├────── the broker rejects it ─▶ published again on another channel, after a pause
+                            └────── it is forbidden ───────▶ published again, a few times
 
 A thread of the driver opens the connection. Those that wait read it (:mod:`.reading`).
 
-The lock of the link guards the connection; ``_lock`` guards the publications and the callers. The lock of the link is taken
-first.
+The lock of the link guards the connection; ``_lock`` guards the callers and which connection is used. The lock of the link
+is taken first.
 """
 
 from __future__ import annotations
 
 import collections
+import functools
 import queue
 import threading
 import time
@@ -27,9 +29,12 @@ from oslo_log import log as logging
 from fleet.rpc import backoff
 from fleet.rpc.rabbit import broker_refusals, message_body
 from fleet.rpc.rabbit.lean import frames, topology, wire
-from fleet.rpc.rabbit.lean.link import LOST, Away, Link, broken, opened
+from fleet.rpc.rabbit.lean.confirms import Confirms
+from fleet.rpc.rabbit.lean.link import LOST, Away, Link, broken, opened, opened_to
+from fleet.rpc.rabbit.lean.nodes import Nodes
 from fleet.rpc.rabbit.lean.publication import Outcome, Publication
 from fleet.rpc.rabbit.lean.reading import Arrivals, Reading
+from fleet.rpc.rabbit.lean.retiring import Retiring
 from fleet.rpc.rabbit.lean.settings import Settings
 from fleet.telemetry import metrics, rate_limited_log
 
@@ -64,23 +69,23 @@ class Outgoing:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._nodes = Nodes(settings.brokers, settings.return_interval_s)
         self.reply_queue = topology.reply_queue(settings)
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
         self._link: Link | None = None
-        self._channel: amqp.Channel | None = None
+        #: The channels of the connection; the last one is written to, the others wait for confirmations.
+        self._channels: list[Confirms] = []
         #: Why there is no connection; empty while one is open, and before the first attempt.
         self._problem = ""
         #: Why the newest attempt to open a connection failed; empty while none has.
         self.refusal = ""
         self._wants_replies = False
+        self._retiring: list[Retiring] = []
         self._declared: set[str] = set()
         self._queues: set[tuple[str, str]] = set()
-        #: By delivery tag, in order. A tag is the number of the message on its channel.
-        self._pending: dict[int, Publication] = {}
-        self._next_tag = 1
         #: By message id of the call.
         self._callers: dict[str, Arrivals] = {}
         self._again: collections.deque[Publication] = collections.deque(maxlen=_MOST_REPLIES)
@@ -97,12 +102,13 @@ class Outgoing:
         with self._lock:
             self._callers[msg_id] = arrived
             begins, self._wants_replies = not self._wants_replies, True
-            link, channel = self._link, self._channel
-        if begins and link is not None and channel is not None:
+            link = self._link
+        if begins and link is not None:
             try:
                 with link.lock:
                     with link.asking():
-                        self._consume_replies(link)
+                        if link is self._link:  # another one consumes them already
+                            self._consume_replies(link)
                     link.wake()  # the caller that waits for the connection may have its reply now
             except LOST as lost:
                 self._lost(link, lost)
@@ -120,6 +126,8 @@ class Outgoing:
         :raises NotSent: there is no connection within the time
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        if publication.pauses is not None:
+            self._closing.wait(publication.pause_s() if timeout_s is None else min(publication.pause_s(), timeout_s))
         while True:
             link = self._connected(deadline)
             try:
@@ -166,6 +174,9 @@ class Outgoing:
             link.wake()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        for each in self._retiring:
+            each.stop()
+            each.join()
 
     # -- the connection ---------------------------------------------------------------------------------------------
 
@@ -210,7 +221,61 @@ class Outgoing:
         pauses.reset()
         for _reply in range(len(self._again)):
             self._try(self._again.popleft())
-        self._reading.attend(link, self._wanted)
+        while link is self._link and not self._wanted.is_set():
+            is_due = functools.partial(self._nodes.should_return, link.broker)
+            self._reading.attend(link, self._wanted, is_due)
+            if is_due() and not self._wanted.is_set():
+                self._nodes.lost(self._nodes.home)  # until the next look
+                link = self._at_home() or link
+
+    def _at_home(self) -> Link | None:
+        """Open a connection to the home node; None if it does not serve yet."""
+        home = self._nodes.home
+        try:
+            link = opened_to(home, self._settings)
+        except LOST as refused:
+            LOG.debug("%s does not accept connections yet: %s", home.address, refused)
+            return None
+        try:
+            reply_queue = topology.reply_queue(self._settings)
+            with link.lock, link.asking():
+                channel = Confirms(link.connection)
+                topology.consume_replies(link.connection, reply_queue, self._replied)
+        except LOST as refused:
+            LOG.debug("%s does not serve yet: %s", home.address, refused)
+            link.close()
+            return None
+        return self._exchanged(link, channel, reply_queue)
+
+    def _exchanged(self, new: Link, channel: Confirms, reply_queue: topology.Queue) -> Link | None:
+        """Write all to another connection from now on; what is under way ends on the former one."""
+        link = self._link
+        if link is None:
+            new.close()
+            return None
+        with link.lock, self._lock:
+            is_current = link is self._link
+            if is_current:
+                former_queue, waiting = self.reply_queue, set(self._callers)
+                channels, self._channels = self._channels, [channel]
+                self._link, self.reply_queue = new, reply_queue
+                had_replies, self._wants_replies = self._wants_replies, True
+                self._declared.clear()
+                self._queues.clear()
+        if not is_current:
+            new.close()
+            return None
+        LOG.info("The connection for sending returns from %s to %s", link.broker.address, new.broker.address)
+        retiring = Retiring(
+            link,
+            channels,
+            former_queue.name if had_replies else "",
+            lambda: not waiting.isdisjoint(self._callers),
+            lambda: self._replies_lost(waiting),
+        )
+        self._retiring = [each for each in self._retiring if each.is_alive()] + [retiring]
+        retiring.start()
+        return new
 
     def _lose_any(self, why: BaseException | None) -> None:
         with self._lock:
@@ -219,19 +284,15 @@ class Outgoing:
             self._lost(link, why)
 
     def _open(self) -> Link:
-        link = opened(self._settings)
+        link = opened(self._settings, self._nodes)
         try:
             with link.lock, link.asking():
-                channel = link.connection.channel()
-                channel.confirm_select()
-                channel.events["basic_ack"].add(self._acked)
-                channel.events["basic_nack"].add(self._nacked)
-                channel.events["basic_return"].add(self._returned)
+                channel = Confirms(link.connection)
                 if self._wants_replies:
                     self._consume_replies(link)
                 with self._lock:
-                    self._link, self._channel = link, channel
-                    self._next_tag, self._problem, self.refusal = 1, "", ""
+                    self._link, self._channels = link, [channel]
+                    self._problem = self.refusal = ""
                     self._declared.clear()
                     self._queues.clear()
                     self._wanted.clear()
@@ -243,29 +304,30 @@ class Outgoing:
 
     def _consume_replies(self, link: Link) -> None:
         try:
-            topology.declare_queue(link.connection, self.reply_queue)
-        except amqp.NotFound as dead:
-            self._take_another_reply_queue(dead)
-            topology.declare_queue(link.connection, self.reply_queue)
-        channel = link.connection.channel()
-        channel.basic_consume(self.reply_queue.name, no_ack=True, callback=self._replied)
+            topology.consume_replies(link.connection, self.reply_queue, self._replied)
+        except amqp.NotFound as dead:  # the node on which the queue lives is dead, and the queue with it
+            LOG.warning("The queue for replies is gone, another one takes its place: %s", broker_refusals.reason(dead))
+            with self._lock:
+                self.reply_queue = topology.reply_queue(self._settings)
+                waiting = set(self._callers)
+            self._replies_lost(waiting)
+            topology.consume_replies(link.connection, self.reply_queue, self._replied)
 
-    def _take_another_reply_queue(self, dead: Exception) -> None:
-        """The node on which the queue lives is dead, and the queue with it. Tell those who wait for a reply in it."""
-        LOG.warning("The queue for replies is gone, another one takes its place: %s", broker_refusals.reason(dead))
+    def _replies_lost(self, msg_ids: set[str]) -> None:
+        """Tell callers that no reply will come for them."""
         with self._lock:
-            self.reply_queue = topology.reply_queue(self._settings)
-            for arrived in self._callers.values():
-                arrived.put(Outcome.REPLY_LOST)
+            for msg_id in msg_ids & set(self._callers):
+                self._callers[msg_id].put(Outcome.REPLY_LOST)
 
     def _lost(self, link: Link, why: BaseException | None) -> None:
         """Forget a connection; publications that were not confirmed on it end as lost."""
         with self._lock:
             if link is not self._link:
                 return
-            self._link = self._channel = None
-            pending, self._pending = list(self._pending.values()), {}
+            self._link = None
+            pending = [each for channel in self._channels for each in channel.end()]
             self._problem = "the driver is closed" if why is None else broker_refusals.reason(why)
+        self._nodes.lost(link.broker)
         if why is not None:
             LOG.info("The connection for sending is lost: %s", self._problem)
         for each in pending:
@@ -279,9 +341,12 @@ class Outgoing:
 
     def _write(self, link: Link, publication: Publication, with_queue: bool) -> bool:
         """Call it with the link's lock. Return False if the connection is another by now."""
-        channel = self._channel
-        if channel is None or link is not self._link:
-            return False
+        with self._lock:
+            if link is not self._link:
+                return False
+            channel = self._channels[-1]
+        if channel.is_worn:
+            channel = self._another_channel(link)
         exchange = publication.exchange
         place = exchange.name, publication.key
         if (with_queue and place not in self._queues) or exchange.name not in self._declared:
@@ -299,7 +364,7 @@ class Outgoing:
             publication.body = publication.remake(publication.reply_queue)
         expiration_s = publication.expiration_s
         made = frames.publication(
-            channel.channel_id,
+            channel.channel.channel_id,
             exchange.name,
             publication.key,
             publication.body,
@@ -309,35 +374,25 @@ class Outgoing:
             expiration_ms=None if expiration_s is None else int(expiration_s * 1000),
             frame_max=link.connection.frame_max,
         )
-        with self._lock:
-            tag, self._next_tag = self._next_tag, self._next_tag + 1
-            self._pending[tag] = publication
+        if not channel.add(publication):
+            return False
         link.write(made)
         return True
 
+    def _another_channel(self, link: Link) -> Confirms:
+        """Open another channel, and close those that have nothing left to confirm. Call it with the link's lock."""
+        with link.asking():
+            kept = [each for each in self._channels if not each.closed()]
+            channel = Confirms(link.connection)
+        with self._lock:
+            if link is self._link:
+                self._channels = [*kept, channel]
+            else:
+                channel.end()
+        link.wake()  # the caller that waits for the connection may have its reply now
+        return channel
+
     # -- callbacks, with the link's lock held -----------------------------------------------------------------------
-
-    def _acked(self, tag: int, multiple: bool) -> None:
-        for each in self._settled(tag, multiple):
-            each.ended(Outcome.UNDELIVERABLE if each.undeliverable else Outcome.ACCEPTED)
-
-    def _nacked(self, tag: int, multiple: bool) -> None:
-        for each in self._settled(tag, multiple):
-            each.refuse()
-
-    def _settled(self, tag: int, multiple: bool) -> list[Publication]:
-        with self._lock:
-            tags = [each for each in self._pending if each <= tag] if multiple else [tag]
-            return [found for each in tags if (found := self._pending.pop(each, None)) is not None]
-
-    def _returned(self, _error: Exception, _exchange: str, _key: str, message: amqp.Message) -> None:
-        """Mark a publication as undeliverable; its confirmation follows."""
-        returned = message.properties.get("message_id")
-        with self._lock:
-            for each in self._pending.values():
-                if each.message_id == returned:
-                    each.undeliverable = True
-                    return
 
     def _replied(self, message: amqp.Message) -> None:
         try:

@@ -74,9 +74,9 @@ class Reading:
         finally:
             self._pass_turn(arrived)
 
-    def attend(self, link: Link, wanted: threading.Event) -> None:
-        """Read the connection while no caller does, until it is lost or ``wanted`` is set."""
-        while not wanted.is_set() and link is self._current():
+    def attend(self, link: Link, wanted: threading.Event, due: Callable[[], bool]) -> None:
+        """Read the connection while no caller does, until it is lost, ``wanted`` is set, or something else is due."""
+        while not wanted.is_set() and link is self._current() and not due():
             self._read(link, link.tick_s)
             if self._reader is not None:
                 link.wake()  # what was read may be for the caller that waits for the connection

@@ -53,6 +53,7 @@ class Settings:
     queue_arguments: Mapping[str, Any]
     unused_queues_s: int
     mandatory_replies: bool
+    return_interval_s: int
 
     @classmethod
     def parse(cls, conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> Settings:
@@ -81,6 +82,7 @@ class Settings:
             queue_arguments=arguments,
             unused_queues_s=rabbit.rabbit_transient_queues_ttl,
             mandatory_replies=rabbit.direct_mandatory_flag,
+            return_interval_s=conf.rabbit_return_interval,
         )
 
 

@@ -85,21 +85,22 @@ class _Reader(Listener):
 
     def add(self, queue: topology.Queue) -> None:
         self._queues[queue.name] = queue
-        link, channel = self._link, self._channel
-        if link is None or channel is None:
+        current = self._current
+        if current is None:
             return  # the queue is consumed when the connection is open again
         try:
-            with link.lock, link.asking():
-                self._consume(link, channel, queue)
+            with current.link.lock, current.link.asking():
+                self._consume(current, queue)
         except LOST as lost:
             LOG.info("The queue of a host is consumed when the connection is open again: %s", lost)
 
     def remove(self, name: str) -> None:
         self._queues.pop(name, None)
-        link, channel, tag = self._link, self._channel, self._tags.pop(name, None)
-        if link is not None and channel is not None and tag is not None:
-            with contextlib.suppress(*LOST), link.lock, link.asking():
-                channel.basic_cancel(tag)  # what the broker has sent before its answer is read meanwhile
+        current = self._current
+        tag = current.tags.pop(name, None) if current is not None else None
+        if current is not None and tag is not None:
+            with contextlib.suppress(*LOST), current.link.lock, current.link.asking():
+                current.channel.basic_cancel(tag)  # what the broker has sent before its answer is read meanwhile
             self.settle(_SETTLE_S)
 
     def _declare(self, link: Link, queue: topology.Queue) -> str:
@@ -127,9 +128,9 @@ class _Reader(Listener):
                     self._hand_over(*taken)
             except Exception as failure:
                 LOG.exception("The queues of hosts are read again")
-                link = self._link
-                if link is not None:
-                    self._lose(link, broken(failure))
+                current = self._current
+                if current is not None:
+                    self._lose(current, broken(failure))
                 self._stopped.wait(self._pauses.pause_s())
 
     def _hand_over(self, queue: str, incoming: Incoming) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import amqp
@@ -141,6 +141,12 @@ def declare_queue(connection: amqp.Connection, queue: Queue) -> str:
         channel.queue_bind(name, queue.exchange.name, queue.key)
     channel.close()
     return name
+
+
+def consume_replies(connection: amqp.Connection, queue: Queue, callback: Callable[[amqp.Message], object]) -> None:
+    """Declare a queue for replies and consume it on a channel of its own. :raises amqp.AMQPError: as declare_queue"""
+    declare_queue(connection, queue)
+    connection.channel().basic_consume(queue.name, no_ack=True, callback=callback)
 
 
 def _accept_as_it_is(kind: str, name: str, refused: amqp.ChannelError) -> None:

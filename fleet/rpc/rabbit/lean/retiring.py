@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection that is written to no more: it is read until all on it has ended, and closed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+
+from oslo_log import log as logging
+
+from fleet.rpc.rabbit.lean.confirms import Confirms
+from fleet.rpc.rabbit.lean.link import LOST, Link
+from fleet.rpc.rabbit.lean.publication import Outcome
+
+LOG = logging.getLogger(__name__)
+#: Seconds of one wait for the broker, and seconds until the connection is closed, whatever is still to come.
+_LOOK_S = 0.1
+_LONGEST_S = 300.0
+
+
+class Retiring(threading.Thread):
+    """The connection for sending after its successor was opened at another node.
+
+    Publications that are not confirmed in time end as lost, so that their senders publish them again.
+
+    :param channels: with publications that the broker has not confirmed
+    :param reply_queue: the queue for replies to the calls before; it is deleted in the end. Empty if there is none
+    :param waiting: returns the callers that wait for a reply in it
+    :param replies_lost: is called if the connection is lost meanwhile, with the replies that were to come
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        channels: Collection[Confirms],
+        reply_queue: str,
+        waiting: Callable[[], bool],
+        replies_lost: Callable[[], object],
+    ) -> None:
+        super().__init__(name="rpc-retiring", daemon=True)
+        self._link = link
+        self._channels = channels
+        self._reply_queue = reply_queue
+        self._waiting = waiting
+        self._replies_lost = replies_lost
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._link.wake()
+
+    def run(self) -> None:
+        link, end = self._link, time.monotonic() + _LONGEST_S
+        link.wake()
+        # A caller that still reads this connection takes the wake-up, and reads the new one.
+        self._stopping.wait(_LOOK_S)
+        try:
+            while self._is_needed() and not self._stopping.is_set() and time.monotonic() < end:
+                if link.wait(_LOOK_S):
+                    link.read()
+                link.heartbeat()
+            if self._reply_queue:
+                with link.lock, link.asking():
+                    link.connection.channel().queue_delete(self._reply_queue)
+        except LOST as lost:
+            LOG.info("The former connection for sending is lost: %s", lost)
+        if self._waiting():
+            self._replies_lost()
+        for channel in self._channels:
+            for each in channel.end():
+                each.ended(Outcome.LOST)
+        link.close()
+
+    def _is_needed(self) -> bool:
+        return self._waiting() or not all(each.is_idle for each in self._channels)
