@@ -47,7 +47,7 @@ class SchedulerManager:
         self._name = name
         self._clock = clock
         self._parse = parse
-        self._misread = rate_limited_log.RateLimit()
+        self._misread, self._blind = rate_limited_log.RateLimit(), rate_limited_log.RateLimit()
 
     @endpoint
     def select_destinations(
@@ -158,7 +158,11 @@ class SchedulerManager:
             self._driver.host_manager.compare_host(host)
         except Exception as failure:
             # Whatever the database or its driver raises: the next full comparison repairs it.
-            LOG.warning("Host %s cannot be compared with the database now: %s", host, type(failure).__name__)
+            if (left_out := self._blind.due()) is not None:
+                LOG.warning(
+                    "Host %s cannot be compared with the database now: %s (%d more such lines were left out)",
+                    host, type(failure).__name__, left_out,
+                )  # fmt: skip
 
     def _hint_aggregates(self, parse: Callable[[], list[hints.AggregateHint]]) -> None:
         known = self._driver.host_manager.readings

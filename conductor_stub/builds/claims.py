@@ -125,6 +125,8 @@ def _record(tx: Transaction, reports: Sequence[StepReport], ctx: StepContext) ->
             pending.append(usage.Pending(row, values))
             taken.append((each, recorded.row))
     if taken:
+        if all(_may_be_lost(each.step, row) for each, row in taken):
+            tx.commit_early()
         for each, row in taken:
             if isinstance(each.step, Finish) and row.spec.get("block_device_mapping"):
                 attachments.settle(tx, row.uuid, ctx.now)
@@ -133,6 +135,14 @@ def _record(tx: Transaction, reports: Sequence[StepReport], ctx: StepContext) ->
         for each, row in taken:
             _add_event(tx, each, row, ctx)
     return answers
+
+
+def _may_be_lost(step: BuildStep, row: Any) -> bool:
+    """Whether a crash of the database may lose the step: its host removes the guest, and the sweeper places the build again.
+
+    The claim of a build with volumes is durable before the guest writes to them: nothing else keeps a second guest away.
+    """
+    return isinstance(step, Claim) and not row.spec.get("block_device_mapping")
 
 
 def _judge(

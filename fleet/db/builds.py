@@ -17,6 +17,7 @@ from fleet import json_codec, states
 from fleet.db import models, services
 from fleet.db.engine import Transaction
 from fleet.db.instances import INSTANCES, NOTHING_CLAIMED, live
+from fleet.db.transaction import EARLY_COMMIT
 from fleet.objects import Place
 
 REQUESTS = models.build_requests
@@ -147,9 +148,9 @@ def _choose(dialect: str) -> tuple[sa.Update, int]:
         return _CHOOSE.values(chosen=sa.func.json_extract(_PLACES_OF, _PATH)), 16
     # Parsed once, because it is cast to binary JSON.
     places = sa.cast(sa.cast(_PLACES_OF, postgresql.JSONB).op("->")(INSTANCES.c.uuid), sa.JSON)
-    # The commit does not wait for the disk or a standby. If it is lost, no host claims, and the sweeper places the builds
-    # again. A claim is durable, and so is then all that was committed before it.
-    commit = sa.select(sa.func.set_config("synchronous_commit", "off", True)).scalar_subquery()
+    # If the commit is lost, no host can claim, and the sweeper places the builds again. There is no statement at the end
+    # that could carry the setting.
+    commit = sa.select(EARLY_COMMIT).scalar_subquery()
     return _CHOOSE.where(commit == "off").values(chosen=places), 1_000
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the database driver is installed. Drivers are extras of the package, and the error names the extra."""
+"""Checks that the database driver is installed and can use the URL. Drivers are extras of the package, and the error names
+the extra.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ _EXTRAS = {"postgresql": "postgresql", "mysql": "mariadb", "mariadb": "mariadb"}
 
 
 def require(connection: str) -> None:
-    """:raises errors.ConfigError: the driver of the URL is not installed"""
+    """:raises errors.ConfigError: the driver of the URL is not installed, or cannot use it"""
     try:
         url = sa.make_url(connection)
     except sa.exc.ArgumentError:
@@ -20,6 +22,7 @@ def require(connection: str) -> None:
         return
     try:
         url.get_dialect().import_dbapi()
+        url.get_dialect()().create_connect_args(url)
     except ImportError as missing:
         extra = _EXTRAS.get(url.get_backend_name())
         advice = f"; install it with: pip install 'fleet[{extra}]'" if extra else ""
@@ -27,3 +30,5 @@ def require(connection: str) -> None:
     except sa.exc.NoSuchModuleError:
         reason = f"there is no database {url.drivername}; use postgresql+psycopg2, mysql+pymysql or sqlite"
         raise errors.ConfigError(option=_OPTION, reason=reason) from None
+    except (sa.exc.ArgumentError, TypeError, ValueError) as wrong:
+        raise errors.ConfigError(option=_OPTION, reason=f"{url.drivername} cannot use this URL ({wrong})") from None

@@ -19,7 +19,7 @@ from oslo_db import api as db_api
 from oslo_db.sqlalchemy import engines
 
 from fleet import errors, failpoints, json_codec, stored_json
-from fleet.db import demotion, driver, failures, idle_ping, limits, models, silent_peer, tls
+from fleet.db import demotion, driver, failures, idle_ping, limits, models, primary, silent_peer, tls
 from fleet.db import options as database_options
 from fleet.db.prefetched_query import PrefetchedQuery
 from fleet.db.reader import Reader
@@ -53,10 +53,14 @@ class Database:
         driver.require(options.connection or "sqlite://")
         tls.require_trusted(options.connection or "sqlite://")
         self._engine = self._open(options)
+        self._primary = primary.Primary(self._engine) if self.dialect == "postgresql" else None
+        if self._primary:
+            silent_peer.SilentPeer(self._engine, self._primary, options.peer_timeout)
         self._caught = failures.caught(self._engine)
         # Row locks decide between writers. A plain SELECT after a lock must see what the lock waited for.
         self._writer = self._isolated(_FOR_WRITERS)
         self._snapshot = self._isolated("REPEATABLE READ")
+        self._single = self._isolated("AUTOCOMMIT")
         self._retry = db_api.wrap_db_retry(
             retry_interval=options.db_retry_interval,
             max_retries=options.db_max_retries,
@@ -65,7 +69,7 @@ class Database:
             exception_checker=failures.runs_again,
             jitter=True,
         )
-        self._write_again, self._read_again = self._retry(self._write_once), self._retry(self.read_once)
+        self._write_again, self._connected_again = self._retry(self._write_once), self._retry(self._connected)
 
     @staticmethod
     def _open(options: cfg.ConfigOpts.GroupAttr) -> sa.Engine:
@@ -92,7 +96,6 @@ class Database:
         if engine.dialect.name == "postgresql":
             # Not on MariaDB: setting the isolation level at every use would not recognise a lost connection.
             idle_ping.instead_of_every_time(engine)
-            silent_peer.SilentPeer(engine, options.peer_timeout)
         demotion.is_loss(engine)
         return engine
 
@@ -163,14 +166,17 @@ class Database:
         self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs
     ) -> Result:
         """Run ``work(connection, …)`` in one snapshot. It must not write."""
-        return self._read_again(work, *args, **kwargs)
+        return self._connected_again(self._snapshot, work, *args, **kwargs)
 
     def read_once(
         self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs
     ) -> Result:
         """As :meth:`read`, without retries."""
+        return self._connected(self._snapshot, work, *args, **kwargs)
+
+    def _connected(self, engine: sa.Engine, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         try:
-            with self._snapshot.connect() as connection:
+            with engine.connect() as connection:
                 return work(connection, *args, **kwargs)
         except self._caught as failure:
             typed = failures.typed(failure, self._engine.url)
@@ -185,11 +191,11 @@ class Database:
 
         :param in_snapshot: whether all statements of a read see one snapshot, or (cheaper) each sees the newest commit
         """
-        return Reader(self._snapshot) if in_snapshot else Reader(self._isolated("AUTOCOMMIT"), in_transaction=False)
+        return Reader(self._snapshot) if in_snapshot else Reader(self._single, in_transaction=False)
 
     def prefetched_query(self) -> PrefetchedQuery:
         """For queries that are sent before their rows are wanted, if the database can do that."""
-        return PrefetchedQuery(self._engine)
+        return PrefetchedQuery(self._engine, self._primary)
 
     def retried(self, read: Callable[P, Result]) -> Callable[P, Result]:
         """``read`` with retries while the database is away, as [database] configures them."""

@@ -89,8 +89,10 @@ def is_duplicate(failure: errors.DatabaseError) -> bool:
 
 
 def keep_libraries_quiet() -> None:
-    """Drop the log lines of oslo.db about unknown errors and exhausted retries: they have the full text."""
-    for name in ("oslo_db.sqlalchemy.exc_filters", "oslo_db.api"):
+    """Drop the log lines of oslo.db about unknown errors and exhausted retries, and those of SQLAlchemy's pool about lost
+    connections: they have the full text.
+    """
+    for name in ("oslo_db.sqlalchemy.exc_filters", "oslo_db.api", "sqlalchemy.pool.impl.QueuePool"):
         logger = standard_logging.getLogger(name)
         if _without_text not in logger.filters:
             logger.addFilter(_without_text)

@@ -86,6 +86,8 @@ class ChangeFeed:
         self._clock = clock
         #: Whether the last read found nothing new. The next one is then likely to find nothing as well.
         self._at_rest = False
+        #: How many connections had been lost when everything was read.
+        self._lost = 0
         self._heartbeats_read: datetime.datetime | None = None
         self._heartbeat_period = HEARTBEAT_PERIOD
         self._newest_heartbeat: datetime.datetime | None = None
@@ -136,8 +138,11 @@ class ChangeFeed:
         """Read the changed tables, one statement each and no transaction. If all statements see the same generation, no
         commit lies between them, and they are one snapshot.
 
-        None if they do not, if aggregates have changed, or if an older program has not noted which tables have changed.
+        None if they do not, if aggregates have changed, if a connection was lost, or if an older program has not noted
+        which tables have changed.
         """
+        if self._has_lost_a_connection():
+            return None
         if self._at_rest and self._first_rows(connection, queries.NEWEST_OF, 1)[0].value == since:
             return Changes(since)
 
@@ -163,12 +168,16 @@ class ChangeFeed:
         if self._ledger.uuid is not None and newest.ledger not in (None, self._ledger.uuid):
             # The generations of another ledger cannot be compared with ours.
             since = 0
+        if self._has_lost_a_connection():
+            # A crash of the server may have lost early commits. Their generations are then given to other changes.
+            since = 0
         self._ledger.learn(newest.ledger)
         heartbeats = self._read_heartbeats(connection)
         full = since == 0 or since > newest.value
         mix = None
         if newest.mix is not None and (full or newest.mix != self._mix_version):
             mix, self._mix_version = flavor_mix.read(connection), newest.mix
+        self._lost = self._connections_lost()
         if newest.value == since:
             return Changes(newest.value, heartbeats=heartbeats, mix=mix)
         newer = 0 if full else since
@@ -188,6 +197,12 @@ class ChangeFeed:
             heartbeats=heartbeats,
             mix=mix,
         )
+
+    def _has_lost_a_connection(self) -> bool:
+        return self._connections_lost() != self._lost
+
+    def _connections_lost(self) -> int:
+        return self._newest.lost + self._snapshot.lost + self._prefetched.lost
 
     def _heartbeats_due(self) -> bool:
         return self._heartbeats_read is None or self._clock() - self._heartbeats_read >= self._heartbeat_period

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from oslo_log import log as logging
 
 from fleet.db.prepared_query import PreparedQuery
+from fleet.db.primary import Primary, Server
 
 LOG = logging.getLogger(__name__)
 
@@ -28,11 +29,18 @@ TIMEOUT_S = 2.0
 class PrefetchedQuery:
     """One query at a time. Not for use by several threads at once."""
 
-    def __init__(self, engine: sa.Engine, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, engine: sa.Engine, primary: Primary | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """:param primary: where the engine connects, on PostgreSQL"""
         self._engine = engine
+        self._primary = primary
         self._clock = clock
         self._rest_until = float("-inf") if engine.dialect.name == "postgresql" else float("inf")
+        #: How many connections were lost so far.
+        self.lost = 0
         self._connection: Any = None
+        self._server: Server | None = None
         self._cursor: Any = None
         self._prepared: set[PreparedQuery] = set()
         #: The query that was sent last; None if its rows are not wanted any more.
@@ -43,6 +51,8 @@ class PrefetchedQuery:
         if self._clock() < self._rest_until:
             return
         try:
+            if self._connection is not None and self._newest() != self._server:
+                self._close()
             if self._connection is None:
                 self._connect()
             self._wait()  # for rows of a query that was discarded
@@ -77,6 +87,8 @@ class PrefetchedQuery:
     def _connect(self) -> None:
         dialect = self._engine.dialect
         arguments, options = dialect.create_connect_args(self._engine.url)
+        self._server = self._newest()
+        options = {**options, **(self._primary.address() if self._primary else {})}
         self._connection = dialect.loaded_dbapi.connect(*arguments, **options, async_=True)
         self._wait()
         self._cursor = self._connection.cursor()
@@ -96,7 +108,15 @@ class PrefetchedQuery:
     def _give_up(self, failure: Exception) -> None:
         LOG.debug("No query is prefetched for %g s: %s", REST_S, failure)
         self._rest_until = self._clock() + REST_S
+        self._close()
+
+    def _newest(self) -> Server | None:
+        """The server that is the primary: a session to another one shows old rows."""
+        return self._primary.newest if self._primary else None
+
+    def _close(self) -> None:
         connection, self._connection, self._cursor = self._connection, None, None
         self._prepared = set()
         if connection is not None:
+            self.lost += 1
             connection.close()

@@ -30,6 +30,8 @@ class Reader:
         self._in_transaction = in_transaction
         self._connection: sa.Connection | None = None
         self._caught = failures.caught(engine)
+        #: How many connections were lost so far.
+        self.lost = 0
 
     def read(self, work: Callable[..., Result], *args: Any) -> Result:
         """Run ``work(connection, …)``. :raises errors.DatabaseError:"""
@@ -65,6 +67,7 @@ class Reader:
             return result
         except BaseException:
             # Its state is unknown: the next read opens a new connection.
+            self.lost += 1
             self._connection = None
             connection.close()
             raise

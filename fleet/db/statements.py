@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 
@@ -11,6 +13,13 @@ def execute(url: str, statement: str) -> None:
     engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(sa.text(statement))
+
+
+def row(url: str, statement: str) -> tuple[Any, ...]:
+    """Run ``statement`` on a connection of its own, and return its only row."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        return tuple(connection.execute(sa.text(statement)).one())
 
 
 def answers(url: str) -> bool:

@@ -27,6 +27,8 @@ _NOTED = (models.services, models.aggregates, models.instances, models.volumes)
 #: Name of the key among the columns of a deferred update.
 _KEY = "of_key"
 _NEWEST = sa.select(_GENERATION.c.value).where(_GENERATION.c.id == 1)
+#: PostgreSQL: the commit of this transaction does not wait for the disk or a standby. It is "off" as a value.
+EARLY_COMMIT = sa.func.set_config("synchronous_commit", "off", True)
 
 
 @functools.cache
@@ -80,6 +82,7 @@ def _end_of(
     changed: tuple[tuple[sa.Table, tuple[str, ...]], ...],
     touched: tuple[tuple[sa.Table, bool], ...],
     inserted: tuple[tuple[sa.Table, tuple[str, ...]], ...],
+    early: bool,
 ) -> sa.Select:
     """Deferred updates and inserts, stamps and the generation, in one statement.
 
@@ -88,6 +91,7 @@ def _end_of(
     :param changed: tables, and the columns that are set in their rows
     :param touched: tables, and whether one row is stamped or several
     :param inserted: tables and columns
+    :param early: whether the commit does not wait for the disk or a standby
     """
     tables = [table for table, _of in (*changed, *touched)]
     newest = (_advance_by(tables).returning(_GENERATION.c.value) if tables else _NEWEST).cte("newest")
@@ -109,7 +113,8 @@ def _end_of(
         parts.append(
             table.insert().from_select(list(columns), select, include_defaults=False).cte(f"inserted_{number}")
         )
-    return sa.select(newest.c.value).add_cte(*parts)
+    end = sa.select(newest.c.value).add_cte(*parts)
+    return end.add_columns(EARLY_COMMIT) if early else end
 
 
 def _rows(parameter: str, columns: Mapping[str, sa.Column]) -> sa.TableValuedAlias:
@@ -146,6 +151,15 @@ class Transaction:
         self._inserts: list[tuple[sa.Table, dict[str, Any]]] = []
         #: By table and key, the rows that this transaction has locked, as they are now: none is read twice.
         self.locked: dict[sa.Table, dict[Any, Any]] = collections.defaultdict(dict)
+        self._early = False
+
+    def commit_early(self) -> None:
+        """Let the commit return before it is durable, on PostgreSQL. A crash of the server may lose it.
+
+        A durable commit makes all commits before it durable. So this fits a step that is repeated when it is lost, and
+        that no answer promises. MariaDB has no such commit.
+        """
+        self._early = True
 
     @property
     def dialect(self) -> str:
@@ -228,7 +242,9 @@ class Transaction:
         given.update({f"inserts_{number}": _json(rows) for number, rows in enumerate(inserts.values())})
         for number, (_table, keys) in enumerate(touched):
             given[f"key_{number}"] = keys[0] if len(keys) == 1 else keys
-        end = _end_of(tuple(changes), tuple((table, len(keys) == 1) for table, keys in touched), tuple(inserts))
+        end = _end_of(
+            tuple(changes), tuple((table, len(keys) == 1) for table, keys in touched), tuple(inserts), self._early
+        )
         self._connection.execute(end, given)
 
     def _stamp(self) -> None:

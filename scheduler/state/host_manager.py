@@ -28,7 +28,7 @@ from fleet import errors, failpoints
 from fleet.clock import Clock, epoch_s, utcnow
 from fleet.objects import Holding
 from fleet.rpc import deferred
-from fleet.telemetry import metrics, process_memory
+from fleet.telemetry import metrics, process_memory, rate_limited_log
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.domain import Domain
@@ -104,6 +104,7 @@ class HostManager:
         self._steady_until = self._followed_at = 0.0
         self._signs_of_life = 0
         self._problem = ""
+        self._stale_log = rate_limited_log.RateLimit()
 
     @property
     def loaded(self) -> bool:
@@ -342,9 +343,12 @@ class HostManager:
             raise errors.StaleState(problem=self._problem, age="nothing yet")
         if age_s > self._max_state_age_s:
             raise errors.StaleState(problem=self._problem, age=f"{age_s:.0f} s old")
-        LOG.warning(
-            "STALE: deciding by host states that are %.0f s old, as the newest cannot be read: %s", age_s, self._problem
-        )
+        if (left_out := self._stale_log.due()) is not None:
+            LOG.warning(
+                "STALE: deciding by host states that are %.0f s old, as the newest cannot be read: %s "
+                "(%d more such lines were left out)",
+                age_s, self._problem, left_out,
+            )  # fmt: skip
 
 
 def _count(generation: int, lag: int, read_at: float) -> None:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import options
 
@@ -21,8 +24,36 @@ def open_database(url: str) -> Database:
     return database
 
 
+#: Names of the tables that have rows. Most have none after most tests, and one query costs less than thirty deletions.
+_FILLED = sa.union_all(
+    *(sa.select(sa.literal(table.name)).where(sa.select(table).exists()) for table in models.METADATA.sorted_tables)
+)
+
+
 def empty(database: Database) -> None:
     with database.engine.begin() as connection:
+        filled = set(connection.execute(_FILLED).scalars())
         for table in reversed(models.METADATA.sorted_tables):
-            connection.execute(table.delete())
+            if table.name in filled:
+                connection.execute(table.delete())
         connection.execute(models.generations.insert(), {"id": 1, "value": 1})
+
+
+class Rows:
+    """All rows of a ledger as a world has made them, for the next test that begins with this world."""
+
+    def __init__(self, database: Database) -> None:
+        self._of: list[tuple[sa.Table, list[dict[str, Any]]]] = []
+        with database.engine.connect() as connection:
+            for table in models.METADATA.sorted_tables:
+                found = connection.execute(sa.select(table).order_by(*table.primary_key)).mappings()
+                self._of.append((table, [dict(row) for row in found]))
+
+    def put_back(self, database: Database) -> None:
+        """Replace what the ledger has."""
+        with database.engine.begin() as connection:
+            for table, _rows in reversed(self._of):
+                connection.execute(table.delete())
+            for table, rows in self._of:
+                if rows:
+                    connection.execute(table.insert(), rows)

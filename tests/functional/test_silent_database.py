@@ -7,7 +7,6 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-import psutil
 import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -42,15 +41,11 @@ def ledger(server: private_servers.PostgreSQL) -> Iterator[Database]:
 @contextlib.contextmanager
 def hanging(server: private_servers.PostgreSQL) -> Iterator[None]:
     """All processes of the server stand still; the kernel accepts connections in their place."""
-    parent = psutil.Process(server.pid)
-    processes = [parent, *parent.children(recursive=True)]
-    for each in processes:
-        each.suspend()
+    server.hang()
     try:
         yield
     finally:
-        for each in processes:
-            each.resume()
+        server.resume()
 
 
 def test_a_server_that_hangs(server: private_servers.PostgreSQL, ledger: Database) -> None:
@@ -91,7 +86,7 @@ def test_a_session_of_another_server_is_cut(
     server: private_servers.PostgreSQL, ledger: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The address leads to another server by now: a session that waits for the old one is in vain."""
-    monkeypatch.setattr(silent_peer.SilentPeer, "_ask", lambda self: ("another",))
+    monkeypatch.setattr(silent_peer.SilentPeer, "_ask", lambda self: (None, "another server answers"))
     with pytest.raises(errors.DatabaseUnavailable):
         ledger.read_once(lambda connection: connection.execute(sa.text("SELECT pg_sleep(60)")).all())
 

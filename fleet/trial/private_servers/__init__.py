@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+from fleet.trial.private_servers.galera_cluster import GaleraCluster, GaleraNode, galera_cluster
 from fleet.trial.private_servers.libvirt_server import Libvirt, libvirt
 from fleet.trial.private_servers.mariadb_server import mariadb
+from fleet.trial.private_servers.postgresql_cluster import PostgreSQLCluster, postgresql_cluster
 from fleet.trial.private_servers.postgresql_server import PostgreSQL, postgresql, postgresql_server
 from fleet.trial.private_servers.process import Certificate, ServerFailed, ServerMissing
 from fleet.trial.private_servers.rabbitmq_server import (
@@ -27,15 +29,20 @@ __all__ = [
     "BROKERS",
     "Certificate",
     "DATABASES",
+    "GaleraCluster",
+    "GaleraNode",
     "Libvirt",
     "PostgreSQL",
+    "PostgreSQLCluster",
     "RabbitMQ",
     "RabbitMQCluster",
     "ServerFailed",
     "ServerMissing",
+    "galera_cluster",
     "libvirt",
     "mariadb",
     "postgresql",
+    "postgresql_cluster",
     "postgresql_server",
     "rabbitmq",
     "rabbitmq_cluster",

@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 import glob
 import signal
-from collections.abc import Iterator, Sequence
+import types
+from collections.abc import Iterator, Mapping, Sequence
 
 from fleet.db import statements
 from fleet.trial.private_servers.process import (
@@ -44,11 +45,14 @@ def postgresql() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def postgresql_server(certificate: Certificate | None = None) -> Iterator[PostgreSQL]:
+def postgresql_server(
+    certificate: Certificate | None = None, settings: Mapping[str, str] = types.MappingProxyType({})
+) -> Iterator[PostgreSQL]:
     """Run a PostgreSQL server that can be stopped, killed and restarted, with an empty database ``fleet``.
 
     :param certificate: also listen on ``port`` of the loopback with TLS and this certificate; a user's name is its
     password
+    :param settings: of the server, by name; they override those of a server that nobody else uses
     """
     directories = sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
     initdb = find("initdb", directories, package="postgresql")
@@ -67,8 +71,9 @@ def postgresql_server(certificate: Certificate | None = None) -> Iterator[Postgr
         if certificate:
             chain, key = certificate.files(here)
             options |= {"listen_addresses": "127.0.0.1", "ssl": "on", "ssl_cert_file": chain, "ssl_key_file": key}
-        settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        server = PostgreSQL(here, [program, "-D", data, *settings], port)
+        options |= settings
+        arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        server = PostgreSQL(here, [program, "-D", data, *arguments], port)
         with server.running():
             server.execute("CREATE DATABASE fleet")
             yield server

@@ -36,3 +36,18 @@ def test_unknown() -> None:
 def test_there(url: str) -> None:
     """An installed driver gives no message."""
     driver.require(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("postgresql+psycopg2://u:secret@/fleet?host=db1,db2&port=5", "number of hosts and ports don't match"),
+        ("postgresql+psycopg2://u:secret@/fleet?host=db1&port=x", "non-integer port"),
+    ],
+)
+def test_a_url_that_the_driver_cannot_use(url: str, reason: str) -> None:
+    """The error names the option and the reason; it does not have the password."""
+    with pytest.raises(errors.ConfigError, match=reason) as refused:
+        driver.require(url)
+    assert "[database] connection" in refused.value.message
+    assert "secret" not in refused.value.message
