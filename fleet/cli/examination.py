@@ -13,7 +13,7 @@ import oslo_messaging
 from fleet import domains, errors, states
 from fleet.checks import findings
 from fleet.checks.findings import Finding
-from fleet.cli import storage_examination
+from fleet.cli import cluster_examination, storage_examination
 from fleet.client.calls import Calls, Record
 from fleet.clock import Clock, durations, utcnow
 from fleet.objects import host_report
@@ -37,7 +37,7 @@ _OPTIONAL = (ledger_queue.TOPIC, *domains.OF_VOLUMES)
 
 
 def broker(conductor: Calls) -> list[Finding]:
-    """Check the connection to the broker and the length of the queues of conductors and schedulers."""
+    """Check the connection to the broker, its nodes, and the length of the queues of conductors and schedulers."""
     try:
         depths = conductor.depths((*_TOPICS, *_OPTIONAL))
     except BrokerAway as away:
@@ -45,7 +45,8 @@ def broker(conductor: Calls) -> list[Finding]:
     if depths is None:
         return [findings.good("broker", "none: the local transport is used")]
     found = {name: depth for name, depth in depths.items() if depth is not None or name not in _OPTIONAL}
-    return [findings.good("broker", "accepts connections"), *(_queue(name, depth) for name, depth in found.items())]
+    queues = (_queue(name, depth) for name, depth in found.items())
+    return [findings.good("broker", "accepts connections"), *cluster_examination.nodes(conductor.nodes()), *queues]
 
 
 def _queue(topic: str, depth: Depth | None) -> Finding:
@@ -79,7 +80,13 @@ def daemons(conductor: Calls, sample: Sample, clock: Clock = utcnow) -> list[Fin
     services = conductor.operator("list_services")
     found += [ping(conductor, topic) for topic in _served(services)]
     up = [each["host"] for each in services if each["binary"] == "fleet-compute" and each["state"] == "up"]
-    found += [*_database(answer), *_ledger(answer), *_services(services), *_simulated(services)]
+    found += [
+        *_database(answer),
+        *cluster_examination.replication(answer.get("replication")),
+        *_ledger(answer),
+        *_services(services),
+        *_simulated(services),
+    ]
     backends = [each for each in services if each["binary"] == "fleet-volume"]
     if backends:
         found += storage_examination.examine(backends, conductor.operator("list_pools"), answer.get("volumes"))

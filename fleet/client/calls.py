@@ -132,6 +132,10 @@ class Calls(abc.ABC):
         """Return the length of these queues; None without a broker. :raises broker.BrokerAway:"""
 
     @abc.abstractmethod
+    def nodes(self) -> list[broker.Node]:
+        """Return the nodes of the broker; none without a broker."""
+
+    @abc.abstractmethod
     def impatient(self, timeout_s: int) -> contextlib.AbstractContextManager[None]:
         """Wait at most ``timeout_s`` for each answer."""
 

@@ -107,6 +107,9 @@ class Connection(Calls):
         with broker.connected(self._conf) as connection:
             return broker.depths(connection, queues)
 
+    def nodes(self) -> list[broker.Node]:
+        return broker.nodes(self._conf) if broker.is_there(self._conf) else []
+
     def close(self) -> None:
         if self._opened is not None:
             self._opened.bus.cleanup()

@@ -87,6 +87,10 @@ class HttpConnection(Calls):
         """None: fleet-api does not look into the broker."""
         return None
 
+    def nodes(self) -> list[broker.Node]:
+        """None of them, for the same reason."""
+        return []
+
     @contextlib.contextmanager
     def impatient(self, timeout_s: int) -> Iterator[None]:
         before, self._timeout_s = self._timeout_s, timeout_s

@@ -10,8 +10,11 @@ from typing import Protocol
 from oslo_log import log as logging
 
 from fleet import errors
+from fleet.telemetry import rate_limited_log
 
 LOG = logging.getLogger(__name__)
+#: Of all tasks of the process: without a database or a broker each of them fails, every time, for the same reason.
+_failures = rate_limited_log.RateLimit()
 
 
 class Runnable(Protocol):
@@ -25,7 +28,7 @@ class Runnable(Protocol):
 class Periodic:
     """Calls ``work`` every ``interval_s`` seconds in a thread of its own, the first time after ``initial_s``.
 
-    An exception is logged, and the next call happens as usual.
+    An exception is logged, once a minute for each kind, and the next call happens as usual.
     """
 
     def __init__(self, name: str, work: Callable[[], object], interval_s: float, initial_s: float = 0.0) -> None:
@@ -54,12 +57,24 @@ class Periodic:
     def _run(self) -> None:
         delay = self._initial_s
         while not self._stopping.wait(delay):
-            try:
-                self._work()
-            except errors.FleetError as refusal:
-                LOG.error(
-                    "Periodic task %s was refused, next try in %s s: %s", self._name, self._interval_s, refusal.message
-                )
-            except Exception:
-                LOG.exception("Periodic task %s failed; next try in %s s", self._name, self._interval_s)
+            self.go_round()
             delay = self._interval_s
+
+    def go_round(self) -> None:
+        """Call the work once, and log its failure."""
+        try:
+            self._work()
+        except errors.DatabaseUnavailable as away:
+            self._log(LOG.error, away.message, type(away).__name__)
+        except errors.FleetError as refusal:
+            self._log(LOG.error, refusal.message, f"{self._name}: {type(refusal).__name__}")
+        except Exception as failure:
+            self._log(LOG.exception, type(failure).__name__, f"{self._name}: {type(failure).__name__}")
+
+    def _log(self, write: Callable[..., None], problem: str, kind: str) -> None:
+        left_out = _failures.due(kind)
+        if left_out is not None:
+            write(
+                "Periodic task %s failed, next try in %s s: %s (%d more such lines were left out)",
+                self._name, self._interval_s, problem, left_out,
+            )  # fmt: skip

@@ -47,3 +47,8 @@ def test_volumes_that_nobody_sweeps_and_that_are_stuck(database: Database) -> No
     stuck = [{"name": "data", "status": "error_deleting", "host": "m1@fast"}]
     assert {"overdue": 0, "stuck": stuck} == examination.run()["volumes"]
     assert 2 == metrics.POOLS.collect()[0].samples[0].value
+
+
+def test_a_server_without_copies(conductor: Conductor) -> None:
+    """A single server reports no replication, on each database."""
+    assert conductor.operator.examine()["replication"] is None

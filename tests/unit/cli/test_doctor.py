@@ -13,7 +13,7 @@ import pytest
 
 from fleet.checks.findings import Finding, Level
 from fleet.cli import examination
-from fleet.rpc.rabbit.broker import BrokerAway, Depth
+from fleet.rpc.rabbit.broker import BrokerAway, Depth, Node
 
 NOW = datetime.datetime(2026, 1, 1, 12)
 
@@ -57,6 +57,7 @@ class Fleet:
     pools: list[dict[str, Any]] = dataclasses.field(default_factory=lambda: [a_pool()])
     silent: tuple[str, ...] = ()
     queues: Any = dataclasses.field(default_factory=dict)
+    broker_nodes: list[Node] = dataclasses.field(default_factory=list)
 
     def ping(self, topic: str) -> None:
         if topic in self.silent:
@@ -67,6 +68,9 @@ class Fleet:
 
     def describe_host(self, host: str) -> Any:
         return _given(self.agent)
+
+    def nodes(self) -> list[Node]:
+        return self.broker_nodes
 
     def depths(self, queues: Iterable[str]) -> dict[str, Depth | None]:
         return {name: self.queues.get(name, Depth(0, 1)) for name in queues} if _given(self.queues) is not None else {}
@@ -326,3 +330,99 @@ def test_a_clock_is_compared_with_the_conductors_not_with_ours() -> None:
     theirs = (NOW + datetime.timedelta(hours=1)).isoformat()
     fleet = Fleet(examine=answer_of_conductor(now=theirs), agent={"now": theirs})
     assert {Level.OK} == {each.level for each in of_daemons(fleet)}
+
+
+def a_standby(
+    name: str = "db2", state: str = "streaming", sync_state: str = "quorum", lag_s: float = 0.1
+) -> dict[str, Any]:
+    return {"name": name, "state": state, "sync_state": sync_state, "lag_s": lag_s}
+
+
+def a_galera(**changed: Any) -> dict[str, Any]:
+    return {"size": 3, "status": "Primary", "state": "Synced", "paused": 0.0, **changed}
+
+
+REPLICATIONS: list[tuple[str, dict[str, Any] | None, list[tuple[Level, str]]]] = [
+    ("no standby", None, []),
+    (
+        "one of two standbys confirms",
+        {"required": 1, "standbys": [a_standby(), a_standby("db3")]},
+        [(Level.OK, "2 standbys: 1 of 2 confirm each commit")],
+    ),
+    (
+        "standbys that no commit waits for",
+        {"required": 0, "standbys": [a_standby(sync_state="async")]},
+        [(Level.OK, "1 standbys: no commit waits for them")],
+    ),
+    (
+        "a single synchronous standby",
+        {"required": 1, "standbys": [a_standby()]},
+        [(Level.WARN, "1 standbys are connected, and 1 must confirm each commit")],
+    ),
+    (
+        "no synchronous standby is there",
+        {"required": 1, "standbys": []},
+        [(Level.FAIL, "1 standbys must confirm each commit, and 0 are connected: every commit waits")],
+    ),
+    (
+        "a standby that lags",
+        {"required": 1, "standbys": [a_standby(), a_standby("db3", lag_s=75.0)]},
+        [(Level.WARN, "standbys lag: db3 (streaming, 75 s behind)")],
+    ),
+    (
+        "a standby that fetches a backup",
+        {"required": 0, "standbys": [a_standby(state="backup", sync_state="async")]},
+        [(Level.WARN, "standbys lag: db2 (backup, 0 s behind)")],
+    ),
+    (
+        "a user who may not see them",
+        {"required": 1, "standbys": [a_standby(state=None, sync_state=None)]},  # type: ignore[arg-type]
+        [(Level.OK, "1 standbys, of which this user may not see the state")],
+    ),
+    ("three nodes of Galera", a_galera(), [(Level.OK, "3 nodes of Galera, this one is Synced")]),
+    ("two nodes of Galera", a_galera(size=2), [(Level.WARN, "2 nodes of Galera")]),
+    ("a node of Galera in a minority", a_galera(size=1, status="non-Primary"), [(Level.FAIL, "that is non-Primary")]),
+    ("a node of Galera that joins", a_galera(state="Joined"), [(Level.WARN, "this one is Joined")]),
+    ("a slow node of Galera", a_galera(paused=0.4), [(Level.WARN, "waits for its slowest node 40% of the time")]),
+]
+
+
+@pytest.mark.parametrize(
+    ("replication", "expected"), [case[1:] for case in REPLICATIONS], ids=[case[0] for case in REPLICATIONS]
+)
+def test_copies_of_the_database(replication: dict[str, Any] | None, expected: list[tuple[Level, str]]) -> None:
+    """Standbys that are missing or late, and nodes of Galera that are too few or out of step, are named."""
+    found = of_daemons(Fleet(examine=answer_of_conductor(replication=replication)))
+    copies = [each for each in found if each.check == "replication"]
+    assert [level for level, _text in expected] == [each.level for each in copies]
+    assert [] == [text for (_level, text), each in zip(expected, copies, strict=True) if text not in each.found]
+    assert all(each.fix for each in copies if each.level)
+
+
+NODES: list[tuple[str, list[Node], list[tuple[Level, str]]]] = [
+    ("one", [Node("mq1:5672", "east")], []),
+    (
+        "all are there",
+        [Node("mq1:5672", "east"), Node("mq2:5672", "east")],
+        [(Level.OK, "all 2 nodes accept connections")],
+    ),
+    (
+        "one is away",
+        [Node("mq1:5672", "east"), Node("mq2:5672", problem="Connection refused")],
+        [(Level.WARN, "1 of 2 nodes accept no connection: mq2:5672 (Connection refused)")],
+    ),
+    (
+        "they were never joined",
+        [Node("mq1:5672", "east"), Node("mq2:5672", "west")],
+        [(Level.OK, "all 2"), (Level.FAIL, "the nodes of transport_url are of different clusters: east, west")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("nodes", "expected"), [case[1:] for case in NODES], ids=[case[0] for case in NODES])
+def test_nodes_of_the_broker(nodes: list[Node], expected: list[tuple[Level, str]]) -> None:
+    """Each node of ``transport_url`` is tried: a daemon may be connected to any of them."""
+    found = examination.broker(Fleet(broker_nodes=nodes))  # type: ignore[arg-type]
+    about = [each for each in found if each.check == "broker"][1:]
+    assert [level for level, _text in expected] == [each.level for each in about]
+    assert [] == [text for (_level, text), each in zip(expected, about, strict=True) if text not in each.found]

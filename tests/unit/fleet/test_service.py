@@ -3,9 +3,15 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
-from fleet.service import Periodic, Process, Worker
+import pytest
+
+from fleet import errors
+from fleet.service import Periodic, Process, Worker, periodic
+from fleet.telemetry import rate_limited_log
+from tests.clock import Time
 
 
 def test_a_failing_round_does_not_end_the_work() -> None:
@@ -18,24 +24,56 @@ def test_a_failing_round_does_not_end_the_work() -> None:
             raise RuntimeError("once")
         second.set()
 
-    periodic = Periodic("test", work, interval_s=0.001)
-    periodic.start()
+    task = Periodic("test", work, interval_s=0.001)
+    task.start()
     came = second.wait(10)
-    periodic.stop()
-    periodic.wait()
+    task.stop()
+    task.wait()
     assert came
     assert rounds[:2] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (errors.DatabaseUnavailable(kind="DBConnectionError", problem="refused"), [("one", 0), ("one", 5)]),
+        (errors.NotFound(kind="Host", name="h1"), [("one", 0), ("two", 0), ("one", 2)]),
+        (RuntimeError("a bug"), [("one", 0), ("two", 0), ("one", 2)]),
+    ],
+    ids=["the database is away, for all tasks", "a task is refused", "a task has a bug"],
+)
+def test_a_failure_is_logged_once_a_minute(
+    raised: Exception,
+    expected: list[tuple[str, int]],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two tasks fail three times each within a minute, and the first one again after it."""
+    clock = Time()
+    monkeypatch.setattr(periodic, "_failures", rate_limited_log.RateLimit(clock))
+    one, two = (Periodic(name, lambda: _raise(raised), interval_s=1) for name in ("one", "two"))
+    for task in (one, two) * 3:
+        task.go_round()
+    clock.sleep(60)
+    one.go_round()
+    lines = [re.search(r"task (\w+) .*\((\d+) more", record.getMessage()) for record in caplog.records]
+    assert expected == [(line[1], int(line[2])) for line in lines if line]
+    assert len(expected) == len(lines)
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def test_stopping_ends_a_long_pause() -> None:
     """A stop is not kept waiting for the next round."""
     done = threading.Event()
-    periodic = Periodic("test", done.set, interval_s=3600)
-    periodic.start()
+    task = Periodic("test", done.set, interval_s=3600)
+    task.start()
     assert done.wait(10)
-    periodic.stop()
-    periodic.wait()
-    assert not periodic.alive
+    task.stop()
+    task.wait()
+    assert not task.alive
 
 
 class Verdict:
