@@ -56,16 +56,20 @@ class Shape:
     """A fleet: ``agents`` processes with ``hosts`` hosts each.
 
     :param hints: whether agents send hints about instances to the schedulers
+    :param conductors: daemons with one worker each
     """
 
     agents: int
     hosts: int = 1
     server: str = "postgresql"
     hints: bool = True
+    conductors: int = 1
 
     @property
     def name(self) -> str:
-        return f"{self.agents}x{self.hosts}-{self.server}" + ("" if self.hints else "-untracked")
+        more = [] if self.hints else ["untracked"]
+        more += [f"{self.conductors}-conductors"] if self.conductors > 1 else []
+        return "-".join([f"{self.agents}x{self.hosts}", self.server, *more])
 
 
 _AGENTS = (1, 3, 6, 12, 24, 48)
@@ -83,11 +87,17 @@ DRIVER = os.environ.get("FLEET_BENCH_DRIVER", "lean")
 def run() -> None:
     chosen = [shape for shape in SHAPES if not CHOSEN or shape.name in CHOSEN.split(",")]
     for shape in chosen:
-        with site(shape.server) as here, _fleet(here, shape) as fleet, _client(fleet.config) as tasks:
-            _build(here, tasks, COUNTED, 1)
-            _measure_single(here, tasks, fleet)
-            for size in SIZES:
-                _measure(here, tasks, fleet, size)
+        with site(shape.server) as here:
+            measure(here, shape)
+
+
+def measure(here: Site, shape: Shape, **about: object) -> None:
+    """Report builds of a fleet of this shape, alone and many at a time. :param about: further values of each line"""
+    with _fleet(here, shape) as fleet, _client(fleet.config) as tasks:
+        _build(here, tasks, COUNTED, 1)
+        _measure_single(here, tasks, fleet, about)
+        for size in SIZES[:1]:
+            _measure(here, tasks, fleet, size, about)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,8 +116,11 @@ def _fleet(here: Site, shape: Shape) -> Iterator[Fleet]:
     config = here.config("builds", default, _FAKE)
     with contextlib.ExitStack() as running:
         parts = {
-            name: [running.enter_context(here.daemon(name, module, config))]
-            for name, module in (("conductor", "conductor_stub.main"), ("scheduler", "scheduler.main"))
+            name: [running.enter_context(here.daemon(f"{name}{number}", module, config)) for number in range(count)]
+            for name, module, count in (
+                ("conductor", "conductor_stub.main", shape.conductors),
+                ("scheduler", "scheduler.main", 1),
+            )
         }
         parts["agent"] = [
             running.enter_context(here.starting(f"agent{number}", "compute_agent.main", config, "--hosts", hosts))
@@ -136,12 +149,12 @@ def _client(config: str) -> Iterator[ComputeTaskAPI]:
         cfg.CONF.reset()
 
 
-def _measure_single(here: Site, tasks: ComputeTaskAPI, fleet: Fleet) -> None:
+def _measure_single(here: Site, tasks: ComputeTaskAPI, fleet: Fleet, about: Mapping[str, object]) -> None:
     """From the request to ACTIVE, where nothing else is built."""
     # One connection that waits for nothing: looking must not take the processor from what is looked at.
     with here.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as looking:
         took = [_time_one(looking, tasks) for _each in range(SINGLE)]
-    figures.report("builds-single", shape=fleet.shape.name, driver=DRIVER, **figures.Times(took).to_line())
+    figures.report("builds-single", **about, shape=fleet.shape.name, driver=DRIVER, **figures.Times(took).to_line())
 
 
 def _time_one(looking: sa.Connection, tasks: ComputeTaskAPI) -> float:
@@ -155,7 +168,7 @@ def _time_one(looking: sa.Connection, tasks: ComputeTaskAPI) -> float:
     return time.perf_counter() - began
 
 
-def _measure(here: Site, tasks: ComputeTaskAPI, fleet: Fleet, size: int) -> None:
+def _measure(here: Site, tasks: ComputeTaskAPI, fleet: Fleet, size: int, about: Mapping[str, object]) -> None:
     _build(here, tasks, COUNTED, size)
     with here.server.counting() as count:
         before = count()
@@ -173,6 +186,7 @@ def _measure(here: Site, tasks: ComputeTaskAPI, fleet: Fleet, size: int) -> None
     cpu_ms = {name: spent_s / BUILDS * 1e3 for name, spent_s in (*spent.cpu_s.items(), ("client", client_s))}
     figures.report(
         "builds",
+        **about,
         shape=fleet.shape.name,
         driver=DRIVER,
         instances_a_request=size,

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psutil
 
@@ -133,11 +133,15 @@ def cpu_s(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def site(kind: str = "postgresql") -> Iterator[Site]:
-    """:param kind: of the database, from ``databases.SERVERS``"""
+def site(
+    kind: str = "postgresql", database: Callable[[], contextlib.AbstractContextManager[databases.Server]] | None = None
+) -> Iterator[Site]:
+    """:param kind: of the database, from ``databases.SERVERS``
+    :param database: runs one that is not among them
+    """
     with (
         tempfile.TemporaryDirectory(prefix="fleet-bench-") as directory,
         private_servers.rabbitmq_node() as broker,
-        databases.SERVERS[kind]() as server,
+        (database or databases.SERVERS[kind])() as server,
     ):
         yield Site(pathlib.Path(directory), broker, server)

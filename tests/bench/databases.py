@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
+import types
 from collections.abc import Callable, Iterator, Mapping
 
 import sqlalchemy as sa
@@ -70,8 +71,9 @@ def _logged(log: str) -> int:
 
 
 @contextlib.contextmanager
-def postgresql() -> Iterator[Server]:
-    with private_servers.postgresql_server() as private, _opened(private.url()) as database:
+def postgresql(settings: Mapping[str, str] = types.MappingProxyType({})) -> Iterator[Server]:
+    """:param settings: of the server, by name"""
+    with private_servers.postgresql_server(settings=settings) as private, _opened(private.url()) as database:
         yield Server("postgresql", private.url(), private.pid, database, private)
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 
 from fleet.trial import private_servers
-from tests.chaos import figures, matrix, scenarios, soak, world
+from tests.chaos import figures, matrix, scenarios, servers, soak, world
 from tests.chaos.run import Result, Scenario, clear, play
 
 
@@ -50,22 +50,31 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(directory: pathlib.Path, chosen: list[Scenario], given: argparse.Namespace) -> list[Result]:
+    """Play the scenarios of one kind of servers after those of another, each kind in a world of its own."""
+    # Answers that come after their caller has given up are what these scenarios are about.
+    for name in ("oslo_messaging", "oslo.messaging", "amqp"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     results: list[Result] = []
-    with world.opened(directory, given.signed) as trio:
-        # Answers that come after their caller has given up are what these scenarios are about.
-        for name in ("oslo_messaging", "oslo.messaging", "amqp"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-        _warm_up(trio, 60 if given.short else 200)
-        baseline = figures.of_all(trio)
-        for scenario, seed in _course(chosen, given):
-            result = play(trio, scenario, seed, baseline)
-            results.append(result)
-            print(matrix.line(result), flush=True)
-            for line in result.verdict.lines:
-                print(f"    {line}", flush=True)
-            if given.json:
-                with open(given.json, "a") as file:
-                    file.write(json.dumps(result.to_json()) + "\n")
+    for kind in dict.fromkeys(each.servers for each in chosen):
+        own = directory if kind == servers.SINGLE else directory / kind
+        with world.opened(own, kind, given.signed) as trio:
+            results += _run_in(trio, [each for each in chosen if each.servers == kind], given)
+    return results
+
+
+def _run_in(trio: world.World, chosen: list[Scenario], given: argparse.Namespace) -> list[Result]:
+    results: list[Result] = []
+    _warm_up(trio, 60 if given.short else 200)
+    baseline = figures.of_all(trio)
+    for scenario, seed in _course(chosen, given):
+        result = play(trio, scenario, seed, baseline)
+        results.append(result)
+        print(matrix.line(result), flush=True)
+        for line in result.verdict.lines:
+            print(f"    {line}", flush=True)
+        if given.json:
+            with open(given.json, "a") as file:
+                file.write(json.dumps(result.to_json()) + "\n")
     return results
 
 

@@ -50,7 +50,7 @@ def waiting(world: World, queues: Iterable[str]) -> list[int]:
 def queues_are_empty(world: World) -> Iterator[str]:
     """I9: nothing waits for a consumer that will not come."""
     world.notifications()
-    for line in world.broker.ctl("list_queues", "name", "messages", "--no-table-headers").splitlines():
+    for line in world.cluster.serving().ctl("list_queues", "name", "messages", "--no-table-headers").splitlines():
         name, _tab, messages = line.partition("\t")
         if messages.strip().isdigit() and int(messages) and not name.startswith(_OF_A_LIFE):
             yield f"queue {name} holds {messages.strip()} messages"

@@ -13,7 +13,8 @@ from tests.chaos.watcher import NUMBERS
 def line(result: Result) -> str:
     ended = ", ".join(f"{count} {state}" for state, count in result.ended.items() if count)
     word = "held" if result.good else "VIOLATED"
-    return f"{result.scenario:44} {result.seconds:6.1f} s  {word:8}  {ended or 'no builds'}"
+    measured = "".join(f"; {name} {figure:g}" for name, figure in result.measured.items())
+    return f"{result.scenario:44} {result.seconds:6.1f} s  {word:8}  {ended or 'no builds'}{measured}"
 
 
 def table(results: Sequence[Result]) -> str:

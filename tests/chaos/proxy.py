@@ -25,7 +25,7 @@ class Proxy:
         self._clients: set[asyncio.StreamWriter] = set()
         self._flowing: asyncio.Event
         self._delay_s = 0.0
-        self._refusing = False
+        self._server: asyncio.Server
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
 
     def start(self) -> None:
@@ -41,10 +41,11 @@ class Proxy:
         self._call(self._flowing.clear)
 
     def cut(self, refuse: bool = False) -> None:
-        """All connections end at once; new ones are refused if ``refuse``."""
+        """All connections end at once; new ones are refused if ``refuse``, as by a machine on which no server runs."""
 
         def act() -> None:
-            self._refusing = refuse
+            if refuse:
+                self._server.close()
             for writer in list(self._writers):
                 writer.transport.abort()
 
@@ -67,10 +68,12 @@ class Proxy:
         """Everything flows again, connections that were frozen too, as after a switch has come back."""
 
         def act() -> None:
-            self._delay_s, self._refusing = 0.0, False
+            self._delay_s = 0.0
             self._flowing.set()
 
         self._call(act)
+        if not self._server.is_serving():
+            asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
 
     def _call(self, act: Callable[[], object]) -> None:
         done = threading.Event()
@@ -86,17 +89,18 @@ class Proxy:
         asyncio.set_event_loop(self._loop)
         self._flowing = asyncio.Event()
         self._flowing.set()
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self.port = server.sockets[0].getsockname()[1]
+        self._loop.run_until_complete(self._listen())
         self._ready.set()
         self._loop.run_forever()
-        server.close()
+        self._server.close()
         self._loop.close()
 
+    async def _listen(self) -> None:
+        """Listen on a free port; later on the same one."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._refusing:
-            writer.transport.abort()
-            return
         self._writers.add(writer)
         try:
             await self._flowing.wait()

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from fleet import errors
 from fleet.context import new_context
 from tests.chaos import figures, logs
+from tests.chaos.servers import SINGLE
 from tests.chaos.watcher import Verdict, Watcher
 from tests.chaos.world import World
 from tests.invariants import drivers, moment, rest
@@ -28,11 +29,15 @@ PATIENCE_S = 25
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """``name`` is ``KIND:DETAIL``; ``short`` ones are part of ``make test``."""
+    """``name`` is ``KIND:DETAIL``; ``short`` ones are part of ``make test``.
+
+    :param servers: the kind of servers of its world, of ``tests.chaos.servers.KINDS``
+    """
 
     name: str
     hurt: Hurt
     short: bool = False
+    servers: str = SINGLE
 
     @property
     def about(self) -> str:
@@ -47,6 +52,8 @@ class Result:
     verdict: Verdict
     ended: Mapping[str, int]
     figures: Mapping[str, figures.Figures]
+    #: What the scenario itself has measured, by name.
+    measured: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def good(self) -> bool:
@@ -61,6 +68,7 @@ class Result:
             "held": dict(self.verdict.held),
             "violated": dict(self.verdict.violated),
             "violations": self.verdict.lines,
+            "measured": dict(self.measured),
             "figures": {name: dataclasses.asdict(each) for name, each in self.figures.items()},
         }
 
@@ -68,6 +76,7 @@ class Result:
 def play(world: World, scenario: Scenario, seed: int, baseline: Mapping[str, figures.Figures]) -> Result:
     """A failure inside the world does not raise; it is in the verdict."""
     world.name = f"{scenario.name.replace(':', '-').replace('.', '-')}-{seed}-{time.monotonic_ns()}"
+    world.measured = {}
     verdict, began, written = Verdict(), time.monotonic(), logs.Logs(world)
     ended: Mapping[str, int] = {}
     with Watcher(world, verdict):
@@ -79,7 +88,8 @@ def play(world: World, scenario: Scenario, seed: int, baseline: Mapping[str, fig
             ended = _judge(world, verdict, written, baseline)
         except Exception as unmet:
             verdict.note(f"the world did not come to rest: {_in_a_line(unmet)}")
-    return Result(scenario.name, seed, time.monotonic() - began, verdict, ended, figures.of_all(world))
+    took = time.monotonic() - began
+    return Result(scenario.name, seed, took, verdict, ended, figures.of_all(world), world.measured)
 
 
 def _judge(

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tests.chaos.figures import Figures
 from tests.chaos.run import Result, Scenario
 
-#: These start a daemon anew, or end one: what it took until then would be forgotten.
+#: These start a daemon anew, or end one: what it took until then would be forgotten. Clusters are worlds of their own.
 NOT_HERE = (
     "kill-*",
+    "cluster:*",
     "sigterm-*",
     "broker:agent-queue-missing",
     "contention:last-slots",

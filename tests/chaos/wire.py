@@ -13,6 +13,8 @@ from typing import Any
 
 import amqp
 
+from fleet.trial import private_servers
+
 #: ``control_exchange``, and the exchange of what is sent to one host.
 EXCHANGE, HOST_EXCHANGE = "fleet", "fleet_hosts"
 _OF_BUILDS = {
@@ -58,15 +60,15 @@ class Sent:
 
 
 class Wire:
-    """``port`` and ``password`` are the broker's own, past any proxy."""
+    """Connects to a node of the broker that serves, past any proxy."""
 
-    def __init__(self, port: int, password: str) -> None:
-        self._port = port
-        self._password = password
+    def __init__(self, cluster: private_servers.RabbitMQCluster) -> None:
+        self._cluster = cluster
 
     @contextlib.contextmanager
     def channel(self) -> Iterator[Any]:
-        connection = amqp.Connection(f"127.0.0.1:{self._port}", userid="guest", password=self._password)
+        node = self._cluster.serving()
+        connection = amqp.Connection(f"127.0.0.1:{node.port}", userid="guest", password=node.password)
         connection.connect()
         try:
             yield connection.channel()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world of a scenario: servers behind proxies, daemons, clients' requests, and the ledger."""
+"""The world of a scenario: servers, daemons, clients' requests, and the ledger."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from fleet.clock import utcnow
 from fleet.context import new_context
 from fleet.trial import private_servers
 from tests.amqp.daemons import Trio, eventually
-from tests.chaos import proxy
+from tests.chaos import database_clusters, proxy, servers
+from tests.chaos.servers import SINGLE, Servers
 from tests.chaos.wire import Wire
 from tests.invariants.ledger import Ledger, Row, open_engine
 
@@ -72,52 +73,62 @@ _DAEMONS = {
 
 
 class World:
-    """``failpoints``, ``unruly`` and the proxies hurt it; ``heal`` undoes all that."""
+    """``failpoints``, ``unruly``, the servers and their proxies hurt it; ``heal`` undoes all that."""
 
-    def __init__(
-        self,
-        directory: pathlib.Path,
-        broker: private_servers.RabbitMQ,
-        database: private_servers.PostgreSQL,
-        signed: bool = False,
-    ) -> None:
+    def __init__(self, directory: pathlib.Path, servers: Servers, signed: bool = False) -> None:
         """:param signed: whether messages are signed, each daemon with a key of its own"""
         self.directory = directory
         self.signed = signed
-        self.broker = broker
-        self.database = database
-        self.to_broker = proxy.Proxy(proxy.to_port(broker.port))
-        self.to_database = proxy.Proxy(proxy.to_socket(database.socket))
-        self.wire = Wire(broker.port, broker.password)
+        self.servers = servers
+        self.cluster = servers.cluster
+        self.database = servers.database
+        self.wire = Wire(servers.cluster)
         #: What must never be seen in a log or a fault.
         planted = {what: secrets.token_hex(12) for what in ("database", "user", "token")}
-        self.secrets = {"broker": broker.password, **planted}
+        self.secrets = {"broker": servers.cluster.nodes[0].password, **planted}
         #: What callers were answered that were not told of their builds, and what was sent to who listens.
         self.refusals: list[str] = []
         self._notifications: list[dict[str, Any]] = []
         self._tokens = itertools.count()
         #: Storage pools that have become smaller than what they had promised, as machine@backend#pool.
         self.shrunk: set[str] = set()
+        #: What a scenario has measured, by name: shown in its line and its JSON.
+        self.measured: dict[str, float] = {}
         self.points = directory / "points.json"
-        self.engine = open_engine(database.url())
-        self.writer = sa.create_engine(database.url(), poolclass=sa.NullPool)
+        self.engine = open_engine(servers.database_url)
+        self.writer = sa.create_engine(servers.database_url, poolclass=sa.NullPool)
         self.name = ""
         self.trio: Trio
+
+    @property
+    def broker(self) -> private_servers.RabbitMQ:
+        """The only node of the broker, in worlds of single servers."""
+        (node,) = self.cluster.nodes
+        return node
+
+    @property
+    def to_broker(self) -> proxy.Proxy:
+        """The proxy to the broker, in worlds of single servers."""
+        assert self.servers.to_broker is not None
+        return self.servers.to_broker
+
+    @property
+    def to_database(self) -> proxy.Proxy:
+        """The proxy to the database, in worlds of single servers."""
+        assert self.servers.to_database is not None
+        return self.servers.to_database
 
     @contextlib.contextmanager
     def running(self) -> Iterator[World]:
         """The daemons, started and ready."""
-        self.to_broker.start()
-        self.to_database.start()
-        password = self.secrets["database"]
         self.trio = Trio(
             self.directory,
-            f"rabbit://guest:{self.broker.password}@127.0.0.1:{self.to_broker.port}/",
-            f"postgresql+psycopg2://fleet:{password}@127.0.0.1:{self.to_database.port}/fleet",
+            self.servers.daemons_transport_url,
+            self.servers.daemons_database_url(self.secrets["database"]),
             default=_DEFAULT,
             conductor=_CONDUCTOR,
             more=_MORE.format(points=self.points) + self._keys("client"),
-            direct_url=self.broker.url,
+            direct_url=self.servers.direct_transport_url,
         )
         try:
             self.trio.manage("db", "sync")
@@ -127,8 +138,6 @@ class World:
             yield self
         finally:
             self.trio.close()
-            self.to_broker.stop()
-            self.to_database.stop()
 
     def signing(self, name: str) -> tuple[str, ...]:
         """Arguments for a daemon with a key of its own; the file that all share has that of their callers."""
@@ -180,8 +189,7 @@ class World:
         """Undo every fault, and start what is not running. Nothing that runs is restarted."""
         self.disarm()
         self.unruly()
-        self.to_broker.heal()
-        self.to_database.heal()
+        self.servers.heal()
         for name in list(self.trio.names()):
             if name not in _DAEMONS:
                 self.trio.forget(name)
@@ -326,11 +334,9 @@ class World:
 
 
 @contextlib.contextmanager
-def opened(directory: pathlib.Path, signed: bool = False) -> Iterator[World]:
-    """Private servers, and the daemons on them."""
-    with (
-        private_servers.rabbitmq_node() as broker,
-        private_servers.postgresql_server() as database,
-        World(directory, broker, database, signed).running() as world,
-    ):
+def opened(directory: pathlib.Path, kind: str = SINGLE, signed: bool = False) -> Iterator[World]:
+    """Private servers of a kind, and the daemons on them."""
+    directory.mkdir(parents=True, exist_ok=True)
+    kinds = {**servers.KINDS, **database_clusters.KINDS}
+    with kinds[kind]() as found, World(directory, found, signed).running() as world:
         yield world

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 import time
 from collections.abc import Iterator
@@ -13,8 +14,8 @@ import oslo_messaging
 import pytest
 
 from fleet.rpc.rabbit.conf import LEAN
+from fleet.rpc.rabbit.lean.settings import Settings
 from fleet.trial import private_servers
-from tests import leftovers
 from tests.functional.test_lean_driver import (
     UNDELIVERABLE,
     client_of,
@@ -22,31 +23,18 @@ from tests.functional.test_lean_driver import (
     opened,
     serving,
 )
+from tests.ha.keeper import kept
 
 #: Quorum queues hold the requests; all else is of one process.
 QUORUM = "?rabbit_quorum_queue=true"
-
-
-class Nodes:
-    """A test may start a node of the cluster anew."""
-
-    def __init__(self, cluster: private_servers.RabbitMQCluster) -> None:
-        self._cluster = cluster
-
-    def keeps_thread(self, thread: threading.Thread) -> bool:
-        return False
-
-    def keeps_process(self, pid: int) -> bool:
-        return pid in [node.pid for node in self._cluster.nodes]
+#: Seconds after which a connection looks whether its node is back.
+RETURN_S = 1
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[private_servers.RabbitMQCluster]:
-    with private_servers.rabbitmq_cluster() as made:
-        keeper = Nodes(made)
-        leftovers.KEEPERS.append(keeper)
+    with private_servers.rabbitmq_cluster() as made, kept(made.nodes):
         yield made
-        leftovers.KEEPERS.remove(keeper)
 
 
 @contextlib.contextmanager
@@ -99,3 +87,53 @@ def test_a_node_dies(cluster: private_servers.RabbitMQCluster, number: int) -> N
             eventually(to_all_and_to_the_host, timeout_s=60)
         answered(calls, "after")
         queues.leave("h1")
+
+
+def test_connections_return(cluster: private_servers.RabbitMQCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections of a process are spread over the nodes, and again some time after a node is back; no call fails then.
+
+    The rule: the numbers of connections that a process has on two nodes differ by one at most.
+    """
+    settings_of = Settings.parse
+    monkeypatch.setattr(
+        Settings,
+        "parse",
+        classmethod(lambda _cls, *given: dataclasses.replace(settings_of(*given), return_interval_s=RETURN_S)),
+    )
+    with contextlib.ExitStack() as held:
+        url = cluster.url + QUORUM
+        for number in range(4):  # each with a connection for sending and one for receiving
+            held.enter_context(serving(url, LEAN, "spread", f"s{number}"))
+        bus = held.enter_context(opened(url, LEAN))
+        calls = client_of(bus, "spread")
+        answered(calls, "before")
+        eventually(lambda: is_even(connections(cluster)), timeout_s=60)
+        for node in cluster.nodes:
+            with dead(node):
+                answered(calls, "dead")
+            wrong, stop = list[BaseException](), threading.Event()
+            calling = threading.Thread(target=keep_calling, args=(calls, stop, wrong))
+            calling.start()
+            eventually(lambda: is_even(connections(cluster)), timeout_s=120)
+            stop.set()
+            calling.join(60)
+            assert [] == wrong
+
+
+def keep_calling(calls: Any, stop: threading.Event, wrong: list[BaseException]) -> None:
+    """Without repeating a call: what is under way when a connection returns is answered."""
+    try:
+        while not stop.is_set():
+            assert 1 == calls.prepare(timeout=60).call({}, "echo", value=1)
+    except BaseException as failure:
+        wrong.append(failure)
+
+
+def connections(cluster: private_servers.RabbitMQCluster) -> list[int]:
+    """The number of AMQP connections of each node."""
+    listed = cluster.nodes[0].ctl("list_connections", "pid", "--no-table-headers").split()
+    return [sum(f"fleet-{node.port}@" in pid for pid in listed) for node in cluster.nodes]
+
+
+def is_even(numbers: list[int]) -> bool:
+    return sum(numbers) > 0 and max(numbers) - min(numbers) <= 1
