@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 # make test: how many files of tests at a time; each process has servers of its own
 WORKERS ?= 2
+# make fast: what the working tree is compared with
+BASE ?= main
 PYTEST := $(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 # make up: local | rabbit, fake | libvirt, sqlite | postgresql | mariadb
 BROKER ?= local
@@ -30,7 +32,7 @@ LANES ?= 2
 SEEDS ?= 10000
 FIRST ?= 0
 
-.PHONY: help demo up test lint format unit functional hostile amqp client hypervisor guests nova simulation shake ha chaos docs install bench servers sample constraints clean
+.PHONY: help demo up test lint format fast unit functional hostile amqp client hypervisor guests nova simulation shake ha chaos docs install bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -43,7 +45,7 @@ up: $(STAMP) $(if $(filter libvirt,$(DRIVER)),hypervisor) ## run a trial fleet u
 	$(if $(filter libvirt,$(DRIVER)),--driver libvirt --directory .fleet-libvirt)
 
 test: $(STAMP) lint servers hypervisor client ## lint and all suites; one test with a real guest
-	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp tests/functional tests/guests/test_boot.py \
+	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp tests/functional tests/guests/test_boot.py tests/ha/test_databases.py \
 	tests/hostile tests/simulation tests/unit
 
 lint: $(STAMP) ## ruff, the import contracts, mypy
@@ -54,6 +56,9 @@ lint: $(STAMP) ## ruff, the import contracts, mypy
 
 format: $(STAMP) ## fix what ruff can fix
 	@$(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
+
+fast: $(STAMP) ## unit tests of what differs from main, the nearest first, for half a minute at most (BASE=BRANCH)
+	@WORKERS=$(WORKERS) BASE=$(BASE) $(BIN)/python -m tests.fast
 
 unit: $(STAMP) ## unit tests; no network, no servers
 	@$(PYTEST) tests/unit
@@ -93,7 +98,7 @@ shake: $(STAMP) servers client ## tests in random order under uneven conditions,
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(BIN)/python -m tests.shake $(if $(SEED),--seed $(SEED)) --repeat $(REPEAT) \
 	--loops $(LOOPS) --lanes $(LANES) $(if $(ONLY),--only $(ONLY)) $(if $(LANE),--lane $(LANE)) $(if $(UNTIL),--until '$(UNTIL)')
 
-ha: $(STAMP) servers ## a real RabbitMQ cluster of three nodes, each of which dies once; a minute
+ha: $(STAMP) servers ## clusters of RabbitMQ, PostgreSQL and MariaDB Galera that lose a node; some minutes
 	@$(BIN)/python -m pytest -q tests/ha
 
 chaos: $(STAMP) servers ## inject faults into real daemons; half an hour (ONLY='broker:*' SEED=7 JSON=FILE)

@@ -18,7 +18,7 @@ import pytest
 
 from fleet.agent import commands
 from fleet.trial import private_servers
-from tests import evidence, seeds
+from tests import costs, evidence, seeds
 from tests.leftovers import logging_stays_as_it_was, nothing_is_left_behind  # noqa: F401  (fixtures of every test)
 
 _MISSING: set[str] = set()
@@ -29,6 +29,14 @@ seeds.install()
 
 def pytest_report_header() -> str:
     return f"seed: {seeds.of_run()} ({seeds.VARIABLE} repeats it)"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin each suite with its longest files where processes share them: no process shall wait for the last file."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        seconds = costs.known()
+        items.sort(key=lambda item: costs.place(item.nodeid, seconds))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -45,15 +53,15 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 @pytest.fixture(scope="session")
-def rabbitmq_url() -> Iterator[str]:
-    """Transport URL of a private RabbitMQ node."""
-    yield from started(private_servers.rabbitmq)
+def broker() -> Iterator[private_servers.RabbitMQ]:
+    """A private RabbitMQ node. A test may add users and virtual hosts; one that stops a node starts its own."""
+    yield from started(private_servers.rabbitmq_node)
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[private_servers.RabbitMQ]:
-    """A private RabbitMQ node whose users and virtual hosts a test may change."""
-    yield from started(private_servers.rabbitmq_node)
+def rabbitmq_url(broker: private_servers.RabbitMQ) -> str:
+    """Transport URL of the private RabbitMQ node."""
+    return broker.url
 
 
 @pytest.fixture(scope="session")

@@ -1,28 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``trio``: one conductor, one scheduler, two agents of three hosts each, running for the whole session."""
+"""``trio``: one conductor, one scheduler, two agents of three hosts each, running for all tests of this folder."""
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import socket
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 import sqlalchemy as sa
 
+from tests.amqp import openstack_client
 from tests.amqp.daemons import Trio, eventually, running
 
 HOSTS = 6
+_STARTED = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+def _scope(fixture_name: str, config: pytest.Config) -> Literal["session", "package"]:
+    """End the daemons with the folder's last test: idle ones would take a tenth of a processor from the other suites.
+
+    ``make shake`` mixes the files of all suites, and would start them again and again.
+    """
+    return "session" if config.pluginmanager.hasplugin("tests.shake.plugin") else "package"
+
+
+@pytest.fixture(scope=_scope)
 def ledger_url(postgresql_url: str) -> str:
     """A database that no other suite uses."""
-    server = sa.make_url(postgresql_url)
+    server, name = sa.make_url(postgresql_url), f"trio_{next(_STARTED)}"
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
-        connection.execute(sa.text("CREATE DATABASE trio"))
-    return server.set(database="trio").render_as_string(hide_password=False)
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+    return server.set(database=name).render_as_string(hide_password=False)
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +56,7 @@ def health_port() -> int:
     raise AssertionError("no free ports")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=_scope)
 def trio(
     tmp_path_factory: pytest.TempPathFactory, rabbitmq_url: str, ledger_url: str, health_port: int
 ) -> Iterator[Trio]:
@@ -66,6 +78,12 @@ def trio(
         trio.wait_for_hosts(HOSTS)
         trio.wait_for_service("fleet-scheduler")
         yield trio
+
+
+@pytest.fixture(scope="session", autouse=True)
+def end_of_openstack_commands() -> Iterator[None]:
+    yield
+    openstack_client.end()
 
 
 @pytest.fixture(autouse=True)

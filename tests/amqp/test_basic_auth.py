@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from tests.amqp.daemons import Trio, eventually
-from tests.amqp.test_openstack_client import Client, runner
+from tests.amqp.openstack_client import Client, runner
 
 
 @pytest.fixture(scope="module")

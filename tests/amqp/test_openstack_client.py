@@ -4,41 +4,16 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import subprocess
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from tests import factories
 from tests.amqp.daemons import Trio, eventually
+from tests.amqp.openstack_client import Client, runner
 from tests.amqp.test_api import Api, api
 
 __all__ = ["api"]
-
-#: The virtual environment with the client; ``make client`` creates it.
-VENV = pathlib.Path(os.environ.get("FLEET_CLIENT_VENV", pathlib.Path(__file__).parents[2] / ".venv-client"))
-Client = Callable[..., Any]
-
-
-def runner(known: dict[str, str]) -> Client:
-    """Return a function that runs the client with these variables; it returns the client's JSON, or its text."""
-    if not (VENV / "bin/openstack").exists():
-        pytest.skip(f"the openstack client is not installed in {VENV}: make client")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OS_", "PYTHON"))}
-
-    def run(line: str, status: int = 0, form: str = "-f json") -> Any:
-        words = [str(VENV / "bin/openstack"), *line.split(), *form.split()]
-        done = subprocess.run(words, capture_output=True, text=True, env={**kept, **known}, timeout=180, check=False)
-        assert status == done.returncode, done.stdout + done.stderr
-        try:
-            return json.loads(done.stdout)
-        except ValueError:
-            return done.stdout + done.stderr
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +21,7 @@ def openstack(api: Api, trio: Trio) -> Client:
     """Runs the client with the three variables of the documentation."""
     run = runner({"OS_AUTH_TYPE": "none", "OS_ENDPOINT": f"{api.url}/v2.1", "OS_IDENTITY_API_VERSION": "3"})
     trio.cli("image", "create", "cirros", "--location", "/images/cirros.raw", "--min-disk", "1")
-    run("flavor create --ram 512 --disk 1 --vcpus 1 tiny")
+    run("flavor create --ram 512 --disk 1 --vcpus 1 tiny", from_script=True)
     return run
 
 

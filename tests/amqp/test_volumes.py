@@ -15,8 +15,8 @@ from oslo_utils import units
 from fleet import errors
 from fleet.objects import location
 from tests.amqp.daemons import Trio, eventually
+from tests.amqp.openstack_client import runner
 from tests.amqp.test_api import Api, api
-from tests.amqp.test_openstack_client import runner
 from tests.invariants import storage
 from tests.invariants.ledger import Ledger, open_engine
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from fleet import errors
 from fleet.db import models
 from fleet.db.engine import Database
 from fleet.objects import BuildRequest
+from tests.functional import databases
 from tests.functional.conductor import Conductor, Operator, context
 
 NAMED = (models.instances, models.volumes, models.instance_groups)
@@ -68,15 +70,25 @@ BY_NAME = frozenset({"show_flavor", "show_image", "show_key_pair", "delete_key_p
 class Worlds:
     """Two projects with a guest that runs, a volume, a snapshot of it and a group each."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, made: dict[str, Any]) -> None:
+        """:param made: the rows and the uuids of an earlier one, or empty and to be filled"""
         self.conductor = Conductor(database)
+        self._database = database
+        if not made:
+            made["uuids"] = self._make()
+            made["rows"] = databases.Rows(database)
+        else:
+            made["rows"].put_back(database)
+        self.uuids: dict[str, dict[str, str]] = made["uuids"]
+
+    def _make(self) -> dict[str, dict[str, str]]:
         self.conductor.add_host("h1")
         self.conductor.add_backend("m@b", "p")
         self.conductor.operator.create_flavor({"name": "small", "vcpus": 2, "memory_mb": 1024, "root_gb": 10})
-        self._database = database
-        self.uuids = {project: self._made(project) for project in ("web", "shop")}
-        self._name("web", "target")
-        self._name("shop", "other")
+        made = {project: self._made(project) for project in ("web", "shop")}
+        self._name(made["web"], "target")
+        self._name(made["shop"], "other")
+        return made
 
     def _made(self, project: str) -> dict[str, str]:
         operator = self.conductor.operator.under(project)
@@ -98,14 +110,14 @@ class Worlds:
         with self._database.engine.begin() as connection:
             connection.execute(table.update().where(table.c.uuid == uuid).values(**values))
 
-    def _name(self, project: str, name: str) -> None:
+    def _name(self, uuids: Mapping[str, str], name: str) -> None:
         for table in NAMED:
-            for uuid in self.uuids[project].values():
+            for uuid in uuids.values():
                 self._set(table, uuid, name=name)
 
     def exchange_names(self) -> None:
-        self._name("web", "former")
-        self._name("shop", "target")
+        self._name(self.uuids["web"], "former")
+        self._name(self.uuids["shop"], "target")
 
     def foreign(self) -> list[Any]:
         """All rows about the other project."""
@@ -134,9 +146,15 @@ class Worlds:
             return refused.message
 
 
+@pytest.fixture(scope="module")
+def made() -> dict[str, dict[str, Any]]:
+    """The first worlds of each database."""
+    return collections.defaultdict(dict)
+
+
 @pytest.fixture
-def worlds(database: Database) -> Worlds:
-    return Worlds(database)
+def worlds(database: Database, made: dict[str, dict[str, Any]]) -> Worlds:
+    return Worlds(database, made[database.engine.dialect.name])
 
 
 def test_each_call_of_projects_has_arguments_here() -> None:
@@ -164,7 +182,7 @@ def test_what_takes_a_name_meanwhile_is_not_reached(worlds: Worlds, namespace: s
 
 def test_one_name_in_two_projects_is_in_doubt_for_the_administrator_only(worlds: Worlds) -> None:
     """The members each reach their own; the administrator gets the uuids."""
-    worlds._name("shop", "target")
+    worlds._name(worlds.uuids["shop"], "target")
     for project, uuids in worlds.uuids.items():
         members = worlds.conductor.operator.under(project, is_admin=False)
         door = Tenancy(worlds.conductor.database)

@@ -13,6 +13,7 @@ import pytest
 from falcon import testing
 
 from fleet.api import conf as api_conf
+from fleet.api import users
 from fleet.api.application import application
 from fleet.api.conductor import Conductor
 from tests.api_document import ApiDocument
@@ -49,6 +50,12 @@ def documented(monkeypatch: pytest.MonkeyPatch, api_document: ApiDocument) -> It
     monkeypatch.setattr(falcon.Request, "get_param", get_param)
     yield
     assert [] == missing
+
+
+@pytest.fixture
+def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes may cost as little as bcrypt can do: one comparison of the least cost in production takes 60 ms."""
+    monkeypatch.setattr(users, "LEAST_COST", 4)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from falcon import testing
 
 from fleet import errors
 from fleet.api import conf as api_conf
+from fleet.api import users
 from fleet.api.application import application
 from fleet.api.conductor import Conductor
 from fleet.objects import ImageRecord
@@ -332,9 +333,9 @@ class TestProjects:
     """Users with passwords: alice's project has the volume, bob's has not."""
 
     @pytest.fixture
-    def client(self, conductor: FakeConductor, tmp_path: pathlib.Path) -> testing.TestClient:
+    def client(self, conductor: FakeConductor, tmp_path: pathlib.Path, cheap_passwords: None) -> testing.TestClient:
         known, projects = tmp_path / "htpasswd", tmp_path / "projects"
-        hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(10)).decode()
+        hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(users.LEAST_COST)).decode()
         known.write_text("".join(f"{name}:{hashed}\n" for name in ("alice", "bob", "ron", "root")))
         known.chmod(0o600)
         projects.write_text(

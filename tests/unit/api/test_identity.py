@@ -19,6 +19,7 @@ from conductor_stub.operators import redaction
 from conductor_stub.operators.tenancy import CHECKS
 from fleet import errors
 from fleet.api import conf as api_conf
+from fleet.api import users
 from fleet.api.application import application
 from fleet.api.policies import CALLS, OTHERS, RULES
 from fleet.api.users import Users
@@ -123,12 +124,12 @@ class Conductor(FakeConductor):
 
 
 @functools.cache
-def hashed_password(word: str) -> str:
-    return bcrypt.hashpw(word.encode(), bcrypt.gensalt(rounds=10)).decode()
+def hashed_password(word: str, cost: int = users.LEAST_COST) -> str:
+    return bcrypt.hashpw(word.encode(), bcrypt.gensalt(cost)).decode()
 
 
 def htpasswd(path: pathlib.Path, **passwords: str) -> pathlib.Path:
-    hashed = {name: hashed_password(word) for name, word in passwords.items()}
+    hashed = {name: hashed_password(word, users.LEAST_COST) for name, word in passwords.items()}
     path.write_text("# users\n" + "".join(f"{name}:{text}\n" for name, text in hashed.items()))
     path.chmod(0o600)
     return path
@@ -140,7 +141,7 @@ def conductor() -> Conductor:
 
 
 @pytest.fixture
-def client(conductor: Conductor, tmp_path: pathlib.Path) -> testing.TestClient:
+def client(conductor: Conductor, tmp_path: pathlib.Path, cheap_passwords: None) -> testing.TestClient:
     (tmp_path / "projects").write_text(PROJECTS)
     conf = configuration(api_conf.register_opts)
     conf.set_override("auth_strategy", "http_basic", "api")

@@ -39,11 +39,19 @@ def conductor() -> FakeConductor:
     return FakeConductor()
 
 
-@pytest.fixture
-def document(client: testing.TestClient) -> dict[str, Any]:
-    answer = client.simulate_get(DOCUMENT)
+@pytest.fixture(scope="module")
+def document_text() -> str:
+    """Asked for once: to make it takes a third of a second."""
+    conf = configuration(api_conf.register_opts)
+    conf.set_override("host_names", ["falconframework.org"], group="api")
+    answer = testing.TestClient(application(FakeConductor(), conf)).simulate_get(DOCUMENT)
     assert (200, "application/json") == (answer.status_code, answer.headers["Content-Type"])
-    return answer.json
+    return answer.text
+
+
+@pytest.fixture
+def document(document_text: str) -> dict[str, Any]:
+    return json.loads(document_text)
 
 
 def test_it_is_valid(document: dict[str, Any]) -> None:

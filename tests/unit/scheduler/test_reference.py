@@ -44,7 +44,7 @@ def mask_of(each, hosts, asked):
     return [True] * len(hosts) if mask is None else mask.tolist()
 
 
-@examples(80)
+@examples(40)
 @given(scene=worlds.scenes())
 def test_every_filter(scene):
     """Over all hosts at once, over a few of them, and one at a time, a filter lets the same hosts through."""
@@ -83,7 +83,7 @@ def copied(state):
     return HostState(state.host, state.nodename, **{name: getattr(state, name) for name in names})
 
 
-@examples(80)
+@examples(40)
 @given(scene=worlds.scenes(), multiplier=MULTIPLIERS)
 def test_every_weigher(scene, multiplier):
     """Raw weights and multipliers are the same over all hosts at once and one at a time."""
@@ -131,7 +131,7 @@ def outcome(decide, *arguments):
 CHOSEN = st.lists(st.sampled_from(sorted(CHECKS)), max_size=4, unique=True)
 
 
-@examples(250)
+@examples(125)
 @given(
     scene=worlds.scenes(),
     count=st.integers(1, 6),
@@ -150,7 +150,7 @@ def test_same_hosts_weights_and_alternates(scene, count, alternates, chosen, wei
     assert outcome(by_the_reference, *arguments) == real
 
 
-@examples(80)
+@examples(40)
 @given(scene=worlds.scenes(), count=st.integers(1, 6))
 def test_the_default_filters_and_weighers(scene, count):
     """The same with the default configuration."""
@@ -165,7 +165,7 @@ def test_the_default_filters_and_weighers(scene, count):
 HARDWARE = ["NUMATopologyFilter", "PciPassthroughFilter"]
 
 
-@examples(250)
+@examples(125)
 @given(
     scene=worlds.scenes(asking=worlds.HARDWARE_ASKED),
     count=st.integers(1, 5),
