@@ -75,7 +75,9 @@ def test_a_hangup_changes_the_weights_in_place(operated: tuple[Trio, int]) -> No
     eventually(lambda: trio.log("scheduler").count(said) >= 2)
     trio.configure(config)
     # The option is logged before the weighers are made anew with it.
-    eventually(lambda: '"multiplier": -2.5' in trio.cli("explain", "--flavor", "vcpus=1,memory_mb=512", "-f", "json").stdout)
+    eventually(
+        lambda: '"multiplier": -2.5' in trio.cli("explain", "--flavor", "vcpus=1,memory_mb=512", "-f", "json").stdout
+    )
     assert pid == worker(first)
 
 
