@@ -218,7 +218,10 @@ class ComputeDriver:
         """
 
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance) -> None:
-        """The guest has arrived from its source, for good. May be repeated."""
+        """The guest has arrived from its source, for good. May be repeated.
+
+        Afterwards ``get_per_instance_usage`` has no ``arriving``.
+        """
 
     # Power. Guests of a driver without ``power_off`` and ``power_on`` cannot be stopped, started and rebooted. Each
     # method may be repeated, and ends within ``driver_timeout``. All raise errors.NotFound: there is no such guest.
@@ -301,8 +304,15 @@ class ComputeDriver:
         return {"memory_mb": 0}
 
     def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
-        """Return for each guest's uuid: ``uuid``, ``memory_mb``, ``node``; ``attempt`` if this driver spawned it;
-        ``switched_off`` if it was switched off for a move.
+        """Return for each guest's uuid: ``uuid``, ``memory_mb``, ``node``; ``attempt`` if this driver spawned it.
+
+        Three more keys are marks of a move. If the move has ended and a mark is still there, the agent repeats the step that
+        removes the mark.
+
+        - ``switched_off``: it was switched off for a move
+        - ``arriving``: it was prepared by :meth:`pre_live_migration`, and not taken in yet
+        - ``resized_to``: what undoes a resize on this host is kept; the new ``vcpus``, ``memory_mb`` and ``disk_gb``. A
+          :meth:`finish_revert_migration` then also ends the guest if it runs
 
         A guest without ``attempt`` belongs to something else: it is counted and reported, never destroyed.
         """

@@ -146,7 +146,7 @@ class FakeDriver(ComputeDriver):
         if self._fails(instance):
             raise SpawnFailed(f"The fake hypervisor on {self._host} refused a running guest, as configured")
         with self._lock:
-            self._keep(GuestRecord.of(instance))
+            self._keep(dataclasses.replace(GuestRecord.of(instance), arriving=True))
 
     def live_migration(
         self,

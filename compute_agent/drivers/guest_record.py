@@ -21,7 +21,8 @@ class GuestRecord:
     ``volumes`` are the attachments that it has, on the wire's form, by volume. ``move`` is the one that has brought its
     disks here.
 
-    A guest with the power state SHUTDOWN was ``stopped`` by its owner, or else switched off for a move.
+    A guest with the power state SHUTDOWN was ``stopped`` by its owner, or else switched off for a move. A guest is
+    ``arriving`` from the preparation of its live migration until this host has taken it in.
     """
 
     uuid: str
@@ -35,6 +36,7 @@ class GuestRecord:
     stopped: bool = False
     volumes: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     move: str = ""
+    arriving: bool = False
 
     @classmethod
     def of(cls, instance: Instance, volumes: Sequence[Attachment] = ()) -> Self:
@@ -62,11 +64,24 @@ class GuestRecord:
     def attachments(self) -> list[Attachment]:
         return [Attachment.from_wire(each) for each in self.volumes.values()]
 
-    def usage(self) -> dict[str, Any]:
-        """Return this guest's part of ``get_per_instance_usage``."""
-        usage = {"uuid": self.uuid, "memory_mb": self.memory_mb, "node": self.node, "attempt": self.attempt}
-        moving = self.power_state == states.SHUTDOWN and not self.stopped
-        return {**usage, "switched_off": True} if moving else usage
+    def usage(self, resized: bool = False) -> dict[str, Any]:
+        """Return this guest's part of ``get_per_instance_usage``.
+
+        :param resized: the driver keeps what it needs to undo a resize on this host
+        """
+        usage: dict[str, Any] = {
+            "uuid": self.uuid,
+            "memory_mb": self.memory_mb,
+            "node": self.node,
+            "attempt": self.attempt,
+        }
+        if self.power_state == states.SHUTDOWN and not self.stopped:
+            usage["switched_off"] = True
+        if self.arriving:
+            usage["arriving"] = True
+        if resized:
+            usage["resized_to"] = {"vcpus": self.vcpus, "memory_mb": self.memory_mb, "disk_gb": self.disk_gb}
+        return usage
 
 
 def read(path: pathlib.Path) -> GuestRecord | None:

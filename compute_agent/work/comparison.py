@@ -51,7 +51,7 @@ def compare(
             return looked_at
         for name, (host, queues) in by_name.items():
             down = guests.down(power[name]) if guests else ()
-            uuids = sorted({*doubtful.get(name, ()), *recovery.switched_off(host), *down})
+            uuids = sorted({*doubtful.get(name, ()), *recovery.unfinished(host), *down})
             looked_at += sum(_look_again(context, host, queues, calls, moves, guests, uuid) for uuid in uuids)
     return looked_at
 

@@ -7,8 +7,8 @@ No other work on the instance runs meanwhile.
 |----------------------|-------------------------------------------|-----------------------------------------------|
 | building, spawning   | the agent died, or got no answer          | guest destroyed, build handed back            |
 | deleting             | the agent died before or while destroying | guest destroyed, ledger told                  |
-| anything else, here  | it lives here                             | tracked; switched on, if a move is over that  |
-|                      |                                           | had switched it off; its power state reported |
+| anything else, here  | it lives here                             | tracked; what a move that is over left undone |
+|                      |                                           | is done; its power state is reported          |
 | a move to or from    | the conductor asks again for what is left | what it and the instance hold here is counted |
 | nothing, claim not   | the call may still be on its way          | attempt handed back, what it holds given back |
 | answered             |                                           |                                               |
@@ -37,6 +37,8 @@ from fleet.objects import FailedAttempt, Instance, Migration
 LOG = logging.getLogger(__name__)
 
 AGENT_RESTART = "agent-restart"
+#: Of ``get_per_instance_usage``: a driver removes each by the last step of a move.
+_MARKS = ("switched_off", "arriving", "resized_to")
 
 
 class ClaimUnanswered(Exception):
@@ -102,9 +104,10 @@ def own_guests(guests: Mapping[str, Mapping[str, Any]]) -> set[str]:
     return {uuid for uuid, usage in guests.items() if usage.get("attempt") is not None}
 
 
-def switched_off(host: Host) -> set[str]:
-    """Return guests that are switched off for a move, which may have ended without this host."""
-    return {uuid for uuid, usage in host.driver.get_per_instance_usage().items() if usage.get("switched_off")}
+def unfinished(host: Host) -> set[str]:
+    """Return guests with a mark of a move, which may have ended without this host."""
+    guests = host.driver.get_per_instance_usage()
+    return {uuid for uuid, usage in guests.items() if any(usage.get(mark) for mark in _MARKS)}
 
 
 def _fence(context: RequestContext, host: Host, calls: BuildCalls, uuid: str, has_guest: bool) -> None:
@@ -192,9 +195,8 @@ def _recover_instance(
             _hand_back(about, host, calls, instance, has_guest)
         else:
             _track(host, instance)
-            if guest is not None and guest.get("switched_off") and instance.task_state is None:
-                _switch_on(about, host, instance)
-            elif watch is not None:
+            ended = guest is not None and instance.task_state is None and _end_move(about, host, instance, guest)
+            if not ended and watch is not None:
                 watch.settle(about, host, instance)
     except (errors.StaleBuild, errors.NotFound) as stale:
         LOG.info("Nothing to recover: %s", stale.message)
@@ -228,13 +230,31 @@ def _hand_back(context: RequestContext, host: Host, calls: BuildCalls, instance:
     host.release(instance.uuid)
 
 
-def _switch_on(context: RequestContext, host: Host, instance: Instance) -> None:
-    """Start the guest: a move that had switched it off has ended without this host."""
-    LOG.warning("Starting guest %s again: the move that had switched it off is over", instance.uuid)
+def _end_move(context: RequestContext, host: Host, instance: Instance, guest: Mapping[str, Any]) -> bool:
+    """Do what is left of a move that has ended without this host. Return False if nothing is left.
+
+    A failure is logged: the mark stays, so the next comparison tries again.
+    """
+    flavor, driver, uuid = instance.flavor, host.driver, instance.uuid
+    sizes = {"vcpus": flavor.vcpus, "memory_mb": flavor.memory_mb, "disk_gb": flavor.claimed_disk_gb}
+    if guest.get("switched_off"):
+        step, end = "Starting", functools.partial(driver.finish_revert_migration, context, instance)
+    elif instance.vm_state != states.ACTIVE:
+        return False
+    elif guest.get("arriving"):
+        step, end = "Taking in", functools.partial(driver.post_live_migration_at_destination, context, instance)
+    elif guest.get("resized_to") == sizes:
+        step, end = "Forgetting the former size of", functools.partial(driver.forget_former_size, context, uuid)
+    elif guest.get("resized_to"):
+        step, end = "Undoing the resize of", functools.partial(driver.finish_revert_migration, context, instance)
+    else:
+        return False
+    LOG.warning("%s guest %s: its move has ended without this host", step, uuid)
     try:
-        host.driver.finish_revert_migration(context, instance)
+        end()
     except Exception:
-        LOG.exception("Cannot start guest %s on %s", instance.uuid, host.name)
+        LOG.exception("%s guest %s on %s has failed", step, uuid, host.name)
+    return True
 
 
 def _track(host: Host, instance: Instance) -> None:

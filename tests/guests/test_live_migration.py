@@ -67,12 +67,14 @@ def test_a_guest_moves_while_it_runs(live: Live, known: bool) -> None:
     if not known:
         two.destination.records.clear()
     live.prepare()
-    assert {**two.destination.driver.get_per_instance_usage()[uuid]}.get("switched_off") is None
+    marks = two.destination.driver.get_per_instance_usage()[uuid]
+    assert (None, True) == (marks.get("switched_off"), marks.get("arriving"))
     shown: list[int] = []
     live.migrate(shown.append)
     assert (["destination"], sorted(shown)) == (live.running(), shown)
     live.migrate()
     two.destination.driver.post_live_migration_at_destination(live.context, live.moved)
+    assert "arriving" not in two.destination.driver.get_per_instance_usage()[uuid]
     before = beats(two.source, uuid)
     live.counts_on(two.destination)
     after = beats(two.destination, uuid)

@@ -292,7 +292,7 @@ class LibvirtDriver(ComputeDriver):
         """Also what an earlier try has left is removed: the guest does not come before this has ended."""
         if self._disks.record(instance.uuid) is not None:
             self.destroy(context, instance.uuid)
-        self._disks.begin(GuestRecord.of(instance))
+        self._disks.begin(dataclasses.replace(GuestRecord.of(instance), arriving=True))
         try:
             with (
                 _explained(f"The guest cannot be received from {source}"),
@@ -358,6 +358,9 @@ class LibvirtDriver(ComputeDriver):
 
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance) -> None:
         self._close_directory(instance.uuid)
+        record = self._record(instance.uuid)
+        if record.arriving:
+            self._disks.keep(dataclasses.replace(record, arriving=False))
 
     def finish_migration(
         self,
@@ -520,7 +523,9 @@ class LibvirtDriver(ComputeDriver):
 
     def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
         """While libvirt is away, domains that are not ours are as they were last seen."""
-        ours = {uuid: record.usage() for uuid, record in self._disks.records().items()}
+        ours = {
+            uuid: record.usage(resized=self._disks.is_grown(uuid)) for uuid, record in self._disks.records().items()
+        }
         try:
             self._foreign = self._connection.call(lambda connection: self._others(connection, ours.keys()))
         except Unreachable as away:

@@ -9,6 +9,7 @@ from typing import Any
 import oslo_messaging
 import pytest
 
+from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.node.claims import Resources
@@ -171,6 +172,74 @@ def test_a_comparison_brings_host_and_ledger_together(
     assert used == stand.tracker.view().used.memory_mb
     assert (1 if used and guest else 0) == len(stand.driver.list_instance_uuids())
     assert 0 == stand.compare()
+
+
+def test_a_live_migration_that_ended_before_its_guest_was_taken_in() -> None:
+    """The conductor gave up waiting for this host. A comparison takes the guest in; a failure is tried again by the next."""
+    stand = builders.a_stand()
+    instance = stand.conductor.put(builders.an_instance(**CLAIMED), vm_state="active", task_state="migrating")
+    stand.driver.pre_live_migration(builders.a_context(), instance, "source")
+    stand.compare()
+    assert (states.NOSTATE, True) == arriving(stand, instance)
+    stand.conductor.put(instance, vm_state="active", task_state=None, power_state=states.RUNNING)
+    take_in = stand.driver.post_live_migration_at_destination
+    stand.driver.post_live_migration_at_destination = unreachable
+    stand.compare()
+    assert (states.NOSTATE, True) == arriving(stand, instance)
+    stand.driver.post_live_migration_at_destination = take_in
+    stand.compare()
+    assert (states.RUNNING, False) == arriving(stand, instance)
+    assert 0 == stand.compare()
+
+
+def unreachable(*_arguments: Any) -> None:
+    raise SpawnFailed("The hypervisor does not answer")
+
+
+def arriving(stand: Stand, instance: Instance) -> tuple[int, bool]:
+    """The guest's power state, and whether it is still to be taken in."""
+    usage = stand.driver.get_per_instance_usage()[instance.uuid]
+    return stand.driver.get_info(instance.uuid).state, usage.get("arriving", False)
+
+
+RESIZED = {"vcpus": 2, "memory_mb": 1024, "disk_gb": 10}
+SAME = {"vcpus": 1, "memory_mb": 512, "disk_gb": 10}
+
+
+@pytest.mark.parametrize(
+    ("vm_state", "task_state", "resized_to", "expected"),
+    [
+        pytest.param("active", None, SAME, ["forget_former_size"], id="it was confirmed"),
+        pytest.param("active", None, RESIZED, ["finish_revert_migration"], id="it was reverted"),
+        pytest.param("resized", None, SAME, [], id="it waits for a decision"),
+        pytest.param("active", "resize_confirming", SAME, [], id="it is under way"),
+    ],
+)
+def test_a_resize_on_one_host_that_ended_without_it(
+    vm_state: str, task_state: str | None, resized_to: dict[str, int], expected: list[str]
+) -> None:
+    """Whether it was confirmed or reverted is seen by the row's flavor."""
+    done: list[str] = []
+
+    class Resized(FakeDriver):
+        def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+            marks = {} if done else {"resized_to": resized_to}
+            return {uuid: {**usage, **marks} for uuid, usage in super().get_per_instance_usage().items()}
+
+        def forget_former_size(self, *_arguments: Any) -> None:
+            done.append("forget_former_size")
+
+        def finish_revert_migration(self, *_arguments: Any, **_more: Any) -> None:
+            done.append("finish_revert_migration")
+
+    conf = builders.a_conf()
+    stand = builders.a_stand(conf, Resized(conf))
+    instance = builders.an_instance(**CLAIMED)
+    stand.conductor.put(instance, vm_state=vm_state, task_state=task_state, power_state=states.RUNNING)
+    with_guest(stand, instance)
+    stand.compare()
+    stand.compare()
+    assert expected == done
 
 
 def test_an_instance_that_is_being_worked_on_is_not_compared() -> None:

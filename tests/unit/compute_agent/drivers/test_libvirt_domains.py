@@ -201,22 +201,26 @@ def test_a_resize_is_confirmed(machine: Machine) -> None:
     assert {"disk": 2 * GIB, "ephemeral": GIB} == machine.sizes(now)
     usage = machine.driver.get_per_instance_usage()[now.uuid]
     assert (96, None) == (usage["memory_mb"], usage.get("switched_off"))
+    assert {"vcpus": 2, "memory_mb": 96, "disk_gb": now.flavor.claimed_disk_gb} == usage["resized_to"]
     assert (machine.directory(now) / "before").exists()
     for _twice in range(2):
         machine.driver.forget_former_size(machine.context, now.uuid)
     assert [] == list(machine.directory(now).glob("*before*"))
+    assert "resized_to" not in machine.driver.get_per_instance_usage()[now.uuid]
     again = machine.resize(now, **{**LARGE, "root_gb": 3})
     assert 3 * GIB == machine.sizes(again)["disk"]
 
 
-def test_a_resize_is_reverted(machine: Machine) -> None:
+@pytest.mark.parametrize("running", [False, True], ids=["it is off", "it still runs"])
+def test_a_resize_is_reverted(machine: Machine, running: bool) -> None:
     """The disks are byte for byte what they were; those that came with the new flavor are gone."""
     guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
     machine.resized(guest, **LARGE)
     before = (machine.directory(guest) / "disk").read_bytes()
     now = machine.resize(guest, **LARGE)
-    machine.driver.migrate_disk_and_power_off(machine.context, now, HOST, now.flavor)
-    assert machine.driver.get_per_instance_usage()[guest.uuid]["switched_off"]
+    if not running:
+        machine.driver.migrate_disk_and_power_off(machine.context, now, HOST, now.flavor)
+        assert machine.driver.get_per_instance_usage()[guest.uuid]["switched_off"]
     for _twice in range(2):
         machine.driver.finish_revert_migration(machine.context, guest)
     assert ((1, 64), states.RUNNING) == (machine.shape(guest), machine.state(guest))
