@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 SQLITE_BUSY_TIMEOUT_MS = 30_000
 _FOR_WRITERS = "READ COMMITTED"
 _GENERATION = models.generations
-_PING = sa.text("SELECT 1")
+_QUERY = sa.text("SELECT 1")
 _TAKE_THE_WRITE_LOCK = _GENERATION.update().where(_GENERATION.c.id == 1).values(value=_GENERATION.c.value)
 
 
@@ -183,8 +183,11 @@ class Database:
         raise typed
 
     def ping(self) -> None:
-        """Run a trivial query. :raises errors.DatabaseError: at once, if the database does not answer"""
-        self.read_once(lambda connection: connection.execute(_PING).scalar_one())
+        """Run and commit a trivial query. A Galera node without its cluster answers the query, and refuses the commit.
+
+        :raises errors.DatabaseError: at once, if the database does not answer
+        """
+        self.read_once(_ping)
 
     def reader(self, *, in_snapshot: bool) -> Reader:
         """A reader with a connection of its own, without retries.
@@ -226,3 +229,8 @@ def _tune_sqlite(connection: Any, _record: Any) -> None:
     connection.execute(f"PRAGMA busy_timeout = {SQLITE_BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _ping(connection: sa.Connection) -> None:
+    connection.execute(_QUERY).scalar_one()
+    connection.commit()

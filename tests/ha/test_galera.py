@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 
 import pytest
@@ -76,7 +76,8 @@ def test_a_node_without_its_cluster(cluster: private_servers.GaleraCluster) -> N
     with opened(node, db_max_retries=0) as database:
         database.write(count)
         node.cut_off()
-        for act in (lambda: database.write(count), lambda: database.write(count), lambda: database.read(look)):
+        acts: list[Callable[[], object]] = [lambda: database.write(count), lambda: database.read(look), database.ping]
+        for act in [acts[0], *acts, acts[-1]]:
             with pytest.raises(errors.DatabaseUnavailable) as refused:
                 act()
             print(refused.value.kind, refused.value)
@@ -84,6 +85,7 @@ def test_a_node_without_its_cluster(cluster: private_servers.GaleraCluster) -> N
         node.bring_back()
         cluster.wait_for_members()
         database.write(count)
+        database.ping()
 
 
 def count(tx: Transaction) -> int:
