@@ -119,7 +119,10 @@ FOREIGN_MESSAGES = prometheus.Counter(
     "fleet_rpc_foreign_messages", "Messages refused because their sender works for another ledger"
 )
 MESSAGES_UNREADABLE = prometheus.Counter(
-    "fleet_rpc_messages_unreadable", "Messages that were dropped, as they could not be read or had come before"
+    "fleet_rpc_messages_unreadable", "Messages that were dropped, as they could not be read"
+)
+MESSAGES_REPEATED = prometheus.Counter(
+    "fleet_rpc_messages_repeated", "Messages and replies that were dropped, as they had come before"
 )
 ANSWERS_DROPPED = prometheus.Counter(
     "fleet_rpc_answers_dropped", "Answers that were dropped, as their caller had no queue any more"

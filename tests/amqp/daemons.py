@@ -173,7 +173,7 @@ class Trio:
 
     def keeps_thread(self, thread: threading.Thread) -> bool:
         """Return True if this thread may belong to a connection of the session's clients."""
-        return thread.name in ("Rabbit-heartbeat", "rpc-outgoing") or thread.name.endswith("(poll)")
+        return thread.name in ("Rabbit-heartbeat", "rpc-outgoing", "rpc-again") or thread.name.endswith("(poll)")
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """To the daemon and its workers."""

@@ -193,7 +193,8 @@ class Listener(base.PollStyleListener):
             if came_before:
                 if settle is not None:
                     settle()
-                self._drop(queue, "it came before")
+                metrics.MESSAGES_REPEATED.inc()
+                LOG.debug("A message in queue %s is dropped: it came before", queue)
                 return None
         return queue, Incoming(request, self._outgoing, settle)
 

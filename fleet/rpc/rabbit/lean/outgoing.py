@@ -29,6 +29,7 @@ from oslo_log import log as logging
 from fleet.rpc import backoff
 from fleet.rpc.rabbit import broker_refusals, message_body
 from fleet.rpc.rabbit.lean import frames, topology, wire
+from fleet.rpc.rabbit.lean.again import Again
 from fleet.rpc.rabbit.lean.confirms import Confirms
 from fleet.rpc.rabbit.lean.link import LOST, Away, Link, broken, opened, opened_to
 from fleet.rpc.rabbit.lean.nodes import Nodes
@@ -88,7 +89,9 @@ class Outgoing:
         self._queues: set[tuple[str, str]] = set()
         #: By message id of the call.
         self._callers: dict[str, Arrivals] = {}
+        #: Replies that are sent when there is a connection again, and those that the broker has rejected.
         self._again: collections.deque[Publication] = collections.deque(maxlen=_MOST_REPLIES)
+        self._rejected = Again(self._try, self._closing)
         self._seen: collections.deque[str] = collections.deque(maxlen=_REMEMBERED)
         #: Set when the driver's thread has something else to do than to wait.
         self._wanted = threading.Event()
@@ -142,11 +145,16 @@ class Outgoing:
                 self._closing.wait(_BEGIN_AGAIN_S)
 
     def reply(self, queue_name: str, body: bytes) -> None:
-        """Write a reply. It is not waited for; a reply that has no queue is dropped and counted."""
+        """Write a reply. It is not waited for.
+
+        One that the broker rejects is sent again for some time. One that has no queue is dropped and counted.
+        """
 
         def ended(outcome: Outcome) -> None:
             if outcome is Outcome.LOST:
                 self._again.append(made)
+            elif outcome is Outcome.REJECTED:
+                self._rejected.add(made)
             elif outcome is not Outcome.ACCEPTED:
                 dropped(queue_name)
 
@@ -405,6 +413,7 @@ class Outgoing:
             return
         with self._lock:
             if reply.unique_id in self._seen:
+                metrics.MESSAGES_REPEATED.inc()
                 return
             if reply.unique_id is not None:
                 self._seen.append(reply.unique_id)
