@@ -38,10 +38,10 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(STAMP) ## boot some instances on simulated hosts; no broker, no server
-	@$(BIN)/python -m fleet.trial.trio demo
+	@$(BIN)/python -m fleet_trial.trio demo
 
 up: $(STAMP) $(if $(filter libvirt,$(DRIVER)),hypervisor) ## run a trial fleet until Ctrl-C (BROKER=rabbit DB=postgresql|mariadb: with private servers; DRIVER=libvirt: real guests)
-	@$(BIN)/python -m fleet.trial.trio up --broker $(BROKER) --database $(DB) $(if $(HOSTS),--hosts $(HOSTS)) \
+	@$(BIN)/python -m fleet_trial.trio up --broker $(BROKER) --database $(DB) $(if $(HOSTS),--hosts $(HOSTS)) \
 	$(if $(filter libvirt,$(DRIVER)),--driver libvirt --directory .fleet-libvirt)
 
 test: $(STAMP) lint servers hypervisor client ## lint and all suites; one test with a real guest

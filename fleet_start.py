@@ -11,11 +11,11 @@ import sys
 
 
 def fleet() -> int:
-    return _run("fleet.cli.main")
+    return _run("fleet_cli.main")
 
 
 def manage() -> int:
-    return _run("fleet.cli.manage")
+    return _run("fleet_cli.manage")
 
 
 def conductor() -> int:
@@ -31,7 +31,7 @@ def compute() -> int:
 
 
 def api() -> int:
-    return _run("fleet.api.main")
+    return _run("fleet_api.main")
 
 
 def volume() -> int:

@@ -7,7 +7,7 @@ import pathlib
 import sys
 from typing import Any
 
-from fleet.cli import main, manage
+from fleet_cli import main, manage
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
 

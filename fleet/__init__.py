@@ -12,7 +12,7 @@ Read in this order: ``domains``, ``states`` (the life of a build), ``move_states
 ``pool_capacity`` (the arithmetic), ``errors`` and ``reasons``, ``objects`` and ``hardware`` (values), ``rpc`` (the
 contract), ``db`` (tables and the change feed), ``service``, ``agent`` and ``telemetry`` (daemon life), ``conf``,
 ``context``, ``clock``, ``ledger_identity``, ``plugins``, ``checks``, ``failpoints``; for users
-``client``, ``cli`` and ``trial``.
+``client``.
 """
 
 import contextlib

@@ -15,10 +15,10 @@ import falcon
 import jsonschema
 import orjson
 
-from fleet.api import conf as api_conf
-from fleet.api.application import routes
-from fleet.api.openapi import document
-from fleet.api.page import Browsers
+from fleet_api import conf as api_conf
+from fleet_api.application import routes
+from fleet_api.own.openapi import document
+from fleet_api.requests.page import Browsers
 from tests.configuration import configuration
 
 _PARAMETER = re.compile(r"{\w+}")

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 import pytest
 
 from fleet.agent import commands
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests import costs, evidence, seeds
 from tests.leftovers import logging_stays_as_it_was, nothing_is_left_behind  # noqa: F401  (fixtures of every test)
 

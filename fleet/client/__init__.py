@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the command line (``fleet.cli``) and the trial fleets (``fleet.trial``).
+"""Shared by the command line (``fleet_cli``) and the trial fleets (``fleet_trial``).
 
 Read ``calls`` (what can be asked, and failures in plain words), ``connection`` (over the message broker) and
 ``http_connection`` (through ``fleet-api``), ``following``

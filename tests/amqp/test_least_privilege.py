@@ -21,7 +21,7 @@ from fleet import conf as fleet_conf
 from fleet import errors
 from fleet.context import new_context
 from fleet.rpc import clients, transport
-from fleet.trial.private_servers import RabbitMQ
+from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, _script, environment, eventually, running
 from tests.amqp.invariants import come_to_rest
 

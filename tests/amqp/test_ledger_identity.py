@@ -10,7 +10,7 @@ import oslo_messaging
 import pytest
 import sqlalchemy as sa
 
-from fleet.trial.private_servers import RabbitMQ
+from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import come_to_rest
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from fleet import errors
 from fleet.rpc import versions
-from fleet.trial.private_servers import RabbitMQ
+from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import come_to_rest, violations
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 import trustme
 
-from fleet.trial import private_servers
-from fleet.trial.private_servers import RabbitMQ
+from fleet_trial import private_servers
+from fleet_trial.private_servers import RabbitMQ
 
 #: Longer than a program takes that is let in.
 REFUSED_S = 10

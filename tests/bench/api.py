@@ -53,7 +53,7 @@ def run() -> None:
             here.daemon("conductor", "conductor_stub.main", config),
             here.daemon("scheduler", "scheduler.main", config),
             here.daemon("agent", "compute_agent.main", config, "--hosts", "host[0001-0100]"),
-            here.daemon("api", "fleet.api.main", config),
+            here.daemon("api", "fleet_api.main", config),
         ):
             _create(config, f"http://127.0.0.1:{port}")
             _fill(here.database, SERVERS)

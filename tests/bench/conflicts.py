@@ -30,7 +30,7 @@ from fleet.db.engine import Database, Transaction
 from fleet.db.feed import ChangeFeed
 from fleet.objects import BuildRequest, Claim, Finish, Flavor, HostLimits, HostReport, Instance, RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from scheduler import loading
 from scheduler.engine import decide, decision, pipeline
 from scheduler.engine.request_cache import RequestCache

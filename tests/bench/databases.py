@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 import sqlalchemy as sa
 
 from fleet.db.engine import Database
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.functional import databases
 
 #: Prefix of this program's own queries, which are not counted.

@@ -24,7 +24,7 @@ from oslo_config import cfg
 from oslo_messaging import conffixture
 
 from fleet.clock import utcnow
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.bench import daemons, figures, nova_feed
 from tests.nova import cloud as clouds
 from tests.nova.conftest import let_read

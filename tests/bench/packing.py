@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much of what is asked for finds room, by how hosts are weighed: the mean of several samples, on several fleets.
 
-The samples are consecutive parts of a trace (see ``fleet.trial.traces``), each on an empty fleet, and one that is
+The samples are consecutive parts of a trace (see ``fleet_trial.replaying.traces``), each on an empty fleet, and one that is
 generated. The environment names the trace: ``FLEET_BENCH_TRACE``, with its flavor map beside it, and
 ``FLEET_BENCH_LIFETIMES``. Without a trace only the generated sample is taken. Decisions are the scheduler's own, as ``fleet
 whatif`` makes them.
@@ -23,7 +23,7 @@ from oslo_config import cfg
 
 from fleet.db.feed import Changes
 from fleet.objects.whatif import Change, Demand
-from fleet.trial import traces
+from fleet_trial.replaying import traces
 from scheduler.planning import whatif
 from tests import factories
 from tests.bench import figures, packing_bound

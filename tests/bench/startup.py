@@ -11,7 +11,7 @@ import tempfile
 import time
 from typing import Any
 
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.bench import figures, ledger
 from tests.functional import databases
 

@@ -24,7 +24,7 @@ from fleet import conf as fleet_conf
 from fleet.rpc import server, transport
 from fleet.rpc.rabbit import defaults
 from fleet.rpc.rabbit.conf import LEAN, STOCK
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.bench import figures
 from tests.configuration import configuration
 

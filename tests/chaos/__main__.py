@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.chaos import figures, matrix, scenarios, servers, soak, world
 from tests.chaos.run import Result, Scenario, clear, play
 

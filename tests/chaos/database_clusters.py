@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.chaos.proxy import Proxy, to_socket
 from tests.chaos.servers import Servers, proxied
 

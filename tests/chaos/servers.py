@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.chaos import proxy
 
 #: One RabbitMQ node and one PostgreSQL server, each behind a proxy.

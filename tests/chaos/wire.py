@@ -13,7 +13,7 @@ from typing import Any
 
 import amqp
 
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 
 #: ``control_exchange``, and the exchange of what is sent to one host.
 EXCHANGE, HOST_EXCHANGE = "fleet", "fleet_hosts"

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from fleet import errors
 from fleet.clock import utcnow
 from fleet.context import new_context
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.amqp.daemons import Trio, eventually
 from tests.chaos import database_clusters, proxy, servers
 from tests.chaos.servers import SINGLE, Servers

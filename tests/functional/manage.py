@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from oslo_config import cfg
 
-from fleet.cli import manage
 from fleet.db.engine import Database
+from fleet_cli import manage
 
 
 class Manage:

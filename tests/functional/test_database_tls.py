@@ -14,9 +14,10 @@ import sqlalchemy as sa
 import trustme
 from oslo_config import cfg
 
-from fleet.cli import application, doctor
 from fleet.db import schema
-from fleet.trial import private_servers
+from fleet_cli.base import application
+from fleet_cli.health import doctor
+from fleet_trial import private_servers
 from tests.functional.databases import open_database
 from tests.functional.manage import Manage
 

@@ -11,7 +11,7 @@ from conductor_stub.steps.limits import StepLimits
 from fleet import errors
 from fleet.db.engine import Database
 from fleet.db.feed import ChangeFeed
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.functional import databases
 from tests.functional.conductor import Conductor
 from tests.functional.test_attachments import Guests

@@ -14,10 +14,10 @@ from oslo_policy import opts as policy_opts
 
 from conductor_stub.operators.tenancy import Tenancy
 from fleet import errors
-from fleet.api import conf as api_conf
-from fleet.api.application import application
-from fleet.api.policies import CALLS, FREE_CHOICE
 from fleet.rpc import batch_answers
+from fleet_api import conf as api_conf
+from fleet_api.access.policies import CALLS, FREE_CHOICE
+from fleet_api.application import application
 from tests.configuration import configuration
 from tests.functional.conductor import Conductor
 from tests.unit.api.test_identity import PASSWORDS, as_user, htpasswd

@@ -16,7 +16,7 @@ from fleet.context import new_context
 from fleet.rpc import clients, pins, server, transport, versions
 from fleet.rpc.rabbit import host_queues
 from fleet.rpc.rabbit.conf import LEAN, OPTIONS, STOCK
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.amqp.daemons import eventually
 
 HOSTS = ("h1", "h2", "h3")

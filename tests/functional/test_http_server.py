@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from fleet.api import conf as api_conf
-from fleet.api.events import Streams
-from fleet.api.http_server import HTTPServer
-from fleet.trial.private_servers.process import free_ports
+from fleet_api import conf as api_conf
+from fleet_api.own.events import Streams
+from fleet_api.serving.http_server import HTTPServer
+from fleet_trial.private_servers.process import free_ports
 from tests.configuration import configuration
 
 

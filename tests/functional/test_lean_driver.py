@@ -20,7 +20,7 @@ from fleet import errors
 from fleet.rpc import transport
 from fleet.rpc.rabbit.conf import LEAN, STOCK
 from fleet.rpc.rabbit.lean.driver import LeanDriver
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.configuration import configuration
 
 #: Other suites declare the default exchange with other arguments.

@@ -13,7 +13,7 @@ import trustme
 
 from fleet.rpc.rabbit.lean import link
 from fleet.rpc.rabbit.lean.settings import Settings
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.functional.test_lean_driver import LEAN, opened
 
 FRAME_S = 1.0

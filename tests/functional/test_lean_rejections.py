@@ -12,7 +12,7 @@ import pytest
 from fleet.rpc.rabbit.conf import LEAN
 from fleet.rpc.rabbit.lean import publication
 from fleet.telemetry import metrics
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.functional.test_lean_driver import client_of, eventually, opened, serving, topic  # noqa: F401  (a fixture)
 
 #: As between the death of the leader's node and an election. The leader corrects the record within some seconds.

@@ -14,7 +14,7 @@ import pytest
 
 from fleet.rpc import server
 from fleet.rpc.rabbit.conf import LEAN
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.functional.test_lean_driver import client_of, opened
 
 THREADS = 6

@@ -18,7 +18,7 @@ import pytest
 from fleet.rpc.rabbit.conf import LEAN
 from fleet.rpc.rabbit.lean import link
 from fleet.telemetry import metrics
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.chaos import proxy
 from tests.functional.test_lean_driver import client_of, opened, serving, topic  # noqa: F401  (a fixture)
 

@@ -13,9 +13,9 @@ import pytest
 from oslo_config import cfg
 from oslo_messaging import conffixture
 
-from fleet.cli import main
 from fleet.client import connection
-from fleet.trial import private_servers
+from fleet_cli import main
+from fleet_trial import private_servers
 
 #: Longer than the time limit of a test: a command that waits for an answer fails it.
 FOR_EVER_S = 3600

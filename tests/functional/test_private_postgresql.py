@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from fleet.db import statements
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.conftest import started
 
 

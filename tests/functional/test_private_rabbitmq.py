@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import psutil
 
-from fleet.trial.private_servers import RabbitMQ
+from fleet_trial.private_servers import RabbitMQ
 
 
 def test_it_listens_on_loopback_only(broker: RabbitMQ) -> None:

@@ -65,7 +65,7 @@ def test_purge_takes_the_old_and_leaves_the_rest(conductor: Conductor, database:
 
 def test_purge_goes_in_portions(conductor: Conductor, database: Database, manage: Manage, monkeypatch) -> None:
     """--max-rows limits one run, whose exit status shows that rows are left. --until-complete repeats it."""
-    monkeypatch.setattr("fleet.cli.retention.BATCH", 2)
+    monkeypatch.setattr("fleet_cli.upkeep.retention.BATCH", 2)
     delete(conductor, *conductor.create(count=8))
     assert (0, "8 instances were deleted before") == first(manage("db", "purge", "--all", "--dry-run"))
     status, lines = manage("db", "purge", "--all", "--max-rows", "3")

@@ -15,7 +15,7 @@ from oslo_db import options as database_options
 from fleet import errors
 from fleet.db import models, options, silent_peer
 from fleet.db.engine import Database, Transaction
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
-from fleet.cli import timeline
 from fleet.db.engine import Database
 from fleet.objects import Place
+from fleet_cli.servers import timeline
 from tests.functional.conductor import Conductor, context
 from tests.functional.trio_fakes import no_valid_host
 from tests.functional.volume_stand import A, B, Volumes

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests import conftest, leftovers
 from tests.guests import tiny_image
 from tests.guests.machine import Machine

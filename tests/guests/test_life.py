@@ -14,7 +14,7 @@ import pytest
 from compute_agent.drivers.base import SpawnFailed
 from fleet import errors, states
 from fleet.agent import commands
-from fleet.trial.private_servers import Libvirt
+from fleet_trial.private_servers import Libvirt
 from tests.guests.machine import HOST, IMAGE, Machine, eventually
 from tests.unit.compute_agent import builders
 

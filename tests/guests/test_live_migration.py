@@ -12,7 +12,7 @@ import pytest
 from compute_agent.drivers.base import LiveMigrationFailed, SpawnFailed
 from fleet import states
 from fleet.agent import commands
-from fleet.trial.private_servers import Libvirt
+from fleet_trial.private_servers import Libvirt
 from tests.guests.machine import Machine, eventually
 from tests.guests.test_moves import TwoMachines, two_machines
 from tests.guests.tiny_image import BEATS_MB

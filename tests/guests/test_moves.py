@@ -18,7 +18,7 @@ from compute_agent.drivers.base import SpawnFailed
 from fleet import states
 from fleet.agent import commands
 from fleet.objects import Instance
-from fleet.trial.private_servers import Libvirt
+from fleet_trial.private_servers import Libvirt
 from tests.amqp.daemons import Trio, eventually, running
 from tests.guests.machine import BOOT_S, Machine, lines
 from tests.guests.test_volumes import MIB, a_volume

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from fleet.failpoints import names
-from fleet.trial.private_servers import Libvirt
+from fleet_trial.private_servers import Libvirt
 from tests import factories
 from tests.amqp.daemons import Trio, eventually, running
 from tests.guests.machine import BOOT_S, lines

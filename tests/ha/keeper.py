@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 
-from fleet.trial.private_servers.process import PrivateServer
+from fleet_trial.private_servers.process import PrivateServer
 from tests import leftovers
 
 

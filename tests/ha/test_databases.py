@@ -11,7 +11,7 @@ import oslo_messaging
 import pytest
 
 from fleet import errors
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.amqp.daemons import Trio, eventually, running
 from tests.chaos.database_clusters import GaleraDatabase, PostgreSQLDatabase
 from tests.conftest import started

@@ -17,7 +17,7 @@ from fleet import errors
 from fleet.db import migration, models, options, services
 from fleet.db.engine import Database, Transaction
 from fleet.telemetry import metrics
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.amqp.daemons import Trio, running
 from tests.clock import FakeClock
 from tests.conftest import started

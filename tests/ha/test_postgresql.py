@@ -14,7 +14,7 @@ from oslo_db import options as database_options
 from fleet.db import models, options
 from fleet.db.engine import Database, Transaction
 from fleet.db.prepared_query import PreparedQuery
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.amqp.daemons import eventually
 from tests.conftest import started
 from tests.ha.keeper import kept

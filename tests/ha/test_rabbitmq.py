@@ -15,7 +15,7 @@ import pytest
 
 from fleet.rpc.rabbit.conf import LEAN
 from fleet.rpc.rabbit.lean.settings import Settings
-from fleet.trial import private_servers
+from fleet_trial import private_servers
 from tests.functional.test_lean_driver import (
     UNDELIVERABLE,
     client_of,

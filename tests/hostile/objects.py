@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleet.api.hosts import service_id
+from fleet_api.compute.hosts import service_id
 from tests.hostile.people import BACKENDS, HOSTS, MEMBER, OWNER, Person
 from tests.hostile.world import World, context_of
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 from falcon import testing
 
-from fleet.api import conf as api_conf
-from fleet.api.application import routes
-from fleet.api.openapi import Route, document
-from fleet.api.policies import DOCUMENT
+from fleet_api import conf as api_conf
+from fleet_api.access.policies import DOCUMENT
+from fleet_api.application import routes
+from fleet_api.own.openapi import Route, document
 from tests.configuration import configuration
 from tests.hostile import people
 from tests.hostile.ledger import changes, touching

@@ -16,15 +16,15 @@ import conductor_stub.main
 import scheduler.main
 from conductor_stub.steps.local_placement import LocalPlacement
 from fleet import conf as fleet_conf
-from fleet.api.application import application, routes
-from fleet.api.conductor import Conductor
-from fleet.api.events import Streams
-from fleet.api.openapi import Route
 from fleet.context import RequestContext, new_context
 from fleet.db import migration
 from fleet.db.engine import Database
 from fleet.rpc.clients.api import API, Message
-from fleet.trial import trio
+from fleet_api.application import application, routes
+from fleet_api.own.events import Streams
+from fleet_api.own.openapi import Route
+from fleet_api.requests.conductor import Conductor
+from fleet_trial import trio
 from tests.hostile import people
 from tests.hostile.inline import inline_transport
 from tests.hostile.ledger import Ledger, Rows

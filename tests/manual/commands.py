@@ -18,8 +18,8 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from fleet.cli import main, manage
-from fleet.trial import trio_config
+from fleet_cli import main, manage
+from fleet_trial import trio_config
 
 TRIO = "trio"
 STOP = "stop"

@@ -18,8 +18,8 @@ import sys
 import time
 from collections.abc import Iterator
 
-from fleet.trial import trio_config
-from fleet.trial.private_servers.process import free_ports
+from fleet_trial import trio_config
+from fleet_trial.private_servers.process import free_ports
 from tests.manual import commands, page
 
 ROOT = pathlib.Path(__file__).parents[2]

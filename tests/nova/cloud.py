@@ -18,8 +18,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from fleet.trial.private_servers import PostgreSQL, RabbitMQ, postgresql_server, rabbitmq_node
-from fleet.trial.private_servers.process import free_ports
+from fleet_trial.private_servers import PostgreSQL, RabbitMQ, postgresql_server, rabbitmq_node
+from fleet_trial.private_servers.process import free_ports
 
 HERE = pathlib.Path(__file__).parent
 #: The virtual environment with nova, placement and the client; ``make nova`` creates it.

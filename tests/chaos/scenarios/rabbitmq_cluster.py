@@ -9,8 +9,8 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
-from fleet.trial.private_servers import RabbitMQ
-from fleet.trial.private_servers.rabbitmq_server import cut_off, join
+from fleet_trial.private_servers import RabbitMQ
+from fleet_trial.private_servers.rabbitmq_server import cut_off, join
 from tests.chaos.load import Load
 from tests.chaos.run import Scenario
 from tests.chaos.servers import RABBITMQ_CLUSTER

@@ -12,10 +12,10 @@ import falcon
 import pytest
 from falcon import testing
 
-from fleet.api import conf as api_conf
-from fleet.api import users
-from fleet.api.application import application
-from fleet.api.conductor import Conductor
+from fleet_api import conf as api_conf
+from fleet_api.access import users
+from fleet_api.application import application
+from fleet_api.requests.conductor import Conductor
 from tests.api_document import ApiDocument
 from tests.configuration import configuration
 

@@ -10,7 +10,7 @@ import falcon
 import pytest
 from falcon import testing
 
-from fleet.api.conductor import Conductor
+from fleet_api.requests.conductor import Conductor
 from tests import factories
 from tests.unit.api.test_server_details import UUID
 from tests.unit.api.test_server_details import FakeConductor as ServerConductor

@@ -14,12 +14,12 @@ import pytest
 from falcon import testing
 
 from fleet import errors
-from fleet.api import conf as api_conf
-from fleet.api import users
-from fleet.api.application import application
-from fleet.api.conductor import Conductor
 from fleet.objects import ImageRecord
 from fleet.objects.quota import RESOURCES
+from fleet_api import conf as api_conf
+from fleet_api.access import users
+from fleet_api.application import application
+from fleet_api.requests.conductor import Conductor
 from tests import factories
 from tests.configuration import configuration
 

@@ -10,11 +10,11 @@ from falcon import testing
 from oslo_messaging import get_rpc_transport
 
 from fleet import errors
-from fleet.api import conf as api_conf
-from fleet.api.application import application
-from fleet.api.calls import Calls
-from fleet.api.conductor import Conductor
 from fleet.context import new_context
+from fleet_api import conf as api_conf
+from fleet_api.application import application
+from fleet_api.requests.calls import Calls
+from fleet_api.requests.conductor import Conductor
 from tests.configuration import configuration
 
 

@@ -13,11 +13,11 @@ import pytest
 from falcon import testing
 from oslo_config import cfg
 
-from fleet.api import conf as api_conf
-from fleet.api import events
-from fleet.api.application import application
-from fleet.api.conductor import Conductor
-from fleet.api.faults import Fault
+from fleet_api import conf as api_conf
+from fleet_api.application import application
+from fleet_api.own import events
+from fleet_api.requests.conductor import Conductor
+from fleet_api.requests.faults import Fault
 from tests.configuration import configuration
 
 PATH = "/fleet/v1/events"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fleet.api import fair_threads
-from fleet.api.fair_threads import FairDispatcher, Turns
+from fleet_api.serving import fair_threads
+from fleet_api.serving.fair_threads import FairDispatcher, Turns
 
 
 def task(key: bytes | None, name: str) -> Any:

@@ -9,7 +9,7 @@ import falcon
 import pytest
 from falcon import testing
 
-from fleet.api.conductor import Conductor
+from fleet_api.requests.conductor import Conductor
 from tests import factories
 
 UUID = factories.uuid(1)

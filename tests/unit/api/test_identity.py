@@ -18,12 +18,12 @@ from falcon import testing
 from conductor_stub.operators import redaction
 from conductor_stub.operators.tenancy import CHECKS
 from fleet import errors
-from fleet.api import conf as api_conf
-from fleet.api import users
-from fleet.api.application import application
-from fleet.api.policies import CALLS, OTHERS, RULES
-from fleet.api.users import Users
 from fleet.objects.quota import NO_LIMITS, RESOURCES
+from fleet_api import conf as api_conf
+from fleet_api.access import users
+from fleet_api.access.policies import CALLS, OTHERS, RULES
+from fleet_api.access.users import Users
+from fleet_api.application import application
 from tests import factories
 from tests.configuration import configuration
 from tests.unit.api.test_requests import SERVER, FakeConductor, said

@@ -13,12 +13,12 @@ import openapi_spec_validator
 import pytest
 from falcon import testing
 
-from fleet.api import conf as api_conf
-from fleet.api.actions import Actions
-from fleet.api.application import application
-from fleet.api.block_storage.volumes import Volumes
-from fleet.api.bodies import Body, part, taken_by, takes
-from fleet.api.policies import DOCUMENT
+from fleet_api import conf as api_conf
+from fleet_api.access.policies import DOCUMENT
+from fleet_api.application import application
+from fleet_api.block_storage.volumes import Volumes
+from fleet_api.requests.bodies import Body, part, taken_by, takes
+from fleet_api.servers.actions import Actions
 from tests.api_document import ApiDocument
 from tests.configuration import configuration
 from tests.unit.api.test_requests import BAD_SERVERS, SERVER, FakeConductor

@@ -13,10 +13,12 @@ import pytest
 from falcon import testing
 
 from fleet import errors
-from fleet.api import conf as api_conf
-from fleet.api import main, own, servers
-from fleet.api.conductor import Conductor
 from fleet.objects import Flavor, ImageRecord
+from fleet_api import conf as api_conf
+from fleet_api import main
+from fleet_api.own import own
+from fleet_api.requests.conductor import Conductor
+from fleet_api.servers import servers
 from tests import factories
 from tests.configuration import configuration
 

@@ -11,8 +11,8 @@ import pytest
 from falcon import testing
 
 from fleet import errors
-from fleet.api.conductor import Conductor
 from fleet.objects import InstanceChanges
+from fleet_api.requests.conductor import Conductor
 from tests import factories
 
 UUID = factories.uuid(1)

@@ -8,7 +8,7 @@ from typing import Any
 import falcon
 import pytest
 
-from fleet.api import migrations
+from fleet_api.compute import migrations
 from tests import factories
 from tests.unit.api.test_history import MOVE, UUID, FakeConductor, get
 

@@ -14,10 +14,11 @@ import bcrypt
 import pytest
 from falcon import testing
 
-from fleet.api import attempts, events, users
-from fleet.api import conf as api_conf
-from fleet.api.application import application
-from fleet.api.attempts import Attempts
+from fleet_api import conf as api_conf
+from fleet_api.access import attempts, users
+from fleet_api.access.attempts import Attempts
+from fleet_api.application import application
+from fleet_api.own import events
 from tests.configuration import configuration
 from tests.unit.api.test_events import PATH, FakeConductor, answer
 from tests.unit.api.test_identity import hashed_password, htpasswd

@@ -13,10 +13,10 @@ from falcon import testing
 from oslo_config import cfg
 
 from fleet import errors
-from fleet.api import conf as api_conf
-from fleet.api import tokens
-from fleet.api.application import application
 from fleet.checks import findings, option_check
+from fleet_api import conf as api_conf
+from fleet_api.access import tokens
+from fleet_api.application import application
 from tests.unit.api.test_requests import FakeConductor
 
 COMPLETE = {

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from oslo_config import cfg
 
-from fleet.cli import main
+from fleet_cli import main
 from tests.unit.cli import fakes
 
 

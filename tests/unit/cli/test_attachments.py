@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleet.cli import servers
+from fleet_cli.servers import servers
 from tests.unit.cli.test_volumes import VOLUME, Conductor
 
 ATTACHED = {"volume": VOLUME["uuid"], "volume_name": "data", "instance_name": "web", "size_gb": 10, "device": "vdb"}

@@ -13,8 +13,10 @@ import pytest
 from oslo_config import cfg
 
 from fleet import errors, states
-from fleet.cli import build_arguments, explain, servers
 from fleet.client import connection, faults, following
+from fleet_cli.base import build_arguments
+from fleet_cli.planning import explain
+from fleet_cli.servers import servers
 from tests.unit.cli import fakes
 
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from fleet.cli import main
+from fleet_cli import main
 from tests.unit.cli import fakes
 
 CASES = [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet import errors, move_states, states
-from fleet.cli import emptying
+from fleet_cli.hosts import emptying
 from tests.clock import Time
 from tests.unit.cli import fakes
 

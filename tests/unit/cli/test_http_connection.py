@@ -17,11 +17,11 @@ import pytest
 from oslo_config import cfg
 
 from fleet import errors
-from fleet.api import calls as api_calls
-from fleet.api import conf as api_conf
-from fleet.api.application import application
 from fleet.client.calls import CommandFailed
 from fleet.client.http_connection import HttpConnection
+from fleet_api import conf as api_conf
+from fleet_api.application import application
+from fleet_api.requests import calls as api_calls
 from tests.configuration import configuration
 
 Answer = Callable[..., Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.cli import listing
+from fleet_cli.base import listing
 from tests.unit.cli import fakes
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet import states
-from fleet.cli import moves
+from fleet_cli.servers import moves
 from tests.unit.cli import fakes
 
 RECORD = {

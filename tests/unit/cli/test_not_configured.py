@@ -13,7 +13,7 @@ import pytest
 from oslo_config import cfg
 
 from fleet import conf as fleet_conf
-from fleet.cli import main, manage
+from fleet_cli import main, manage
 
 BROKER, DATABASE = "[DEFAULT] transport_url", "[database] connection"
 

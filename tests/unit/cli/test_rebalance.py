@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fleet import errors
-from fleet.cli.move_list import MoveList
 from fleet.objects.rebalance import Move
+from fleet_cli.servers.move_list import MoveList
 
 #: The statuses of a move, one a look.
 WELL = ["accepted", "pre-migrating", "finished", "confirming", "confirmed"]

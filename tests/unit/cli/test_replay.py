@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from fleet.trial import traces
+from fleet_trial.replaying import traces
 from tests.unit.cli import fakes
 
 GOOD = {"trace.txt": "0 a,a,|,\n300 a,|,\n", "flav_map.txt": "1,2 a\n", "lives.txt": "0 U0,C0,|,\n300 C0,|,\n"}

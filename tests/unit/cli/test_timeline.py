@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.cli import timeline
+from fleet_cli.servers import timeline
 
 
 @pytest.mark.parametrize(

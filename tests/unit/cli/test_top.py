@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import pytest
 import requests
 
-from fleet.cli import metric_pages, top
-from fleet.cli.metric_pages import Change
+from fleet_cli.health import metric_pages, top
+from fleet_cli.health.metric_pages import Change
 
 CONDUCTOR, SCHEDULER = "http://c:1/metrics", "http://s:1/metrics"
 BEFORE = {

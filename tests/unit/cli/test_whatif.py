@@ -8,8 +8,8 @@ import argparse
 import pytest
 
 from fleet import errors
-from fleet.cli import whatif
 from fleet.objects.whatif import Change
+from fleet_cli.planning import whatif
 from tests.unit.cli import fakes
 
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from fleet.cli import main, manage
+from fleet_cli import main, manage
 from scheduler import filters, weights
 from tests.unit.docs import known_options
 

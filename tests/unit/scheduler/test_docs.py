@@ -12,8 +12,8 @@ import sys
 
 import pytest
 
-from fleet.cli import capacity, explain
 from fleet.reasons import Reason
+from fleet_cli.planning import capacity, explain
 from scheduler import loading
 from tests import factories
 from tests.factories import node, request

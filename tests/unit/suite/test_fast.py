@@ -24,11 +24,11 @@ def graph() -> grimp.ImportGraph:
         ("tests.unit.scheduler.test_filters", "scheduler.filters.ram"),
         ("tests.unit.scheduler.test_manager", "scheduler.filters"),
         ("scheduler.filters", "scheduler.filters.ram"),
-        ("tests.unit.api.conftest", "fleet.api.application"),
+        ("tests.unit.api.conftest", "fleet_api.application"),
         ("tests.functional.test_lookup", "scheduler.filters.ram"),
     ):
         made.add_import(importer=importer, imported=imported)
-    for package in ("tests.unit.api", "tests.unit.api.test_requests", "fleet.api"):
+    for package in ("tests.unit.api", "tests.unit.api.test_requests", "fleet_api"):
         made.add_module(package)
     return made
 
@@ -40,7 +40,7 @@ def graph() -> grimp.ImportGraph:
         pytest.param(["scheduler/filters/__init__.py"], {FAR: 1}, id="a package"),
         pytest.param([NEAR], {NEAR: 0}, id="a test"),
         pytest.param([NEAR, "scheduler/filters/__init__.py"], {NEAR: 0, FAR: 1}, id="a test and a module"),
-        pytest.param(["fleet/api/application.py"], {OTHER: 2}, id="what a conftest imports"),
+        pytest.param(["fleet_api/application.py"], {OTHER: 2}, id="what a conftest imports"),
         pytest.param(["tests/unit/api/conftest.py"], {OTHER: 1}, id="a conftest"),
         pytest.param(["scheduler/filters/gone.py", "tests/unit/test_gone.py"], {}, id="files that are gone"),
         pytest.param(["tests/functional/test_lookup.py"], {}, id="a test of another suite"),

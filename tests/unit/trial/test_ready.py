@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from fleet.trial import trio
+from fleet_trial import trio
 
 STOPPING = {"host": "h1", "disabled_reason": "AUTO: its agent is stopping"}
 

@@ -7,8 +7,8 @@ import pathlib
 
 import pytest
 
-from fleet.trial import traces
-from fleet.trial.traces import TraceRequest
+from fleet_trial.replaying import traces
+from fleet_trial.replaying.traces import TraceRequest
 
 FOR_EVER = None
 

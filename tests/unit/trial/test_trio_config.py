@@ -11,7 +11,7 @@ import sys
 import pytest
 from oslo_config import cfg
 
-from fleet.trial import trio, trio_config
+from fleet_trial import trio, trio_config
 
 EDITED = "# mine\n[fake]\nvcpus = 99\n[DEFAULT]\n# why: a trial\nreport_interval = 7\ntransport_url = rabbit://old/\n"
 
@@ -78,7 +78,7 @@ def test_one_fleet_in_a_directory(tmp_path: pathlib.Path, capsys: pytest.Capture
 
 def test_a_fleet_has_hosts(tmp_path: pathlib.Path) -> None:
     """None is refused."""
-    command = [sys.executable, "-m", "fleet.trial.trio", "up", "--directory", str(tmp_path), "--hosts", "0"]
+    command = [sys.executable, "-m", "fleet_trial.trio", "up", "--directory", str(tmp_path), "--hosts", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (2, True) == (done.returncode, "must be a whole number from 1, got '0'" in done.stderr)
     assert [] == list(tmp_path.iterdir())

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``auth_strategy = keystone``: senders are users of OpenStack's identity service, and show a token of it.
+
+keystonemiddleware stands in front of the application and asks keystone about each token. Its options are in the group
+``[keystone_authtoken]``, as for every service of OpenStack. It is an extra of the package
+(``pip install 'fleet[keystone]'``), and imported only where it is used, because it takes memory.
+
+Browsers cannot add a header to a stream of events. So the page has its token in a cookie, see
+:mod:`fleet_api.access.sessions`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+import cachetools
+import falcon
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from fleet import errors
+from fleet_api.access.users import User
+from fleet_api.requests.faults import Fault
+
+LOG = logging.getLogger(__name__)
+
+GROUP = "keystone_authtoken"
+COOKIE = "fleet-token"
+#: Where browsers send the cookie.
+COOKIE_PATH = "/fleet/v1"
+#: Where keystonemiddleware looks for a cache of tokens, and how many a process keeps without ``memcached_servers``.
+_CACHE, _MOST_REMEMBERED = "fleet.tokens", 10_000
+#: Where the application finds how to ask about the token again, and what begins the headers that name its sender.
+_AGAIN, _SAID = "fleet.check_again", ("HTTP_X_IDENTITY_STATUS", "HTTP_X_USER", "HTTP_X_PROJECT", "HTTP_X_ROLES")
+
+
+class Protected:
+    """The application behind keystonemiddleware, but for the requests that need no user.
+
+    :param is_public: tells of a method and a path that they need none
+    :raises errors.ConfigError: keystonemiddleware is not installed, or ``[keystone_authtoken]`` lacks something
+    """
+
+    def __init__(
+        self, application: WSGIApplication, conf: cfg.ConfigOpts, is_public: Callable[[str, str], bool]
+    ) -> None:
+        register_opts(conf)
+        middleware, self._exceptions = imported("keystonemiddleware.auth_token"), imported("keystoneauth1.exceptions")
+        self._open = application
+        self._is_public = is_public
+        self._remembered = _Remembered(conf[GROUP].token_cache_time)
+        self._no_answer: WSGIApplication = lambda _environ, _start_response: ()
+        options: dict[str, Any] = {"oslo_config_config": conf}
+        if not conf[GROUP].memcached_servers:
+            options["cache"] = _CACHE
+        try:
+            self._checked = middleware.AuthProtocol(application, options)
+            self._checked_again = middleware.AuthProtocol(self._no_answer, options)
+        except self._exceptions.ClientException as wrong:
+            raise errors.ConfigError(option=f"[{GROUP}]", reason=str(wrong)) from None
+        if "password" in conf[GROUP] and not conf[GROUP].password:
+            raise errors.ConfigError(option=f"[{GROUP}] password", reason="is needed")
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if self._is_public(environ["REQUEST_METHOD"], path):
+            return self._open(environ, start_response)
+        found = falcon.Request(environ).get_cookie_values(COOKIE)
+        if found and "HTTP_X_AUTH_TOKEN" not in environ and path.startswith(f"{COOKIE_PATH}/"):
+            environ["HTTP_X_AUTH_TOKEN"] = found[0]
+        environ[_CACHE] = self._remembered
+        environ[_AGAIN] = functools.partial(self._is_valid_still, dict(environ))
+        try:
+            answer: Iterable[bytes] = self._checked(environ, start_response)
+        except self._exceptions.ClientException as failure:
+            LOG.error("keystone cannot be asked about a token: %s", failure)
+            return _unavailable(start_response)
+        return answer
+
+    def _is_valid_still(self, environ: WSGIEnvironment) -> WSGIEnvironment:
+        """Ask about the token of an earlier request, and return what keystonemiddleware says of its sender now."""
+        try:
+            self._checked_again(environ, lambda *_answer: None)
+        except self._exceptions.ClientException as failure:
+            LOG.error("keystone cannot be asked about a token: %s", failure)
+        return environ
+
+
+def check_again(request: falcon.Request) -> None:
+    """Replace what is known of the sender by what keystone says now. Without keystone there is nothing to do.
+
+    Afterwards :func:`sender` raises if the token is not valid any more.
+    """
+    again = request.env.get(_AGAIN)
+    if again is None:
+        return
+    found = again()
+    for name in [each for each in request.env if each.startswith(_SAID)]:
+        del request.env[name]
+    request.env.update({name: value for name, value in found.items() if name.startswith(_SAID)})
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register the options of ``[keystone_authtoken]``.
+
+    :raises errors.ConfigError: the extra is not installed, or ``auth_type`` is missing
+    """
+    for group, opts in imported("keystonemiddleware.auth_token").list_opts():
+        conf.register_opts(opts, group)
+    imported("keystoneauth1.loading").register_auth_conf_options(conf, GROUP)
+    if not conf[GROUP].auth_type:
+        reason = "is needed with auth_strategy = keystone: how fleet-api proves who it is, such as password"
+        raise errors.ConfigError(option=f"[{GROUP}] auth_type", reason=reason)
+
+
+def imported(name: str) -> Any:
+    """Import a module of the extra. :raises errors.ConfigError: it is not installed"""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        reason = "keystone needs keystonemiddleware; install it with: pip install 'fleet[keystone]'"
+        raise errors.ConfigError(option="[api] auth_strategy", reason=reason) from None
+
+
+def sender(request: falcon.Request) -> User:
+    """Return the user that keystonemiddleware has authenticated.
+
+    :raises falcon.HTTPUnauthorized: it has authenticated nobody
+    :raises Fault: the token is of no project
+    """
+    if request.get_header("X-Identity-Status") != "Confirmed":
+        raise falcon.HTTPUnauthorized(title="Unauthorized", description="There is no token of keystone.")
+    user, project = request.get_header("X-User-Id"), request.get_header("X-Project-Id")
+    if not user or not project:
+        raise Fault(403, "The token is of no project. Ask keystone for one of a project, such as with OS_PROJECT_NAME.")
+    roles = [each.strip().lower() for each in (request.get_header("X-Roles") or "").split(",")]
+    return User(user, project, [each for each in roles if each])
+
+
+class _Remembered:
+    """Keeps keystone's answers about tokens for ``lifetime_s``. It has the methods of a memcached client that
+    keystonemiddleware calls. ``_lock`` guards the cache: all threads of the server use it.
+    """
+
+    def __init__(self, lifetime_s: int) -> None:
+        self._lock = threading.Lock()
+        self._known: cachetools.TTLCache[str, Any] = cachetools.TTLCache(_MOST_REMEMBERED, max(0, lifetime_s))
+
+    def get(self, key: str) -> Any:
+        with self._lock:
+            return self._known.get(key)
+
+    def set(self, key: str, value: Any, time: int = 0) -> None:
+        with self._lock:
+            self._known[key] = value
+
+
+def _unavailable(start_response: StartResponse) -> Iterable[bytes]:
+    """503 in the form of all failures; falcon is not asked before the token is known."""
+    body = json.dumps({"serviceUnavailable": {"code": 503, "message": "keystone cannot be asked."}}).encode()
+    start_response(falcon.HTTP_503, [("Content-Type", falcon.MEDIA_JSON), ("Content-Length", str(len(body)))])
+    return [body]

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The WSGI application: its routes, and what happens to every request before and after."""
+
+from __future__ import annotations
+
+from typing import Any
+from wsgiref.types import WSGIApplication
+
+import falcon
+import orjson
+from falcon import media
+from oslo_config import cfg
+
+from fleet_api.access import tokens
+from fleet_api.access.identity import Identity, is_public
+from fleet_api.access.policies import DOCUMENT, SESSION
+from fleet_api.access.projects import Projects
+from fleet_api.access.sessions import Sessions
+from fleet_api.block_storage.routes import routes as block_storage
+from fleet_api.compute.aggregates import Aggregates
+from fleet_api.compute.flavors import ExtraSpecs, Flavors
+from fleet_api.compute.groups import Groups
+from fleet_api.compute.hosts import Hypervisors, Services, Zones
+from fleet_api.compute.images import Images
+from fleet_api.compute.key_pairs import KeyPairs
+from fleet_api.compute.limits import Limits
+from fleet_api.compute.migrations import Migrations
+from fleet_api.compute.quotas import Quotas
+from fleet_api.conf import KEYSTONE, NONE
+from fleet_api.own import events, openapi, own
+from fleet_api.own.events import Events, Streams
+from fleet_api.own.openapi import Route
+from fleet_api.requests import faults, microversions, page, well_formed
+from fleet_api.requests.conductor import Conductor
+from fleet_api.servers.actions import Actions
+from fleet_api.servers.attachments import Attachments
+from fleet_api.servers.instance_actions import InstanceActions
+from fleet_api.servers.server_details import Metadata, ServerTags
+from fleet_api.servers.server_migrations import ServerMigrations
+from fleet_api.servers.servers import Servers
+
+_ROOT = "/v2.1"
+
+
+def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | None = None) -> WSGIApplication:
+    """Return the application for any WSGI server.
+
+    :param streams: to end the streams of events when the server stops
+    :raises errors.ConfigError: the files of users, or the options of keystone, cannot be used
+    """
+    middleware: Any = [well_formed.WellFormed(), Identity(conf), microversions.Negotiation(), page.Browsers(conf)]
+    app = falcon.App(middleware=middleware)
+    # Lists have thousands of records.
+    app.resp_options.media_handlers[falcon.MEDIA_JSON] = media.JSONHandler(dumps=orjson.dumps)
+    app.req_options.strip_url_path_trailing_slash = True
+    app.req_options.auto_parse_qs_csv = False
+    faults.register(app)
+    served = routes(conductor, conf, streams or streams_of(conf))
+    for route in served:
+        app.add_route(*route[:2], suffix=route.suffix)
+    app.add_route(DOCUMENT, openapi.OpenAPI(served))
+    page.add_routes(app)
+    return tokens.Protected(app, conf, is_public) if conf.api.auth_strategy == KEYSTONE else app
+
+
+def streams_of(conf: cfg.ConfigOpts) -> Streams:
+    """Return the streams of events, none yet. Without authentication all clients are one user."""
+    of_user = None if conf.api.auth_strategy == NONE else conf.api.event_streams_per_user
+    return Streams(conf.api.event_streams, of_user)
+
+
+def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list[Route]:
+    """All paths but those of the page and of the document of the API."""
+    discovery, images = microversions.Discovery(), Images(conductor)
+    found = [
+        Route("/", discovery),
+        Route(_ROOT, discovery, "version"),
+        Route(microversions.VOLUME.path, discovery, "volume"),
+        Route(events.PATH, Events(conductor, streams)),
+        Route(SESSION, Sessions(conf)),
+    ]
+    for root, below in (
+        (_ROOT, _compute(conductor, conf)),
+        (microversions.VOLUME.path, block_storage(conductor, conf.api.max_limit)),
+        (own.ROOT, own.routes(conductor)),
+    ):
+        found += [Route(f"{root}{path}", resource, suffix) for path, resource, suffix in below]
+    # With one endpoint for all services the client asks for images below it; with one of their own, at /v2.
+    for root in ("/v2", _ROOT, f"{_ROOT}/v2"):
+        found += [Route(f"{root}/images", images), Route(f"{root}/images/{{image_id}}", images, "one")]
+    return found
+
+
+def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, object, str | None]]:
+    servers, flavors, specs = Servers(conductor, conf.api.max_limit), Flavors(conductor), ExtraSpecs(conductor)
+    metadata, tags = Metadata(conductor), ServerTags(conductor)
+    hypervisors, services, zones = Hypervisors(conductor), Services(conductor), Zones(conductor)
+    aggregates, groups, done = Aggregates(conductor), Groups(conductor), InstanceActions(conductor)
+    migrations = ServerMigrations(conductor)
+    quotas, projects = Quotas(conductor), Projects(conductor)
+    key_pairs, attachments = KeyPairs(conductor), Attachments(conductor)
+    return [
+        ("/servers", servers, None),
+        ("/servers/detail", servers, "detail"),
+        ("/servers/{server_id}", servers, "one"),
+        ("/servers/{server_id}/metadata", metadata, None),
+        ("/servers/{server_id}/metadata/{key}", metadata, "key"),
+        ("/servers/{server_id}/tags", tags, None),
+        ("/servers/{server_id}/tags/{tag}", tags, "one"),
+        ("/servers/{server_id}/os-volume_attachments", attachments, None),
+        ("/servers/{server_id}/os-volume_attachments/{volume_id}", attachments, "one"),
+        ("/servers/{server_id}/os-interface", servers, "interfaces"),
+        ("/servers/{server_id}/os-security-groups", servers, "security_groups"),
+        ("/servers/{server_id}/action", Actions(conductor), None),
+        ("/servers/{server_id}/os-instance-actions", done, None),
+        ("/servers/{server_id}/os-instance-actions/{request_id}", done, "one"),
+        ("/servers/{server_id}/migrations", migrations, None),
+        ("/servers/{server_id}/migrations/{migration_id}", migrations, "one"),
+        ("/os-migrations", Migrations(conductor, conf.api.max_limit), None),
+        ("/flavors", flavors, None),
+        ("/flavors/detail", flavors, "detail"),
+        ("/flavors/{flavor_id}", flavors, "one"),
+        ("/flavors/{flavor_id}/os-extra_specs", specs, None),
+        ("/flavors/{flavor_id}/os-extra_specs/{key}", specs, "one"),
+        ("/os-hypervisors", hypervisors, None),
+        ("/os-hypervisors/detail", hypervisors, "detail"),
+        ("/os-hypervisors/statistics", hypervisors, "statistics"),
+        ("/os-hypervisors/{hypervisor_id}", hypervisors, "one"),
+        ("/os-services", services, None),
+        ("/os-services/{service_id}", services, "one"),
+        ("/os-availability-zone", zones, None),
+        ("/os-availability-zone/detail", zones, "detail"),
+        ("/os-aggregates", aggregates, None),
+        ("/os-aggregates/{aggregate_id}", aggregates, "one"),
+        ("/os-aggregates/{aggregate_id}/action", aggregates, "action"),
+        ("/os-server-groups", groups, None),
+        ("/os-server-groups/{group_id}", groups, "one"),
+        ("/os-keypairs", key_pairs, None),
+        ("/os-keypairs/{name}", key_pairs, "one"),
+        ("/limits", Limits(conductor), None),
+        ("/projects", projects, None),
+        ("/projects/{project_id}", projects, "one"),
+        ("/os-quota-sets/{project_id}", quotas, None),
+        ("/os-quota-sets/{project_id}/detail", quotas, "detail"),
+        ("/os-quota-sets/{project_id}/defaults", quotas, "defaults"),
+    ]

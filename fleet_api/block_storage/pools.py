@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storage pools, the services of backends, and availability zones."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired
+
+import falcon
+from typing_extensions import TypedDict
+
+from fleet_api.block_storage import views
+from fleet_api.requests import answers, bodies
+from fleet_api.requests.conductor import Conductor
+
+_CAPABILITIES = (
+    *("volume_backend_name", "total_capacity_gb", "free_capacity_gb", "allocated_capacity_gb"),
+    *("provisioned_capacity_gb", "reserved_percentage", "max_over_subscription_ratio"),
+    *("thin_provisioning_support", "thick_provisioning_support", "total_volumes"),
+)
+_AGENT = "fleet-volume"
+
+
+class PoolShown(TypedDict):
+    """``capabilities`` are what the backend reports and what the ledger counts, with ``detail``."""
+
+    name: str
+    capabilities: NotRequired[dict[str, Any]]
+
+
+class BackendService(TypedDict):
+    binary: str
+    host: str
+    zone: str | None
+    status: str
+    state: str
+    updated_at: str | None
+    disabled_reason: str | None
+
+
+class ZoneState(TypedDict):
+    available: bool
+
+
+class VolumeZone(TypedDict):
+    zoneName: str
+    zoneState: ZoneState
+
+
+class Pools:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    @answers.gives(answers.Answer({"pools": list[PoolShown]}))
+    @bodies.asks("detail")
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        whole = bodies.flag(request, "detail")
+        found = self._conductor.ask(request, "list_pools")
+        response.media = {
+            "pools": [
+                {"name": each["name"], **({"capabilities": _capabilities(each)} if whole else {})} for each in found
+            ]
+        }
+
+    @answers.gives(answers.Answer({"services": list[BackendService]}))
+    def on_get_services(self, request: falcon.Request, response: falcon.Response) -> None:
+        """The agents of backends, under cinder's name."""
+        zones = {
+            each["name"].partition("#")[0]: each["availability_zone"]
+            for each in self._conductor.ask(request, "list_pools")
+        }
+        found = [each for each in self._conductor.ask(request, "list_services") if each["binary"] == _AGENT]
+        response.media = {
+            "services": [
+                {
+                    "binary": "cinder-volume",
+                    "host": each["host"],
+                    "zone": zones.get(each["host"]),
+                    "status": each["status"],
+                    "state": each["state"],
+                    "updated_at": views.plain(each["last_seen_up"]),
+                    "disabled_reason": each["disabled_reason"],
+                }
+                for each in found
+            ]
+        }
+
+    @answers.gives(answers.Answer({"availabilityZoneInfo": list[VolumeZone]}))
+    def on_get_zones(self, request: falcon.Request, response: falcon.Response) -> None:
+        zones = sorted({each["availability_zone"] for each in self._conductor.ask(request, "list_pools")} - {None})
+        available = {"available": True}
+        response.media = {"availabilityZoneInfo": [{"zoneName": zone, "zoneState": available} for zone in zones]}
+
+
+def _capabilities(pool: dict[str, Any]) -> dict[str, Any]:
+    """What the backend reports, and what the ledger counts."""
+    counted = {name: pool[name] for name in _CAPABILITIES}
+    where = {"backend_state": pool["state"], "timestamp": views.plain(pool["updated_at"])}
+    return {**(pool["capabilities"] or {}), **counted, **where}

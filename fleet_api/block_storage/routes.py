@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The paths of the API of volumes."""
+
+from __future__ import annotations
+
+from fleet_api.block_storage.existing import ExistingVolumes
+from fleet_api.block_storage.pools import Pools
+from fleet_api.block_storage.snapshots import Snapshots
+from fleet_api.block_storage.volume_types import VolumeTypes
+from fleet_api.block_storage.volumes import Volumes
+from fleet_api.compute.limits import Limits
+from fleet_api.compute.quotas import Quotas
+from fleet_api.requests.conductor import Conductor
+
+
+def routes(conductor: Conductor, most: int) -> list[tuple[str, object, str | None]]:
+    """Path below ``/v3``, resource and suffix. :param most: most entries in one answer"""
+    volumes, snapshots = Volumes(conductor, most), Snapshots(conductor, most)
+    types, pools, quotas = VolumeTypes(conductor, most), Pools(conductor), Quotas(conductor)
+    existing = ExistingVolumes(conductor)
+    return [
+        ("/volumes", volumes, None),
+        ("/volumes/detail", volumes, "detail"),
+        ("/volumes/{volume_id}", volumes, "one"),
+        ("/volumes/{volume_id}/metadata", volumes, "metadata"),
+        ("/volumes/{volume_id}/metadata/{key}", volumes, "metadatum"),
+        ("/volumes/{volume_id}/action", volumes, "action"),
+        ("/os-volume-manage", existing, None),
+        ("/os-volume-manage/detail", existing, "detail"),
+        ("/manageable_volumes", existing, None),
+        ("/manageable_volumes/detail", existing, "detail"),
+        ("/snapshots", snapshots, None),
+        ("/snapshots/detail", snapshots, "detail"),
+        ("/snapshots/{snapshot_id}", snapshots, "one"),
+        ("/types", types, None),
+        ("/types/{type_id}", types, "one"),
+        ("/types/{type_id}/extra_specs", types, "extra_specs"),
+        ("/types/{type_id}/extra_specs/{key}", types, "extra_spec"),
+        ("/scheduler-stats/get_pools", pools, None),
+        ("/os-services", pools, "services"),
+        ("/os-availability-zone", pools, "zones"),
+        ("/limits", Limits(conductor), None),
+        ("/os-quota-sets/{project_id}", quotas, None),
+        ("/os-quota-sets/{project_id}/defaults", quotas, "defaults"),
+    ]

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots of volumes: create, list, show, delete."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import falcon
+from oslo_utils import uuidutils
+
+from fleet import errors
+from fleet.objects import fields
+from fleet_api.block_storage import views
+from fleet_api.requests import answers, bodies
+from fleet_api.requests.conductor import Conductor
+from fleet_api.requests.faults import NotHere
+
+_FILTERS = {"name": "name", "status": "status", "volume_id": "snapshot_of", "project_id": "project_id"}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Snapshot:
+    """``force`` is for attached volumes; a snapshot is always made."""
+
+    __pydantic_config__ = bodies.STRICT
+
+    volume_id: fields.Uuid
+    name: fields.Text | None = None
+    metadata: fields.Texts | None = None
+    description: Any = None
+    force: Any = None
+
+
+class Snapshots:
+    """:param most: most snapshots in one answer"""
+
+    def __init__(self, conductor: Conductor, most: int) -> None:
+        self._conductor = conductor
+        self._most = most
+
+    @answers.gives(answers.Answer({"snapshot": views.BriefSnapshot}), 202)
+    @bodies.takes(bodies.Body({"snapshot": _Snapshot}))
+    def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
+        asked = bodies.part(request, "snapshot", _Snapshot)
+        if asked.description:
+            raise NotHere("The description of a snapshot")
+        with bodies.naming("snapshot.volume_id"):
+            volume = self._conductor.ask(request, "show_volume", name=asked.volume_id)
+            views.require_own(request, volume, "Volume", asked.volume_id)
+        given = {"name": asked.name or "", "metadata": asked.metadata or {}}
+        made = self._conductor.ask(request, "create_snapshot", volume=asked.volume_id, **given)
+        response.media = {"snapshot": views.brief_snapshot(request, made)}
+        response.status = falcon.HTTP_202
+
+    @answers.gives(answers.listed("snapshots", views.BriefSnapshot, count=int))
+    @bodies.asks(*views.PARAMETERS, *_FILTERS)
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = views.listed(request, self._found(request), "snapshots", views.brief_snapshot, self._most)
+
+    @answers.gives(answers.listed("snapshots", views.SnapshotShown, count=int))
+    @bodies.asks(*views.PARAMETERS, *_FILTERS)
+    def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = views.listed(request, self._found(request), "snapshots", views.snapshot, self._most)
+
+    @answers.gives(answers.Answer({"snapshot": views.SnapshotShown}))
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, snapshot_id: str) -> None:
+        response.media = {"snapshot": views.snapshot(request, self._shown(request, snapshot_id))}
+
+    @answers.gives(answers.NOTHING, 202)
+    def on_delete_one(self, request: falcon.Request, response: falcon.Response, snapshot_id: str) -> None:
+        self._shown(request, snapshot_id)
+        self._conductor.ask(request, "delete_snapshot", name=snapshot_id)
+        response.status = falcon.HTTP_202
+
+    def _found(self, request: falcon.Request) -> list[Mapping[str, Any]]:
+        wanted = views.filters(request, _FILTERS)
+        found: list[Mapping[str, Any]] = self._conductor.ask(request, "list_snapshots", filters=wanted)
+        return found
+
+    def _shown(self, request: falcon.Request, snapshot_id: str) -> Mapping[str, Any]:
+        """By uuid only. :raises errors.NotFound:"""
+        if not uuidutils.is_uuid_like(snapshot_id):
+            raise errors.NotFound(kind="Snapshot", name=snapshot_id)
+        found: Mapping[str, Any] = self._conductor.ask(request, "show_snapshot", name=snapshot_id)
+        views.require_own(request, found, "Snapshot", snapshot_id)
+        return found

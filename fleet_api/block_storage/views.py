@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes and snapshots in the form of OpenStack's block storage API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NotRequired, cast
+
+import falcon
+import pydantic
+from typing_extensions import TypedDict
+
+from fleet import errors
+from fleet_api.access import identity, policies
+from fleet_api.access.identity import ADMIN
+from fleet_api.requests import answers, bodies, microversions, paging
+
+#: Fields that only users who may see all projects get.
+_OF_POOLS = ("os-vol-host-attr:host", "os-vol-mig-status-attr:migstat", "migration_status")
+#: Parameters of every list, beside its filters.
+PARAMETERS = ("limit", "marker", "all_tenants", "with_count")
+View = Callable[[falcon.Request, Mapping[str, Any]], object]
+
+#: Marks fields that only some senders get.
+OF_ALL = pydantic.Field(description="Only for users who may see volumes of all projects.")
+
+
+class BriefVolume(TypedDict):
+    id: str
+    name: str
+    links: list[answers.Link]
+
+
+class VolumeAttachment(TypedDict):
+    id: str
+    attachment_id: str
+    volume_id: str
+    server_id: str
+    host_name: str | None
+    device: str
+    attached_at: str | None
+
+
+_Volume = TypedDict(
+    "_Volume",
+    {
+        "size": int,
+        "status": str,
+        "availability_zone": str | None,
+        "bootable": str,
+        "encrypted": bool,
+        "multiattach": bool,
+        "attachments": list[VolumeAttachment],
+        "volume_type": str | None,
+        "snapshot_id": str | None,
+        "source_volid": str | None,
+        "metadata": dict[str, str],
+        "description": str | None,
+        "replication_status": None,
+        "consistencygroup_id": None,
+        "user_id": str,
+        "os-vol-tenant-attr:tenant_id": str,
+        "os-vol-host-attr:host": NotRequired[Annotated[str | None, OF_ALL]],
+        "os-vol-mig-status-attr:migstat": NotRequired[Annotated[str | None, OF_ALL]],
+        "migration_status": NotRequired[Annotated[str | None, OF_ALL]],
+        "created_at": str | None,
+        "updated_at": str | None,
+    },
+)
+
+
+class VolumeShown(BriefVolume, _Volume):
+    """A volume, its size in GiB."""
+
+
+class BriefSnapshot(TypedDict):
+    id: str
+    name: str
+    status: str
+    size: int
+    volume_id: str | None
+    description: None
+    metadata: dict[str, str]
+    created_at: str | None
+    updated_at: str | None
+
+
+_Snapshot = TypedDict(
+    "_Snapshot",
+    {
+        "user_id": str,
+        "os-extended-snapshot-attributes:project_id": str,
+        "os-extended-snapshot-attributes:progress": str,
+    },
+)
+
+
+class SnapshotShown(BriefSnapshot, _Snapshot):
+    """A snapshot, its size in GiB."""
+
+
+def brief_volume(request: falcon.Request, volume: Mapping[str, Any]) -> BriefVolume:
+    links = microversions.links(request, f"/volumes/{volume['uuid']}", microversions.VOLUME)
+    return {"id": volume["uuid"], "name": volume["name"], "links": links}
+
+
+def volume(request: falcon.Request, found: Mapping[str, Any]) -> VolumeShown:
+    """Return a volume as a list with details shows it."""
+    moving = found["migration"]["step"] if found.get("migration") else None
+    shown: VolumeShown = {
+        **brief_volume(request, found),
+        "size": found["size_gb"],
+        "status": found["status"],
+        "availability_zone": found["availability_zone"],
+        "bootable": "true" if found["image"] else "false",
+        "encrypted": False,
+        "multiattach": False,
+        "attachments": [_attachment(each) for each in found.get("attachments", ())],
+        "volume_type": found["volume_type"],
+        "snapshot_id": found["snapshot"],
+        "source_volid": found["source"],
+        "metadata": found["metadata"],
+        "description": found.get("description") or None,
+        "replication_status": None,
+        "consistencygroup_id": None,
+        "user_id": found["user_id"] or ADMIN,
+        "os-vol-tenant-attr:tenant_id": found["project_id"] or ADMIN,
+        "os-vol-host-attr:host": found["host"],
+        "os-vol-mig-status-attr:migstat": moving,
+        "migration_status": moving,
+        "created_at": plain(found["created_at"]),
+        "updated_at": plain(found["updated_at"]),
+    }
+    if not sees_all(request):
+        for name in _OF_POOLS:
+            cast(dict[str, Any], shown).pop(name)
+    return shown
+
+
+def _attachment(found: Mapping[str, Any]) -> VolumeAttachment:
+    return {
+        "id": found["volume"],
+        "attachment_id": found["uuid"],
+        "volume_id": found["volume"],
+        "server_id": found["instance"],
+        "host_name": found["host"],
+        "device": f"/dev/{found['device']}",
+        "attached_at": plain(found["created_at"]),
+    }
+
+
+def brief_snapshot(request: falcon.Request, found: Mapping[str, Any]) -> BriefSnapshot:
+    return {
+        "id": found["uuid"],
+        "name": found["name"],
+        "status": found["status"],
+        "size": found["size_gb"],
+        "volume_id": found["volume"],
+        "description": None,
+        "metadata": found["metadata"],
+        "created_at": plain(found["created_at"]),
+        "updated_at": plain(found["updated_at"]),
+    }
+
+
+def snapshot(request: falcon.Request, found: Mapping[str, Any]) -> SnapshotShown:
+    return {
+        **brief_snapshot(request, found),
+        "user_id": found["user_id"] or ADMIN,
+        "os-extended-snapshot-attributes:project_id": found["project_id"] or ADMIN,
+        "os-extended-snapshot-attributes:progress": "100%" if found["status"] == "available" else "0%",
+    }
+
+
+def listed(
+    request: falcon.Request, found: Sequence[Mapping[str, Any]], kind: str, shown: View, most: int
+) -> dict[str, Any]:
+    """Return the part of a list that the request asks for. :param kind: ``volumes`` or ``snapshots``"""
+    part, more = paging.cut(request, found, [each["uuid"] for each in found], most)
+    answer: dict[str, Any] = {kind: [shown(request, each) for each in part]}
+    if bodies.flag(request, "with_count"):
+        answer["count"] = len(found)
+    if more:
+        answer[f"{kind}_links"] = paging.next_link(request, f"/{kind}", part[-1]["uuid"], microversions.VOLUME)
+    return answer
+
+
+def filters(request: falcon.Request, known: Mapping[str, str]) -> dict[str, Any]:
+    """Return the conductor's filters. :param known: its names, by parameter
+
+    :raises Fault: volumes of other projects are asked for, and the sender may not see them
+    """
+    found: dict[str, Any] = {ours: value for name, ours in known.items() if (value := request.get_param(name))}
+    if not (bodies.flag(request, "all_tenants") or request.context.is_open):
+        found["project_id"] = request.context.caller.project_id
+    elif not request.context.is_open:
+        identity.require(request, policies.ALL_VOLUMES)
+    return found
+
+
+def sees_all(request: falcon.Request) -> bool:
+    """Return True if the sender may see volumes of all projects, and their pools."""
+    return identity.allows(request, policies.ALL_VOLUMES)
+
+
+def require_own(request: falcon.Request, found: Mapping[str, Any], kind: str, name: str) -> None:
+    """:raises errors.NotFound: it belongs to another project, or was deleted"""
+    if found["status"] == "deleted" or not (
+        sees_all(request) or found["project_id"] == request.context.caller.project_id
+    ):
+        raise errors.NotFound(kind=kind, name=name)
+
+
+def plain(moment: str | None) -> str | None:
+    """Return a time in microseconds, without a zone."""
+    return f"{moment.removesuffix('Z')}000" if moment else None

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host aggregates. Their ids are integers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NotRequired
+
+import falcon
+from typing_extensions import TypedDict
+
+from fleet import errors
+from fleet.objects import fields
+from fleet_api.requests import answers, bodies
+from fleet_api.requests.conductor import Conductor
+
+_ZONE = "availability_zone"
+_UUID = (2, 41)
+
+
+@dataclasses.dataclass(frozen=True)
+class _New:
+    __pydantic_config__ = bodies.STRICT
+
+    name: fields.Name
+    availability_zone: fields.Text | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Change:
+    __pydantic_config__ = bodies.STRICT
+
+    name: fields.Name | None = None
+    availability_zone: fields.Text | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Host:
+    __pydantic_config__ = bodies.STRICT
+
+    host: fields.Name
+
+
+@dataclasses.dataclass(frozen=True)
+class _Metadata:
+    __pydantic_config__ = bodies.STRICT
+
+    metadata: dict[fields.Name, fields.Text | None]
+
+
+class NewAggregate(TypedDict):
+    id: int
+    name: str
+    availability_zone: str | None
+    created_at: None
+    updated_at: None
+    deleted: bool
+    deleted_at: None
+    uuid: NotRequired[Annotated[str, answers.since("2.41")]]
+
+
+class AggregateShown(NewAggregate):
+    hosts: list[str]
+    metadata: dict[str, str]
+
+
+_ONE = answers.Answer({"aggregate": AggregateShown})
+
+
+def view(request: falcon.Request, aggregate: Mapping[str, Any]) -> AggregateShown:
+    return {**_new(request, aggregate), "hosts": aggregate["hosts"], "metadata": aggregate["metadata"]}
+
+
+def _new(request: falcon.Request, aggregate: Mapping[str, Any]) -> NewAggregate:
+    """Return it without hosts and metadata, as the answer to a creation shows it."""
+    shown: NewAggregate = {
+        "id": aggregate["id"],
+        "name": aggregate["name"],
+        "availability_zone": aggregate["metadata"].get(_ZONE),
+        "created_at": None,
+        "updated_at": None,
+        "deleted": False,
+        "deleted_at": None,
+    }
+    if request.context.version >= _UUID:
+        shown["uuid"] = aggregate["uuid"]
+    return shown
+
+
+_ACTIONS: Mapping[str, Any] = {"add_host": _Host, "remove_host": _Host, "set_metadata": _Metadata}
+
+
+class Aggregates:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+        self._actions: Mapping[str, Callable[..., Any]] = {
+            "add_host": lambda ask, wanted: ask("add_aggregate_host", host=wanted.host),
+            "remove_host": lambda ask, wanted: ask("remove_aggregate_host", host=wanted.host),
+            "set_metadata": lambda ask, wanted: ask("set_aggregate_metadata", metadata=wanted.metadata),
+        }
+
+    @answers.gives(answers.Answer({"aggregates": list[AggregateShown]}))
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = {
+            "aggregates": [view(request, each) for each in self._conductor.ask(request, "list_aggregates")]
+        }
+
+    @answers.gives(answers.Answer({"aggregate": NewAggregate}))
+    @bodies.takes(bodies.Body({"aggregate": _New}))
+    def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
+        wanted = bodies.part(request, "aggregate", _New)
+        metadata = {_ZONE: wanted.availability_zone} if wanted.availability_zone else {}
+        made = self._conductor.ask(request, "create_aggregate", name=wanted.name, metadata=metadata)
+        response.media = {"aggregate": _new(request, made)}
+
+    @answers.gives(_ONE)
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
+        response.media = {"aggregate": view(request, self._find(request, aggregate_id))}
+
+    @answers.gives(_ONE)
+    @bodies.takes(bodies.Body({"aggregate": _Change}))
+    def on_put_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
+        name = self._find(request, aggregate_id)["name"]
+        wanted = bodies.part(request, "aggregate", _Change)
+        if wanted.availability_zone is not None:
+            metadata = {_ZONE: wanted.availability_zone or None}
+            self._conductor.ask(request, "set_aggregate_metadata", name=name, metadata=metadata)
+        if wanted.name is not None:
+            self._conductor.ask(request, "rename_aggregate", name=name, new_name=wanted.name)
+        response.media = {"aggregate": view(request, self._find(request, aggregate_id))}
+
+    @answers.gives(answers.NOTHING)
+    def on_delete_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
+        self._conductor.ask(request, "delete_aggregate", name=self._find(request, aggregate_id)["name"])
+
+    @answers.gives(_ONE)
+    @bodies.takes(bodies.Body(_ACTIONS))
+    def on_post_action(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
+        body = bodies.whole(request)
+        name = next(iter(body), "")
+        if name not in self._actions:
+            raise errors.InvalidInput(field="action", reason=f"must be one of {', '.join(self._actions)}")
+        work = self._actions[name]
+        wanted: Any = bodies.part(request, name, _ACTIONS[name])
+        found = self._find(request, aggregate_id)
+        changed = work(lambda method, **more: self._conductor.ask(request, method, name=found["name"], **more), wanted)
+        response.media = {"aggregate": view(request, changed)}
+
+    def _find(self, request: falcon.Request, aggregate_id: str) -> Mapping[str, Any]:
+        for each in self._conductor.ask(request, "list_aggregates"):
+            if str(each["id"]) == aggregate_id:
+                return each
+        raise errors.NotFound(kind="Aggregate", name=aggregate_id)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The images that the fleet has records of, in the form of OpenStack's image API v2. They are made with ``fleet image``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import falcon
+import pydantic
+from typing_extensions import TypedDict
+
+from fleet.objects import ImageRecord
+from fleet_api.requests import answers, bodies, paging
+from fleet_api.requests.conductor import Conductor
+
+_MOST = 1000
+
+
+class _Known(TypedDict):
+    id: str
+    name: str
+    status: str
+    visibility: str
+    container_format: str
+    disk_format: str
+    size: int | None
+    min_ram: int
+    min_disk: int
+    checksum: None
+    created_at: str
+    updated_at: str
+    protected: bool
+    os_hidden: bool
+    owner: None
+    tags: list[str]
+    self: str
+    schema: str
+
+
+@pydantic.with_config(pydantic.ConfigDict(extra="allow"))
+class ImageShown(_Known):
+    """Other fields are the image's properties, as text."""
+
+
+def view(image: ImageRecord) -> dict[str, Any]:
+    known: ImageShown = {
+        "id": image.uuid,
+        "name": image.name,
+        "status": "active",
+        "visibility": "public",
+        "container_format": "bare",
+        "disk_format": image.disk_format,
+        "size": image.size or None,
+        "min_ram": image.min_ram,
+        "min_disk": image.min_disk,
+        "checksum": None,
+        "created_at": image.created_at,
+        "updated_at": image.created_at,
+        "protected": False,
+        "os_hidden": False,
+        "owner": None,
+        "tags": [],
+        "self": f"/v2/images/{image.uuid}",
+        "schema": "/v2/schemas/image",
+    }
+    algorithm, _, digest = image.checksum.partition(":")
+    hashed = {"os_hash_algo": algorithm, "os_hash_value": digest} if digest else {}
+    # A property has no other meaning than the field of the same name.
+    return {**{name: str(value) for name, value in image.properties.items()}, **hashed, **known}
+
+
+class Images:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    @answers.gives(answers.Answer({"images": list[ImageShown], "first": str}, {"next": str}))
+    @bodies.asks("limit", "marker", "name", "id")
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        found = self._conductor.images(request)
+        if name := request.get_param("name"):
+            found = [each for each in found if each.name == name]
+        if ids := request.get_param("id"):
+            wanted = ids.removeprefix("in:").split(",")
+            found = [each for each in found if each.uuid in wanted]
+        part, more = paging.cut(request, found, [each.uuid for each in found], _MOST)
+        answer: dict[str, Any] = {"images": [view(each) for each in part], "first": "/v2/images"}
+        if more:
+            answer["next"] = f"/v2/images?marker={part[-1].uuid}"
+        response.media = answer
+
+    @answers.gives(answers.Answer(entire=ImageShown))
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, image_id: str) -> None:
+        response.media = view(self._conductor.image(request, image_id))

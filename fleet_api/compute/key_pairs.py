@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Key pairs of the sender. The client makes the keys: a private key is never sent."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any, NotRequired
+
+import falcon
+from typing_extensions import TypedDict
+
+from fleet.objects import fields, key_pair
+from fleet_api.access import identity
+from fleet_api.requests import answers, bodies, paging
+from fleet_api.requests.conductor import Conductor
+
+_MOST = 1000
+#: Versions from which an answer has a form.
+_TYPES, _PAGES = (2, 2), (2, 35)
+
+
+@dataclasses.dataclass(frozen=True)
+class _New:
+    __pydantic_config__ = bodies.STRICT
+
+    name: fields.Name
+    public_key: key_pair.PublicKey
+    type: key_pair.Type = key_pair.TYPE
+    user_id: fields.Text | None = None
+
+
+class ListedKeyPair(TypedDict):
+    name: str
+    public_key: str
+    fingerprint: str
+    type: NotRequired[Annotated[str, answers.since("2.2")]]
+
+
+class KeyPairOfList(TypedDict):
+    keypair: ListedKeyPair
+
+
+class NewKeyPair(ListedKeyPair):
+    user_id: str
+
+
+class KeyPairShown(NewKeyPair):
+    created_at: str | None
+    deleted: bool
+    deleted_at: None
+    updated_at: None
+
+
+def view(request: falcon.Request, found: Mapping[str, Any]) -> ListedKeyPair:
+    shown: ListedKeyPair = {
+        "name": found["name"],
+        "public_key": found["public_key"],
+        "fingerprint": found["fingerprint"],
+    }
+    if request.context.version >= _TYPES:
+        shown["type"] = found["type"]
+    return shown
+
+
+class KeyPairs:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    @answers.gives(answers.listed("keypairs", KeyPairOfList))
+    @bodies.asks("user_id")
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        _require_own(request, request.get_param("user_id"))
+        found = self._conductor.ask(request, "list_key_pairs")
+        part, more = paging.cut(request, found, [each["name"] for each in found], _MOST)
+        response.media = {"keypairs": [{"keypair": view(request, each)} for each in part]}
+        if more and request.context.version >= _PAGES:
+            response.media["keypairs_links"] = paging.next_link(request, "/os-keypairs", part[-1]["name"])
+
+    @answers.gives(answers.Answer({"keypair": NewKeyPair}), 200, 201)
+    @bodies.takes(bodies.Body({"keypair": _New}))
+    def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
+        wanted = bodies.part(request, "keypair", _New)
+        _require_own(request, wanted.user_id)
+        named = {"name": wanted.name, "public_key": wanted.public_key}
+        made = self._conductor.ask(request, "create_key_pair", key_pair=named)
+        response.status = falcon.HTTP_201 if request.context.version >= _TYPES else falcon.HTTP_200
+        new: NewKeyPair = {**view(request, made), "user_id": _user(request)}
+        response.media = {"keypair": new}
+
+    @answers.gives(answers.Answer({"keypair": KeyPairShown}))
+    @bodies.asks("user_id")
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
+        _require_own(request, request.get_param("user_id"))
+        found = self._conductor.ask(request, "show_key_pair", name=name)
+        shown: KeyPairShown = {
+            **view(request, found),
+            "user_id": _user(request),
+            "created_at": found["created_at"],
+            "deleted": False,
+            "deleted_at": None,
+            "updated_at": None,
+        }
+        response.media = {"keypair": shown}
+
+    @answers.gives(answers.NOTHING, 202, 204)
+    @bodies.asks("user_id")
+    def on_delete_one(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
+        _require_own(request, request.get_param("user_id"))
+        self._conductor.ask(request, "delete_key_pair", name=name)
+        response.status = falcon.HTTP_204 if request.context.version >= _TYPES else falcon.HTTP_202
+
+
+def _user(request: falcon.Request) -> str:
+    found: str = request.context.caller.user_id
+    return found
+
+
+def _require_own(request: falcon.Request, user_id: str | None) -> None:
+    """Administrators may act for another user, who is then the one of the calls. :raises Fault:"""
+    if user_id and user_id != _user(request):
+        identity.act_for(request, user_id)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves of servers, the newest first. Read only."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Annotated, Any, NotRequired
+
+import falcon
+from typing_extensions import TypedDict
+
+from fleet_api.requests import answers, bodies, paging
+from fleet_api.requests.conductor import Conductor
+
+#: Parameters that the conductor filters by.
+_FILTERS = ("instance_uuid", "host", "status")
+#: Versions from which an answer has a field.
+_TYPE, _UUID, _PROJECT = (2, 23), (2, 59), (2, 80)
+
+
+class Places(TypedDict):
+    """What the moves of a list and the live migrations of a server both have."""
+
+    id: int
+    status: str
+    source_node: str | None
+    dest_node: str | None
+    source_compute: str | None
+    dest_compute: str | None
+    dest_host: None
+    created_at: str | None
+    updated_at: str | None
+    uuid: NotRequired[Annotated[str, answers.since("2.59")]]
+    project_id: NotRequired[Annotated[None, answers.since("2.80")]]
+    user_id: NotRequired[Annotated[None, answers.since("2.80")]]
+
+
+class MigrationShown(Places):
+    instance_uuid: str
+    old_instance_type_id: int | str | None
+    new_instance_type_id: int | str | None
+    migration_type: NotRequired[Annotated[str, answers.since("2.23")]]
+
+
+class Migrations:
+    """:param most: most migrations in one answer"""
+
+    def __init__(self, conductor: Conductor, most: int) -> None:
+        self._conductor = conductor
+        self._most = most
+
+    @answers.gives(answers.listed("migrations", MigrationShown))
+    @bodies.asks("limit", "marker", *_FILTERS, "migration_type")
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        filters = {name: value for name in _FILTERS if (value := request.get_param(name))}
+        found = self._conductor.ask(request, "list_migrations", filters=filters)
+        wanted = request.get_param("migration_type")
+        records = [each for each in found if wanted in (None, _type(each))]
+        part, more = paging.cut(request, records, [each["uuid"] for each in records], self._most)
+        answer: dict[str, Any] = {"migrations": [view(request, each) for each in part]}
+        if more and request.context.version >= _UUID:
+            answer["migrations_links"] = paging.next_link(request, "/os-migrations", part[-1]["uuid"])
+        response.media = answer
+
+
+def view(request: falcon.Request, record: Mapping[str, Any]) -> MigrationShown:
+    """Return a move as in a list."""
+    shown: MigrationShown = {
+        **places(request, record),
+        "instance_uuid": record["instance_uuid"],
+        "old_instance_type_id": record["old_flavor"],
+        "new_instance_type_id": record["new_flavor"],
+    }
+    if request.context.version >= _TYPE:
+        shown["migration_type"] = _type(record)
+    return shown
+
+
+def places(request: falcon.Request, record: Mapping[str, Any]) -> Places:
+    """Return whence and whither a server moves, and since when."""
+    version = request.context.version
+    shown: Places = {
+        "id": number(record),
+        "status": record["status"],
+        "source_node": record["source_node"],
+        "dest_node": record["dest_node"],
+        "source_compute": record["source_compute"],
+        "dest_compute": record["dest_compute"],
+        "dest_host": None,
+        "created_at": _plain(record["created_at"]),
+        "updated_at": _plain(record["updated_at"]),
+    }
+    if version >= _UUID:
+        shown["uuid"] = record["uuid"]
+    if version >= _PROJECT:
+        shown["project_id"] = shown["user_id"] = None
+    return shown
+
+
+def _plain(moment: str | None) -> str | None:
+    """Return a time without a zone."""
+    return moment.removesuffix("Z") if moment else None
+
+
+def number(record: Mapping[str, Any]) -> int:
+    """Return a number that is always the same for the same record, which has none."""
+    return uuid.UUID(record["uuid"]).int >> 97
+
+
+def _type(record: Mapping[str, Any]) -> str:
+    if record["migration_type"] == "resize" and not record["resized"]:
+        return "migration"
+    return str(record["migration_type"])

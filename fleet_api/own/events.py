@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``GET /fleet/v1/events``: what happens to builds, volumes and hosts, as server-sent events.
+
+The format is that of https://html.spec.whatwg.org/multipage/server-sent-events.html. Each stream takes a thread for as long
+as it lasts; ``[api] event_streams`` and ``event_streams_per_user`` bound them, and they have threads of their own.
+The sender of a stream is authenticated and authorised again each minute: a stream does not outlive its user's right.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import falcon
+import oslo_messaging
+from oslo_log import log as logging
+
+from fleet import errors
+from fleet_api.access import identity
+from fleet_api.requests import answers
+from fleet_api.requests.conductor import Conductor
+from fleet_api.requests.faults import Fault
+
+LOG = logging.getLogger(__name__)
+
+PATH = "/fleet/v1/events"
+#: Seconds between two looks, and looks between two of hosts.
+EVERY_S = 1.0
+_HOSTS_EVERY = 5
+#: Looks without an event after which a comment is sent: it shows whether the client is still there.
+_COMMENT_EVERY = 10
+#: Looks after which the sender is authorised again.
+_AUTHORISE_EVERY = 60
+#: Milliseconds after which a client that was cut off comes back.
+_RETRY_MS = 3000
+#: Digits of an id: what a database column holds.
+_LONGEST_ID = 18
+#: Fields of events that only the administrator gets.
+_OF_HOSTS = ("host", "message")
+
+
+class Streams:
+    """The streams that are open in this process. ``_lock`` guards their numbers.
+
+    :param most: how many there may be
+    :param most_of_user: how many of one user; None: as many
+    """
+
+    def __init__(self, most: int, most_of_user: int | None = None) -> None:
+        self.most = most
+        self._most_of_user = most if most_of_user is None else most_of_user
+        self._lock = threading.Lock()
+        self._open: collections.Counter[str] = collections.Counter()
+        self._closing = threading.Event()
+
+    def close(self) -> None:
+        """End all streams."""
+        self._closing.set()
+
+    def pause(self) -> bool:
+        """Wait until the next look; False if the process ends."""
+        return not self._closing.wait(EVERY_S)
+
+    def hold(self, stream: Iterator[bytes], user: str) -> Iterator[bytes]:
+        """Return ``stream``, which counts until it ends or is closed. :raises Fault: there are enough"""
+        with self._lock:
+            if self._open.total() >= self.most:
+                raise Fault(503, f"All {self.most} streams of events are in use ([api] event_streams).")
+            if self._open[user] >= self._most_of_user:
+                option = "[api] event_streams_per_user"
+                raise Fault(429, f"You follow {self._most_of_user} streams of events already ({option}).")
+            self._open[user] += 1
+        return _Held(stream, functools.partial(self._ended, user))
+
+    def _ended(self, user: str) -> None:
+        with self._lock:
+            self._open[user] -= 1
+            if not self._open[user]:
+                del self._open[user]
+
+
+class _Held(Iterator[bytes]):
+    """Gives the place back once, also if nothing was read: a generator that never ran does not reach its ``finally``."""
+
+    def __init__(self, stream: Iterator[bytes], ended: Callable[[], object]) -> None:
+        self._stream = stream
+        self._ended: Callable[[], object] | None = ended
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._stream)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Called by the server when the client has gone."""
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
+
+
+class Events:
+    def __init__(self, conductor: Conductor, streams: Streams) -> None:
+        self._conductor = conductor
+        self._streams = streams
+
+    @answers.gives(answers.Answer(entire=str, media_type="text/event-stream"))
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        """From now on, or from what the header ``Last-Event-ID`` names. :raises errors.InvalidInput: Fault:"""
+        position = _position(request.get_header("Last-Event-ID"))
+        if position is None:
+            position = self._conductor.ask(request, "list_events")["position"]
+        response.stream = self._streams.hold(self._stream(request, position), request.context.caller.user_id)
+        response.content_type = "text/event-stream"
+        response.set_header("Cache-Control", "no-store")
+        response.set_header("X-Accel-Buffering", "no")
+
+    def _stream(self, request: falcon.Request, position: Mapping[str, int]) -> Iterator[bytes]:
+        """Yield the texts of events until the process ends."""
+        yield f"retry: {_RETRY_MS}\n\n".encode()
+        sees_all = identity.sees_all(request)
+        known: set[tuple[str, int]] = set()
+        hosts: dict[str, tuple[str, str]] | None = None
+        quiet = 0
+        for look in itertools.count():
+            lines: list[str] = []
+            if look and look % _AUTHORISE_EVERY == 0:
+                try:
+                    identity.authorise_again(request)
+                except (falcon.HTTPError, Fault) as refused:
+                    LOG.info("A stream of events ends: its user may not follow it any more: %s", refused)
+                    return
+                sees_all = identity.sees_all(request)
+            try:
+                if sees_all and look % _HOSTS_EVERY == 0:
+                    before, hosts = hosts, self._hosts(request)
+                    lines += [_text("host", change) for change in _changes(before, hosts)]
+                found = self._conductor.ask(request, "list_events", after=dict(position))
+                position = found["position"]
+                fresh = [each for each in found["events"] if (each["kind"], each["id"]) not in known]
+                known = {(each["kind"], each["id"]) for each in found["events"]}
+                lines += [_text(each["kind"], _shown(each, sees_all), position) for each in fresh]
+            except (errors.FleetError, oslo_messaging.MessagingException) as failure:
+                LOG.warning("A stream of events waits for the conductor: %s", failure)
+                lines.append(_text("away", {"message": "The conductor does not answer."}))
+            quiet = 0 if lines else quiet + 1
+            if quiet and quiet % _COMMENT_EVERY == 0:
+                lines.append(": nothing new\n\n")
+            if lines:
+                yield "".join(lines).encode()
+            if not self._streams.pause():
+                return
+
+    def _hosts(self, request: falcon.Request) -> dict[str, tuple[str, str]]:
+        """State and status of each host."""
+        services = self._conductor.ask(request, "list_services")
+        return {each["host"]: (each["state"], each["status"]) for each in services if each["binary"] == "fleet-compute"}
+
+
+def _changes(
+    before: Mapping[str, tuple[str, str]] | None, now: Mapping[str, tuple[str, str]]
+) -> Iterator[dict[str, Any]]:
+    if before is None:
+        return
+    for host in sorted(before.keys() | now.keys()):
+        if before.get(host) != now.get(host):
+            state, status = now.get(host, ("gone", "gone"))
+            yield {"host": host, "state": state, "status": status}
+
+
+def _shown(event: Mapping[str, Any], sees_all: bool) -> dict[str, Any]:
+    return {name: value for name, value in event.items() if sees_all or name not in _OF_HOSTS}
+
+
+def _text(kind: str, data: Mapping[str, Any], position: Mapping[str, int] | None = None) -> str:
+    """Return an event; the JSON of ``data`` has no line ends."""
+    name = f"id: {position['instance']}.{position['volume']}\n" if position else ""
+    return f"{name}event: {kind}\ndata: {json.dumps(data)}\n\n"
+
+
+def _position(header: str | None) -> dict[str, int] | None:
+    """:raises errors.InvalidInput: it is no id of an event of ours"""
+    if not header:
+        return None
+    parts = header.split(".")
+    if len(parts) != len(("instance", "volume")) or not all(part.isascii() and part.isdigit() for part in parts):
+        raise errors.InvalidInput(field="Last-Event-ID", reason="is no id of an event")
+    instance, volume = (int(part[:_LONGEST_ID]) for part in parts)
+    return {"instance": instance, "volume": volume}

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a fleet has and nova's API lacks, under ``/fleet/v1``: for the page, and for scripts.
+
+The answers are those of the RPC (docs/wire-contract.md, docs/explain.md), but for the hosts: ten thousand of them are
+columns and rows, which is a quarter of the size.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal, cast
+
+import falcon
+from typing_extensions import TypedDict
+
+from fleet.objects import fields
+from fleet_api.access import identity
+from fleet_api.requests import answers, bodies
+from fleet_api.requests.conductor import Conductor
+
+ROOT = "/fleet/v1"
+HOST_COLUMNS = (
+    *("host", "node", "zone", "state", "status", "running_vms"),
+    *("vcpus", "vcpus_used", "reserved_vcpus", "cpu_allocation_ratio"),
+    *("memory_mb", "memory_mb_used", "reserved_memory_mb", "ram_allocation_ratio"),
+    *("local_gb", "local_gb_used", "reserved_disk_gb", "disk_allocation_ratio"),
+)
+_BUILD_FIELDS = (
+    *("uuid", "name", "project_id", "vm_state", "task_state", "host", "attempt"),
+    *("created_at", "updated_at", "deadline"),
+)
+_DEFAULT_BUILDS, _MOST_BUILDS = 50, 500
+_MOST_SCORES = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """A request as ``create`` takes it (docs/wire-contract.md), with what is asked about it."""
+
+    __pydantic_config__ = bodies.STRICT
+
+    request: dict[fields.Name, Any]
+    best: fields.Natural = 10
+    group_by: Literal["zone", "aggregate"] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """``project_id`` and ``user_id`` are whom the call is for; see :func:`fleet_api.access.identity.acting_for`."""
+
+    __pydantic_config__ = bodies.STRICT
+
+    arguments: dict[fields.Name, Any] = dataclasses.field(default_factory=dict)
+    project_id: fields.Text | None = None
+    user_id: fields.Text | None = None
+
+
+class HostTable(TypedDict):
+    """A row has a value for each column."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+
+
+class FlavorOfBuild(TypedDict):
+    name: str
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int
+
+
+class BuildShown(TypedDict):
+    uuid: str
+    name: str
+    project_id: str | None
+    vm_state: str
+    task_state: str | None
+    host: str | None
+    attempt: int
+    created_at: str
+    updated_at: str | None
+    deadline: str | None
+    flavor: FlavorOfBuild
+    fault: dict[str, Any] | None
+
+
+class Result(TypedDict):
+    result: Any
+
+
+class Refusal(TypedDict):
+    """``error`` is the name of a class of errors, ``facts`` are its arguments."""
+
+    error: str
+    facts: dict[str, Any]
+    message: str
+
+
+_ON_THE_WIRE = answers.Answer(entire=answers.AsOnTheWire)
+
+
+class Own:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    @answers.gives(answers.Answer(entire=HostTable))
+    def on_get_hosts(self, request: falcon.Request, response: falcon.Response) -> None:
+        """All hosts as ``columns`` and ``rows``."""
+        rows = self._conductor.ask(request, "host_table", columns=HOST_COLUMNS)
+        shown: HostTable = {"columns": list(HOST_COLUMNS), "rows": rows}
+        response.media = shown
+
+    @answers.gives(_ON_THE_WIRE)
+    def on_get_host(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
+        """One host with its instances. :raises errors.NotFound:"""
+        response.media = self._conductor.ask(request, "show_host", name=name)
+
+    @answers.gives(answers.Answer({"builds": list[BuildShown]}))
+    @bodies.asks("limit", "vm_state")
+    def on_get_builds(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Instances, the newest first; each that is in ERROR with its newest fault."""
+        limit = min(bodies.number(request, "limit") or _DEFAULT_BUILDS, _MOST_BUILDS)
+        filters = {"vm_state": request.get_param("vm_state")}
+        found = self._conductor.ask(request, "list_instances", filters=filters, limit=limit, newest_first=True)
+        failed = [each["uuid"] for each in found if each["vm_state"] == "error"]
+        faults = self._conductor.ask(request, "newest_faults", uuids=failed) if failed else {}
+        response.media = {"builds": [_build(each, faults.get(each["uuid"])) for each in found]}
+
+    @answers.gives(_ON_THE_WIRE)
+    def on_get_trace(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
+        """The events of an instance, a reservation or a request id. :raises errors.NotFound: errors.Conflict:"""
+        response.media = self._conductor.ask(request, "trace", name=name)
+
+    @answers.gives(answers.Answer({"flavors": list[answers.AsOnTheWire]}))
+    def on_get_flavors(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = {"flavors": self._conductor.ask(request, "list_flavors")}
+
+    @answers.gives(_ON_THE_WIRE)
+    @bodies.asks("hours", "points")
+    def on_get_use(self, request: falcon.Request, response: falcon.Response) -> None:
+        """What instances had in the last ``hours``, at evenly spaced times. :raises errors.InvalidInput:"""
+        asked = {name: value for name in ("hours", "points") if (value := bodies.number(request, name)) is not None}
+        response.media = self._conductor.ask(request, "use_over_time", **asked)
+
+    @answers.gives(_ON_THE_WIRE)
+    @bodies.takes(bodies.Body(entire=_Wanted))
+    def on_post_explain(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Where a request would be placed and why, or why nowhere; nothing is booked."""
+        wanted = _wanted(request)
+        response.media = self._conductor.explain(request, wanted.request, min(wanted.best, _MOST_SCORES))
+
+    @answers.gives(_ON_THE_WIRE)
+    @bodies.takes(bodies.Body(entire=_Wanted))
+    def on_post_capacity(self, request: falcon.Request, response: falcon.Response) -> None:
+        """How many more instances of a request's shape fit."""
+        wanted = _wanted(request)
+        response.media = self._conductor.capacity(request, wanted.request, wanted.group_by)
+
+    @answers.gives(answers.Answer(entire=Result))
+    @answers.gives(answers.Answer(entire=Refusal), answers.FAILURE)
+    @bodies.takes(bodies.Body(entire=_Call))
+    def on_post_call(self, request: falcon.Request, response: falcon.Response, topic: str, method: str) -> None:
+        """A call of the wire contract, as the ``fleet`` command makes it."""
+        asked = bodies.entire(request, _Call)
+        context = identity.acting_for(request, asked.project_id, asked.user_id)
+        calls = self._conductor.calls
+        response.media, response.status = calls.answer(context, topic, method, asked.arguments)
+
+
+def routes(conductor: Conductor) -> list[tuple[str, object, str | None]]:
+    """Path below ROOT, resource and suffix."""
+    own = Own(conductor)
+    return [
+        ("/hosts", own, "hosts"),
+        ("/hosts/{name}", own, "host"),
+        ("/builds", own, "builds"),
+        ("/trace/{name}", own, "trace"),
+        ("/flavors", own, "flavors"),
+        ("/use", own, "use"),
+        ("/explain", own, "explain"),
+        ("/capacity", own, "capacity"),
+        ("/calls/{topic}/{method}", own, "call"),
+    ]
+
+
+def _wanted(request: falcon.Request) -> _Wanted:
+    """:raises errors.InvalidInput: fleet_api.requests.faults.Fault:"""
+    return bodies.entire(request, _Wanted)
+
+
+def _build(instance: dict[str, Any], fault: dict[str, Any] | None) -> BuildShown:
+    flavor = instance["flavor"]
+    known = {name: instance[name] for name in _BUILD_FIELDS}
+    of_flavor = {name: flavor[name] for name in FlavorOfBuild.__annotations__}
+    return cast(BuildShown, {**known, "flavor": of_flavor, "fault": fault})

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conductor and the scheduler as the resources ask them: with the context of the HTTP request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import falcon
+import oslo_messaging
+from oslo_config import cfg
+
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.objects import Flavor, ImageRecord
+from fleet.rpc import transport
+from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI, SchedulerAPI
+from fleet_api.requests.calls import AWAY, Calls
+from fleet_api.requests.faults import Fault
+
+
+class Conductor:
+    """Its methods raise what the conductor raises: ``errors.FleetError`` of any kind, or a failure of the transport."""
+
+    def __init__(self, bus: oslo_messaging.RPCTransport, conf: cfg.ConfigOpts) -> None:
+        self._bus = bus
+        self._operator = OperatorAPI(bus, conf)
+        self._tasks = ComputeTaskAPI(bus, conf)
+        self._scheduler = SchedulerAPI(bus, conf)
+        self.calls = Calls(bus, conf)
+
+    def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
+        """Call a method of the namespace ``operator``."""
+        return self._operator.call(self._caller(request), method, **arguments)
+
+    def create(self, request: falcon.Request, wanted: dict[str, Any], token: str | None) -> dict[str, Any]:
+        """Request a build. :param token: makes the request safe to repeat"""
+        return self._tasks.create(self._caller(request), wanted, token)
+
+    def terminate(self, request: falcon.Request, uuid: str) -> None:
+        self._tasks.terminate_instances(self._caller(request), [uuid])
+
+    def explain(self, request: falcon.Request, wanted: dict[str, Any], best: int) -> dict[str, Any]:
+        """Return where a request would be placed and why; nothing is booked.
+
+        :param wanted: as for :meth:`create`
+        """
+        asked = self._operator.call(self._caller(request), "request_for", request=wanted)
+        return self._scheduler.explain(self._caller(request), **asked, best=best)
+
+    def capacity(self, request: falcon.Request, wanted: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+        """Return how many more instances fit. :param wanted: as for :meth:`create`"""
+        asked = self._operator.call(self._caller(request), "request_for", request=wanted)
+        return self._scheduler.capacity(self._caller(request), **asked, group_by=group_by)
+
+    def flavors(self, request: falcon.Request) -> list[Flavor]:
+        return [Flavor.from_wire(each) for each in self.ask(request, "list_flavors")]
+
+    def flavor(self, request: falcon.Request, flavor_id: str) -> Flavor:
+        """By id only: clients look for a name in the list. :raises errors.NotFound:"""
+        found = Flavor.from_wire(self.ask(request, "show_flavor", name=flavor_id))
+        if found.flavorid != flavor_id:
+            raise errors.NotFound(kind="Flavor", name=flavor_id)
+        return found
+
+    def images(self, request: falcon.Request) -> list[ImageRecord]:
+        return [ImageRecord.from_wire(each) for each in self.ask(request, "list_images")]
+
+    def image(self, request: falcon.Request, uuid: str) -> ImageRecord:
+        """By uuid only. :raises errors.NotFound:"""
+        found = ImageRecord.from_wire(self.ask(request, "show_image", name=uuid))
+        if found.uuid != uuid:
+            raise errors.NotFound(kind="Image", name=uuid)
+        return found
+
+    def _caller(self, request: falcon.Request) -> RequestContext:
+        """:raises Fault: the broker is known to be away: a call would wait until its time is over"""
+        refusal = transport.refusal(self._bus)
+        if refusal:
+            raise Fault(503, f"{AWAY} ({refusal})")
+        found: RequestContext = request.context.caller
+        return found

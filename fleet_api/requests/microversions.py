@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The versions of the compute API and of the API of volumes: which one a request asks for, and discovery.
+
+A client names the version in a header; without one it is the oldest. The documents that discovery returns need no version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import falcon
+from typing_extensions import TypedDict
+
+from fleet_api.requests import answers, page
+from fleet_api.requests.faults import Fault
+
+Version = tuple[int, int]
+
+#: Headers of the request and of the answer; the older one is for the compute API only.
+HEADER, OLD_HEADER = "OpenStack-API-Version", "X-OpenStack-Nova-API-Version"
+_VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})")
+#: Date of version 2.1, as nova's API gives it.
+_UPDATED = "2013-07-23T11:33:21Z"
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """``path`` is that of the newest version, ``id`` its name in discovery."""
+
+    name: str
+    path: str
+    id: str
+    oldest: Version
+    newest: Version
+
+
+COMPUTE = Service("compute", "/v2.1", "v2.1", (2, 1), (2, 100))
+VOLUME = Service("volume", "/v3", "v3.0", (3, 0), (3, 71))
+
+
+class Negotiation:
+    """Middleware: sets ``request.context.version``, and the headers of the answer."""
+
+    def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
+        service = VOLUME if request.path == VOLUME.path or request.path.startswith(f"{VOLUME.path}/") else COMPUTE
+        response.set_header("Vary", f"{HEADER}, {OLD_HEADER}")
+        request.context.version = asked = wanted(request, service)
+        response.set_header(HEADER, f"{service.name} {text(asked)}")
+        if service is COMPUTE:
+            response.set_header(OLD_HEADER, text(asked))
+
+
+def wanted(request: falcon.Request, service: Service = COMPUTE) -> Version:
+    """:raises Fault: 400 if it is no version, 406 if it is not served"""
+    found = _of_header(request.get_header(HEADER), service)
+    if found is None and service is COMPUTE:
+        found = request.get_header(OLD_HEADER)
+    if found is None:
+        return service.oldest
+    if found == "latest":
+        return service.newest
+    parts = _VERSION.fullmatch(found)
+    if parts is None:
+        raise Fault(
+            400, f"API Version String {found[:40]!r} is of invalid format. Must be of format MajorNum.MinorNum."
+        )
+    version = int(parts[1]), int(parts[2])
+    if not service.oldest <= version <= service.newest:
+        served = f"Minimum is {text(service.oldest)} and maximum is {text(service.newest)}."
+        raise Fault(406, f"Version {text(version)} is not supported by the API. {served}")
+    return version
+
+
+def _of_header(header: str | None, wanted: Service) -> str | None:
+    """Return the version for a service in a list such as ``compute 2.53, volume 3.0``."""
+    for part in (header or "").split(","):
+        service, _, version = part.strip().partition(" ")
+        if service == wanted.name:
+            return version.strip()
+    return None
+
+
+def text(version: Version) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+class ApiVersion(TypedDict):
+    id: str
+    status: str
+    version: str
+    min_version: str
+    updated: str
+    links: list[answers.Link]
+
+
+class MediaType(TypedDict):
+    base: str
+    type: str
+
+
+_MediaTypes = TypedDict("_MediaTypes", {"media-types": list[MediaType]})
+
+
+class ComputeVersion(ApiVersion, _MediaTypes):
+    """Version 2.1 as its own document shows it."""
+
+
+class Discovery:
+    """``/``, ``/v2.1`` and ``/v3``: which versions there are, with links to the host that was asked."""
+
+    @answers.gives(answers.Answer({"versions": list[ApiVersion]}), 200)
+    @answers.gives(answers.NOTHING, 302)
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        if page.wants_page(request):
+            raise falcon.HTTPFound(f"{root(request)}{page.ROOT}/")
+        response.media = {"versions": [document(request)]}
+
+    @answers.gives(answers.Answer({"version": ComputeVersion}))
+    def on_get_version(self, request: falcon.Request, response: falcon.Response) -> None:
+        media_type = "application/vnd.openstack.compute+json;version=2.1"
+        types = [{"base": "application/json", "type": media_type}]
+        response.media = {"version": {**document(request), "media-types": types}}
+
+    @answers.gives(answers.Answer({"versions": list[ApiVersion]}))
+    def on_get_volume(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = {"versions": [document(request, VOLUME)]}
+
+
+def document(request: falcon.Request, service: Service = COMPUTE) -> ApiVersion:
+    return {
+        "id": service.id,
+        "status": "CURRENT",
+        "version": text(service.newest),
+        "min_version": text(service.oldest),
+        "updated": _UPDATED,
+        "links": [{"rel": "self", "href": f"{root(request)}{service.path}/"}],
+    }
+
+
+def root(request: falcon.Request) -> str:
+    """Return the URL of ``/`` as the client sees it, also behind a proxy."""
+    return str(request.forwarded_prefix)
+
+
+def link(request: falcon.Request, path: str, rel: str = "self", service: Service = COMPUTE) -> answers.Link:
+    """Return a link to ``path`` below the API's root."""
+    base = f"{root(request)}{service.path}" if rel != "bookmark" else root(request)
+    return {"rel": rel, "href": f"{base}{path}"}
+
+
+def links(request: falcon.Request, path: str, service: Service = COMPUTE) -> list[answers.Link]:
+    return [link(request, path, service=service), link(request, path, "bookmark")]

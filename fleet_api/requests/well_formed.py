@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refuses what is no well-formed request, whatever is asked: its host, control characters in its path and query."""
+
+from __future__ import annotations
+
+import re
+
+import falcon
+
+from fleet_api.requests.faults import Fault
+
+#: A name or an address, and perhaps a port (RFC 3986). Libraries read other texts in different ways.
+_HOST = re.compile(r"(?:[A-Za-z0-9._~-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+_LARGEST_PORT = 65535
+
+
+class WellFormed:
+    """Middleware, the first one: others read the host."""
+
+    def process_request(self, request: falcon.Request, _response: falcon.Response) -> None:
+        """:raises Fault: 400"""
+        host = request.env.get("HTTP_HOST")
+        if host is not None and not _is_host(host):
+            raise Fault(400, "The header Host must be a name or an address, and perhaps a port.")
+        if not _is_printable(request.path):
+            raise Fault(400, "The path must not contain control characters.")
+        for name, given in request.params.items():
+            if not all(_is_printable(each) for each in (name, *([given] if isinstance(given, str) else given))):
+                raise Fault(400, f"The parameter {name[:40]!r} must not contain control characters.")
+
+
+def _is_host(host: str) -> bool:
+    if not _HOST.fullmatch(host):
+        return False
+    _name, colon, port = host.rpartition(":")
+    return not colon or not port.isdigit() or int(port) <= _LARGEST_PORT
+
+
+def _is_printable(text: str) -> bool:
+    """Return False for control characters and characters that are no UTF-8; spaces of any kind are printable here."""
+    return text.isascii() and text.isprintable() or not _UNPRINTABLE.search(text)
+
+
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

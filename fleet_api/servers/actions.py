@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``POST /servers/ID/action``: moves, power and consoles. Other actions of nova are answered with 501."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, NotRequired
+
+import falcon
+import pydantic
+from typing_extensions import TypedDict
+
+from fleet import errors
+from fleet.objects import fields
+from fleet_api.access import identity, policies
+from fleet_api.requests import answers, bodies
+from fleet_api.requests.conductor import Conductor
+from fleet_api.requests.faults import NotHere
+from fleet_api.servers.servers import show
+
+
+@dataclasses.dataclass(frozen=True)
+class _Resize:
+    __pydantic_config__ = bodies.STRICT
+
+    flavorRef: fields.Name | int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Destination:
+    """Other keys, such as ``onSharedStorage``, are those of older clients."""
+
+    host: fields.Name | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Live:
+    __pydantic_config__ = bodies.STRICT
+
+    host: fields.Name | None = None
+    #: Disks are always copied, and the filters always decide.
+    block_migration: Literal["auto", True] = "auto"
+    force: Literal[False] = False
+    disk_over_commit: fields.Flag = False
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reboot:
+    __pydantic_config__ = bodies.STRICT
+
+    type: Literal["HARD", "Hard", "hard", "SOFT", "Soft", "soft"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Console:
+    __pydantic_config__ = bodies.STRICT
+
+    #: Clients send it as a number or as text; -1 asks for all.
+    length: Annotated[int, pydantic.Field(ge=-1, le=fields.INT32_MAX)] | None = None
+
+
+_ACTIONS: Mapping[str, Any] = {
+    "resize": _Resize,
+    "confirmResize": None,
+    "revertResize": None,
+    "migrate": _Destination | None,
+    "os-stop": None,
+    "os-start": None,
+    "suspend": None,
+    "resume": None,
+    "reboot": _Reboot,
+    "os-getConsoleOutput": _Console | None,
+    "evacuate": _Destination | None,
+    "os-migrateLive": _Live,
+}
+#: Actions with a rule of their own.
+_ADMINISTRATIVE = {
+    "migrate": policies.MIGRATE,
+    "evacuate": policies.EVACUATE,
+    "os-migrateLive": policies.MIGRATE_LIVE,
+}
+
+
+class _Done(TypedDict):
+    """Only the console has an output."""
+
+    output: NotRequired[str]
+
+
+class Actions:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+        #: By name: the work, and the status of the answer.
+        self._known: dict[str, tuple[Callable[[falcon.Request, str, Any], object], str]] = {
+            "resize": (self._resize, falcon.HTTP_202),
+            "confirmResize": (self._plain("confirm_resize"), falcon.HTTP_204),
+            "revertResize": (self._plain("revert_resize"), falcon.HTTP_202),
+            "migrate": (self._to_host("migrate", "migrate_instance"), falcon.HTTP_202),
+            "os-migrateLive": (self._to_host("os-migrateLive", "live_migrate_instance", _Live), falcon.HTTP_202),
+            "os-stop": (self._plain("stop_instance"), falcon.HTTP_202),
+            "os-start": (self._plain("start_instance"), falcon.HTTP_202),
+            "reboot": (self._reboot, falcon.HTTP_202),
+            "suspend": (self._plain("suspend_instance"), falcon.HTTP_202),
+            "resume": (self._plain("resume_instance"), falcon.HTTP_202),
+            "os-getConsoleOutput": (self._console, falcon.HTTP_200),
+            "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
+        }
+
+    @answers.gives(answers.Answer(entire=_Done))
+    @answers.gives(answers.NOTHING, 202, 204)
+    @bodies.takes(bodies.Body(_ACTIONS))
+    def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        body = bodies.whole(request)
+        if len(body) != 1:
+            raise errors.InvalidInput(field="action", reason="is required, and there can be only one")
+        ((name, wanted),) = body.items()
+        show(self._conductor, request, server_id)
+        if name not in self._known:
+            raise NotHere(f"The action {name[:100]}")
+        if name in _ADMINISTRATIVE:
+            identity.require(request, _ADMINISTRATIVE[name])
+        work, response.status = self._known[name]
+        answer = work(request, server_id, wanted)
+        if response.status == falcon.HTTP_200:
+            response.media = answer or {}
+
+    def _plain(self, method: str) -> Callable[[falcon.Request, str, Any], object]:
+        """Return the work of an action without arguments."""
+
+        def work(request: falcon.Request, server_id: str, wanted: Any) -> None:
+            _arguments(wanted)
+            self._conductor.ask(request, method, name=server_id)
+
+        return work
+
+    def _to_host(
+        self, action: str, method: str, kind: type[_Destination | _Live] = _Destination
+    ) -> Callable[[falcon.Request, str, Any], object]:
+        """Return the work of an action that may name the only host to consider."""
+
+        def work(request: falcon.Request, server_id: str, wanted: Any) -> None:
+            host = fields.parse(kind, _arguments(wanted), action).host
+            with bodies.naming(f"{action}.host"):
+                self._conductor.ask(request, method, name=server_id, **({"host": host} if host else {}))
+
+        return work
+
+    def _reboot(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+        kind = fields.parse(_Reboot, wanted, "reboot").type
+        hard = {"hard": True} if kind.upper() == "HARD" else {}
+        self._conductor.ask(request, "reboot_instance", name=server_id, **hard)
+
+    def _console(self, request: falcon.Request, server_id: str, wanted: Any) -> _Done:
+        most = fields.parse(_Console, _arguments(wanted), "os-getConsoleOutput").length
+        lines = self._conductor.ask(request, "get_console_output", name=server_id).splitlines(keepends=True)
+        return {"output": "".join(lines if most in (None, -1) else lines[len(lines) - min(most, len(lines)) :])}
+
+    def _resize(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+        flavor_id = str(fields.parse(_Resize, wanted, "resize").flavorRef)
+        with bodies.naming("resize.flavorRef"):
+            flavor = self._conductor.flavor(request, flavor_id)
+        self._conductor.ask(request, "resize_instance", name=server_id, flavor=flavor.to_wire())
+
+
+def _arguments(wanted: Any) -> Any:
+    """:raises errors.InvalidInput:"""
+    if wanted is not None and not isinstance(wanted, dict):
+        raise errors.InvalidInput(field="action", reason="must be null or an object")
+    return wanted or {}

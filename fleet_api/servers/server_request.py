@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``POST /servers``: what clients send, and the build request that it becomes.
+
+A field that the fleet cannot honour is refused: if it were ignored, the client would not see that nothing was done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import falcon
+import pydantic
+
+from fleet import errors
+from fleet.objects import boot_data, fields
+from fleet.objects.changes import Tags
+from fleet_api.requests import bodies
+from fleet_api.requests.conductor import Conductor
+from fleet_api.requests.faults import NotHere
+from fleet_api.servers import block_devices
+from fleet_api.servers.block_devices import BlockDevice
+
+#: Keys beside ``server`` under which hints stand.
+HINTS = ("OS-SCH-HNT:scheduler_hints", "os:scheduler_hints")
+_Count = Annotated[int, pydantic.Field(ge=1, le=fields.MAX_INSTANCES)]
+#: Fields that came with later versions.
+_SINCE = {"description": (2, 19), "tags": (2, 52)}
+#: In any form, and refused if it is not empty.
+_Unused = Any
+
+
+@dataclasses.dataclass(frozen=True)
+class _Server:
+    __pydantic_config__ = bodies.STRICT
+
+    name: fields.Name
+    flavorRef: fields.Name | int
+    imageRef: fields.Text | None = None
+    min_count: _Count | None = None
+    max_count: _Count | None = None
+    networks: Literal["none", "auto"] | list[Any] | None = None
+    block_device_mapping_v2: list[BlockDevice] | None = None
+    availability_zone: fields.Text | None = None
+    host: fields.Name | None = None
+    hypervisor_hostname: fields.Name | None = None
+    metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    return_reservation_id: bool = False
+    security_groups: list[dict[str, Any]] | None = None
+    description: fields.Text | None = None
+    tags: Tags | None = None
+    key_name: fields.Name | None = None
+    config_drive: _Unused = None
+    user_data: boot_data.UserData | None = dataclasses.field(default=None, repr=False)
+    personality: _Unused = None
+    trusted_image_certificates: _Unused = None
+    adminPass: _Unused = None
+    disk_config: Annotated[_Unused, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
+
+
+BODY = bodies.Body({"server": _Server}, HINTS)
+#: Field → what to call it when it is refused.
+_NOT_HERE = {
+    "config_drive": "A config drive",
+    "personality": "Personality",
+    "trusted_image_certificates": "A check of image certificates",
+    "adminPass": "A password for the guest",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """``build`` is the build request; ``reservation`` is True if the client wants the reservation id only."""
+
+    build: dict[str, Any]
+    reservation: bool
+
+
+def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
+    """:raises errors.FleetError: naming the field; NotHere: for what a fleet does not have"""
+    server = bodies.part(request, "server", _Server)
+    for name, what in _NOT_HERE.items():
+        if getattr(server, name):
+            raise NotHere(what)
+    if isinstance(server.networks, list) and server.networks:
+        raise errors.InvalidInput(field="server.networks", reason="must be none or auto: this cloud has no networks")
+    if any(each.get("name") != "default" for each in server.security_groups or ()):
+        raise NotHere("A security group other than default")
+    volumes = block_devices.volumes(server.block_device_mapping_v2 or (), server.imageRef)
+    for name, since in _SINCE.items():
+        if getattr(server, name) is not None and request.context.version < since:
+            raise errors.InvalidInput(
+                field=f"server.{name}", reason=f"is known from version {'.'.join(map(str, since))} on"
+            )
+    build = {
+        "name": server.name,
+        "flavor": str(server.flavorRef),
+        "min_count": server.min_count or 1,
+        "max_count": server.max_count or server.min_count or 1,
+        "availability_zone": _zone(server),
+        "scheduler_hints": hints(bodies.whole(request)),
+        "metadata": server.metadata,
+    }
+    if server.description:
+        build["description"] = server.description
+    if server.tags:
+        build["tags"] = server.tags
+    if server.imageRef:
+        build["image"] = _image(request, conductor, server.imageRef)
+    if server.key_name:
+        with bodies.naming("server.key_name"):
+            build["key_name"] = conductor.ask(request, "show_key_pair", name=server.key_name)["name"]
+    if volumes:
+        build["block_device_mapping"] = volumes
+    if server.user_data:
+        build["user_data"] = server.user_data
+    return Wanted(build, server.return_reservation_id)
+
+
+def _image(request: falcon.Request, conductor: Conductor, uuid: str) -> dict[str, Any]:
+    with bodies.naming("server.imageRef"):
+        return conductor.image(request, uuid).to_image().to_wire()
+
+
+def _zone(server: _Server) -> str:
+    zone = server.availability_zone or ""
+    if not server.host and not server.hypervisor_hostname:
+        return zone
+    if ":" in zone:
+        raise errors.InvalidInput(field="server.host", reason="may not stand beside a host in availability_zone")
+    node = f":{server.hypervisor_hostname}" if server.hypervisor_hostname else ""
+    return f"{zone}:{server.host or ''}{node}"
+
+
+def hints(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what stands under one of HINTS. :raises errors.InvalidInput:"""
+    for key in HINTS:
+        if key in body:
+            return fields.parse(dict[fields.Name, Any], body[key] or {}, key)
+    return {}

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An instance in the form of nova's servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NotRequired, cast
+
+import falcon
+from typing_extensions import TypedDict
+
+from fleet import states
+from fleet.objects import host_id
+from fleet_api.access import identity
+from fleet_api.access.identity import ADMIN
+from fleet_api.requests import answers, microversions
+
+#: Versions from which an answer has a form.
+_LOCKED, _TAGS, _FLAVOR_INSIDE, _GROUPS, _PINNED_ZONE, _HINTS = (2, 9), (2, 26), (2, 47), (2, 71), (2, 96), (2, 100)
+_DESCRIPTION, _HOST_STATUS, _CERTIFICATES, _LOCKED_REASON = (2, 19), (2, 16), (2, 63), (2, 73)
+#: The version from which a server's volumes say that they outlast it.
+_OUTLAST = (2, 3)
+#: Statuses by task, then by state.
+_OF_TASK = {
+    states.RESIZE_REVERTING: "REVERT_RESIZE",
+    states.REBUILDING: "REBUILD",
+    states.REBUILD_SPAWNING: "REBUILD",
+    states.REBOOTING: "REBOOT",
+    states.REBOOTING_HARD: "HARD_REBOOT",
+    **dict.fromkeys((states.MIGRATING_PREP, states.MIGRATING), "MIGRATING"),
+    **dict.fromkeys((states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_FINISH), "RESIZE"),
+}
+_OF_STATE = {
+    states.BUILDING: "BUILD",
+    states.ACTIVE: "ACTIVE",
+    states.STOPPED: "SHUTOFF",
+    states.VM_SUSPENDED: "SUSPENDED",
+    states.RESIZED: "VERIFY_RESIZE",
+    states.ERROR: "ERROR",
+    states.DELETED: "DELETED",
+}
+
+
+class BriefServer(TypedDict):
+    id: str
+    name: str
+    links: list[answers.Link]
+
+
+class FlavorLink(TypedDict):
+    """Before version 2.47."""
+
+    id: str
+    links: list[answers.Link]
+
+
+class FlavorInside(TypedDict):
+    """From version 2.47 on."""
+
+    original_name: str
+    vcpus: int
+    ram: int
+    disk: int
+    ephemeral: int
+    swap: int
+    extra_specs: dict[str, str]
+
+
+class ImageLink(TypedDict):
+    id: str
+    links: list[answers.Link]
+
+
+class ServerVolume(TypedDict):
+    id: str
+    delete_on_termination: NotRequired[Annotated[bool, answers.since("2.3")]]
+
+
+class ServerFault(TypedDict):
+    code: int
+    created: str | None
+    message: str
+
+
+class SecurityGroup(TypedDict):
+    name: str
+
+
+#: Some of its names are no names of Python.
+_Newer = TypedDict(
+    "_Newer",
+    {
+        "OS-EXT-SRV-ATTR:reservation_id": NotRequired[Annotated[str | None, answers.since("2.3")]],
+        "OS-EXT-SRV-ATTR:launch_index": NotRequired[Annotated[int, answers.since("2.3")]],
+        "locked": NotRequired[Annotated[bool, answers.since("2.9")]],
+        "host_status": NotRequired[Annotated[str, answers.since("2.16", answers.OF_ALL_PROJECTS)]],
+        "description": NotRequired[Annotated[str | None, answers.since("2.19")]],
+        "tags": NotRequired[Annotated[list[str], answers.since("2.26")]],
+        "trusted_image_certificates": NotRequired[Annotated[None, answers.since("2.63")]],
+        "locked_reason": NotRequired[Annotated[None, answers.since("2.73")]],
+        "pinned_availability_zone": NotRequired[Annotated[None, answers.since("2.96")]],
+        "scheduler_hints": NotRequired[Annotated[dict[str, list[Any]], answers.since("2.100")]],
+    },
+)
+
+_Listed = TypedDict(
+    "_Listed",
+    {
+        "status": str,
+        "tenant_id": str,
+        "user_id": str,
+        "created": str | None,
+        "updated": str | None,
+        "hostId": str,
+        "image": ImageLink | str,
+        "flavor": FlavorLink | FlavorInside,
+        "addresses": dict[str, Any],
+        "metadata": dict[str, str],
+        "key_name": str | None,
+        "config_drive": str,
+        "accessIPv4": str,
+        "accessIPv6": str,
+        "OS-DCF:diskConfig": str,
+        "OS-EXT-AZ:availability_zone": str,
+        "OS-EXT-STS:task_state": str | None,
+        "OS-EXT-STS:vm_state": str,
+        "OS-EXT-STS:power_state": int,
+        "OS-EXT-SRV-ATTR:host": NotRequired[Annotated[str | None, answers.FOR_ADMINISTRATORS]],
+        "OS-EXT-SRV-ATTR:hypervisor_hostname": NotRequired[Annotated[str | None, answers.FOR_ADMINISTRATORS]],
+        "OS-EXT-SRV-ATTR:instance_name": NotRequired[Annotated[str, answers.FOR_ADMINISTRATORS]],
+        "OS-SRV-USG:launched_at": str | None,
+        "OS-SRV-USG:terminated_at": str | None,
+        "os-extended-volumes:volumes_attached": list[ServerVolume],
+        "progress": NotRequired[int],
+        "security_groups": NotRequired[list[SecurityGroup]],
+        "fault": NotRequired[ServerFault],
+    },
+)
+
+
+class ListedServer(BriefServer, _Listed, _Newer):
+    """A server as in a list with details."""
+
+
+class Server(ListedServer):
+    """A server as it is shown alone."""
+
+    server_groups: NotRequired[Annotated[list[str], answers.since("2.71")]]
+
+
+def status(instance: Mapping[str, Any]) -> str:
+    found = _OF_TASK.get(instance["task_state"]) or _OF_STATE.get(instance["vm_state"])
+    return found or str(instance["vm_state"]).upper()
+
+
+#: Fields that only users who may see all projects get.
+_OF_HOSTS = (
+    "OS-EXT-SRV-ATTR:host",
+    "OS-EXT-SRV-ATTR:hypervisor_hostname",
+    "OS-EXT-SRV-ATTR:instance_name",
+    "host_status",
+)
+
+
+def brief(request: falcon.Request, instance: Mapping[str, Any]) -> BriefServer:
+    path = f"/servers/{instance['uuid']}"
+    return {"id": instance["uuid"], "name": instance["name"], "links": microversions.links(request, path)}
+
+
+def view(request: falcon.Request, instance: Mapping[str, Any]) -> ListedServer:
+    """Return a server as in a list with details."""
+    version, host = request.context.version, instance["host"]
+    project = instance["project_id"] or ADMIN
+    # A project gets the id in place of the name.
+    alias = instance.get("host_id") or host_id.of(project, host)
+    shown: ListedServer = {
+        **brief(request, instance),
+        "status": status(instance),
+        "tenant_id": project,
+        "user_id": instance["user_id"] or ADMIN,
+        "created": _seconds(instance["created_at"]),
+        "updated": _seconds(instance["updated_at"] or instance["created_at"]),
+        "hostId": alias,
+        "image": _image(request, instance["image"]),
+        "flavor": _flavor(request, instance["flavor"]),
+        "addresses": {},
+        "metadata": instance["metadata"],
+        "key_name": instance.get("key_name"),
+        "config_drive": "",
+        "accessIPv4": "",
+        "accessIPv6": "",
+        "OS-DCF:diskConfig": "MANUAL",
+        "OS-EXT-AZ:availability_zone": (instance["availability_zone"] or "") if alias else "",
+        "OS-EXT-STS:task_state": instance["task_state"],
+        "OS-EXT-STS:vm_state": instance["vm_state"],
+        "OS-EXT-STS:power_state": instance["power_state"],
+        "OS-EXT-SRV-ATTR:host": host,
+        "OS-EXT-SRV-ATTR:hypervisor_hostname": instance["node"],
+        "OS-EXT-SRV-ATTR:instance_name": instance["uuid"],
+        "OS-SRV-USG:launched_at": _plain(instance["launched_at"]),
+        "OS-SRV-USG:terminated_at": _plain(instance["terminated_at"]),
+        "os-extended-volumes:volumes_attached": [volume(request, each) for each in instance.get("volumes", ())],
+    }
+    if status(instance) in ("ACTIVE", "BUILD", "RESIZE", "REBUILD"):
+        shown["progress"] = 100 if instance["vm_state"] == states.ACTIVE else 0
+    if alias:
+        shown["security_groups"] = [{"name": "default"}]
+    shown.update(_newer(version, instance))
+    if not identity.sees_all(request):
+        for name in _OF_HOSTS:
+            cast(dict[str, Any], shown).pop(name, None)
+    return shown
+
+
+def _newer(version: microversions.Version, instance: Mapping[str, Any]) -> _Newer:
+    """Return the fields that came with later versions."""
+    forms: Sequence[tuple[microversions.Version, _Newer]] = (
+        ((2, 3), {"OS-EXT-SRV-ATTR:reservation_id": instance["reservation_id"], "OS-EXT-SRV-ATTR:launch_index": 0}),
+        (_LOCKED, {"locked": False}),
+        (_HOST_STATUS, {"host_status": "UP" if instance["host"] else ""}),
+        (_DESCRIPTION, {"description": instance.get("description") or None}),
+        (_TAGS, {"tags": instance.get("tags", [])}),
+        (_CERTIFICATES, {"trusted_image_certificates": None}),
+        (_LOCKED_REASON, {"locked_reason": None}),
+        (_PINNED_ZONE, {"pinned_availability_zone": None}),
+        (_HINTS, {"scheduler_hints": {name: _listed(value) for name, value in instance["scheduler_hints"].items()}}),
+    )
+    found: _Newer = {}
+    for since, form in forms:
+        if version >= since:
+            found.update(form)
+    return found
+
+
+def whole(request: falcon.Request, shown: Mapping[str, Any]) -> Server:
+    """Return a server as it is shown alone: with its groups, and its fault.
+
+    :param shown: the conductor's answer to ``show_instance``
+    """
+    instance = shown["instance"]
+    server: Server = {**view(request, instance)}
+    server["os-extended-volumes:volumes_attached"] = [
+        volume(request, each["volume"]) for each in shown.get("volumes", ())
+    ]
+    if request.context.version >= _GROUPS:
+        server["server_groups"] = [instance["group_uuid"]] if instance["group_uuid"] else []
+    if instance["vm_state"] == states.ERROR and shown["faults"]:
+        server["fault"] = fault(shown["faults"][-1])
+    return server
+
+
+def volume(request: falcon.Request, uuid: str) -> ServerVolume:
+    """Return a volume that a server has."""
+    return {"id": uuid, "delete_on_termination": False} if request.context.version >= _OUTLAST else {"id": uuid}
+
+
+def fault(found: Mapping[str, Any]) -> ServerFault:
+    """Return a fault, with the nearest miss if the conductor says it: not to projects."""
+    details = found.get("details") or {}
+    code = details.get("reason_code") or found["error"]
+    misses = [str(miss["text"]) for miss in details.get("nearest") or ()][:1]
+    message = " ".join([f"{code}: {found['message']}", *misses])
+    return {"code": found["code"], "created": _seconds(found["created_at"]), "message": message[:2000]}
+
+
+def _flavor(request: falcon.Request, flavor: Mapping[str, Any]) -> FlavorLink | FlavorInside:
+    if request.context.version < _FLAVOR_INSIDE:
+        path = f"/flavors/{flavor['flavorid']}"
+        return {"id": flavor["flavorid"], "links": [microversions.link(request, path, "bookmark")]}
+    return {
+        "original_name": flavor["name"],
+        "vcpus": flavor["vcpus"],
+        "ram": flavor["memory_mb"],
+        "disk": flavor["root_gb"],
+        "ephemeral": flavor["ephemeral_gb"],
+        "swap": flavor["swap"],
+        "extra_specs": flavor["extra_specs"],
+    }
+
+
+def _image(request: falcon.Request, image: Mapping[str, Any]) -> ImageLink | str:
+    if not image["id"]:
+        return ""
+    return {"id": image["id"], "links": [microversions.link(request, f"/images/{image['id']}", "bookmark")]}
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _seconds(moment: str | None) -> str | None:
+    """Return a time without the part of a second."""
+    return f"{moment[:19]}Z" if moment else None
+
+
+def _plain(moment: str | None) -> str | None:
+    """Return a time in microseconds, without a zone."""
+    return f"{moment.removesuffix('Z')}000" if moment else None

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers: create, list, show, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import falcon
+import orjson
+from oslo_utils import uuidutils
+from typing_extensions import TypedDict
+
+from fleet import errors, states
+from fleet.objects import name_pattern
+from fleet_api.access import identity, policies
+from fleet_api.requests import answers, bodies, microversions, paging
+from fleet_api.requests.conductor import Conductor
+from fleet_api.servers import server_change, server_request, server_view
+
+#: Header with the client token of a build request.
+IDEMPOTENCY_KEY = "Idempotency-Key"
+#: Fields of a request, by the kind of what they name.
+_NAMED_BY: Mapping[str, str] = {"Flavor": "server.flavorRef", "Volume": "server.block_device_mapping_v2"}
+#: Instances in one answer of the conductor: the first, whose sizes are not known, and at most.
+_FIRST_BATCH, _BATCH = 100, 1000
+#: Of one answer, and of one answer of the conductor, about. A longer list has a link to the next page.
+MOST_BYTES = 8 * 2**20
+#: Parameters that the conductor filters by, and their names there.
+_EXACT = {"host": "host", "reservation_id": "reservation_id", "project_id": "project_id", "tenant_id": "project_id"}
+
+_TAGS_SINCE = (2, 26)
+#: By parameter, whether a server fits: wanted tags, its tags.
+_BY_TAGS: Mapping[str, Callable[[set[str], set[str]], bool]] = {
+    "tags": lambda wanted, there: wanted <= there,
+    "tags-any": lambda wanted, there: bool(wanted & there),
+    "not-tags": lambda wanted, there: not wanted <= there,
+    "not-tags-any": lambda wanted, there: not wanted & there,
+}
+
+#: Parameters for which the flavor, the image or the tags of an instance are read.
+_OF_SPEC = ("flavor", "image", *_BY_TAGS)
+#: Parameters of lists.
+_PARAMETERS = (
+    *("limit", "marker", "all_tenants", "all_projects", "deleted", "name", "status", "flavor", "image", "uuid"),
+    *_EXACT,
+    *_BY_TAGS,
+)
+
+Instance = Mapping[str, Any]
+View = Callable[[falcon.Request, Instance], Any]
+
+
+NewServer = TypedDict(
+    "NewServer",
+    {
+        "id": str,
+        "links": list[answers.Link],
+        "OS-DCF:diskConfig": str,
+        "security_groups": list[server_view.SecurityGroup],
+    },
+)
+
+
+class Created(TypedDict):
+    server: NewServer
+
+
+class Reserved(TypedDict):
+    """The answer if ``return_reservation_id`` was asked for."""
+
+    reservation_id: str
+
+
+_ONE = answers.Answer({"server": server_view.Server})
+
+
+class Servers:
+    """:param most: most servers in one answer"""
+
+    def __init__(self, conductor: Conductor, most: int) -> None:
+        self._conductor = conductor
+        self._most = most
+
+    @answers.gives(answers.Answer(entire=Created | Reserved), 202)
+    @bodies.takes(server_request.BODY)
+    def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
+        wanted = server_request.parse(request, self._conductor)
+        if ":" in wanted.build["availability_zone"]:
+            identity.require(request, policies.FORCED_HOST)
+        if wanted.build.get("block_device_mapping"):
+            identity.require(request, policies.ATTACH)
+        made = self._create(request, wanted.build)
+        response.status = falcon.HTTP_202
+        if wanted.reservation:
+            response.media = {"reservation_id": made["reservation_id"]}
+            return
+        uuid = made["instances"][0]["uuid"]
+        links = microversions.links(request, f"/servers/{uuid}")
+        response.location = links[0]["href"]
+        new: NewServer = {
+            "id": uuid,
+            "links": links,
+            "OS-DCF:diskConfig": "MANUAL",
+            "security_groups": [{"name": "default"}],
+        }
+        response.media = {"server": new}
+
+    def _create(self, request: falcon.Request, build: dict[str, Any]) -> dict[str, Any]:
+        """:raises errors.FleetError: as the conductor does; naming the field if there is no such flavor or volume"""
+        try:
+            return self._conductor.create(request, build, request.get_header(IDEMPOTENCY_KEY))
+        except errors.NotFound as unknown:
+            if unknown.kind not in _NAMED_BY:
+                raise
+            raise errors.InvalidInput(field=_NAMED_BY[unknown.kind], reason=unknown.message) from None
+
+    @answers.gives(answers.listed("servers", server_view.BriefServer))
+    @bodies.asks(*_PARAMETERS)
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = self._list(request, "/servers", server_view.brief)
+
+    @answers.gives(answers.listed("servers", server_view.ListedServer))
+    @bodies.asks(*_PARAMETERS)
+    def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = self._list(request, "/servers/detail", server_view.view)
+
+    @answers.gives(_ONE)
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        response.media = {"server": server_view.whole(request, show(self._conductor, request, server_id))}
+
+    @answers.gives(_ONE)
+    @bodies.takes(server_change.BODY)
+    def on_put_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        show(self._conductor, request, server_id)
+        server_change.change(self._conductor, request, server_id, server_change.parse(request))
+        self.on_get_one(request, response, server_id)
+
+    @answers.gives(answers.Answer({"interfaceAttachments": list[Any]}))
+    def on_get_interfaces(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        """None: a fleet has no networks. Some tools ask for each server that they show."""
+        show(self._conductor, request, server_id)
+        response.media = {"interfaceAttachments": []}
+
+    @answers.gives(answers.Answer({"security_groups": list[Any]}))
+    def on_get_security_groups(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        """None, for the same reason."""
+        show(self._conductor, request, server_id)
+        response.media = {"security_groups": []}
+
+    @answers.gives(answers.NOTHING, 204)
+    def on_delete_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        show(self._conductor, request, server_id)
+        self._conductor.terminate(request, server_id)
+        response.status = falcon.HTTP_204
+
+    def _list(self, request: falcon.Request, path: str, shown: View) -> dict[str, Any]:
+        servers, marker = self._page(request, paging.limit_of(request, self._most), shown)
+        failed = {each["id"]: each for each in servers if each.get("status") == "ERROR"}
+        faults = self._conductor.ask(request, "newest_faults", uuids=list(failed)) if failed else {}
+        for uuid, newest in faults.items():
+            failed[uuid]["fault"] = server_view.fault(newest)
+        answer: dict[str, Any] = {"servers": servers}
+        if marker:
+            answer["servers_links"] = paging.next_link(request, path, marker)
+        return answer
+
+    def _page(self, request: falcon.Request, limit: int, shown: View) -> tuple[list[dict[str, Any]], str | None]:
+        """Return at most ``limit`` servers after the marker, oldest first, and at most about MOST_BYTES of them; and the
+        marker of the next page, if there is one.
+        """
+        if bodies.flag(request, "deleted"):
+            raise errors.InvalidInput(field="deleted", reason="must be false: deleted servers are not listed")
+        exact = {ours: value for name, ours in _EXACT.items() if (value := request.get_param(name))}
+        if own := _own_project(request):
+            exact["project_id"] = own
+        matches = _conditions(request)
+        # Only what the list shows and the filters look at is read.
+        is_brief = shown is server_view.brief and not any(request.has_param(name) for name in _OF_SPEC)
+        sparing = {"brief": True} if is_brief else {}
+        found: list[dict[str, Any]] = []
+        marker, size, batch = request.get_param("marker"), 0, _FIRST_BATCH
+        while True:
+            more = {"marker": marker} if marker else {}
+            # Without conditions of ours, what is asked for is what is needed, and one more.
+            wanted = batch if matches else min(batch, limit + 1 - len(found))
+            part = self._conductor.ask(request, "list_instances", filters=exact, limit=wanted, **more, **sparing)
+            for each in part:
+                if not all(match(each) for match in matches):
+                    continue
+                if len(found) == limit or size > MOST_BYTES:
+                    return found, found[-1]["id"]
+                found.append(shown(request, each))
+                size += len(orjson.dumps(found[-1]))
+            if len(part) < wanted:
+                return found, None
+            marker = part[-1]["uuid"]
+            batch = _next_batch(part)
+
+
+def _next_batch(part: Sequence[Instance]) -> int:
+    """Return how many instances to ask for, by the size of those that came: an answer of the conductor stays small."""
+    each = len(orjson.dumps(part)) // len(part) + 1
+    return min(max(MOST_BYTES // each, 1), _BATCH)
+
+
+def show(conductor: Conductor, request: falcon.Request, server_id: str) -> Mapping[str, Any]:
+    """Return the conductor's ``show_instance``. By uuid only: clients look for a name in the list.
+
+    :raises errors.NotFound: there is none, or it was deleted
+    """
+    if uuidutils.is_uuid_like(server_id):
+        found: Mapping[str, Any] = conductor.ask(request, "show_instance", name=server_id)
+        if not identity.owns(request, found["instance"]["project_id"]):
+            raise errors.NotFound(kind="Instance", name=server_id)
+        if not found["instance"]["deleted"] and found["instance"]["vm_state"] != states.DELETED:
+            return found
+    raise errors.NotFound(kind="Instance", name=server_id)
+
+
+def _own_project(request: falcon.Request) -> str | None:
+    """Return the project whose servers are listed; None: of all. :raises faults.Fault: not allowed"""
+    if request.context.is_open:
+        return None
+    if bodies.flag(request, "all_tenants") or bodies.flag(request, "all_projects"):
+        identity.require(request, policies.ALL_PROJECTS)
+        return None
+    project: str = request.context.caller.project_id
+    return project
+
+
+def _conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
+    """Return the filters that the conductor does not have. :raises errors.InvalidInput:"""
+    found: list[Callable[[Instance], bool]] = []
+    if name := request.get_param("name"):
+        is_named = name_pattern.compiled(name, "name")
+        found.append(lambda instance: is_named(instance["name"]))
+    if status := request.get_param("status"):
+        found.append(lambda instance: server_view.status(instance) == status.upper())
+    if flavor := request.get_param("flavor"):
+        found.append(lambda instance: instance["flavor"]["flavorid"] == flavor)
+    if image := request.get_param("image"):
+        found.append(lambda instance: instance["image"]["id"] == image)
+    found += _tag_conditions(request)
+    if uuid := request.get_param("uuid"):
+        found.append(lambda instance: instance["uuid"] == uuid)
+    return found
+
+
+def _tag_conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
+    """Return the filters by tags, from version 2.26 on; each names tags with commas between them."""
+    if request.context.version < _TAGS_SINCE:
+        return []
+    found: list[Callable[[Instance], bool]] = []
+    for name, fits in _BY_TAGS.items():
+        if given := request.get_param(name):
+            wanted = set(given.split(","))
+            found.append(lambda instance, fits=fits, wanted=wanted: fits(wanted, set(instance.get("tags", ()))))  # type: ignore[misc]
+    return found

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of all commands: the connection to the conductor, failures in plain words, and the form of values."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from cliff import columns, command, lister, show
+
+from fleet.client import argument_types
+from fleet.client.calls import Calls
+from fleet.client.connection import Record
+from fleet_cli.base import moments
+
+#: Adds an argument to a parser.
+Argument = Callable[[argparse.ArgumentParser], object]
+
+
+def argument(*names: str, **options: Any) -> Argument:
+    """An argument of a command: ``names`` and ``options`` are those of argparse's ``add_argument``."""
+    return lambda parser: parser.add_argument(*names, **options)
+
+
+SERVER = argument("server", help="Name, uuid, or the beginning of one.")
+HOST = argument("host")
+#: Of commands whose work goes on after their call.
+WAIT: Sequence[Argument] = (
+    argument("--wait", action="store_true", help="Wait for the end; exit status 1 if it is not a good one."),
+    argument(
+        "--timeout",
+        type=argument_types.positive,
+        default=600,
+        metavar="SECONDS",
+        help="With --wait: how long. Default: 600.",
+    ),
+)
+
+
+class Arguments:
+    """A mixin for cliff's classes. A command has its ``arguments``, after those of its base classes."""
+
+    arguments: Sequence[Argument] = ()
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)  # type: ignore[misc]
+        for each in (own for base in reversed(type(self).__mro__) for own in vars(base).get("arguments", ())):
+            each(parser)
+        return parser
+
+
+class _Connected(Arguments):
+    """A mixin for cliff's classes."""
+
+    app: Any
+
+    @property
+    def conductor(self) -> Calls:
+        return self.app.connection
+
+    def get_epilog(self) -> str:
+        """Return no epilog. Cliff's names the package of a plugin; to find it, it reads 0.1 s in all packages' metadata."""
+        return ""
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        with self.conductor.plain_failures():
+            return super().run(parsed_args) or 0  # type: ignore[misc]
+
+
+class Command(_Connected, command.Command):
+    """A command that prints at most one line."""
+
+
+class Lister(_Connected, lister.Lister):
+    """Prints a table."""
+
+
+class ShowOne(_Connected, show.ShowOne):
+    """Prints one object, a line for each field."""
+
+
+def table(names: Sequence[str], records: Iterable[Record]) -> tuple[Sequence[str], list[tuple]]:
+    """Return columns and rows for cliff; a missing value is shown as empty."""
+    return names, [tuple(_shown(record.get(name)) for name in names) for record in records]
+
+
+def one(names: Sequence[str], record: Record) -> tuple[Sequence[str], tuple]:
+    """Return fields and values of one object for cliff."""
+    columns, rows = table(names, [record])
+    return columns, rows[0]
+
+
+class Listed(columns.FormattableColumn):
+    """A list: comma-separated for people, a list for programs."""
+
+    def human_readable(self) -> str:
+        return ", ".join(map(str, self._value))
+
+
+class Pairs(columns.FormattableColumn):
+    """A mapping: ``key=value`` pairs for people, a mapping for programs."""
+
+    def human_readable(self) -> str:
+        return ", ".join(f"{key}={value}" for key, value in sorted(self._value.items()))
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, Mapping):
+        return Pairs(value)
+    if isinstance(value, (list, tuple)):
+        return Listed(value)
+    if moments.is_moment(value):
+        return moments.Moment(value)
+    return "" if value is None else value

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet server delete``: a deletion cannot be undone, so the command asks first and takes names literally."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from fleet.client import argument_types, connection, following
+from fleet.client.connection import Record
+from fleet_cli.base import command, listing
+
+#: Least characters of a uuid's beginning that select an instance to delete.
+_LEAST_PREFIX = 4
+#: Instances named in the report.
+_NAMED = 5
+
+
+class DeleteServers(command.Command):
+    """Delete instances."""
+
+    arguments = (
+        command.argument("server", nargs="*", help="Name, uuid, or the beginning of one."),
+        command.argument("--all", action="store_true", help="Every instance there is."),
+        command.argument("--yes", "-y", action="store_true", help="With --all: do not ask."),
+        command.argument("--wait", action="store_true", help="Wait until they are gone."),
+        command.argument(
+            "--timeout", type=argument_types.positive, default=60, metavar="SECONDS", help="With --wait: how long."
+        ),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if bool(parsed_args.server) == parsed_args.all:
+            raise connection.CommandFailed("name the instances to delete, or use --all")
+        if parsed_args.all:
+            meant = list(self.conductor.operator("list_instances", filters={}, brief=True))
+            if meant and not parsed_args.yes:
+                _confirm(len(meant))
+        else:
+            meant = [self._meant(name) for name in parsed_args.server]
+        uuids = list(dict.fromkeys(each["uuid"] for each in meant))
+        if parsed_args.wait:
+            late = following.delete(self.conductor, uuids, parsed_args.timeout)
+            if late:
+                raise connection.CommandFailed(
+                    f"{len(uuids) - len(late)} of {len(uuids)} instances are deleted; "
+                    f"not within {parsed_args.timeout} s: {', '.join(late)}"
+                )
+        else:
+            following.ask_to_delete(self.conductor, uuids)
+        self._report(meant, "deleted" if parsed_args.wait else "being deleted")
+
+    def _report(self, meant: list[Record], what: str) -> None:
+        if not meant:
+            print("There are no instances.", file=self.app.stdout)
+        elif len(meant) > _NAMED:
+            print(f"{len(meant)} instances are {what}.", file=self.app.stdout)
+        else:
+            for each in meant:
+                print(f"{each['name']} ({each['uuid']}) is {what}.", file=self.app.stdout)
+
+    def _meant(self, name: str) -> Record:
+        """Return the instance. A misspelt name must not be taken for the beginning of a uuid."""
+        found: Record = self.conductor.operator("show_instance", name=name)["instance"]
+        if name not in (found["name"], found["uuid"]) and len(name) < _LEAST_PREFIX:
+            raise connection.CommandFailed(
+                f"no instance has the name {name}; it is the beginning of the uuid of {found['name']}, {found['uuid']}: "
+                f"to delete that, give at least {_LEAST_PREFIX} characters"
+            )
+        return found
+
+
+def _confirm(count: int) -> None:
+    """:raises connection.CommandFailed: the answer is not yes, or no terminal is there to ask"""
+    if not sys.stdin.isatty():
+        raise connection.CommandFailed(f"this would delete all {count} instances: confirm with --yes")
+    listing.remark(f"Delete all {count} instances? [y/N]")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise connection.CommandFailed("nothing is deleted")

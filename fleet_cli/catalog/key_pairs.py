@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet keypair``: public keys that new guests accept. They belong to a user in a project."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+from collections.abc import Iterable
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from fleet.client import argument_types
+from fleet.client.connection import CommandFailed, Record
+from fleet_cli.base import command, listing
+
+COLUMNS = ("name", "type", "fingerprint", "public_key", "created_at")
+_NAME = command.argument("keypair", help="Name.")
+_OWNER = (
+    command.argument("--project", metavar="ID", help="The project that it belongs to. Default: none."),
+    command.argument("--user", metavar="ID", help="The user that it belongs to. Default: none."),
+)
+
+
+class ListKeyPairs(listing.List):
+    """List the key pairs of a user."""
+
+    arguments = _OWNER
+    things = "key pairs"
+    brief = ("name", "type", "fingerprint")
+    whole = COLUMNS
+
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
+        self.conductor.act_for(parsed_args.project, parsed_args.user)
+        return self.conductor.operator("list_key_pairs")
+
+
+class ShowKeyPair(command.ShowOne):
+    """Show a key pair."""
+
+    arguments = (_NAME, *_OWNER)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        self.conductor.act_for(parsed_args.project, parsed_args.user)
+        return command.one(COLUMNS, self.conductor.operator("show_key_pair", name=parsed_args.keypair))
+
+
+class CreateKeyPair(command.ShowOne):
+    """Store a public key, for 'fleet boot --key-name'. Without --public-key a new pair is made here."""
+
+    arguments = (
+        command.argument("name"),
+        command.argument("--public-key", type=argument_types.file, metavar="FILE", help="In OpenSSH's form."),
+        command.argument(
+            "--private-key",
+            metavar="FILE",
+            help="Where the new private key is written, for its owner only; the file must not exist. It is not sent.",
+        ),
+        *_OWNER,
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        if bool(parsed_args.public_key) == bool(parsed_args.private_key):
+            raise CommandFailed("name one of --public-key FILE (a key that exists) and --private-key FILE (a new one)")
+        self.conductor.act_for(parsed_args.project, parsed_args.user)
+        if parsed_args.public_key:
+            public_key = parsed_args.public_key.decode(errors="replace")
+        else:
+            public_key = _generated(pathlib.Path(parsed_args.private_key))
+        named = {"name": parsed_args.name, "public_key": public_key}
+        return command.one(COLUMNS, self.conductor.operator("create_key_pair", key_pair=named))
+
+
+class DeleteKeyPair(command.Command):
+    """Delete a key pair. Instances that were built with it keep the public key."""
+
+    arguments = (_NAME, *_OWNER)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.act_for(parsed_args.project, parsed_args.user)
+        self.conductor.operator("delete_key_pair", name=parsed_args.keypair)
+
+
+def _generated(path: pathlib.Path) -> str:
+    """Write a new private key, and return its public half. :raises CommandFailed:"""
+    key = ed25519.Ed25519PrivateKey.generate()
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(key.private_bytes(*form))
+    except OSError as failure:
+        raise CommandFailed(f"--private-key {path}: {failure.strerror}") from None
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return public.decode()

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet host drain``: stops new builds on a host, and with ``--move`` moves its instances away."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from fleet.client import argument_types, connection, following
+from fleet.client.connection import Record
+from fleet_cli.base import command, listing, progress
+from fleet_cli.hosts import emptying
+
+
+class DrainHost(command.Command):
+    """Place nothing new on a host, and wait until builds that are on their way to it have ended.
+
+    With --move its instances then go to other hosts. Each is switched off, moved and started again, or built again
+    elsewhere if the host is down. After an interruption, run the same command again.
+    """
+
+    arguments = (
+        command.argument("host"),
+        command.argument("--reason", default="draining", help="Shown by 'fleet service list'. Default: %(default)s."),
+        command.argument(
+            "--timeout",
+            type=argument_types.positive,
+            default=600,
+            metavar="SECONDS",
+            help="How long to wait. Default: 600.",
+        ),
+        command.argument("--move", action="store_true", help="Move the instances away."),
+        command.argument(
+            "--at-a-time",
+            type=argument_types.positive,
+            default=4,
+            metavar="N",
+            help="Moves under way together. Default: 4.",
+        ),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        host = parsed_args.host
+        self.conductor.operator(
+            "update_service", host=host, binary="fleet-compute", disabled=True, reason=parsed_args.reason
+        )
+        self._say(f"{host} is disabled: {parsed_args.reason}")
+        left = following.drain(self.conductor, host, parsed_args.timeout, self._waiting, moving=parsed_args.move)
+        if left:
+            raise connection.CommandFailed(
+                f"{host} is disabled, but not idle after {parsed_args.timeout} s: "
+                + ", ".join(f"{each['name']} ({each['task_state'] or each['vm_state']})" for each in left)
+            )
+        if parsed_args.move:
+            self._move(parsed_args)
+        staying = self.conductor.operator("list_instances", filters={"host": host}, brief=True)
+        self._say(f"{host} is idle; {len(staying)} instances stay on it")
+
+    def _move(self, parsed_args: argparse.Namespace) -> None:
+        """:raises connection.CommandFailed: some instances are left"""
+        host = parsed_args.host
+        there = len(self.conductor.operator("show_host", name=host)["instances"])
+        with progress.shown(there, "moves", self.app.options.verbose_level) as shown:
+            run = emptying.Emptying(self.conductor, host, parsed_args.at_a_time, lambda *now: shown.show_of(*now))
+            try:
+                gone, left = run.run(parsed_args.timeout)
+            except KeyboardInterrupt:
+                shown.close()
+                listing.remark(
+                    f"Interrupted. Moves that have begun go on; 'fleet host drain {host} --move' takes them up."
+                )
+                raise
+        self._say(f"{_have(gone)} left {host}")
+        if left:
+            reasons = [f"  {uuid}: {why}" for uuid, why in left.items()]
+            raise connection.CommandFailed("\n".join([f"{_have(len(left))} not left {host}:", *reasons]))
+
+    def _waiting(self, under_way: Sequence[Record], coming: int) -> None:
+        said = [progress.counted(under_way)] if under_way else []
+        said += [f"{coming} may still arrive"] if coming else []
+        if said:
+            self._say(f"waiting: {', '.join(said)}")
+
+    def _say(self, line: str) -> None:
+        print(line, file=self.app.stdout, flush=True)
+
+
+def _have(count: int) -> str:
+    return "1 instance has" if count == 1 else f"{count} instances have"

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program ``fleet-manage``: the database's schema, retention and consistency."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from cliff import app, command, commandmanager
+from oslo_config import cfg
+
+from fleet.db import grants, migration, schema
+from fleet.db.engine import Database
+from fleet_cli.base import application, completion, plain_output
+from fleet_cli.base.database_command import DatabaseCommand
+from fleet_cli.upkeep import audit, broker_permissions, ledger, nova_check, retention, upgrade_check
+
+
+class Sync(DatabaseCommand):
+    """Create the tables, or upgrade them to this release."""
+
+    def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
+        self.say(f"The database is at version {migration.sync(database)}.")
+
+
+class Version(DatabaseCommand):
+    """Print the version of the database's schema."""
+
+    def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
+        self.say(schema.version(database) or "none")
+
+
+class Check(DatabaseCommand):
+    """Exit with status 1 and advice unless the database has the schema of this release."""
+
+    def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
+        schema.check(database)
+        self.say(f"The database is at version {schema.latest()}, as this release needs.")
+
+
+class Grants(command.Command):
+    """Print the statements that let conductors change rows, and schedulers only read; run them after 'db sync'."""
+
+    app: Any
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--engine", choices=sorted(grants.BY_ENGINE), default="postgresql", help="%(default)s")
+        parser.add_argument("--database", type=_name, default="fleet", help="Its name. Default: %(default)s.")
+        for service in ("conductor", "scheduler"):
+            about = f"The {service}'s role; for MariaDB USER or USER@HOST. Default: %(default)s."
+            parser.add_argument(f"--{service}", type=_name, default=f"fleet_{service}", help=about)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        statements = grants.BY_ENGINE[parsed_args.engine](
+            parsed_args.database, parsed_args.conductor, parsed_args.scheduler
+        )
+        print("".join(f"{each};\n" for each in statements), end="", file=self.app.stdout)
+
+
+def _name(text: str) -> str:
+    """An argparse type: a name that may be quoted in a statement."""
+    if not text or any(character in "\"'`;\\" or not character.isprintable() for character in text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name without quotes")
+    return text
+
+
+COMMANDS: tuple[tuple[str, type[command.Command]], ...] = (
+    ("db sync", Sync),
+    ("db version", Version),
+    ("db check", Check),
+    ("db grants", Grants),
+    ("db archive", retention.Archive),
+    ("db purge", retention.Purge),
+    ("ledger show", ledger.Show),
+    ("ledger adopt", ledger.Adopt),
+    ("ledger renew", ledger.Renew),
+    ("audit", audit.Audit),
+    ("rabbitmq permissions", broker_permissions.Permissions),
+    ("upgrade check", upgrade_check.UpgradeCheck),
+    ("nova check", nova_check.NovaCheck),
+)
+
+
+class ManageApp(app.App):
+    """Like ``fleet``, for the database."""
+
+    NAME = "fleet-manage"
+    LOG = logging.getLogger("fleet-manage")
+
+    def __init__(self, conf: cfg.ConfigOpts = cfg.CONF) -> None:
+        manager = commandmanager.CommandManager("fleet_cli.manage")
+        for name, factory in COMMANDS:
+            manager.add_command(name, factory)
+        super().__init__(
+            "Manage the fleet's database.", importlib.metadata.version("fleet"), manager, deferred_help=True
+        )
+        manager.add_command("complete", completion.Complete)
+        self.conf = conf
+
+    def build_option_parser(self, description, version, argparse_kwargs=None):
+        return application.add_config_file(super().build_option_parser(description, version, argparse_kwargs))
+
+    def configure_logging(self) -> None:
+        super().configure_logging()
+        application.quieten(self.options.verbose_level)
+
+    def initialize_app(self, argv: list[str]) -> None:
+        application.load(self.options.config_file, self.NAME, self.conf)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    with plain_output.installed():
+        return ManageApp().run(list(sys.argv[1:] if argv is None else argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

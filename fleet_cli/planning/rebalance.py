@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet rebalance``: plans moves that free whole hosts, or make room for a large instance, and makes them."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Sequence
+from importlib import metadata
+
+from fleet.client import argument_types, connection
+from fleet.objects.rebalance import ENTRY_POINTS, Goal, Move, Plan
+from fleet_cli.base import build_arguments, command, database_command, listing, progress
+from fleet_cli.planning import planning
+from fleet_cli.servers.move_list import MoveList
+
+COLUMNS = ("instance", "from", "to", "vcpus", "memory_mb", "disk_gb", "purpose")
+#: Characters of a uuid that people see; programs get all.
+_SHORT_UUID = 8
+#: Lines of progress if standard error is no terminal.
+_LINES = 10
+
+
+class Rebalance(command.Lister):
+    """Plan the migrations that free the most whole hosts, or that let a flavor fit. With --apply, make them.
+
+    The plan is computed on a copy of the database's contents, with the configured filters; nothing is changed. Instances
+    go to the fullest host that passes, and never to an empty one. --apply makes the moves of a fresh plan: each guest is
+    switched off, moved and started again, and the filters decide once more. Ctrl-C finishes the moves under way.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument("--plan", action="store_true", help="Only print the plan. This is the default.")
+        what.add_argument("--apply", action="store_true", help="Make the moves.")
+        parser.add_argument("--free-hosts", type=argument_types.positive, metavar="N",
+                            help="Stop when N hosts are free. Default: as many as possible.")  # fmt: skip
+        parser.add_argument("--max-moves", type=argument_types.positive, default=50, metavar="N",
+                            help="Make at most N moves. Default: %(default)s.")  # fmt: skip
+        parser.add_argument("--at-a-time", type=argument_types.positive, default=4, metavar="N",
+                            help="With --apply: moves under way together. Default: %(default)s.")  # fmt: skip
+        parser.add_argument("--timeout", type=argument_types.positive, default=3600, metavar="SECONDS",
+                            help="With --apply: begin no move after this time. Default: %(default)s.")  # fmt: skip
+        room = parser.add_argument_group("make room, in place of freeing hosts")
+        build_arguments.add_flavor(room, required=False)
+        room.add_argument("--count", type=argument_types.positive, default=1, metavar="N",
+                          help="Instances of the flavor that shall fit. Default: %(default)s.")  # fmt: skip
+        build_arguments.add_conditions(room)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        if parsed_args.flavor and parsed_args.free_hosts:
+            raise connection.CommandFailed("use --flavor or --free-hosts, not both")
+        with database_command.plain_failures():
+            plan = self._plan(parsed_args)
+        listing.remark(_summary(plan, parsed_args.count if parsed_args.flavor else 0))
+        for host, reason in itertools.islice(plan.kept.items(), 0 if plan.moves else _LINES):
+            listing.remark(f"  {host} is kept: {reason}")
+        if parsed_args.apply and plan.moves:
+            self._apply(plan.moves, parsed_args)
+        return COLUMNS, [_row(each) for each in plan.moves]
+
+    def _plan(self, parsed_args: argparse.Namespace) -> Plan:
+        state = planning.state(self.app.conf, "rebalance")
+        demands = []
+        if parsed_args.flavor:
+            self.conductor.act_for(parsed_args.project, parsed_args.user)
+            request = build_arguments.build_request(self.conductor, parsed_args)
+            demands = planning.one_by_one(self.conductor.operator("request_for", request=request), parsed_args.count)
+        goal = Goal(parsed_args.max_moves, parsed_args.free_hosts, demands)
+        (entry,) = metadata.entry_points(group=ENTRY_POINTS)
+        hosts = {node.host for node in state.nodes}
+        done = itertools.count(1)
+
+        def request_of(uuid: str) -> object:
+            return planning.of_instance(self.conductor, uuid)
+
+        with progress.shown(len(hosts), "hosts", self.app.options.verbose_level, _LINES) as shown:
+            plan: Plan = entry.load()(self.app.conf, state, goal, request_of, lambda host: shown.show(next(done), host))
+        return plan
+
+    def _apply(self, moves: Sequence[Move], parsed_args: argparse.Namespace) -> None:
+        """:raises connection.CommandFailed: some moves were not made"""
+        with progress.shown(len(moves), "moves", self.app.options.verbose_level) as shown:
+            run = MoveList(self.conductor, moves, parsed_args.at_a_time, shown.show)
+            try:
+                run.run(parsed_args.timeout)
+            except KeyboardInterrupt:
+                run.stop()
+                listing.remark(
+                    f"Stopping: waiting for {_moves(len(run.under_way))} under way. Ctrl-C leaves them as they are."
+                )
+                _finish(run, parsed_args.timeout)
+        listing.remark(f"{run.done} of {_moves(len(moves))} done")
+        left = {**run.failed, **dict.fromkeys(run.under_way, "is on its way: see 'fleet migration list'")}
+        if left:
+            reasons = [f"  {uuid}: {why}" for uuid, why in left.items()]
+            raise connection.CommandFailed("\n".join([f"{len(left)} instances were not moved:", *reasons]))
+        if run.done < len(moves):
+            raise connection.CommandFailed(f"stopped: {len(moves) - run.done} moves were not begun")
+
+
+def _finish(run: MoveList, timeout_s: float) -> None:
+    try:
+        run.run(timeout_s)
+    except KeyboardInterrupt:
+        listing.remark(
+            f"{_moves(len(run.under_way))} left under way: see 'fleet migration list'; "
+            "when they are finished, 'fleet server resize confirm'"
+        )
+        raise
+
+
+def _moves(count: int) -> str:
+    return "1 move" if count == 1 else f"{count} moves"
+
+
+def _summary(plan: Plan, wanted: int) -> str:
+    cost = (
+        f"{sum(each.memory_mb for each in plan.moves)} MB of memory and {sum(each.disk_gb for each in plan.moves)} GB of "
+        "disk change hosts"
+    )
+    moves = _moves(len(plan.moves))
+    if not wanted:
+        empty = f"{plan.empty_before} of {plan.hosts} hosts are empty now"
+        return f"Hosts freed: {len(plan.freed)}, by {moves}; {empty}; {cost}"
+    if not plan.moves and plan.fits == wanted:
+        return f"All {wanted} fit now: there is nothing to move"
+    return f"After {moves}, {plan.fits} of {wanted} instances fit; {cost}"
+
+
+def _row(move: Move) -> tuple:
+    return (
+        listing.Uuid(move.instance_uuid, _SHORT_UUID),
+        move.source,
+        move.destination,
+        move.vcpus,
+        move.memory_mb,
+        move.disk_gb,
+        move.purpose,
+    )

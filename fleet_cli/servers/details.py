@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``set`` and ``unset`` of ``fleet server`` and ``fleet volume``: name, description, metadata; tags of an instance."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from fleet.client import argument_types, connection
+from fleet_cli.base import command
+from fleet_cli.volumes import volumes
+
+_NEW = (
+    command.argument("--name", help="The new name."),
+    command.argument("--description", help="The new description; '' removes it."),
+    command.argument(
+        "--property",
+        dest="metadata",
+        type=argument_types.pair,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="A key of the metadata and its new value; repeat for several. Others stay.",
+    ),
+)
+_OLD = (
+    command.argument(
+        "--property",
+        dest="keys",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="A key of the metadata to remove; repeat for several.",
+    ),
+)
+
+
+class _Change(command.Command):
+    """A command on one instance or volume. :cvar method: of the conductor"""
+
+    method: str
+
+    def change(self, changed: str, **changes: Any) -> None:
+        """:param changes: what is None or empty stays, but for a description"""
+        wanted = {field: given for field, given in changes.items() if given or (field == "description" and given == "")}
+        if not wanted:
+            raise connection.CommandFailed(f"nothing to change; 'fleet help {self.cmd_name}' lists the options")
+        self.conductor.operator(self.method, name=changed, changes=wanted)
+
+
+class _ChangeServer(_Change):
+    method = "update_instance"
+    arguments: Sequence[command.Argument] = (command.SERVER,)
+
+
+class _ChangeVolume(_Change):
+    method = "update_volume"
+    arguments: Sequence[command.Argument] = (volumes.VOLUME,)
+
+
+class SetServer(_ChangeServer):
+    """Change the name, the description, metadata or tags of an instance."""
+
+    arguments = (
+        *_NEW,
+        command.argument("--tag", action="append", default=[], help="A tag to add; repeat for several."),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.change(parsed_args.server, **_new(parsed_args), add_tags=parsed_args.tag)
+
+
+class UnsetServer(_ChangeServer):
+    """Remove metadata or tags of an instance."""
+
+    arguments = (
+        *_OLD,
+        command.argument("--tag", action="append", default=[], help="A tag to remove; repeat for several."),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.change(parsed_args.server, metadata=dict.fromkeys(parsed_args.keys), remove_tags=parsed_args.tag)
+
+
+class SetVolume(_ChangeVolume):
+    """Change the name, the description or metadata of a volume."""
+
+    arguments = _NEW
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.change(parsed_args.volume, **_new(parsed_args))
+
+
+class UnsetVolume(_ChangeVolume):
+    """Remove metadata of a volume."""
+
+    arguments = _OLD
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.change(parsed_args.volume, metadata=dict.fromkeys(parsed_args.keys))
+
+
+def _new(parsed_args: argparse.Namespace) -> dict[str, Any]:
+    given = {name: getattr(parsed_args, name) for name in ("name", "description")}
+    return {**given, "metadata": dict(parsed_args.metadata)}

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet server stop``, ``start``, ``reboot``, ``suspend`` and ``resume``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from fleet import states
+from fleet.client import connection, following
+from fleet.client.connection import Record
+from fleet_cli.base import command
+
+
+class StopServer(command.Command):
+    """Switch the guests of instances off; their hosts keep what they have claimed."""
+
+    method = "stop_instance"
+
+    arguments: Sequence[command.Argument] = (
+        command.argument("server", nargs="+", help="Name, uuid, or the beginning of one."),
+        *command.WAIT,
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        options = self.options(parsed_args)
+        accepted = [self.conductor.operator(self.method, name=name, **options) for name in parsed_args.server]
+        if not parsed_args.wait:
+            for each in accepted:
+                self._say(f"{each['name']} ({each['uuid']}): {each['task_state']}")
+            return
+        uuids = [each["uuid"] for each in accepted]
+        late = following.power(self.conductor, uuids, parsed_args.timeout)
+        if late:
+            raise connection.CommandFailed(f"not ended within {parsed_args.timeout} s: {len(late)} of {len(uuids)}")
+        if not all([self._report(each) for each in accepted]):
+            raise connection.CommandFailed("not all succeeded; 'fleet trace SERVER' shows why")
+
+    def options(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """Return the arguments of the method, besides the name."""
+        return {}
+
+    def _report(self, accepted: Record) -> bool:
+        """Print how the task has ended; return True if it has succeeded."""
+        found = self.conductor.operator("show_instance", name=accepted["uuid"])
+        event = states.POWER_TASKS[accepted["task_state"]]
+        ended = next((each for each in reversed(found["events"]) if each["event"] == event), None)
+        good = ended is not None and ended["result"] == "success"
+        reason = f": {ended['message']}" if ended is not None and not good else ""
+        state = found["instance"]["vm_state"].upper()
+        self._say(f"{accepted['name']} ({accepted['uuid']}) is {state}{reason}")
+        return good
+
+    def _say(self, line: str) -> None:
+        print(line, file=self.app.stdout)
+
+
+class StartServer(StopServer):
+    """Switch the guests of instances on."""
+
+    method = "start_instance"
+
+
+class SuspendServer(StopServer):
+    """Halt the guests of instances, and keep their memory."""
+
+    method = "suspend_instance"
+
+
+class ResumeServer(StopServer):
+    """Let suspended guests continue."""
+
+    method = "resume_instance"
+
+
+class RebootServer(StopServer):
+    """End the guests of instances and start them again."""
+
+    method = "reboot_instance"
+
+    arguments = (
+        command.argument("--hard", action="store_true", help="End the guests by force; also if STOPPED or SUSPENDED."),
+    )
+
+    def options(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        return {"hard": True} if parsed_args.hard else {}
