@@ -20,7 +20,17 @@ import grimp
 from tests import costs
 
 ROOT = pathlib.Path(__file__).parents[1]
-PACKAGES = ("fleet", "scheduler", "conductor_stub", "compute_agent", "volume_agent", "tests")
+PACKAGES = (
+    "fleet",
+    "scheduler",
+    "conductor_stub",
+    "compute_agent",
+    "volume_agent",
+    "fleet_api",
+    "fleet_cli",
+    "fleet_trial",
+    "tests",
+)
 UNIT = "tests/unit/"
 #: CPU seconds of the chosen tests, on two processors.
 BUDGET_S = 36.0

@@ -196,8 +196,8 @@ class _Forms(GenerateJsonSchema):
 
 
 def _named(name: str) -> str:
-    """Return the name of a kind for readers: ``fleet__api__groups___New`` is ``groups.New``."""
-    return ".".join(part.strip("_") for part in name.removeprefix("fleet__api__").split("__"))
+    """Return the name of a kind for readers: ``fleet_api__compute__groups___New`` is ``compute.groups.New``."""
+    return ".".join(part.strip("_") for part in name.removeprefix("fleet_api__").split("__"))
 
 
 def _plain(schema: Any, prefix: str = "") -> Any:

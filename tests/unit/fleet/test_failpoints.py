@@ -154,7 +154,7 @@ def test_every_name_is_passed_somewhere() -> None:
     """In the code of exactly one service, and no point in the code lacks its line in the list."""
     code = "\n".join(
         path.read_text()
-        for package in ("fleet", "conductor_stub", "scheduler", "compute_agent", "volume_agent")
+        for package in ("fleet", "conductor_stub", "scheduler", "compute_agent", "volume_agent", "fleet_api")
         for path in (ROOT / package).rglob("*.py")
     )
     assert sorted(names.STEPS) == sorted(re.findall(r'failpoints\.hit\("([\w.]+)"\)', code))
