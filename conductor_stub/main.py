@@ -61,10 +61,12 @@ from fleet import domains, errors, service
 from fleet.checks import required
 from fleet.clock import Clock
 from fleet.clock.skew import ClockSkew
-from fleet.db import flavor_mix, identity, schema, signatures
-from fleet.db.clock import LedgerClock
-from fleet.db.engine import Database
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.engine.database import Database
+from fleet.db.hosts import flavor_mix
+from fleet.db.hosts.heartbeats import Heartbeat
+from fleet.db.instances import signatures
+from fleet.db.schema import identity, schema
+from fleet.db.upkeep.clock import LedgerClock
 from fleet.domains import COMPUTE, VOLUME, VOLUME_CONDUCTOR
 from fleet.hardware.aliases import parse_aliases
 from fleet.ledger_identity import LedgerIdentity

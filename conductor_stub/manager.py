@@ -23,7 +23,7 @@ from conductor_stub.steps import requester
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.objects import (
     BuildRequest,
     BuildStep,

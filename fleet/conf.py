@@ -12,7 +12,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from fleet import errors, failpoints
-from fleet.db import options as db_options
+from fleet.db.connection import options as db_options
 from fleet.hardware import conf as hardware_conf
 from fleet.rpc import nova_broker, pins, versions
 from fleet.rpc.rabbit import conf as rabbit_conf

@@ -13,8 +13,9 @@ from typing import Any
 from cliff import app, command, commandmanager
 from oslo_config import cfg
 
-from fleet.db import grants, migration, schema
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.schema import migration, schema
+from fleet.db.upkeep import grants
 from fleet_cli.base import application, completion, plain_output
 from fleet_cli.base.database_command import DatabaseCommand
 from fleet_cli.upkeep import audit, broker_permissions, ledger, nova_check, retention, upgrade_check

@@ -29,8 +29,9 @@ from fleet import errors, service
 from fleet.checks import option_check
 from fleet.client import argument_types, connection
 from fleet.client.calls import Calls
-from fleet.db import migration, services
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.hosts import services
+from fleet.db.schema import migration
 from fleet.rpc import transport
 from fleet_trial import demo, private_servers, trio_config
 

@@ -14,10 +14,11 @@ import fleet.conf
 from fleet import errors, service
 from fleet.checks import required
 from fleet.clock.skew import ClockSkew
-from fleet.db import identity, schema, services
-from fleet.db.clock import LedgerClock
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine.database import Database
+from fleet.db.feed.feed import ChangeFeed
+from fleet.db.hosts import services
+from fleet.db.schema import identity, schema
+from fleet.db.upkeep.clock import LedgerClock
 from fleet.domains import COMPUTE, VOLUME
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import nova_broker, server

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet.clock import epoch_s
-from fleet.db.feed import ChangedAggregate, Changes
+from fleet.db.feed.feed import ChangedAggregate, Changes
 from fleet.objects import Flavor, RequestSpec
 from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
 from scheduler.engine.candidates import Candidates

@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 import fleet.db
-from fleet.db.prepared_query import PreparedQuery
+from fleet.db.engine.prepared_query import PreparedQuery
 from tests.statement_order import is_total
 
 _CACHE = "the cache of the scheduler keeps its rows in an order of its own"

@@ -19,9 +19,12 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import boot_data, heartbeats, hosts, identity, images, instances, services
-from fleet.db.engine import Database
-from fleet.db.heartbeats import Heartbeat, HeartbeatAnswer
+from fleet.db.catalog import images
+from fleet.db.engine.database import Database
+from fleet.db.hosts import heartbeats, hosts, services
+from fleet.db.hosts.heartbeats import Heartbeat, HeartbeatAnswer
+from fleet.db.instances import boot_data, instances
+from fleet.db.schema import identity
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import BootData, BuildStep, Finish, HostReport, ImageRecord, Instance
 from fleet.telemetry import metrics
@@ -156,7 +159,7 @@ class AgentAPI:
     def compare_instances(
         self, held: Mapping[str, Sequence[str]], power: Mapping[str, Mapping[str, int]] | None = None
     ) -> dict[str, list[str]]:
-        """By host, the instances that its agent should read again: see :func:`fleet.db.instances.compare`."""
+        """By host, the instances that its agent should read again: see :func:`fleet.db.instances.instances.compare`."""
         return self._database.read(instances.compare, held, power or {})
 
     def observed(self, context: RequestContext, seen: guests.Observation) -> bool:

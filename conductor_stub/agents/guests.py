@@ -9,8 +9,8 @@ from typing import Any
 from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, states
-from fleet.db import history, instances
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
+from fleet.db.instances import history, instances
 from fleet.objects import fields
 
 #: Event: the guest has stopped, or runs again.

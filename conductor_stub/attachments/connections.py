@@ -9,7 +9,7 @@ import oslo_messaging
 
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.db import services
+from fleet.db.hosts import services
 from fleet.objects import VolumeConnection
 from fleet.rpc.clients import VolumeAPI
 

@@ -18,8 +18,10 @@ from conductor_stub.volumes import claims, views
 from fleet import errors, failpoints, states, volume_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import attachments, instances, moves, services, volumes
-from fleet.db.engine import Connection, Database, Transaction
+from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.hosts import services
+from fleet.db.instances import instances, moves
+from fleet.db.volumes import attachments, volumes
 from fleet.objects import VolumeConnection, fields
 from fleet.objects.attachment import Device
 from fleet.rpc import versions
@@ -88,7 +90,7 @@ class AttachmentIntake:
     def notify(self, context: RequestContext, row: Any) -> None:
         """Cast to the host of an attachment that has work for it. The sweeper repeats what is lost.
 
-        :param row: from ``fleet.db.attachments``, with names and places
+        :param row: from ``fleet.db.volumes.attachments``, with names and places
         """
         host, uuid = row.instance_host, row.instance_uuid
         if host is None or row.status not in volume_states.WITH_A_HOST:

@@ -16,8 +16,9 @@ from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import Machine
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
-from fleet.db import attachments, history, instances, volumes
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
+from fleet.db.instances import history, instances
+from fleet.db.volumes import attachments, volumes
 from fleet.objects import fields
 
 #: Of the first step of an attachment.

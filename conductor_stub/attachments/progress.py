@@ -13,8 +13,8 @@ from conductor_stub.attachments.machine import AttachmentReport
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import attachments
-from fleet.db.engine import Connection, Database
+from fleet.db.engine.database import Connection, Database
+from fleet.db.volumes import attachments
 from fleet.objects import Attachment, fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint

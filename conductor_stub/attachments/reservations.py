@@ -15,8 +15,8 @@ from conductor_stub.steps import devices
 from conductor_stub.volumes import claims
 from fleet import errors, volume_states
 from fleet.context import RequestContext
-from fleet.db import attachments, volumes
-from fleet.db.engine import Connection, Database, Transaction
+from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.volumes import attachments, volumes
 from fleet.objects import BlockDevice, Flavor
 from fleet.rpc.clients import ComputeAPI, VolumeAPI
 

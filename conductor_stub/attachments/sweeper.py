@@ -12,8 +12,8 @@ from conductor_stub.attachments.machine import AttachmentMachine
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet.clock import Clock, utcnow
 from fleet.context import new_context
-from fleet.db import attachments
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.volumes import attachments
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)

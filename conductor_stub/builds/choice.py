@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet import errors, failpoints
-from fleet.db import builds
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
+from fleet.db.instances import builds
 from fleet.objects import Place
 
 #: By uuid, the attempt and the places, the host that gets the order first.

@@ -16,8 +16,12 @@ from typing import Any
 from conductor_stub.builds import choice
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, states
-from fleet.db import attachments, claimed, groups, history, hosts, instances, services, usage
-from fleet.db.engine import Row, Transaction
+from fleet.db.catalog import groups
+from fleet.db.engine import claimed
+from fleet.db.engine.database import Row, Transaction
+from fleet.db.hosts import hosts, services, usage
+from fleet.db.instances import history, instances
+from fleet.db.volumes import attachments
 from fleet.objects import BuildStep, Claim, Finish
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from conductor_stub.steps import client_token
-from fleet.db import builds
-from fleet.db.engine import Connection, Transaction
+from fleet.db.engine.database import Connection, Transaction
+from fleet.db.instances import builds
 
 
 class ClientToken(client_token.ClientToken):

@@ -14,8 +14,8 @@ from conductor_stub.steps.attempt import Attempt, Failure, usable
 from conductor_stub.steps.avoidance import Avoidance
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, failpoints, states
-from fleet.db import history, instances
-from fleet.db.engine import Row, Transaction
+from fleet.db.engine.database import Row, Transaction
+from fleet.db.instances import history, instances
 from fleet.objects import Place, Zone
 
 #: In these steps the host has not started to build.
@@ -137,7 +137,7 @@ def _step(row: Row, places: Sequence[Place], ctx: StepContext) -> dict[str, Any]
 
 
 def _add_event(tx: Transaction, event: str, row: Row, attempt: Attempt, failure: Failure, ctx: StepContext) -> None:
-    """An event that :func:`fleet.db.history.failed_orders` lists."""
+    """An event that :func:`fleet.db.instances.history.failed_orders` lists."""
     where = {"attempt": row.attempt, "host": attempt.host, "node": attempt.node, "request_id": row.request_id}
     history.add_event(tx, row.uuid, event, now=ctx.now, **where, **failure.event())
 

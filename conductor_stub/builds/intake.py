@@ -23,8 +23,10 @@ from conductor_stub.steps.local_placement import LocalPlacement
 from fleet import capacity, errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
-from fleet.db import boot_data, builds, flavors, groups, history, key_pairs, queued_builds, quotas, volumes
-from fleet.db.engine import Connection, Database, Transaction
+from fleet.db.catalog import flavors, groups, key_pairs, quotas
+from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.instances import boot_data, builds, history, queued_builds
+from fleet.db.volumes import volumes
 from fleet.hardware.aliases import Aliases
 from fleet.objects import BootData, BuildRequest, Flavor, Image, Zone
 from fleet.objects.quota import Quota

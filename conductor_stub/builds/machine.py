@@ -17,8 +17,9 @@ from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import Machine
 from fleet import errors, failpoints, states
 from fleet.clock import seconds
-from fleet.db import attachments, builds, history, instances, queued_builds
-from fleet.db.engine import Row, Transaction
+from fleet.db.engine.database import Row, Transaction
+from fleet.db.instances import builds, history, instances, queued_builds
+from fleet.db.volumes import attachments
 
 
 class BuildMachine(Machine[Any]):
@@ -64,7 +65,7 @@ class BuildMachine(Machine[Any]):
 
     @failpoints.commits("conductor.take")
     def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[Any]:
-        """Each row has its ``failed_orders``, from :func:`fleet.db.history.failed_orders`."""
+        """Each row has its ``failed_orders``, from :func:`fleet.db.instances.history.failed_orders`."""
         rows = super().take(tx, uuids, attempt, ctx)
         failed = history.failed_orders(tx, [row.uuid for row in rows]) if rows else ()
         for row in rows:

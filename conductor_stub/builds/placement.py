@@ -22,9 +22,11 @@ from conductor_stub.steps.placement import Batch, Placement
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import attachments, builds, groups, history, instances
-from fleet.db.engine import Connection, Database, Row
-from fleet.db.kept_host import Kept
+from fleet.db.catalog import groups
+from fleet.db.engine.database import Connection, Database, Row
+from fleet.db.instances import builds, history, instances
+from fleet.db.instances.kept_host import Kept
+from fleet.db.volumes import attachments
 from fleet.objects import Place, Selection
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
 from fleet.telemetry import metrics

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from fleet.context import RequestContext
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
 from fleet.objects import BlockDevice, Flavor, VolumeConnection
 
 

@@ -11,8 +11,8 @@ from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.placement import knows_no_host
 from fleet import errors
 from fleet.clock import seconds
-from fleet.db import history
-from fleet.db.engine import Connection
+from fleet.db.engine.database import Connection
+from fleet.db.instances import history
 from fleet.objects import BuildRequest
 from fleet.reasons import Reason
 

@@ -27,10 +27,10 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext, new_context
-from fleet.db import kept_host, queued_builds, room_changes, room_queue
-from fleet.db.engine import Database, Transaction
-from fleet.db.kept_host import Kept
-from fleet.db.room_queue import Pulse
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.instances import kept_host, queued_builds, room_changes, room_queue
+from fleet.db.instances.kept_host import Kept
+from fleet.db.instances.room_queue import Pulse
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from conductor_stub.steps.sweeper import Sweeper
 from fleet import states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext, new_context
-from fleet.db import builds
-from fleet.db.engine import Connection, Database, Row
+from fleet.db.engine.database import Connection, Database, Row
+from fleet.db.instances import builds
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)

@@ -12,8 +12,10 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import attachments, history, hosts, instances, moves, queued_builds, services
-from fleet.db.engine import Connection, Database, Row, Transaction
+from fleet.db.engine.database import Connection, Database, Row, Transaction
+from fleet.db.hosts import hosts, services
+from fleet.db.instances import history, instances, moves, queued_builds
+from fleet.db.volumes import attachments
 from fleet.rpc.clients import ComputeAPI
 
 LOG = logging.getLogger(__name__)

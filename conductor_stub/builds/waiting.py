@@ -11,8 +11,8 @@ from typing import Any
 
 from fleet import capacity, errors
 from fleet.clock import durations, seconds
-from fleet.db import instances
-from fleet.db.queued_builds import Why
+from fleet.db.instances import instances
+from fleet.db.instances.queued_builds import Why
 from fleet.reasons import Reason
 
 #: Refusals that a change of hosts, instances or aggregates may end. A host for NEVER_FITS does not exist, and no change
@@ -123,7 +123,7 @@ def beside(refusal: errors.NoValidHost, kept_host: str) -> errors.NoValidHost:
 def in_vain(row: Any, queued: Any) -> errors.NoValidHost:
     """The error of a build that has waited as long as it may.
 
-    :param queued: from :func:`fleet.db.queued_builds.find`
+    :param queued: from :func:`fleet.db.instances.queued_builds.find`
     """
     waited = durations.shown((queued.wait_until - row.created_at).total_seconds())
     reason = f"No host had room within {waited}. The last refusal: {queued.message}"

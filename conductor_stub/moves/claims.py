@@ -11,8 +11,11 @@ from conductor_stub.moves.machine import Move
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
 from fleet import failpoints, move_states, states
-from fleet.db import claimed, groups, history, hosts, instances, moves, services
-from fleet.db.engine import Transaction
+from fleet.db.catalog import groups
+from fleet.db.engine import claimed
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import hosts, services
+from fleet.db.instances import history, instances, moves
 from fleet.objects import Claimed, HostLimits, Place
 
 

@@ -11,8 +11,8 @@ from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt, Failure, usable
 from conductor_stub.steps.limits import StepContext
 from fleet import failpoints, move_states, states
-from fleet.db import moves
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
+from fleet.db.instances import moves
 from fleet.objects import Place
 
 #: Statuses of a claimed resize in which the source may have switched the guest off.

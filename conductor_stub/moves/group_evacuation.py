@@ -13,8 +13,10 @@ from typing import Any
 
 from conductor_stub.steps.limits import StepContext
 from fleet import move_states
-from fleet.db import groups, moves, services
-from fleet.db.engine import Connection, Transaction
+from fleet.db.catalog import groups
+from fleet.db.engine.database import Connection, Transaction
+from fleet.db.hosts import services
+from fleet.db.instances import moves
 from fleet.objects import instance_group
 
 

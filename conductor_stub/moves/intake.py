@@ -21,8 +21,12 @@ from conductor_stub.steps.limits import StepContext
 from fleet import capacity, errors, failpoints, move_states, states, volume_states
 from fleet.clock import seconds
 from fleet.context import RequestContext
-from fleet.db import attachments, flavors, hosts, instances, moves, quotas, removal, services
-from fleet.db.engine import Connection, Database, Row, Transaction
+from fleet.db.catalog import flavors, quotas
+from fleet.db.engine.database import Connection, Database, Row, Transaction
+from fleet.db.hosts import hosts, services
+from fleet.db.instances import instances, moves
+from fleet.db.upkeep import removal
+from fleet.db.volumes import attachments
 from fleet.hardware.aliases import Aliases
 from fleet.objects import Flavor, Image, fields, host_report
 from fleet.objects.build_request import parse_flavor

@@ -15,8 +15,9 @@ from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, move_states, states
-from fleet.db import hosts, instances, moves
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import hosts
+from fleet.db.instances import instances, moves
 from fleet.objects import host_report
 
 _AFTER = {

@@ -15,8 +15,9 @@ from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import Machine
 from fleet import errors, failpoints, move_states, states
-from fleet.db import history, hosts, instances, moves
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import hosts
+from fleet.db.instances import history, instances, moves
 
 INSTANCES = instances.INSTANCES
 

@@ -18,8 +18,10 @@ from conductor_stub.steps.placement import Batch, Placement, knows_no_host
 from fleet import errors, move_states, stored_json
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import groups, hosts, instances, moves
-from fleet.db.engine import Connection, Database
+from fleet.db.catalog import groups
+from fleet.db.engine.database import Connection, Database
+from fleet.db.hosts import hosts
+from fleet.db.instances import instances, moves
 from fleet.objects import Place, Selection, host_report
 from fleet.rpc.clients import ComputeAPI, MigrationAPI, SchedulerAPI
 

@@ -17,8 +17,9 @@ from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors, move_states
 from fleet.context import RequestContext
-from fleet.db import attachments, moves
-from fleet.db.engine import Connection, Database
+from fleet.db.engine.database import Connection, Database
+from fleet.db.instances import moves
+from fleet.db.volumes import attachments
 from fleet.objects import Attachment, Claimed, Migration
 
 LOG = logging.getLogger(__name__)

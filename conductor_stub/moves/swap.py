@@ -10,8 +10,9 @@ from conductor_stub.moves import machine
 from conductor_stub.moves.machine import Move
 from conductor_stub.steps.limits import StepContext
 from fleet import stored_json
-from fleet.db import claimed, moves
-from fleet.db.engine import Transaction
+from fleet.db.engine import claimed
+from fleet.db.engine.database import Transaction
+from fleet.db.instances import moves
 
 
 def swap(tx: Transaction, move: Move, spec: Mapping[str, Any], ctx: StepContext, **values: Any) -> None:

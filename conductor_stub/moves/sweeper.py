@@ -14,8 +14,9 @@ from conductor_stub.steps.sweeper import Sweeper
 from fleet import errors
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext, new_context
-from fleet.db import moves, services
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.hosts import services
+from fleet.db.instances import moves
 
 LOG = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from fleet.context import RequestContext
-from fleet.db import feed
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.feed import feed
 from fleet.objects import Aggregate
 from fleet.rpc.clients import SchedulerAPI
 

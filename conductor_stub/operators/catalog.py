@@ -13,8 +13,10 @@ from conductor_stub.operators.announcements import Announcements
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import aggregates, flavor_mix, flavors, images, removal
-from fleet.db.engine import Database
+from fleet.db.catalog import flavors, images
+from fleet.db.engine.database import Database
+from fleet.db.hosts import aggregates, flavor_mix
+from fleet.db.upkeep import removal
 from fleet.objects import Flavor, ImageRecord, fields, uuid_like
 from fleet.objects.flavor_mix import Shape
 from fleet.rpc import versions

@@ -7,8 +7,9 @@ import oslo_messaging
 
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.db import instances, services
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.hosts import services
+from fleet.db.instances import instances
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI

@@ -12,8 +12,8 @@ from conductor_stub.operators.views import instance_view
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import instances
-from fleet.db.engine import Database, Transaction
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.instances import instances
 from fleet.objects import InstanceChanges, fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size

@@ -7,9 +7,10 @@ import time
 from typing import Any
 
 from fleet.clock import Clock, utcnow
-from fleet.db import diagnosis, replication
-from fleet.db.engine import Database
-from fleet.db.schema import latest, version
+from fleet.db.connection import replication
+from fleet.db.engine.database import Database
+from fleet.db.schema.schema import latest, version
+from fleet.db.upkeep import diagnosis
 
 
 class Diagnosis:
@@ -24,10 +25,11 @@ class Diagnosis:
         """Return the findings.
 
         ``host`` and ``now`` (the database's clock), ``database`` (``engine``, ``took_s`` of a query, ``version`` of the
-        schema and the one ``expected``), ``replication`` (:mod:`fleet.db.replication`), ``orphans`` (``host``, ``node``,
-        ``memory_mb``), ``overdue`` (steps that are not swept), ``down`` (instances whose guest does not run: ``uuid``,
-        ``name``, ``host``, ``power_state``), ``volumes`` (``overdue`` steps, and those ``stuck``: ``name``, ``status``,
-        ``host``) and ``ahead`` (services that were heard of later than now: a conductor's clock is wrong).
+        schema and the one ``expected``), ``replication`` (:mod:`fleet.db.connection.replication`), ``orphans``
+        (``host``, ``node``, ``memory_mb``), ``overdue`` (steps that are not swept), ``down`` (instances whose guest
+        does not run: ``uuid``, ``name``, ``host``, ``power_state``), ``volumes`` (``overdue`` steps, and those
+        ``stuck``: ``name``, ``status``, ``host``) and ``ahead`` (services that were heard of later than now: a
+        conductor's clock is wrong).
         """
         began = time.monotonic()
         self._database.ping()

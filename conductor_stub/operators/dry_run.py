@@ -8,8 +8,9 @@ from typing import Any
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
 from fleet.context import RequestContext
-from fleet.db import builds, claimed, instances
-from fleet.db.engine import Database, Row
+from fleet.db.engine import claimed
+from fleet.db.engine.database import Database, Row
+from fleet.db.instances import builds, instances
 from fleet.objects import BuildRequest, Holding
 
 

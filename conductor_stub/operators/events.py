@@ -10,8 +10,8 @@ import oslo_messaging
 from conductor_stub.operators.views import plain
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import recent_events
-from fleet.db.engine import Connection, Database
+from fleet.db.engine.database import Connection, Database
+from fleet.db.feed import recent_events
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -30,7 +30,7 @@ class EventsManager:
     def list_events(
         self, context: RequestContext, after: dict[fields.Name, fields.Bytes] | None = None
     ) -> dict[str, Any]:
-        """Return ``events``, oldest first, and the ``position`` to continue from; see ``fleet.db.recent_events.after``.
+        """Return ``events``, oldest first, and the ``position`` to continue from; see ``fleet.db.feed.recent_events.after``.
 
         A project sees the events of its own instances and volumes.
 

@@ -11,8 +11,9 @@ from oslo_utils import uuidutils
 
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import groups, quotas, removal
-from fleet.db.engine import Connection, Database, Row, Transaction
+from fleet.db.catalog import groups, quotas
+from fleet.db.engine.database import Connection, Database, Row, Transaction
+from fleet.db.upkeep import removal
 from fleet.objects import fields, instance_group, uuid_like
 from fleet.objects.quota import Quota
 from fleet.rpc import versions

@@ -10,8 +10,9 @@ import orjson
 
 from conductor_stub.operators.views import instance_views
 from fleet import errors
-from fleet.db import attachments, instances
-from fleet.db.engine import Connection
+from fleet.db.engine.database import Connection
+from fleet.db.instances import instances
+from fleet.db.volumes import attachments
 
 #: Of one answer, about.
 MOST_BYTES = 64 * 2**20

@@ -9,8 +9,8 @@ import oslo_messaging
 
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import key_pairs
-from fleet.db.engine import Database
+from fleet.db.catalog import key_pairs
+from fleet.db.engine.database import Database
 from fleet.objects import KeyPair, fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint

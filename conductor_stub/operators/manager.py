@@ -19,8 +19,11 @@ from conductor_stub.volumes.views import of_attachment
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import aggregates, attachments, history, hosts, instances, moves, removal, room_queue, services
-from fleet.db.engine import Connection, Database, Row
+from fleet.db.engine.database import Connection, Database, Row
+from fleet.db.hosts import aggregates, hosts, services
+from fleet.db.instances import history, instances, moves, room_queue
+from fleet.db.upkeep import removal
+from fleet.db.volumes import attachments
 from fleet.objects import Aggregate, BuildRequest, fields, request_keys
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size

@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleet import errors
-from fleet.db import images, instances, volumes
-from fleet.db.engine import Connection
+from fleet.db.catalog import images
+from fleet.db.engine.database import Connection
+from fleet.db.instances import instances
+from fleet.db.volumes import volumes
 from fleet.objects import Image
 from fleet.rpc.trust import grants
 

@@ -8,8 +8,8 @@ from typing import Any
 import oslo_messaging
 
 from fleet.context import RequestContext
-from fleet.db import quotas
-from fleet.db.engine import Database
+from fleet.db.catalog import quotas
+from fleet.db.engine.database import Database
 from fleet.objects import fields
 from fleet.objects.quota import RESOURCES, Limit, Quota, Resource
 from fleet.rpc import versions

@@ -16,8 +16,10 @@ from typing import Any, TypeGuard
 
 from conductor_stub.operators import offers, redaction
 from fleet import errors
-from fleet.db import groups, instances, volumes
-from fleet.db.engine import Connection, Database
+from fleet.db.catalog import groups
+from fleet.db.engine.database import Connection, Database
+from fleet.db.instances import instances
+from fleet.db.volumes import volumes
 from fleet.objects import fields
 
 Arguments = Mapping[str, Any]

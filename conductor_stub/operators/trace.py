@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet import errors
-from fleet.db import history, instances, volume_history, volumes
-from fleet.db.engine import Connection
+from fleet.db.engine.database import Connection
+from fleet.db.instances import history, instances
+from fleet.db.volumes import volume_history, volumes
 from fleet.objects import location
 
 #: Events in one answer. Nobody would read more, and a message should stay small.

@@ -12,8 +12,9 @@ from conductor_stub.operators.views import plain
 from fleet import capacity
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import hosts, use_history
-from fleet.db.engine import Connection, Database
+from fleet.db.engine.database import Connection, Database
+from fleet.db.hosts import hosts
+from fleet.db.upkeep import use_history
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -37,7 +38,7 @@ class UseManager:
     @endpoint
     def use_over_time(self, context: RequestContext, hours: Hours = 24, points: Points = 97) -> dict[str, Any]:
         """Return ``times``, at each ``instances``, ``vcpus``, ``memory_mb`` and ``disk_gb`` of the instances that ran,
-        and ``limits``: what the hosts of today may give away of each resource. See ``fleet.db.use_history``.
+        and ``limits``: what the hosts of today may give away of each resource. See ``fleet.db.upkeep.use_history``.
         """
 
         def read(connection: Connection) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet import states
-from fleet.db import instances, queued_builds
-from fleet.db.engine import Connection, Row
+from fleet.db.engine.database import Connection, Row
+from fleet.db.instances import instances, queued_builds
 from fleet.objects import Zone
 
 
@@ -24,7 +24,7 @@ def shown(row: Row) -> dict[str, Any]:
 
 
 def instance_view(row: Any) -> dict[str, Any]:
-    """:param row: from a query of ``fleet.db.instances``, or from ``instances.moved``"""
+    """:param row: from a query of ``fleet.db.instances.instances``, or from ``instances.moved``"""
     return _view(vars(row) if isinstance(row, types.SimpleNamespace) else row._asdict())
 
 

@@ -14,8 +14,8 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import instances
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.instances import instances
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI

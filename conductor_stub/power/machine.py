@@ -16,8 +16,9 @@ from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import Machine
 from fleet import errors, failpoints, states
 from fleet.clock import seconds
-from fleet.db import history, hosts, instances, services
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import hosts, services
+from fleet.db.instances import history, instances
 from fleet.objects import fields
 
 #: State of an instance after each task.

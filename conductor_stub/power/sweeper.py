@@ -10,8 +10,8 @@ from conductor_stub.power.machine import PowerMachine
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet.clock import Clock, utcnow
 from fleet.context import new_context
-from fleet.db import instances
-from fleet.db.engine import Database, Row
+from fleet.db.engine.database import Database, Row
+from fleet.db.instances import instances
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)

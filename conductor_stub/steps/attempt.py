@@ -9,8 +9,8 @@ from typing import Any
 
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, states
-from fleet.db import services
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import services
 from fleet.objects import Place
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors, states
 from fleet.clock import seconds
-from fleet.db import history
+from fleet.db.instances import history
 
 #: Retry intervals for which a host is avoided that handed a build back, by the step. An agent that is restarted has a
 #: queue again after some seconds; until then other hosts are tried, and more than once.
@@ -46,7 +46,7 @@ class Avoidance:
 
     @classmethod
     def of(cls, failed: Iterable[Any], limits: StepLimits, now: datetime.datetime) -> Avoidance:
-        """:param failed: events of one build, from :func:`fleet.db.history.failed_orders`"""
+        """:param failed: events of one build, from :func:`fleet.db.instances.history.failed_orders`"""
         tried: dict[HostNode, None] = {}
         ends: dict[HostNode, datetime.datetime] = {}
         for row in failed:

@@ -11,8 +11,8 @@ import oslo_messaging
 
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, states
-from fleet.db import history
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
+from fleet.db.instances import history
 from fleet.reasons import Reason
 
 #: Reason of a failed attempt by its result (the name of an error). Any other result is an internal error of the host.

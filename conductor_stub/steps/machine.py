@@ -31,7 +31,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from conductor_stub.steps.limits import StepContext
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
 from fleet.objects import Place
 
 RowT = TypeVar("RowT")

@@ -25,7 +25,7 @@ from conductor_stub.steps.machine import Machine, RowT
 from fleet import errors, failpoints
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet.objects import Selection
 from fleet.reasons import Reason
 

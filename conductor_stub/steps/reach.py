@@ -7,8 +7,10 @@ import dataclasses
 from collections.abc import Mapping
 
 from fleet import errors
-from fleet.db import attachments, hosts, removal
-from fleet.db.engine import Connection, Transaction
+from fleet.db.engine.database import Connection, Transaction
+from fleet.db.hosts import hosts
+from fleet.db.upkeep import removal
+from fleet.db.volumes import attachments
 from fleet.objects import host_report
 from fleet.objects.attachment import reaches
 

@@ -17,7 +17,7 @@ from conductor_stub.steps.machine import Machine, RowT
 from conductor_stub.steps.placement import Placement
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 
 LOG = logging.getLogger(__name__)
 

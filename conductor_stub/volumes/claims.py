@@ -12,8 +12,10 @@ from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes.machine import SETTLED, VolumeMachine
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
-from fleet.db import pools, quotas, removal, volumes
-from fleet.db.engine import Transaction
+from fleet.db.catalog import quotas
+from fleet.db.engine.database import Transaction
+from fleet.db.upkeep import removal
+from fleet.db.volumes import pools, volumes
 from fleet.objects import Place
 
 _machine = VolumeMachine()

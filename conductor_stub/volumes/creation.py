@@ -19,8 +19,9 @@ from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
 from fleet.context import RequestContext
-from fleet.db import images, quotas, volume_requests, volume_types, volumes
-from fleet.db.engine import Connection, Database, Transaction
+from fleet.db.catalog import images, quotas
+from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.volumes import volume_requests, volume_types, volumes
 from fleet.objects import ImageRecord, VolumeImage, VolumeRequest, VolumeType, location
 from fleet.objects.quota import NO_LIMITS, Quota
 from fleet.telemetry import metrics

@@ -15,8 +15,9 @@ from conductor_stub.volumes.creation import FIRST_ATTEMPT, VolumeCreation
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, volume_states
 from fleet.context import RequestContext
-from fleet.db import pools, services, volume_types, volumes
-from fleet.db.engine import Connection, Database
+from fleet.db.engine.database import Connection, Database
+from fleet.db.hosts import services
+from fleet.db.volumes import pools, volume_types, volumes
 from fleet.objects import ManageRequest, VolumeType, fields, location, request_keys
 from fleet.rpc import versions
 from fleet.rpc.clients import VolumeAPI

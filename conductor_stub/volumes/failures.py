@@ -12,8 +12,9 @@ from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes import claims
 from conductor_stub.volumes.machine import SETTLED, VolumeMachine, VolumeTimeout, give_up, listed
 from fleet import errors, failpoints, states, volume_states
-from fleet.db import pools, services, volumes
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import services
+from fleet.db.volumes import pools, volumes
 from fleet.objects import Place, location
 
 _machine = VolumeMachine()

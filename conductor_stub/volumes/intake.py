@@ -15,8 +15,9 @@ from conductor_stub.volumes.creation import VolumeCreation
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, volume_states
 from fleet.context import RequestContext
-from fleet.db import attachments, pools, services, volume_history, volume_types, volumes
-from fleet.db.engine import Connection, Database, Transaction
+from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.hosts import services
+from fleet.db.volumes import attachments, pools, volume_history, volume_types, volumes
 from fleet.objects import (
     VolumeChanges,
     VolumeRequest,
@@ -60,7 +61,7 @@ class VolumeIntake:
 
     @endpoint
     def list_volumes(self, context: RequestContext, filters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-        """:param filters: named in ``fleet.db.volumes.FILTERS``
+        """:param filters: named in ``fleet.db.volumes.volumes.FILTERS``
         :raises errors.InvalidInput: an unknown filter
         :raises errors.NotFound: a type or a backend that neither exists nor has volumes
         """

@@ -11,8 +11,8 @@ from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import Machine
 from fleet import errors, failpoints, volume_states
-from fleet.db import volumes
-from fleet.db.engine import Transaction
+from fleet.db.engine.database import Transaction
+from fleet.db.volumes import volumes
 from fleet.reasons import Reason
 
 #: Columns of a volume that nothing is done with.

@@ -14,8 +14,8 @@ from conductor_stub.volumes import claims, failures, views
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.context import RequestContext
-from fleet.db import pools, volume_types, volumes
-from fleet.db.engine import Connection, Database, Transaction
+from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.volumes import pools, volume_types, volumes
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint

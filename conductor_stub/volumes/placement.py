@@ -20,8 +20,9 @@ from conductor_stub.volumes.together import Step, Steps
 from fleet import errors, states, volume_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db import services, volumes
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.hosts import services
+from fleet.db.volumes import volumes
 from fleet.objects import Place, Selection, location
 from fleet.rpc.clients import VolumeAPI, VolumeSchedulerAPI, VolumeTaskAPI
 

@@ -15,8 +15,8 @@ from conductor_stub.volumes.placement import VolumePlacement
 from conductor_stub.volumes.together import Step
 from fleet import errors, volume_states
 from fleet.context import RequestContext
-from fleet.db import pools, volumes
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.volumes import pools, volumes
 from fleet.objects import PoolReport, Volume
 from fleet.telemetry import metrics
 

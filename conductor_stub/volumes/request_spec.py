@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet import volume_states
-from fleet.db import volumes
+from fleet.db.volumes import volumes
 from fleet.objects import location
 
 RETYPE = "retype_volume"

@@ -16,8 +16,8 @@ from conductor_stub.volumes.placement import VolumePlacement
 from fleet import failpoints, volume_states
 from fleet.clock import seconds
 from fleet.context import RequestContext
-from fleet.db import pools, volumes
-from fleet.db.engine import Database, Transaction
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.volumes import pools, volumes
 from fleet.objects import fields, location, uuid_like
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -60,7 +60,7 @@ class SnapshotIntake:
 
     @endpoint
     def list_snapshots(self, context: RequestContext, filters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-        """:param filters: named in ``fleet.db.volumes.FILTERS``. :raises errors.InvalidInput: an unknown filter"""
+        """:param filters: named in ``fleet.db.volumes.volumes.FILTERS``. :raises errors.InvalidInput: an unknown filter"""
         volumes.require_known(filters)
         return [views.of_snapshot(row) for row in self._database.read(volumes.list_all, "Snapshot", **(filters or {}))]
 

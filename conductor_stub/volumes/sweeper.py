@@ -16,8 +16,9 @@ from conductor_stub.volumes.placement import VolumePlacement
 from fleet import volume_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext, new_context
-from fleet.db import pools, services, volumes
-from fleet.db.engine import Connection, Database
+from fleet.db.engine.database import Connection, Database
+from fleet.db.hosts import services
+from fleet.db.volumes import pools, volumes
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from typing import Any
 
 from conductor_stub.steps.group_commit import GroupCommit
 from fleet import errors, failpoints
-from fleet.db import pools, volumes
-from fleet.db.engine import Database, Transaction
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.volumes import pools, volumes
 
 #: Steps that one caller records in one transaction.
 MOST = 64

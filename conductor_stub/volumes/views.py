@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet import volume_states
-from fleet.db import pools
+from fleet.db.volumes import pools
 from fleet.objects import location
 
 _VOLUME = ("uuid", "name", "size_gb", "status", "step", "attempt", "volume_type", "availability_zone", "failure")
@@ -46,7 +46,7 @@ def _attachments(row: Any) -> list[dict[str, Any]]:
 
 
 def of_attachment(row: Any) -> dict[str, Any]:
-    """:param row: from a query of ``fleet.db.attachments``. Where the data of the volume are is not shown."""
+    """:param row: from a query of ``fleet.db.volumes.attachments``. Where the data of the volume are is not shown."""
     names = ("uuid", "instance_name", "volume_name", "size_gb", "device", "status")
     shown = {name: getattr(row, name) for name in names}
     where = {"instance": row.instance_uuid, "volume": row.volume_uuid, "host": row.instance_host}

@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from fleet.checks import file_modes, findings
 from fleet.checks.findings import Finding
-from fleet.db.loopback import is_loopback
+from fleet.db.connection.loopback import is_loopback
 from fleet.rpc.rabbit import broker
 
 CHECK = "options"
@@ -146,7 +146,7 @@ def _open_lines(conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> list[
         found.append(findings.doubtful("tls", text, fix))
     if conf.database.connection:
         # Here, because an agent has no database, and SQLAlchemy would take a third of its memory.
-        from fleet.db import tls
+        from fleet.db.connection import tls
 
         weak = tls.weakness(conf.database.connection)
         found += [findings.doubtful("tls", *weak)] if weak else []

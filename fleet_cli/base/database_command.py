@@ -14,8 +14,8 @@ from oslo_config import cfg
 from fleet import errors
 from fleet.checks import required
 from fleet.client import connection
-from fleet.db import failures
-from fleet.db.engine import Database
+from fleet.db.engine import failures
+from fleet.db.engine.database import Database
 
 
 class DatabaseCommand(command.Command):

@@ -13,7 +13,7 @@ from fleet import errors
 from fleet.checks import findings, option_check, required
 from fleet.checks.findings import Finding
 from fleet.client import argument_types
-from fleet.db import tls
+from fleet.db.connection import tls
 from fleet.rpc import nova_broker
 from fleet_cli.health import examination, finding_list
 

@@ -13,9 +13,10 @@ from oslo_config import cfg
 
 from fleet.client import connection
 from fleet.client.calls import Calls
-from fleet.db import feed_queries, volumes
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed, Changes
+from fleet.db.engine.database import Database
+from fleet.db.feed import feed_queries
+from fleet.db.feed.feed import ChangeFeed, Changes
+from fleet.db.volumes import volumes
 from fleet.objects.whatif import Demand
 from fleet.rpc import nova_broker
 

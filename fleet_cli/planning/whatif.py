@@ -12,7 +12,7 @@ from typing import Any
 
 from fleet import errors
 from fleet.client import argument_types, connection
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from fleet.objects.whatif import ENTRY_POINTS, RATIOS, VOLUME_RATIO, Change, Demand
 from fleet_cli.base import build_arguments, command, database_command, progress
 from fleet_cli.hosts import utilization

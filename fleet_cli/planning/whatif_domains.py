@@ -11,7 +11,7 @@ from typing import ClassVar
 from oslo_config import cfg
 
 from fleet.client.calls import Calls
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from fleet.objects.whatif import OF_INSTANCES, OF_VOLUMES, RATIOS, VOLUME_RATIO, Change, Demand
 from fleet_cli.base import build_arguments
 from fleet_cli.planning import planning, trace_arguments, volume_demands

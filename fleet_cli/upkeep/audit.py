@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.clock import Clock
-from fleet.db import audit, schema
-from fleet.db import clock as ledger_clock
-from fleet.db.audit import Inconsistency
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.schema import schema
+from fleet.db.upkeep import audit
+from fleet.db.upkeep import clock as ledger_clock
+from fleet.db.upkeep.audit import Inconsistency
 from fleet_cli.base import database_command, listing
 
 CLEAN, HEALED, LEFT = 0, 3, 4

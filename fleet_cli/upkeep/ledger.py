@@ -8,8 +8,8 @@ import uuid as uuid_module
 
 from oslo_utils import uuidutils
 
-from fleet.db import identity
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.schema import identity
 from fleet_cli.base.database_command import DatabaseCommand
 
 

@@ -11,9 +11,10 @@ from typing import Any, TextIO
 
 from fleet.client import argument_types, connection
 from fleet.clock import Clock
-from fleet.db import clock as ledger_clock
-from fleet.db import retention, schema
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.schema import schema
+from fleet.db.upkeep import clock as ledger_clock
+from fleet.db.upkeep import retention
 from fleet_cli.base.database_command import DatabaseCommand
 
 #: Exit status: --max-rows was reached, and more old instances are left.

@@ -13,9 +13,11 @@ from oslo_config import cfg
 from fleet import errors
 from fleet.checks import findings, option_check
 from fleet.checks.findings import Finding
-from fleet.db import now as db_now
-from fleet.db import schema, services, tls
-from fleet.db.engine import Database
+from fleet.db.connection import tls
+from fleet.db.engine import now as db_now
+from fleet.db.engine.database import Database
+from fleet.db.hosts import services
+from fleet.db.schema import schema
 from fleet.rpc import versions
 from fleet_cli.health import finding_list
 

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 
-from fleet.db import statements
+from fleet.db.engine import statements
 from fleet_trial.private_servers.process import (
     Place,
     PrivateServer,

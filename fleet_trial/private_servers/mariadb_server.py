@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from fleet.db import statements
+from fleet.db.engine import statements
 from fleet_trial.private_servers.process import Certificate, PrivateServer, find, free_ports, place
 
 

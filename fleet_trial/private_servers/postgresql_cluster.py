@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 
-from fleet.db import statements
+from fleet.db.engine import statements
 from fleet_trial.private_servers.postgresql_server import PostgreSQL
 from fleet_trial.private_servers.process import Place, ServerFailed, find, place
 

@@ -9,7 +9,7 @@ import signal
 import types
 from collections.abc import Iterator, Mapping, Sequence
 
-from fleet.db import statements
+from fleet.db.engine import statements
 from fleet_trial.private_servers.process import Certificate, Place, PrivateServer, find, free_ports, place
 
 

@@ -12,10 +12,10 @@ from oslo_log import log as logging
 
 from fleet import errors
 from fleet.clock import Clock, seconds
+from fleet.db.engine.reader import Reader
 from fleet.db.nova import cell_queries as queries
 from fleet.db.nova.api_queries import Cell
 from fleet.db.nova.database import Connection, NovaDatabase
-from fleet.db.reader import Reader
 from scheduler.nova import rows
 from scheduler.nova.rows import InstanceRow, NodeRow, Reserved, ServiceRow
 

@@ -18,7 +18,7 @@ from oslo_log import log as logging
 
 from fleet import errors
 from fleet.clock import Clock, epoch_s, utcnow
-from fleet.db.feed import ChangedAggregate, Changes
+from fleet.db.feed.feed import ChangedAggregate, Changes
 from fleet.db.nova import api_queries
 from fleet.db.nova.api_queries import Cell, Layout
 from fleet.db.nova.database import NovaDatabase

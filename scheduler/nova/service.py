@@ -12,7 +12,7 @@ from oslo_log import log as logging
 
 from fleet import errors, service
 from fleet.checks import required
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from fleet.db.nova import api_queries
 from fleet.db.nova.api_queries import Cell
 from fleet.db.nova.database import NovaDatabase, cell_url

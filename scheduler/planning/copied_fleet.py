@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fleet.clock import utcnow
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from scheduler.engine import decide, pipeline
 from scheduler.engine.candidates import Candidates
 from scheduler.engine.consumption import Consumption

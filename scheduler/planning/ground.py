@@ -11,7 +11,7 @@ from typing import Any
 from oslo_config import cfg
 
 from fleet import errors, states
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from fleet.objects import Holding, RequestSpec
 from fleet.objects.rebalance import Move
 from fleet.objects.whatif import Demand

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from fleet import errors
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from fleet.objects import numa
 from fleet.objects.whatif import Change
 

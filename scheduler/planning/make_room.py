@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from fleet import capacity
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from fleet.objects import RequestSpec
 from fleet.objects.rebalance import Goal, Move, Plan
 from scheduler.planning import readings

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from fleet.objects.rebalance import Goal, Move, Plan
 from scheduler import conf as scheduler_conf
 from scheduler.planning import readings

@@ -16,7 +16,7 @@ from typing import Any
 from oslo_config import cfg
 
 from fleet import capacity, errors
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from fleet.objects import Flavor, RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from fleet.objects.whatif import Change, Demand

@@ -202,7 +202,7 @@ class HostCache:
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Any, news: bool = True) -> None:
-        """Apply ``changes`` (:class:`fleet.db.feed.Changes`).
+        """Apply ``changes`` (:class:`fleet.db.feed.feed.Changes`).
 
         :param news: False if some of the changes may be older than the newest booking
         """

@@ -52,7 +52,7 @@ class Decide(Protocol):
 
 
 class Feed(Protocol):
-    """The source of changes: :mod:`fleet.db.feed`."""
+    """The source of changes: :mod:`fleet.db.feed.feed`."""
 
     def prefetch(self, since: int) -> None: ...
 

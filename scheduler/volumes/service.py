@@ -11,10 +11,12 @@ from oslo_config import cfg
 
 from fleet import service
 from fleet.clock import Clock
-from fleet.db import feed_queries, instances, volume_types
-from fleet.db.clock import LedgerClock
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine.database import Database
+from fleet.db.feed import feed_queries
+from fleet.db.feed.feed import ChangeFeed
+from fleet.db.instances import instances
+from fleet.db.upkeep.clock import LedgerClock
+from fleet.db.volumes import volume_types
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import VolumeType
 from fleet.rpc import server

@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 from oslo_config import cfg
 
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from fleet.objects.volume import size_of
 from fleet.objects.whatif import VOLUME_RATIO, Change, Demand
 from fleet.utilization.history import REQUESTS, SECONDS, PoolHistory

@@ -7,7 +7,7 @@ import importlib
 import sys
 from typing import Any
 
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.rpc import versions
 
 SERVICES = {"conductor": "conductor_stub", "scheduler": "scheduler", "compute": "compute_agent"}

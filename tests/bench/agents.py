@@ -20,7 +20,7 @@ from oslo_config import cfg
 
 from fleet import conf as fleet_conf
 from fleet.clock import seconds, utcnow
-from fleet.db import models
+from fleet.db.tables import models
 from fleet.rpc import ledger_queue
 from fleet.rpc.rabbit import broker
 from tests.amqp.daemons import eventually

@@ -21,8 +21,8 @@ from playwright import sync_api
 from fleet import conf as fleet_conf
 from fleet.clock import utcnow
 from fleet.context import new_context
-from fleet.db import models
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.tables import models
 from fleet.rpc import transport
 from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI
 from tests.bench import figures, ledger

@@ -24,10 +24,10 @@ from conductor_stub.steps.limits import StepLimits
 from fleet import errors, states
 from fleet.clock import utcnow
 from fleet.context import RequestContext, new_context
-from fleet.db import hosts as db_hosts
-from fleet.db import models
-from fleet.db.engine import Database, Transaction
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.feed.feed import ChangeFeed
+from fleet.db.hosts import hosts as db_hosts
+from fleet.db.tables import models
 from fleet.objects import BuildRequest, Claim, Finish, Flavor, HostLimits, HostReport, Instance, RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from fleet_trial import private_servers

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import psutil
 
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet_trial import private_servers
 from tests.amqp.daemons import eventually
 from tests.bench import databases

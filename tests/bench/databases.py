@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import sqlalchemy as sa
 
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet_trial import private_servers
 from tests.functional import databases
 

@@ -9,8 +9,8 @@ import time
 
 from fleet import conf as fleet_conf
 from fleet.context import new_context
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine.database import Database
+from fleet.db.feed.feed import ChangeFeed
 from fleet.objects import RequestSpec
 from scheduler import conf as scheduler_conf
 from scheduler.driver_loading import build_driver

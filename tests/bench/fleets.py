@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from tests import factories
 from tests.factories import Node, PlacedInstance, Service
 

@@ -11,9 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet.clock import seconds, utcnow
-from fleet.db import models
-from fleet.db.engine import Database
-from fleet.db.transaction import Transaction
+from fleet.db.engine.database import Database
+from fleet.db.engine.transaction import Transaction
+from fleet.db.tables import models
 from tests.bench import fleets
 from tests.factories import Node
 

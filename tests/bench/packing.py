@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from oslo_config import cfg
 
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from fleet.objects.whatif import Change, Demand
 from fleet_trial.replaying import traces
 from scheduler.planning import whatif

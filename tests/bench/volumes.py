@@ -18,7 +18,7 @@ from oslo_config import cfg
 
 from fleet import conf as fleet_conf
 from fleet.context import new_context
-from fleet.db import models
+from fleet.db.tables import models
 from fleet.rpc import transport
 from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI
 from tests.amqp.daemons import eventually

@@ -15,9 +15,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet.clock import seconds
-from fleet.db import models
-from fleet.db.engine import Database
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.engine.database import Database
+from fleet.db.hosts.heartbeats import Heartbeat
+from fleet.db.tables import models
 from tests.bench import daemons, databases, figures
 from tests.functional.conductor import INCARNATION, Conductor
 

@@ -51,7 +51,7 @@ from conductor_stub.volumes.snapshots import SnapshotIntake
 from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import errors
 from fleet.context import RequestContext, new_context
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet.hardware.aliases import Aliases
 from fleet.objects import BuildRequest, Claim, Claimed, Finish, HostLimits, Instance
 from fleet.rpc import batch_answers

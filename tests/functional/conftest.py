@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from tests.functional import databases
 from tests.functional.conductor import Conductor
 from tests.unordered_statements import Watch

@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import options
 
-from fleet.db import migration, models
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.schema import migration
+from fleet.db.tables import models
 
 
 def open_database(url: str) -> Database:

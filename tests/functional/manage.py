@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from oslo_config import cfg
 
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet_cli import manage
 
 

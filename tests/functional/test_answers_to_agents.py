@@ -12,7 +12,7 @@ from conductor_stub import main
 from conductor_stub.agents.api import AgentAPI
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors, move_states
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet.rpc.trust import signing
 from tests.configuration import configuration
 from tests.functional.conductor import context

@@ -12,9 +12,9 @@ import pytest
 
 from fleet import errors, states
 from fleet.clock import utcnow
-from fleet.db import attachments as rows
-from fleet.db import models
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.tables import models
+from fleet.db.volumes import attachments as rows
 from tests.functional.conductor import context
 from tests.functional.manage import Manage
 from tests.functional.test_audit import break_it

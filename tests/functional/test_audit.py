@@ -12,8 +12,9 @@ import sqlalchemy as sa
 
 from fleet import errors, move_states
 from fleet.clock import seconds, utcnow
-from fleet.db import audit, models
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.tables import models
+from fleet.db.upkeep import audit
 from tests.functional.conductor import Conductor
 from tests.functional.manage import Manage
 from tests.functional.test_moves import STEPS, Stage

@@ -9,9 +9,9 @@ import pytest
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors
-from fleet.db import hosts
-from fleet.db.engine import Database
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.engine.database import Database
+from fleet.db.hosts import hosts
+from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.objects import HostLimits, Place
 from tests.functional.conductor import INCARNATION, Conductor, context
 from tests.functional.trio_fakes import no_valid_host

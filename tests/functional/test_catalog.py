@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fleet import errors
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.engine.database import Database
+from fleet.db.feed.feed import ChangeFeed
+from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.objects import Flavor
 from tests.functional.conductor import INCARNATION, Conductor, context
 from tests.functional.trio_fakes import no_valid_host

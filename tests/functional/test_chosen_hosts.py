@@ -8,7 +8,7 @@ import pytest
 from conductor_stub.builds import choice
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
-from fleet.db import models
+from fleet.db.tables import models
 from fleet.objects import Place
 from tests.functional.conductor import Conductor, context
 from tests.functional.test_own_volumes import statements

@@ -11,7 +11,7 @@ from conductor_stub.builds.client_token import ClientToken
 from conductor_stub.volumes.creation import ClientToken as VolumeToken
 from fleet import errors
 from fleet.context import new_context
-from fleet.db import retention
+from fleet.db.upkeep import retention
 from fleet.objects import BuildRequest, VolumeRequest
 from tests.functional.conductor import Conductor
 

@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from fleet import errors
-from fleet.db import models
-from fleet.db.engine import Database, Transaction
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.tables import models
 from tests.clock import FakeClock
 from tests.configuration import of_database
 from tests.functional.conductor import Conductor

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 import trustme
 from oslo_config import cfg
 
-from fleet.db import schema
+from fleet.db.schema import schema
 from fleet_cli.base import application
 from fleet_cli.health import doctor
 from fleet_trial import private_servers

@@ -9,8 +9,8 @@ import pytest
 
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine.database import Database
+from fleet.db.feed.feed import ChangeFeed
 from fleet_trial import private_servers
 from tests.functional import databases
 from tests.functional.conductor import Conductor

@@ -9,7 +9,8 @@ import pytest
 
 from conductor_stub.operators.events import EventsManager
 from fleet.context import RequestContext, new_context
-from fleet.db import models, recent_events
+from fleet.db.feed import recent_events
+from fleet.db.tables import models
 from tests.functional.conductor import Conductor, context
 
 HOSTS = ("a1",)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.volumes.sweeper import VolumeSweeper
-from fleet.db import schema
-from fleet.db.engine import Database
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.engine.database import Database
+from fleet.db.hosts.heartbeats import Heartbeat
+from fleet.db.schema import schema
 from fleet.telemetry import metrics
 from tests.functional.conductor import INCARNATION, Conductor
 from tests.functional.volume_stand import LIMITS, Volumes

@@ -9,9 +9,9 @@ import pytest
 
 from conductor_stub.steps.attempt import Attempt
 from fleet import errors
-from fleet.db import pools
-from fleet.db import volumes as rows
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.volumes import pools
+from fleet.db.volumes import volumes as rows
 from tests.functional.conductor import context
 from tests.functional.trio_fakes import no_valid_host
 from tests.functional.volume_stand import A, B, Volumes

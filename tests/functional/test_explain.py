@@ -12,8 +12,8 @@ from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors
-from fleet.db import feed
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.feed import feed
 from fleet.objects import BuildRequest, Place, RequestSpec
 from tests.functional.conductor import Conductor, Operator, context
 

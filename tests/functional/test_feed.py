@@ -11,12 +11,14 @@ from concurrent import futures
 import pytest
 import sqlalchemy as sa
 
-from fleet.db import aggregates, heartbeats, hosts, identity, prefetched_query, services
-from fleet.db.engine import Database, Transaction
-from fleet.db.feed import ChangeFeed, Changes
-from fleet.db.heartbeats import Heartbeat
-from fleet.db.models import compute_nodes, generations, instances
-from fleet.db.models import services as SERVICES
+from fleet.db.engine import prefetched_query
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.feed.feed import ChangeFeed, Changes
+from fleet.db.hosts import aggregates, heartbeats, hosts, services
+from fleet.db.hosts.heartbeats import Heartbeat
+from fleet.db.schema import identity
+from fleet.db.tables.models import compute_nodes, generations, instances
+from fleet.db.tables.models import services as SERVICES
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import HostReport
 from tests.clock import FakeClock
@@ -469,7 +471,7 @@ def test_a_database_that_is_silent_is_not_waited_for(database: Database, monkeyp
 
 def test_heartbeats_of_many_hosts_are_read_less_often(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a scheduler of a large fleet would do little besides."""
-    monkeypatch.setattr("fleet.db.feed.HEARTBEATS_A_SECOND", 1)
+    monkeypatch.setattr("fleet.db.feed.feed.HEARTBEATS_A_SECOND", 1)
     clock = FakeClock()
     database.write(services.register, {"host": "h1", "binary": "fleet-compute", "topic": "compute"}, clock(), 60)
     feed = ChangeFeed(database, clock)

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from fleet import states
-from fleet.db import flavor_mix, models
-from fleet.db.engine import Database, Transaction
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.feed.feed import ChangeFeed
+from fleet.db.hosts import flavor_mix
+from fleet.db.tables import models
 from fleet.objects.flavor_mix import Counts, Shape
 from tests.functional.conductor import Conductor
 

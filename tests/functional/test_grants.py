@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from fleet.db import schema
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine.database import Database
+from fleet.db.feed.feed import ChangeFeed
+from fleet.db.schema import schema
 from tests.configuration import of_database
 from tests.functional.conductor import Conductor
 from tests.functional.manage import Manage

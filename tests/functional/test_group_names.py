@@ -15,8 +15,10 @@ from oslo_db import options
 
 from fleet import errors
 from fleet.clock import utcnow
-from fleet.db import groups, migration, models, schema
-from fleet.db.engine import Database, Transaction
+from fleet.db.catalog import groups
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.schema import migration, schema
+from fleet.db.tables import models
 from tests.functional.conductor import Conductor
 
 GROUPS = models.instance_groups

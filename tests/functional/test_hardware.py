@@ -11,8 +11,8 @@ import pytest
 from compute_agent.node.resource_tracker import ResourceTracker
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine.database import Database
+from fleet.db.feed.feed import ChangeFeed
 from fleet.hardware.aliases import parse_aliases
 from fleet.objects import Claim, HostLimits, HostReport, Instance, pci
 from scheduler import filters

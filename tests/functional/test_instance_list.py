@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from conductor_stub.operators import instance_list
 from fleet import errors
-from fleet.db import instances
+from fleet.db.instances import instances
 from fleet.objects import BuildRequest, Image
 from tests.functional.conductor import Conductor, context
 

@@ -8,7 +8,7 @@ import collections
 import pytest
 
 from conductor_stub.steps.limits import StepLimits
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from tests.functional.conductor import context
 from tests.functional.test_waking import Stage, beat
 

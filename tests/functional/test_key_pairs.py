@@ -15,8 +15,10 @@ from conductor_stub.operators.key_pairs import KeyPairManager
 from fleet import errors
 from fleet.clock import utcnow
 from fleet.context import new_context
-from fleet.db import key_pairs, models, retention
-from fleet.db.engine import Database
+from fleet.db.catalog import key_pairs
+from fleet.db.engine.database import Database
+from fleet.db.tables import models
+from fleet.db.upkeep import retention
 from fleet.objects import BootData, BuildRequest
 from tests import factories
 from tests.functional.conductor import Conductor
@@ -82,7 +84,7 @@ def test_pairs_of_an_earlier_release_go_with_their_users(database: Database) -> 
         connection.execute(models.project_key_pairs.delete())
         for user in ("user", "idle"):
             connection.execute(row.values(user_id=user, name="old", public_key=factories.PUBLIC_KEY, created_at=now))
-        migration = importlib.import_module("fleet.db.migrations.versions.0030_keep_key_pairs_by_project")
+        migration = importlib.import_module("fleet.db.schema.migrations.versions.0030_keep_key_pairs_by_project")
         for statement in (migration._COPY, migration._COPY_TO_NO_PROJECT):
             connection.execute(sa.text(statement))
     found = {

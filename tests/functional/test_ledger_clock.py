@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from fleet import errors
 from fleet.clock import seconds, utcnow
 from fleet.clock.skew import ClockSkew
-from fleet.db import clock as ledger_clock
-from fleet.db import now as db_now
-from fleet.db.clock import LedgerClock
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine import now as db_now
+from fleet.db.engine.database import Database
+from fleet.db.feed.feed import ChangeFeed
+from fleet.db.upkeep import clock as ledger_clock
+from fleet.db.upkeep.clock import LedgerClock
 from tests.functional.conductor import Conductor
 
 #: Test machine and test database are the same one: what differs by more is wrong by zones or units.

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pathlib
 import uuid as uuid_module
 
-from fleet.db import identity
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.schema import identity
 from tests.functional.databases import open_database
 from tests.functional.manage import Manage
 

@@ -7,8 +7,8 @@ import pytest
 
 from conductor_stub.steps.attempt import Attempt
 from fleet import errors, move_states, states
-from fleet.db import instances
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.instances import instances
 from fleet.objects import Claimed
 from tests.functional.conductor import context
 from tests.functional.test_moves import SMALL_MB, Stage

@@ -13,7 +13,7 @@ import pytest
 from oslo_context import context as oslo_context
 
 from conductor_stub.steps.attempt import Attempt, Failure
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet.objects import Place
 from tests.functional.conductor import Conductor, context
 

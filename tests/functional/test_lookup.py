@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from fleet import errors
-from fleet.db.engine import Database
-from fleet.db.models import instances
+from fleet.db.engine.database import Database
+from fleet.db.tables.models import instances
 from tests.functional.conductor import Conductor, context
 
 FIRST, SECOND = "abcd0000-0000-4000-8000-00000000000a", "abcd0000-0001-4000-8000-00000000000b"

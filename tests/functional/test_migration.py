@@ -7,8 +7,8 @@ import pytest
 import sqlalchemy as sa
 
 from fleet import errors
-from fleet.db import migration, schema
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.schema import migration, schema
 from tests.configuration import of_database
 
 

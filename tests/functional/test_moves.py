@@ -12,8 +12,8 @@ from conductor_stub.power.machine import PowerReport
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors, move_states, states
-from fleet.db.engine import Database
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.engine.database import Database
+from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.objects import Claimed, Migration
 from tests.functional.conductor import INCARNATION, Conductor, Operator, context
 from tests.functional.trio_fakes import no_valid_host

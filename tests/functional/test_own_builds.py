@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conductor_stub.steps.local_placement import LocalPlacement
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet.objects import BuildRequest
 from tests.amqp.daemons import eventually
 from tests.functional.conductor import Conductor, context

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from conductor_stub.steps.local_placement import LocalPlacement
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from tests.functional.trio_fakes import no_valid_host
 from tests.functional.volume_stand import LIMITS, A, B, Volumes
 

@@ -11,8 +11,8 @@ import pytest
 
 from fleet import errors
 from fleet.clock import utcnow
-from fleet.db import pools
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.volumes import pools
 from fleet.objects import PoolReport
 
 HOST, POOL = "m1@dir", "data"

@@ -7,7 +7,7 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from fleet.db import statements
+from fleet.db.engine import statements
 from fleet_trial import private_servers
 from tests.conftest import started
 

@@ -16,15 +16,15 @@ from conductor_stub.builds import intake
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors
 from fleet.context import new_context
-from fleet.db import models
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.tables import models
 from fleet.objects import BuildRequest, Flavor, VolumeRequest
 from fleet.objects.quota import NO_LIMITS, Quota
 from tests.functional.conductor import Conductor
 from tests.functional.test_own_volumes import statements
 from tests.functional.volume_stand import Volumes
 
-_MIGRATION = "fleet.db.migrations.versions.0031_limit_the_local_disk_of_projects"
+_MIGRATION = "fleet.db.schema.migrations.versions.0031_limit_the_local_disk_of_projects"
 WEB = new_context(project_id="web")
 SMALL, LARGE = {"vcpus": 1, "memory_mb": 512}, {"vcpus": 4, "memory_mb": 1024}
 

@@ -15,7 +15,7 @@ import pytest
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet.objects import Place
 from tests.functional.conductor import Conductor, context
 from tests.functional.trio_fakes import no_valid_host

@@ -10,8 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from fleet import move_states
-from fleet.db import models, retention
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.tables import models
+from fleet.db.upkeep import retention
 from fleet.objects import VolumeRequest
 from tests.functional.conductor import Conductor, context
 from tests.functional.manage import Manage

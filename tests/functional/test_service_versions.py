@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.hosts.heartbeats import Heartbeat
 from tests.functional.conductor import INCARNATION, Conductor
 
 CASES = [

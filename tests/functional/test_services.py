@@ -9,9 +9,10 @@ import uuid as uuid_module
 import pytest
 
 from fleet import errors
-from fleet.db import identity, services
-from fleet.db.engine import Database
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.engine.database import Database
+from fleet.db.hosts import services
+from fleet.db.hosts.heartbeats import Heartbeat
+from fleet.db.schema import identity
 from tests.functional.conductor import INCARNATION, Conductor
 
 HOSTS = ("h1", "h2")

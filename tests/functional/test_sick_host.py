@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine.database import Database
+from fleet.db.feed.feed import ChangeFeed
 from fleet.objects import Place
 from scheduler.filter_scheduler import FilterScheduler
 from scheduler.host_manager import HostManager

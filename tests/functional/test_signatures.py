@@ -7,9 +7,9 @@ from concurrent import futures
 
 from fleet.clock import seconds, utcnow
 from fleet.clock.skew import ClockSkew
-from fleet.db.clock import LedgerClock
-from fleet.db.engine import Database
-from fleet.db.signatures import TakenSignatures
+from fleet.db.engine.database import Database
+from fleet.db.instances.signatures import TakenSignatures
+from fleet.db.upkeep.clock import LedgerClock
 from tests.clock import FakeClock
 
 

@@ -13,8 +13,9 @@ from oslo_config import cfg
 from oslo_db import options as database_options
 
 from fleet import errors
-from fleet.db import models, options, silent_peer
-from fleet.db.engine import Database, Transaction
+from fleet.db.connection import options, silent_peer
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.tables import models
 from fleet_trial import private_servers
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from tests.functional.conductor import context
 from tests.functional.volume_stand import A, B, Volumes
 

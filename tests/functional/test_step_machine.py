@@ -15,8 +15,8 @@ from conductor_stub.steps.limits import StepContext
 from conductor_stub.steps.machine import Machine
 from fleet import errors
 from fleet.clock import seconds
-from fleet.db import models
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.tables import models
 from tests.functional.conductor import Conductor, context
 from tests.functional.test_moves import LARGE, Stage
 

@@ -23,8 +23,8 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import conf as fleet_conf
 from fleet import errors, failpoints
 from fleet.context import new_context
-from fleet.db import models
-from fleet.db.engine import Database, Transaction
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.tables import models
 from fleet.objects import Finish
 from fleet.rpc.pins import Pins
 from tests.configuration import configuration

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from conductor_stub.manager import ComputeTaskManager
 from conductor_stub.operators.tenancy import CHECKS, Tenancy
 from fleet import errors
-from fleet.db import models
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.tables import models
 from fleet.objects import BuildRequest
 from tests.functional import databases
 from tests.functional.conductor import Conductor, Operator, context

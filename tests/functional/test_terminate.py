@@ -7,7 +7,7 @@ import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.hosts.heartbeats import Heartbeat
 from tests.functional.conductor import INCARNATION, Conductor, context
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fleet.db import feed_queries
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine.database import Database
+from fleet.db.feed import feed_queries
+from fleet.db.feed.feed import ChangeFeed
 from scheduler import loading
 from scheduler.engine import decide, pipeline
 from scheduler.host_manager import HostManager

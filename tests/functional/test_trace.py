@@ -9,7 +9,7 @@ import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet.objects import Place
 from fleet_cli.servers import timeline
 from tests.functional.conductor import Conductor, context

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from fleet.db import hosts, idle_ping, models, services
-from fleet.db.engine import Database, Transaction
+from fleet.db.connection import idle_ping
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.hosts import hosts, services
+from fleet.db.tables import models
 from fleet.objects import HostReport
 from tests.clock import FakeClock
 

@@ -17,9 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet import errors, json_codec, stored_json
-from fleet.db import feed_queries, flavor_mix, models
-from fleet.db.engine import Database, Transaction
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.feed import feed_queries
+from fleet.db.feed.feed import ChangeFeed
+from fleet.db.hosts import flavor_mix
+from fleet.db.tables import models
 from fleet.telemetry import metrics, rate_limited_log
 from scheduler.compute.columns import read_row
 from scheduler.volumes import columns as volume_columns

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from fleet.clock import seconds, utcnow
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet.rpc import versions
 from tests.functional.conductor import Conductor
 from tests.functional.manage import Manage

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleet import errors
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from tests.functional.trio_fakes import no_valid_host
 from tests.functional.volume_stand import A, B, Volumes
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fleet import errors
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from tests.functional.trio_fakes import no_valid_host
 from tests.functional.volume_stand import A, B, Volumes
 

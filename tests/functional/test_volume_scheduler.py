@@ -12,9 +12,10 @@ from oslo_messaging.rpc import dispatcher
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.db import feed_queries, pools
-from fleet.db.engine import Database
-from fleet.db.feed import ChangeFeed
+from fleet.db.engine.database import Database
+from fleet.db.feed import feed_queries
+from fleet.db.feed.feed import ChangeFeed
+from fleet.db.volumes import pools
 from fleet.objects import Selection, VolumeType
 from scheduler.volumes import service
 from scheduler.volumes.driver import Scheduler

@@ -9,8 +9,8 @@ import pytest
 
 from conductor_stub.volumes.manager import VolumeManager
 from fleet import errors
-from fleet.db import pools
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.volumes import pools
 from tests.functional.conductor import context, step_answer
 from tests.functional.volume_stand import A, B, Volumes
 

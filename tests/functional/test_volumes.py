@@ -11,7 +11,7 @@ from conductor_stub.volumes import claims, together
 from conductor_stub.volumes.machine import VolumeMachine
 from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import errors
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet.objects import Place
 from tests.functional.conductor import context
 from tests.functional.trio_fakes import no_valid_host

@@ -10,7 +10,7 @@ import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
 from fleet.objects import BuildRequest, Place
 from tests.functional.conductor import context
 from tests.functional.test_attachments import Guests

@@ -9,8 +9,8 @@ import pytest
 
 from conductor_stub.steps.attempt import Attempt
 from fleet import errors, move_states
-from fleet.db.engine import Database
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.engine.database import Database
+from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.objects import Claimed, Migration
 from tests.functional.conductor import INCARNATION, context
 from tests.functional.test_attachments import Guests

@@ -9,8 +9,8 @@ import pytest
 
 from fleet import errors
 from fleet.clock import seconds
-from fleet.db import models
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.tables import models
 from fleet.objects import BuildRequest
 from tests.functional.conductor import Conductor, context
 

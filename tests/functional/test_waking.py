@@ -12,10 +12,10 @@ import pytest
 
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors
-from fleet.db import models
-from fleet.db.engine import Database
-from fleet.db.feed import generation
-from fleet.db.heartbeats import Heartbeat
+from fleet.db.engine.database import Database
+from fleet.db.feed.feed import generation
+from fleet.db.hosts.heartbeats import Heartbeat
+from fleet.db.tables import models
 from fleet.objects import BuildRequest
 from fleet.telemetry import metrics
 from tests.functional.conductor import INCARNATION, Conductor, context

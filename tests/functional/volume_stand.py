@@ -8,9 +8,9 @@ from typing import Any
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
-from fleet.db import pools
-from fleet.db import volumes as rows
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.volumes import pools
+from fleet.db.volumes import volumes as rows
 from tests.functional.conductor import Conductor, context
 
 A, B = ("m1@fast", "p1"), ("m2@slow", "p2")

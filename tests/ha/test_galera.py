@@ -14,8 +14,11 @@ from oslo_config import cfg
 from oslo_db import options as database_options
 
 from fleet import errors
-from fleet.db import migration, models, options, services
-from fleet.db.engine import Database, Transaction
+from fleet.db.connection import options
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.hosts import services
+from fleet.db.schema import migration
+from fleet.db.tables import models
 from fleet.telemetry import metrics
 from fleet_trial import private_servers
 from tests.amqp.daemons import Trio, running

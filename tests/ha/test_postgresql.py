@@ -11,9 +11,10 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import options as database_options
 
-from fleet.db import models, options
-from fleet.db.engine import Database, Transaction
-from fleet.db.prepared_query import PreparedQuery
+from fleet.db.connection import options
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.engine.prepared_query import PreparedQuery
+from fleet.db.tables import models
 from fleet_trial import private_servers
 from tests.amqp.daemons import eventually
 from tests.conftest import started

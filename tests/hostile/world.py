@@ -17,8 +17,8 @@ import scheduler.main
 from conductor_stub.steps.local_placement import LocalPlacement
 from fleet import conf as fleet_conf
 from fleet.context import RequestContext, new_context
-from fleet.db import migration
-from fleet.db.engine import Database
+from fleet.db.engine.database import Database
+from fleet.db.schema import migration
 from fleet.rpc.clients.api import API, Message
 from fleet_api.application import application, routes
 from fleet_api.own.events import Streams

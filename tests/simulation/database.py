@@ -11,9 +11,10 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import exception as db_exception
 
-from fleet.db import failures, models
-from fleet.db.engine import Database
-from fleet.db.reader import Reader
+from fleet.db.engine import failures
+from fleet.db.engine.database import Database
+from fleet.db.engine.reader import Reader
+from fleet.db.tables import models
 from tests.configuration import of_database
 from tests.simulation.statements import Statements
 from tests.simulation.world import World

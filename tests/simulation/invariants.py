@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from compute_agent.node.host import Host
 from fleet import move_states, states
-from fleet.db import history, models
+from fleet.db.instances import history
+from fleet.db.tables import models
 from fleet.objects import instance_group
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.processes import LIMITS, MEMORY_MB, Hypervisor

@@ -57,7 +57,7 @@ from fleet.agent.identity import Identity
 from fleet.agent.patience import Patience
 from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext, new_context
-from fleet.db.feed import ChangeFeed
+from fleet.db.feed.feed import ChangeFeed
 from fleet.objects import Flavor, Image, Instance
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
 from scheduler.filter_scheduler import FilterScheduler

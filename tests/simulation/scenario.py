@@ -18,7 +18,9 @@ from oslo_utils import uuidutils
 from compute_agent.node.host import Host
 from fleet import errors, states
 from fleet.context import new_context
-from fleet.db import groups, models, services
+from fleet.db.catalog import groups
+from fleet.db.hosts import services
+from fleet.db.tables import models
 from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI
 from tests.simulation import invariants, processes, storage
 from tests.simulation.bus import Bus

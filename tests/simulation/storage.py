@@ -26,8 +26,9 @@ from fleet.agent.patience import Patience
 from fleet.agent.presence import Presence
 from fleet.agent.work_queues import WorkQueues
 from fleet.context import new_context
-from fleet.db import feed_queries, models
-from fleet.db.feed import ChangeFeed
+from fleet.db.feed import feed_queries
+from fleet.db.feed.feed import ChangeFeed
+from fleet.db.tables import models
 from fleet.objects import Volume
 from fleet.rpc.clients import ConductorAPI, OperatorAPI, VolumeAPI, VolumeSchedulerAPI, VolumeTaskAPI
 from scheduler.volumes import conf as volume_conf

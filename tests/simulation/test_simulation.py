@@ -13,7 +13,8 @@ import pytest
 from conductor_stub.builds import claims
 from conductor_stub.steps.machine import Machine
 from fleet import states
-from fleet.db import instances, pools
+from fleet.db.instances import instances
+from fleet.db.volumes import pools
 from fleet.objects import Claim
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.scenario import Scenario

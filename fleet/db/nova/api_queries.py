@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from fleet.db.feed import ChangedAggregate
+from fleet.db.feed.feed import ChangedAggregate
 from fleet.db.nova.tables import (
     AGGREGATE_HOSTS,
     AGGREGATE_METADATA,

@@ -11,9 +11,10 @@ import sqlalchemy as sa
 from oslo_db.sqlalchemy import engines
 
 from fleet import errors
-from fleet.db import driver, failures
-from fleet.db.reader import Reader
-from fleet.db.transaction import Connection
+from fleet.db.connection import driver
+from fleet.db.engine import failures
+from fleet.db.engine.reader import Reader
+from fleet.db.engine.transaction import Connection
 
 __all__ = ["Connection", "NovaDatabase", "cell_url"]
 

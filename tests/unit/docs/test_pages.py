@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: A folder of the source, and a file in it.
 _PATH = re.compile(
-    r"`((?:fleet|fleet_api|fleet_cli|fleet_trial|scheduler|conductor_stub|compute_agent|tests|etc|docs)/[\w./-]*\w/?)`"
+    r"`((?:fleet(?:_api|_cli|_trial)?|scheduler|conductor_stub|compute_agent|tests|etc|docs)/[\w./-]*\w/?)`"
 )
 #: What is set as code: a block, or a few words in a sentence.
 _CODE = re.compile(r"^```[^\n]*\n.*?^```$|(?<!`)`[^`]+`(?!`)", re.MULTILINE | re.DOTALL)

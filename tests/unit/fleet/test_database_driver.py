@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from fleet import errors
-from fleet.db import driver
+from fleet.db.connection import driver
 
 MISSING = [
     ("postgresql+psycopg2://a:b@h/x", "psycopg2", "pip install 'fleet[postgresql]'"),

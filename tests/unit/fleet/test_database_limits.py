@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from fleet.db import limits, options
+from fleet.db.connection import limits, options
 
 MARIADB, POSTGRESQL = "mysql+pymysql://f@db/fleet", "postgresql+psycopg2://f@db/fleet"
 KEEPALIVES = {"keepalives_idle": "5", "keepalives_interval": "1", "keepalives_count": "3", "tcp_user_timeout": "10000"}

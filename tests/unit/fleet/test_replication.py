@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.db import replication
+from fleet.db.connection import replication
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.db import tls
+from fleet.db.connection import tls
 
 CONNECTIONS = [
     ("a file", "sqlite:////var/lib/fleet.db", None),

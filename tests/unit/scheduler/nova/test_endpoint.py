@@ -9,7 +9,7 @@ import logging
 import pytest
 
 from fleet.context import new_context
-from fleet.db.feed import Changes
+from fleet.db.feed.feed import Changes
 from fleet.rpc import deferred
 from scheduler.nova.context import NovaContextSerializer
 from tests.unit.scheduler.nova import recordings

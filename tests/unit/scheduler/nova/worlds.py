@@ -10,7 +10,7 @@ from oslo_messaging.rpc import dispatcher
 
 from fleet.clock import epoch_s
 from fleet.context import new_context
-from fleet.db.feed import ChangedAggregate, Changes
+from fleet.db.feed.feed import ChangedAggregate, Changes
 from fleet.rpc.transport import Silence
 from scheduler import driver_loading
 from scheduler.nova.endpoint import NovaEndpoint

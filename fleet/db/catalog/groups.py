@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Server groups, and the check that a claim keeps their policy."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+from collections.abc import Collection, Mapping, Sequence
+
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import lookup
+from fleet.db.tables import models
+from fleet.objects import instance_group
+
+GROUPS = models.instance_groups
+MEMBERS = models.instance_group_members
+INSTANCES = models.instances
+MIGRATIONS = models.migrations
+
+_WANTED = sa.bindparam("wanted", type_=sa.String)
+_FOUND = sa.select(GROUPS).where(GROUPS.c.uuid == _WANTED)
+_LOCKED = sa.select(GROUPS).where(GROUPS.c.uuid == _WANTED).with_for_update()
+_LIVE = sa.and_(MEMBERS.c.group_uuid == _WANTED, sa.not_(INSTANCES.c.deleted))
+_MEMBERS = (
+    sa.select(INSTANCES.c.uuid, INSTANCES.c.host)
+    .join(MEMBERS, MEMBERS.c.instance_uuid == INSTANCES.c.uuid)
+    .where(_LIVE)
+    .union(
+        sa.select(INSTANCES.c.uuid, MIGRATIONS.c.held_host)
+        .join(MEMBERS, MEMBERS.c.instance_uuid == INSTANCES.c.uuid)
+        .join(MIGRATIONS, MIGRATIONS.c.instance_uuid == INSTANCES.c.uuid)
+        .where(_LIVE, MIGRATIONS.c.held_host.is_not(None))
+    )
+    .order_by("uuid", "host")
+)
+
+
+def create(
+    tx: Transaction,
+    uuid: str,
+    name: str,
+    policy: str,
+    max_server_per_host: int,
+    project_id: str | None,
+    now: datetime.datetime,
+) -> None:
+    """Create a group. The caller chooses the uuid, so that a repeated commit finds its own row.
+
+    :raises errors.Conflict: the project has a group of this name
+    """
+    if tx.execute(sa.select(GROUPS.c.uuid).where(GROUPS.c.uuid == uuid)).first():
+        return
+    _require_free(tx, name, project_id)
+    values = {"uuid": uuid, "name": name, "policy": policy, "max_server_per_host": max_server_per_host}
+    with lookup.naming("Server group", name):
+        tx.insert(GROUPS, {**values, "project_id": project_id, "created_at": now})
+
+
+def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
+    """:raises errors.NotFound:"""
+    row = connection.execute(_FOUND, {"wanted": uuid}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Server group", name=uuid)
+    return row
+
+
+def find(connection: Transaction | sa.Connection, name: str, project: str | None = None) -> sa.Row:
+    """By uuid, name, or the beginning of a uuid.
+
+    :param project: look only at its groups; None: at all
+    :raises errors.NotFound: errors.Conflict: several match
+    """
+    among = lookup.of_project(GROUPS, project)
+    row = get(connection, lookup.find(connection, "Server group", GROUPS, name, among=among))
+    lookup.require_visible(row, "Server group", name, project)
+    return row
+
+
+def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, most: int | None) -> sa.Row:
+    """:param most: ``max_server_per_host``
+
+    :raises errors.NotFound: errors.Conflict: the project has a group of this name, or live members contradict the new rule
+    """
+    row = tx.execute(_LOCKED, {"wanted": uuid}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Server group", name=uuid)
+    if name and name != row.name:
+        _require_free(tx, name, row.project_id)
+    there = members(tx, uuid)
+    if policy not in (None, row.policy) and there:
+        reason = f"has {len({each.uuid for each in there})} members, so its policy stays {row.policy}"
+        raise errors.Conflict(kind="Server group", name=row.name, reason=reason)
+    crowd = collections.Counter(each.host for each in there if each.host)
+    host, number = min(crowd.items(), key=lambda each: (-each[1], each[0]), default=("", 0))
+    if most is not None and number > most and row.policy == instance_group.ANTI_AFFINITY:
+        reason = f"has {number} members on host {host}: max_server_per_host cannot be {most}"
+        raise errors.Conflict(kind="Server group", name=row.name, reason=reason)
+    wanted = {"name": name, "policy": policy, "max_server_per_host": most}
+    changed = {column: value for column, value in wanted.items() if value is not None}
+    if changed:
+        with lookup.naming("Server group", name or row.name):
+            tx.execute(GROUPS.update().where(GROUPS.c.uuid == uuid), changed)
+    return get(tx, uuid)
+
+
+def _require_free(tx: Transaction, name: str, project_id: str | None) -> None:
+    """The index does not compare groups without a project. :raises errors.Conflict: the project has a group of this name"""
+    taken = sa.select(GROUPS.c.uuid).where(GROUPS.c.name == name, GROUPS.c.project_id.is_not_distinct_from(project_id))
+    if tx.execute(taken).first():
+        raise errors.Conflict(kind="Server group", name=name, reason="exists already")
+
+
+def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
+    return connection.execute(sa.select(GROUPS).order_by(GROUPS.c.name, GROUPS.c.uuid)).all()
+
+
+def add_members(tx: Transaction, group_uuid: str, instance_uuids: Sequence[str]) -> None:
+    for uuid in instance_uuids:
+        tx.defer_insert(MEMBERS, {"group_uuid": group_uuid, "instance_uuid": uuid})
+
+
+def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequence[sa.Row]:
+    """Live members: uuid and host (None before the claim). A member that is being moved counts on both hosts, so that the
+    policy holds however the move ends.
+    """
+    return connection.execute(_MEMBERS, {"wanted": group_uuid}).all()
+
+
+def lock(tx: Transaction, group_uuid: str) -> sa.Row | None:
+    """The row of the group, locked: decisions about its members are made one at a time."""
+    return tx.execute(_LOCKED, {"wanted": group_uuid}).one_or_none()
+
+
+def check_policy(
+    tx: Transaction, group_uuid: str, arrivals: Mapping[str, str], dead_hosts: Collection[str] = ()
+) -> None:
+    """Check that hosts may take instances, under the lock of the group. Schedulers may have decided at the same time.
+
+    :param arrivals: host by the uuid of the instance; each is checked with those before it counted as members
+    :param dead_hosts: members that wait there for their evacuation do not bind an affinity group
+    :raises errors.GroupAffinityViolation:
+    """
+    group = lock(tx, group_uuid)
+    if group is None:
+        return
+    placed = [row for row in members(tx, group_uuid) if row.host is not None and row.uuid not in arrivals]
+    if group.policy == instance_group.AFFINITY:
+        placed = [row for row in placed if row.host not in dead_hosts]
+    others = [row.host for row in placed]
+    # It is not known yet where a member that is being moved will end, so no instance can join it.
+    moving = len(placed) > len({row.uuid for row in placed})
+    for instance_uuid, host in arrivals.items():
+        crowded = group.policy == instance_group.ANTI_AFFINITY and others.count(host) >= group.max_server_per_host
+        apart = group.policy == instance_group.AFFINITY and others and (moving or host not in others)
+        if crowded or apart:
+            raise errors.GroupAffinityViolation(
+                instance_uuid=instance_uuid, host=host, policy=group.policy, group_uuid=group_uuid
+            )
+        others.append(host)

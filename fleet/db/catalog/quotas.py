@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quotas of projects, checked in the transaction that takes what they limit.
+
+Nothing is counted in advance: usage is the sum of a project's live rows. A transaction that takes more locks the row of
+the project in ``quotas``, sums, and writes. Transactions of one project therefore follow each other, and each sees what the
+one before it has written. A transaction that gives back takes no lock. A project without limits has no row and takes no
+lock either: the statement that looks for earlier commits of the same work also returns the limits.
+
+Rows of ``quotas`` are locked in the order of their names: after rows of instances and volumes, before pools and
+generations. Rows without a project belong to the operator and are not limited. On MariaDB, projects whose names differ
+only in case share a quota.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import sqlalchemy as sa
+
+from fleet import errors, move_states
+from fleet.capacity import MB_PER_GB
+from fleet.db.engine.database import Transaction
+from fleet.db.tables import models
+from fleet.objects.quota import RESOURCES, Limits, Quota
+
+QUOTAS = models.quotas
+INSTANCES = models.instances
+MIGRATIONS = models.migrations
+VOLUMES = models.volumes
+GROUPS = models.instance_groups
+
+_PROJECTS = sa.bindparam("projects", expanding=True, type_=sa.String)
+_LIMITS = tuple(QUOTAS.c[name] for name in RESOURCES)
+_LOCKED = sa.select(QUOTAS).where(QUOTAS.c.project_id.in_(_PROJECTS)).order_by(QUOTAS.c.project_id).with_for_update()
+_WITH_LIMITS = sa.select(QUOTAS).where(sa.or_(*(limit.is_not(None) for limit in _LIMITS))).order_by(QUOTAS.c.project_id)
+
+
+def _larger(one: sa.ColumnElement[int], other: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    return sa.case((one > other, one), else_=other)
+
+
+def _local_gb(
+    root_gb: sa.ColumnElement[int], ephemeral_gb: sa.ColumnElement[int], swap_mb: sa.ColumnElement[int]
+) -> sa.ColumnElement[int]:
+    """``capacity.local_disk_gb`` of a row."""
+    swap_gb = (sa.cast(swap_mb, sa.BigInteger) + (MB_PER_GB - 1)) // MB_PER_GB
+    return sa.cast(root_gb, sa.BigInteger) + ephemeral_gb + swap_gb
+
+
+def _while_resized(
+    now: sa.ColumnElement[int], size: Callable[[Callable[[str], sa.ColumnElement[int]]], sa.ColumnElement[int]]
+) -> sa.ColumnElement[int]:
+    """What a resize under way adds: until it is confirmed or reverted, the larger flavor counts.
+
+    :param now: what the row counts
+    :param size: what a flavor counts. It is called with a function that returns a field of the flavor.
+    """
+
+    def of(spec: sa.Column) -> Callable[[str], sa.ColumnElement[int]]:
+        return lambda name: sa.func.coalesce(spec[("flavor", name)].as_integer(), 0)
+
+    larger = _larger(size(of(MIGRATIONS.c.old_spec)), size(of(MIGRATIONS.c.new_spec)))
+    return sa.func.sum(sa.case((larger > now, larger - now), else_=0))
+
+
+_OF_ROW = _local_gb(INSTANCES.c.root_gb, INSTANCES.c.ephemeral_gb, INSTANCES.c.swap_mb)
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """Resources that are checked together.
+
+    :param key: primary key of what a request inserts, by which a repeated commit is recognised
+    :param used: by project, the sum of each resource in the columns of its name; a project may have several rows
+    """
+
+    resources: tuple[str, ...]
+    key: sa.Column
+    used: sa.Select | sa.CompoundSelect
+
+
+BUILDS = Kind(
+    ("instances", "cores", "ram", "local_gb"),
+    models.build_requests.c.reservation_id,
+    sa.select(
+        INSTANCES.c.project_id,
+        sa.func.count().label("instances"),
+        sa.func.sum(INSTANCES.c.vcpus).label("cores"),
+        sa.func.sum(INSTANCES.c.memory_mb).label("ram"),
+        sa.func.sum(_OF_ROW).label("local_gb"),
+    )
+    .where(INSTANCES.c.project_id.in_(_PROJECTS), sa.not_(INSTANCES.c.deleted))
+    .group_by(INSTANCES.c.project_id)
+    .union_all(
+        sa.select(
+            INSTANCES.c.project_id,
+            sa.literal_column("0").label("instances"),
+            _while_resized(INSTANCES.c.vcpus, lambda field: field("vcpus")).label("cores"),
+            _while_resized(INSTANCES.c.memory_mb, lambda field: field("memory_mb")).label("ram"),
+            _while_resized(
+                _OF_ROW, lambda field: _local_gb(field("root_gb"), field("ephemeral_gb"), field("swap"))
+            ).label("local_gb"),
+        )
+        .join_from(INSTANCES, MIGRATIONS, MIGRATIONS.c.instance_uuid == INSTANCES.c.uuid)
+        .where(
+            MIGRATIONS.c.status.in_(move_states.IN_PROGRESS),
+            MIGRATIONS.c.migration_type == move_states.RESIZE,
+            INSTANCES.c.project_id.in_(_PROJECTS),
+            sa.not_(INSTANCES.c.deleted),
+        )
+        .group_by(INSTANCES.c.project_id)
+    ),
+)
+#: A snapshot is no volume, and its size counts. A volume that is being extended counts with its new size.
+STORAGE = Kind(
+    ("volumes", "gigabytes"),
+    VOLUMES.c.uuid,
+    sa.select(
+        VOLUMES.c.project_id,
+        sa.func.sum(sa.case((VOLUMES.c.snapshot_of.is_(None), 1), else_=0)).label("volumes"),
+        sa.func.sum(_larger(VOLUMES.c.size_gb, VOLUMES.c.claimed_gb)).label("gigabytes"),
+    )
+    .where(VOLUMES.c.project_id.in_(_PROJECTS), sa.not_(VOLUMES.c.deleted))
+    .group_by(VOLUMES.c.project_id),
+)
+SERVER_GROUPS = Kind(
+    ("server_groups",),
+    GROUPS.c.uuid,
+    sa.select(GROUPS.c.project_id, sa.func.count().label("server_groups"))
+    .where(GROUPS.c.project_id.in_(_PROJECTS))
+    .group_by(GROUPS.c.project_id),
+)
+KINDS = (BUILDS, STORAGE, SERVER_GROUPS)
+
+
+class Headroom:
+    """What projects may still take. It is valid within the transaction that has locked their rows."""
+
+    def __init__(
+        self, limits: Mapping[str, Quota], used: Mapping[str, collections.Counter[str]], ignores_case: bool
+    ) -> None:
+        """:param limits: of the projects that have some; all others may take anything"""
+        self._limits = limits
+        self._used = used
+        self._ignores_case = ignores_case
+
+    def take(self, project_id: str | None, **asked: int) -> None:
+        """Count what a request takes, for the requests after it.
+
+        :param asked: by resource
+        :raises errors.QuotaExceeded: nothing is counted
+        """
+        name = _name(project_id or "", self._ignores_case)
+        if name not in self._limits:
+            return
+        limits, used = self._limits[name].to_wire(), self._used[name]
+        exceeded = [
+            {"resource": resource, "quota": limits[resource], "used": used[resource], "asked": number}
+            for resource, number in asked.items()
+            if number > 0 and 0 <= limits[resource] < used[resource] + number
+        ]
+        if exceeded:
+            raise errors.QuotaExceeded(project_id=project_id, exceeded=exceeded)
+        used.update(asked)
+
+
+def headroom(
+    tx: Transaction, kind: Kind, projects: Iterable[str | None], default: Quota, keys: Collection[str] = ()
+) -> tuple[frozenset[str], Headroom]:
+    """Return those of ``keys`` that exist, and what the projects may still take of ``kind``.
+
+    With limits, two more statements follow the first one.
+    """
+    names = sorted({name for name in projects if name})
+    found = tx.execute(_looked_up(kind.key), {"keys": list(keys), "projects": names}).all()
+    known = frozenset(row.name for row in found if not row.is_project)
+    own = {_name(row.name, tx.ignores_case): _own(row) for row in found if row.is_project}
+    limited = [
+        name for name in names if default.with_own(own.get(_name(name, tx.ignores_case), {})).limits_any(kind.resources)
+    ]
+    if not limited:
+        return known, Headroom({}, {}, tx.ignores_case)
+    limits = _locked(tx, limited, default)
+    return known, Headroom(limits, _used(tx, kind, limited), tx.ignores_case)
+
+
+def show(connection: Transaction | sa.Connection, project_id: str) -> tuple[Limits, collections.Counter[str]]:
+    """The limits that a project has of its own, and what it uses of each resource."""
+    row = connection.execute(sa.select(QUOTAS).where(QUOTAS.c.project_id == project_id)).one_or_none()
+    used: collections.Counter[str] = collections.Counter()
+    for kind in KINDS:
+        for sums in _used(connection, kind, [project_id]).values():
+            used.update(sums)
+    return {} if row is None else _own(row), used
+
+
+def list_all(connection: sa.Connection) -> dict[str, Limits]:
+    """The limits of the projects that have some of their own, by project."""
+    return {row.project_id: _own(row) for row in connection.execute(_WITH_LIMITS)}
+
+
+def change(tx: Transaction, project_id: str, limits: Limits) -> None:
+    """Set limits. Others of the project stay. What it has above a limit stays, and it gets no more."""
+    if tx.execute(_LOCKED, {"projects": [project_id]}).first() is None:
+        tx.insert(QUOTAS, {"project_id": project_id, **limits})
+    elif limits:
+        tx.update(QUOTAS, project_id, limits)
+
+
+def remove(tx: Transaction, project_id: str) -> None:
+    """Remove the limits that a project has of its own, if it has some."""
+    tx.execute(QUOTAS.delete().where(QUOTAS.c.project_id == project_id))
+
+
+@functools.cache
+def _looked_up(key: sa.Column) -> sa.CompoundSelect:
+    """One statement for two questions, so that projects without limits pay for no statement of their own."""
+    nothing = [sa.cast(sa.null(), sa.Integer).label(name) for name in RESOURCES]
+    known = sa.select(sa.literal_column("0").label("is_project"), key.label("name"), *nothing)
+    limits = sa.select(sa.literal_column("1").label("is_project"), QUOTAS.c.project_id.label("name"), *_LIMITS)
+    return known.where(key.in_(sa.bindparam("keys", expanding=True))).union_all(
+        limits.where(QUOTAS.c.project_id.in_(_PROJECTS))
+    )
+
+
+def _locked(tx: Transaction, projects: Collection[str], default: Quota) -> dict[str, Quota]:
+    """Lock the rows of projects; return the limits of each. A project that has only the defaults gets a row."""
+    rows = tx.execute(_LOCKED, {"projects": projects}).all()
+    found = {_name(row.project_id, tx.ignores_case): default.with_own(_own(row)) for row in rows}
+    for project in projects:
+        if _name(project, tx.ignores_case) not in found:
+            # If another transaction inserts it at the same time, this one runs again.
+            tx.insert(QUOTAS, {"project_id": project})
+            found[_name(project, tx.ignores_case)] = default
+    return found
+
+
+def _used(
+    connection: Transaction | sa.Connection, kind: Kind, projects: Collection[str]
+) -> dict[str, collections.Counter[str]]:
+    ignores_case = isinstance(connection, Transaction) and connection.ignores_case
+    found: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for row in connection.execute(kind.used, {"projects": projects}):
+        found[_name(row.project_id, ignores_case)].update({each: int(getattr(row, each)) for each in kind.resources})
+    return found
+
+
+def _own(row: sa.Row) -> Limits:
+    return {name: limit for name in RESOURCES if (limit := getattr(row, name)) is not None}
+
+
+def _name(project_id: str, ignores_case: bool) -> str:
+    return project_id.casefold() if ignores_case else project_id

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The change feed: what a scheduler reads, as differences. ``engine`` explains why it misses none."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.clock import Clock, seconds, utcnow
+from fleet.db.engine.database import Database
+from fleet.db.engine.prepared_query import PreparedQuery
+from fleet.db.feed import feed_queries as queries
+from fleet.db.hosts import aggregates, flavor_mix
+from fleet.ledger_identity import LedgerIdentity
+from fleet.objects.flavor_mix import FlavorMix
+
+#: Heartbeats are read at most this often: liveness is counted in tens of seconds. In a large fleet the period is a second
+#: longer for every HEARTBEATS_A_SECOND of them, so that the feed does not spend its time on heartbeats.
+HEARTBEAT_PERIOD = seconds(1)
+HEARTBEATS_A_SECOND = 10_000
+#: Because of clock skew and the length of a transaction, a heartbeat may be older than one that was read already.
+HEARTBEAT_OVERLAP = seconds(5)
+
+
+@dataclasses.dataclass(frozen=True)
+class ChangedAggregate:
+    """An aggregate as it is now. A deleted one has only its ``id``."""
+
+    id: int
+    name: str
+    hosts: Sequence[str]
+    metadata: dict[str, str]
+    deleted: bool = False
+    uuid: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Changes:
+    """What changed since a generation. If ``full``, the complete state instead: what is not in it is deleted.
+
+    ``feed_queries`` names the columns. ``heartbeats`` are ``(host, last_seen_up)`` pairs, not counted by generations.
+    """
+
+    generation: int
+    full: bool = False
+    nodes: Sequence[Any] = ()
+    services: Sequence[Any] = ()
+    aggregates: Sequence[ChangedAggregate] = ()
+    instances: Sequence[Any] = ()
+    heartbeats: Sequence[tuple[str, datetime.datetime]] = ()
+    #: The flavor mix, if it has changed.
+    mix: FlavorMix | None = None
+
+
+class ChangeFeed:
+    """Reads changes for one cache. Not for use by several threads at once.
+
+    :param retry: False to raise at once if the database is away
+    :param ledger: learns the identity of the database; if that changes, the feed reads everything again
+    :param note_time: called with the time of the database, and the seconds that the statement took
+    :param of: what to read; by default compute nodes and instances
+    :param with_images: also read the image properties of instances, as ``image_properties``
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock = utcnow,
+        with_images: bool = False,
+        retry: bool = True,
+        ledger: LedgerIdentity | None = None,
+        note_time: Callable[[datetime.datetime, float], object] = lambda now, took_s: None,
+        of: queries.FeedQueries | None = None,
+    ) -> None:
+        self._note_time = note_time
+        self._ledger = ledger or LedgerIdentity()
+        self._newest, self._snapshot = database.reader(in_snapshot=False), database.reader(in_snapshot=True)
+        self._prefetched = database.prefetched_query()
+        self._attempt = database.retried(_once) if retry else _once
+        self._of = of or (queries.MACHINES_WITH_IMAGES if with_images else queries.MACHINES)
+        self._clock = clock
+        #: Whether the last read found nothing new. The next one is then likely to find nothing as well.
+        self._at_rest = False
+        #: How many connections had been lost when everything was read.
+        self._lost = 0
+        self._heartbeats_read: datetime.datetime | None = None
+        self._heartbeat_period = HEARTBEAT_PERIOD
+        self._newest_heartbeat: datetime.datetime | None = None
+        self._mix_version: int | None = None
+
+    def prefetch(self, since: int) -> None:
+        """Send the first query of :meth:`read` now. It reads what is committed by now."""
+        if since and not self._heartbeats_due():
+            self._prefetched.send(*self._first_query(since))
+
+    def discard_prefetched(self) -> None:
+        """Do not use the prefetched rows: they are stale for later requests."""
+        self._prefetched.discard()
+
+    def _first_query(self, since: int) -> tuple[PreparedQuery, int]:
+        return (queries.NEWEST_OF, 1) if self._at_rest else (self._of.nodes.with_generation, since)
+
+    def _first_rows(self, connection: sa.Connection, query: PreparedQuery, number: int) -> Sequence[Any]:
+        return self._prefetched.rows(query, number) or query.rows(connection, number)
+
+    def read(self, since: int) -> Changes:
+        """All changes after generation ``since``, in one snapshot. 0, or a generation newer than the newest, reads all."""
+        return self._attempt(self._read_cheaply, since)
+
+    def read_host(self, host: str) -> Changes:
+        """The complete state of one host, in one snapshot, without heartbeats."""
+        return self._attempt(self._snapshot.read, self._read_host, host)
+
+    def _read_host(self, connection: sa.Connection, host: str) -> Changes:
+        def there(of: queries.TableQueries) -> Sequence[sa.Row]:
+            return connection.execute(of.of_host, {"of_host": host}).all()
+
+        return Changes(
+            generation=generation(connection),
+            nodes=there(self._of.nodes),
+            services=there(self._of.services),
+            instances=there(self._of.instances),
+        )
+
+    def _read_cheaply(self, since: int) -> Changes:
+        if since and not self._heartbeats_due():
+            followed = self._newest.read(self._follow, since)
+            if followed is not None:
+                return followed
+        return self._snapshot.read(self._read, since)
+
+    def _follow(self, connection: sa.Connection, since: int) -> Changes | None:
+        """Read the changed tables, one statement each and no transaction. If all statements see the same generation, no
+        commit lies between them, and they are one snapshot.
+
+        None if they do not, if aggregates have changed, if a connection was lost, or if an older program has not noted
+        which tables have changed.
+        """
+        if self._has_lost_a_connection():
+            return None
+        if self._at_rest and self._first_rows(connection, queries.NEWEST_OF, 1)[0].value == since:
+            return Changes(since)
+
+        def changed(of: queries.TableQueries) -> Sequence[Any]:
+            return of.with_generation.rows(connection, since)
+
+        nodes = self._first_rows(connection, self._of.nodes.with_generation, since)
+        newest = nodes[0]
+        self._at_rest = newest.value == since
+        if newest.noted != newest.value:
+            return None
+        services = changed(self._of.services) if _has(newest, queries.SERVICES, since) else ()
+        instances = changed(self._of.instances) if _has(newest, self._of.instances.table, since) else ()
+        whole = all(rows[0].value == newest.value for rows in (services, instances) if rows)
+        if newest.value < since or not whole or _has(newest, queries.AGGREGATES, since):
+            return None
+        return Changes(newest.value, nodes=_rows(nodes), services=_rows(services), instances=_rows(instances))
+
+    def _read(self, connection: sa.Connection, since: int) -> Changes:
+        began = time.monotonic()
+        newest = connection.execute(self._of.newest).one()
+        self._note_time(newest.now, time.monotonic() - began)
+        if self._ledger.uuid is not None and newest.ledger not in (None, self._ledger.uuid):
+            # The generations of another ledger cannot be compared with ours.
+            since = 0
+        if self._has_lost_a_connection():
+            # A crash of the server may have lost early commits. Their generations are then given to other changes.
+            since = 0
+        self._ledger.learn(newest.ledger)
+        heartbeats = self._read_heartbeats(connection)
+        full = since == 0 or since > newest.value
+        mix = None
+        if newest.mix is not None and (full or newest.mix != self._mix_version):
+            mix, self._mix_version = flavor_mix.read(connection), newest.mix
+        self._lost = self._connections_lost()
+        if newest.value == since:
+            return Changes(newest.value, heartbeats=heartbeats, mix=mix)
+        newer = 0 if full else since
+
+        def changed(of: queries.TableQueries) -> Sequence[sa.Row]:
+            if not _has(newest, of.table, newer):
+                return []
+            return connection.execute(of.live if full else of.changed, {"newer": newer}).all()
+
+        return Changes(
+            generation=newest.value,
+            full=full,
+            nodes=changed(self._of.nodes),
+            services=changed(self._of.services),
+            aggregates=_changed_aggregates(connection, newer, full) if _has(newest, queries.AGGREGATES, newer) else [],
+            instances=changed(self._of.instances),
+            heartbeats=heartbeats,
+            mix=mix,
+        )
+
+    def _has_lost_a_connection(self) -> bool:
+        return self._connections_lost() != self._lost
+
+    def _connections_lost(self) -> int:
+        return self._newest.lost + self._snapshot.lost + self._prefetched.lost
+
+    def _heartbeats_due(self) -> bool:
+        return self._heartbeats_read is None or self._clock() - self._heartbeats_read >= self._heartbeat_period
+
+    def _read_heartbeats(self, connection: sa.Connection) -> list[tuple[str, datetime.datetime]]:
+        if not self._heartbeats_due():
+            return []
+        now = self._clock()
+        if self._newest_heartbeat is not None:
+            found = connection.execute(self._of.new_heartbeats, {"after": self._newest_heartbeat - HEARTBEAT_OVERLAP})
+        else:
+            found = connection.execute(self._of.all_heartbeats)
+        heartbeats = [(row.host, row.last_seen_up) for row in found]
+        if heartbeats:
+            self._newest_heartbeat = max(seen for _host, seen in heartbeats)
+        self._heartbeats_read = now
+        self._heartbeat_period = HEARTBEAT_PERIOD + seconds(len(heartbeats) / HEARTBEATS_A_SECOND)
+        return heartbeats
+
+
+def _once(read: Callable[..., Changes], *args: Any) -> Changes:
+    return read(*args)
+
+
+def generation(connection: sa.Connection) -> int:
+    """The generation of the newest commit."""
+    return connection.execute(queries.GENERATION).scalar_one()
+
+
+def _has(newest: sa.Row, table: sa.Table, newer: int) -> bool:
+    """Whether ``table`` has a change after ``newer``."""
+    return (getattr(newest, table.name) or 0) > newer
+
+
+def _rows(dated: Sequence[Any]) -> Sequence[Any]:
+    return dated if dated and dated[0].row_key is not None else ()
+
+
+def _changed_aggregates(connection: sa.Connection, newer: int, full: bool) -> list[ChangedAggregate]:
+    live = aggregates.list_all(connection, newer_than=newer)
+    changed = [ChangedAggregate(each.id, each.name, each.hosts, each.metadata) for each in live]
+    if not full:
+        changed += [
+            ChangedAggregate(key, "", (), {}, deleted=True) for key in aggregates.deleted_since(connection, newer)
+        ]
+    return changed

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The newest events of all instances and volumes, for readers that follow them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.db.tables import models
+
+#: Events of one answer.
+MOST = 2000
+#: Within this time transactions commit in another order than that of their events' ids.
+SETTLED_S = 2.0
+_EVENTS, _INSTANCES = models.instance_events, models.instances
+_VOLUME_EVENTS, _VOLUMES = models.volume_events, models.volumes
+_COLUMNS = ("id", "event", "attempt", "host", "step", "result", "message", "duration_s", "request_id", "created_at")
+_BY_KIND: Mapping[str, tuple[sa.Table, sa.Table, sa.ColumnElement[Any]]] = {
+    "instance": (_EVENTS, _INSTANCES, _EVENTS.c.instance_uuid),
+    "volume": (_VOLUME_EVENTS, _VOLUMES, _VOLUME_EVENTS.c.volume_uuid),
+}
+
+#: By kind, the id of an event; those after it are still to be read.
+Position = Mapping[str, int]
+
+
+def newest(connection: sa.Connection) -> dict[str, int]:
+    """The position after all events that there are."""
+    return {
+        kind: connection.execute(sa.select(sa.func.max(events.c.id))).scalar() or 0
+        for kind, (events, _, _) in _BY_KIND.items()
+    }
+
+
+def after(
+    connection: sa.Connection, position: Position, now: datetime.datetime, project_id: str | None
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Events after ``position``, oldest first, each with ``kind``, ``uuid``, ``name`` and ``project_id``; the next position.
+
+    What is younger than SETTLED_S is read again from the next position, because an event with a lower id may still come.
+    If there are more than MOST, it is not, so that the reader does not fall behind.
+
+    :param project_id: only those of this project
+    """
+    settled = now - datetime.timedelta(seconds=SETTLED_S)
+    found: list[dict[str, Any]] = []
+    reached = {}
+    for kind, (events, owners, owner) in _BY_KIND.items():
+        query = (
+            sa.select(*(events.c[name] for name in _COLUMNS), owners.c.uuid, owners.c.name, owners.c.project_id)
+            .join_from(events, owners, owner == owners.c.uuid)
+            .where(events.c.id > position.get(kind, 0))
+            .order_by(events.c.id)
+            .limit(MOST)
+        )
+        rows = connection.execute(query if project_id is None else query.where(owners.c.project_id == project_id)).all()
+        sure = [row.id for row in rows if row.created_at <= settled or len(rows) == MOST]
+        reached[kind] = max(sure, default=position.get(kind, 0))
+        found += [{"kind": kind, **row._mapping} for row in rows]
+    return sorted(found, key=lambda event: (event["created_at"], event["kind"], event["id"])), reached

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host aggregates with their hosts and metadata."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import lookup
+from fleet.db.tables import models
+from fleet.objects import Aggregate
+
+AGGREGATES = models.aggregates
+HOSTS = models.aggregate_hosts
+METADATA = models.aggregate_metadata
+
+#: Metadata key that makes an aggregate an availability zone.
+ZONE = "availability_zone"
+_LIVE = sa.select(AGGREGATES).where(sa.not_(AGGREGATES.c.deleted)).order_by(AGGREGATES.c.id)
+_CHANGED = _LIVE.where(AGGREGATES.c.generation > sa.bindparam("newer"))
+_DELETED = (
+    sa.select(AGGREGATES.c.id)
+    .where(AGGREGATES.c.deleted, AGGREGATES.c.generation > sa.bindparam("newer"))
+    .order_by(AGGREGATES.c.id)
+)
+
+
+def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], now: datetime.datetime) -> int:
+    """Return the id. The caller chooses the uuid, so that a repeated commit finds its own row.
+
+    :raises errors.Conflict: the name is taken
+    """
+    found = tx.execute(sa.select(AGGREGATES.c.id).where(AGGREGATES.c.uuid == uuid)).scalar_one_or_none()
+    if found is not None:
+        return found
+    with lookup.naming("Aggregate", name):
+        key = tx.insert(AGGREGATES, {"name": name, "uuid": uuid, "created_at": now})
+    tx.touch(AGGREGATES, key)
+    _set_metadata(tx, key, metadata)
+    return key
+
+
+def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
+    """By uuid, name, id or the beginning of a uuid. :raises errors.NotFound: errors.Conflict: several match"""
+    there = list_all(connection)
+    found = [each for each in there if name in (each.name, str(each.id))]
+    uuid = (
+        found[0].uuid
+        if found
+        else lookup.find(connection, "Aggregate", AGGREGATES, name, sa.not_(AGGREGATES.c.deleted))
+    )
+    for each in there:
+        if each.uuid == uuid:
+            return each
+    raise errors.NotFound(kind="Aggregate", name=name)
+
+
+def add_host(tx: Transaction, name: str, host: str) -> Aggregate:
+    """Add the host; adding it twice changes nothing.
+
+    :raises errors.NotFound: no such aggregate, or no such host; errors.Conflict: the host is in another zone
+    """
+    _lock_all(tx)
+    aggregate = find(tx, name)
+    if host not in aggregate.hosts:
+        _require_known(tx, host)
+        _require_one_zone(tx, aggregate, [host], aggregate.metadata.get(ZONE))
+        tx.insert(HOSTS, {"aggregate_id": aggregate.id, "host": host})
+        tx.touch(AGGREGATES, aggregate.id)
+    return find(tx, name)
+
+
+def rename(tx: Transaction, key: int, name: str) -> Aggregate:
+    """:raises errors.NotFound: errors.Conflict: the name is taken"""
+    with lookup.naming("Aggregate", name):
+        tx.update(AGGREGATES, key, {"name": name})
+    tx.touch(AGGREGATES, key)
+    return find(tx, str(key))
+
+
+def _lock_all(tx: Transaction) -> None:
+    """Lock the aggregates: two concurrent changes might each see a host without a zone."""
+    tx.execute(_LIVE.with_for_update())
+
+
+def _require_known(tx: Transaction, host: str) -> None:
+    live = sa.not_(models.services.c.deleted)
+    agent = (models.services.c.host == host, models.services.c.binary == "fleet-compute", live)
+    if not tx.execute(sa.select(models.services.c.id).where(*agent)).first():
+        raise errors.NotFound(kind="Host", name=host)
+
+
+def _require_one_zone(tx: Transaction, aggregate: Aggregate, hosts: Sequence[str], zone: str | None) -> None:
+    """Check that ``hosts`` may be in ``zone``. :raises errors.Conflict: one of them is in another zone"""
+    if not zone:
+        return
+    for other in list_all(tx):
+        there = other.metadata.get(ZONE)
+        both = sorted(set(hosts) & set(other.hosts))
+        if other.id != aggregate.id and there and there != zone and both:
+            raise errors.Conflict(
+                kind="Host",
+                name=both[0],
+                reason=f"is in zone {there} by aggregate {other.name}, and cannot be in zone {zone} as well",
+            )
+
+
+def remove_host(tx: Transaction, name: str, host: str) -> Aggregate:
+    """:raises errors.NotFound: no such aggregate, or the host is not in it"""
+    aggregate = find(tx, name)
+    if host not in aggregate.hosts:
+        raise errors.NotFound(kind="Host", name=f"{host} in aggregate {name}")
+    tx.execute(HOSTS.delete().where(HOSTS.c.aggregate_id == aggregate.id, HOSTS.c.host == host))
+    tx.touch(AGGREGATES, aggregate.id)
+    return find(tx, name)
+
+
+def set_metadata(tx: Transaction, name: str, metadata: Mapping[str, str | None]) -> Aggregate:
+    """Set these keys, and remove those whose value is None.
+
+    :raises errors.NotFound: errors.Conflict: hosts of the aggregate are in another zone
+    """
+    _lock_all(tx)
+    aggregate = find(tx, name)
+    _require_one_zone(tx, aggregate, aggregate.hosts, metadata.get(ZONE))
+    _set_metadata(tx, aggregate.id, metadata)
+    tx.touch(AGGREGATES, aggregate.id)
+    return find(tx, name)
+
+
+def _set_metadata(tx: Transaction, key: int, metadata: Mapping[str, str | None]) -> None:
+    tx.execute(METADATA.delete().where(METADATA.c.aggregate_id == key, METADATA.c.key.in_(list(metadata))))
+    kept = [{"aggregate_id": key, "key": name, "value": value} for name, value in metadata.items() if value is not None]
+    if kept:
+        tx.execute(METADATA.insert(), kept)
+
+
+def list_all(connection: Transaction | sa.Connection, newer_than: int | None = None) -> list[Aggregate]:
+    """Live aggregates. :param newer_than: only those that changed after this generation"""
+    if newer_than is None:
+        rows = connection.execute(_LIVE).all()
+    else:
+        rows = connection.execute(_CHANGED, {"newer": newer_than}).all()
+    if not rows:
+        return []
+    keys = [row.id for row in rows]
+    hosts: dict[int, list[str]] = collections.defaultdict(list)
+    members = sa.select(HOSTS).where(HOSTS.c.aggregate_id.in_(keys)).order_by(HOSTS.c.host, HOSTS.c.aggregate_id)
+    for row in connection.execute(members):
+        hosts[row.aggregate_id].append(row.host)
+    metadata: dict[int, dict[str, str]] = collections.defaultdict(dict)
+    said = (
+        sa.select(METADATA).where(METADATA.c.aggregate_id.in_(keys)).order_by(METADATA.c.aggregate_id, METADATA.c.key)
+    )
+    for row in connection.execute(said):
+        metadata[row.aggregate_id][row.key] = row.value
+    return [Aggregate(row.id, row.name, hosts[row.id], metadata[row.id], row.uuid) for row in rows]
+
+
+def deleted_since(connection: sa.Connection, generation: int) -> Sequence[int]:
+    return connection.execute(_DELETED, {"newer": generation}).scalars().all()

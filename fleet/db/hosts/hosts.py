@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compute node records: the inventory that agents report, and the usage as the sum of the claims in the ledger."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_utils import uuidutils
+
+from fleet import capacity, errors, json_codec
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import hardware, usage
+from fleet.db.tables import models
+from fleet.objects import HostLimits, HostReport, Inventory
+
+NODES = models.compute_nodes
+
+#: Fields of HostReport whose column has another name.
+_RENAMED = {"node": "hypervisor_hostname"}
+_LOCKED = (
+    sa.select(NODES)
+    .where(NODES.c.host == sa.bindparam("on_host"), NODES.c.hypervisor_hostname == sa.bindparam("on_node"))
+    .with_for_update()
+)
+_ALL_LOCKED = (
+    sa.select(NODES)
+    .where(
+        NODES.c.host.in_(sa.bindparam("hosts", expanding=True)),
+        NODES.c.hypervisor_hostname.in_(sa.bindparam("nodes", expanding=True)),
+    )
+    .order_by(NODES.c.host, NODES.c.hypervisor_hostname)
+    .with_for_update()
+)
+_OTHERS = (
+    sa.select(NODES.c.id, NODES.c.hypervisor_hostname)
+    .where(
+        NODES.c.host == sa.bindparam("on_host"),
+        sa.not_(NODES.c.deleted),
+        NODES.c.hypervisor_hostname.not_in(sa.bindparam("nodes", expanding=True)),
+    )
+    .order_by(NODES.c.id)
+)
+
+
+_STATS = sa.select(NODES.c.stats).where(
+    NODES.c.host == sa.bindparam("on_host"), NODES.c.hypervisor_hostname == sa.bindparam("on_node")
+)
+
+
+def report(tx: Transaction, inventory: HostReport, now: datetime.datetime) -> None:
+    """Store the inventory of a node, and sum its usage again. A new or deleted node appears."""
+    host, node = inventory.host, inventory.node
+    values = {_RENAMED.get(name, name): value for name, value in vars(inventory).items()}
+    failed = int(inventory.stats.get("failed_builds") or 0)
+    values.update(failed_builds=failed, deleted=False, deleted_at=None)
+    found = _lock(tx, host, node)
+    counted = usage.of_node(tx, host, node)
+    values.update(hardware.columns(tx, host, node, inventory.numa_topology, inventory.pci_device_pools))
+    values.update(_used(inventory, counted), stats={**inventory.stats, **counted.stats, "failed_builds": failed})
+    if found is None:
+        new = {**values, "uuid": uuidutils.generate_uuid(), "created_at": now, "updated_at": now}
+        tx.touch(NODES, tx.insert(NODES, new))
+        return
+    changed = {name: value for name, value in values.items() if getattr(found, name) != value}
+    if changed:
+        tx.update(NODES, found.id, {"updated_at": now, **changed})
+        tx.touch(NODES, found.id)
+
+
+def remove_nodes_except(tx: Transaction, host: str, nodes: Iterable[str], now: datetime.datetime) -> list[str]:
+    """Mark the nodes that ``host`` no longer reports as deleted; return their names."""
+    gone = tx.execute(_OTHERS, {"on_host": host, "nodes": list(nodes)}).all()
+    for node in gone:
+        tx.update(NODES, node.id, {"deleted": True, "deleted_at": now})
+        tx.touch(NODES, node.id)
+    return [node.hypervisor_hostname for node in gone]
+
+
+@dataclasses.dataclass(frozen=True)
+class UsageChange:
+    """What changes on a node together with its usage.
+
+    :param built: True after a successful build, which resets the number of failed ones; False after a failed build
+    :param limits: of the new claims: ceilings that the usage must keep, these claims included
+    """
+
+    built: bool | None = None
+    limits: Sequence[HostLimits] = ()
+
+
+def refresh_usage(
+    tx: Transaction,
+    host: str,
+    node: str,
+    now: datetime.datetime,
+    built: bool | None = None,
+    limits: HostLimits | None = None,
+) -> None:
+    """Set the usage of a node: what it reserves, plus what instances and moves hold of it.
+
+    The row of the node is locked first, so that the later of two claims sees the earlier one.
+
+    :param built: see :class:`UsageChange`
+    :param limits: of one claim
+    :raises errors.ComputeResourcesUnavailable: the usage exceeds them
+    """
+    _refresh_one(tx, host, node, UsageChange(built, () if limits is None else (limits,)), now)
+
+
+def refresh_all(
+    tx: Transaction,
+    changes: Mapping[tuple[str, str], UsageChange],
+    now: datetime.datetime,
+    pending: Sequence[usage.Pending] = (),
+) -> None:
+    """:func:`refresh_usage` of each (host, node), with as many statements as for one.
+
+    All rows are locked in one order for all transactions, before any usage is summed.
+
+    :param pending: writes to instances on these nodes; they are counted, and sent with the usage
+    :raises errors.ComputeResourcesUnavailable: the usage of a node exceeds its limits
+    """
+    if len(changes) < 2 or tx.ignores_case:
+        for (host, node), one in sorted(changes.items()):
+            _refresh_one(tx, host, node, one, now, [each for each in pending if each.place() == (host, node)])
+        return
+    hosts, nodes = (sorted({place[which] for place in changes}) for which in (0, 1))
+    locked = tx.execute(_ALL_LOCKED, {"hosts": hosts, "nodes": nodes}).all()
+    counted = usage.of_nodes(tx, changes.keys(), pending)
+    _defer(tx, pending)
+    for found in locked:
+        place = found.host, found.hypervisor_hostname
+        if place in changes:
+            _refresh(tx, found, counted[place], changes[place], now)
+
+
+def _refresh_one(
+    tx: Transaction,
+    host: str,
+    node: str,
+    changes: UsageChange,
+    now: datetime.datetime,
+    pending: Sequence[usage.Pending] = (),
+) -> None:
+    found = _lock(tx, host, node)
+    if found is None:
+        _defer(tx, pending)
+        return
+    counted = usage.of_node(tx, host, node, pending)
+    _defer(tx, pending)
+    _refresh(tx, found, counted, changes, now)
+
+
+def _defer(tx: Transaction, pending: Sequence[usage.Pending]) -> None:
+    for each in pending:
+        tx.defer_update(usage.INSTANCES, each.row.uuid, each.values)
+
+
+def _refresh(
+    tx: Transaction, found: sa.Row, counted: usage.Usage, changes: UsageChange, now: datetime.datetime
+) -> None:
+    """:param found: the node's row, locked"""
+    host, node, built = found.host, found.hypervisor_hostname, changes.built
+    used = _used(found, counted)
+    for limits in changes.limits:
+        _require_room(used, limits)
+    failed = found.failed_builds if built is None else 0 if built else found.failed_builds + 1
+    changed = {
+        **used,
+        "stats": {**usage.uncounted(found.stats or {}), **counted.stats, "failed_builds": failed},
+        "failed_builds": failed,
+        "updated_at": now,
+    }
+    if found.numa_topology or found.pci_device_pools or found.pci_stats:
+        changed.update(hardware.columns(tx, host, node, found.numa_topology, found.pci_device_pools))
+    tx.defer_update(NODES, found.id, changed)
+
+
+def refresh_usages(tx: Transaction, places: Iterable[tuple[str | None, str | None]], now: datetime.datetime) -> None:
+    """:func:`refresh_usage` of each (host, node) that is not None."""
+    refresh_all(
+        tx, {(host, node): UsageChange() for host, node in places if host is not None and node is not None}, now
+    )
+
+
+def miscounted(connection: sa.Connection, row: sa.Row) -> dict[str, tuple[Any, Any]]:
+    """Columns of a node's ``row`` that differ from what instances hold: (value in the row, sum)."""
+    host, node = row.host, row.hypervisor_hostname
+    due = _used(row, usage.of_node(connection, host, node))
+    due.update(hardware.columns(connection, host, node, row.numa_topology, row.pci_device_pools))
+    # In the form in which the database returns it: without tuples, and with text as keys.
+    due = json_codec.loads(json_codec.dumps(due))
+    # An older release left out what a newer one writes as empty.
+    return {
+        name: (stored, amount)
+        for name, amount in due.items()
+        if (stored := getattr(row, name)) != amount and (stored or amount)
+    }
+
+
+def _used(node: sa.Row | HostReport, counted: usage.Usage) -> dict[str, Any]:
+    """Columns that follow from the inventory of ``node`` and from what instances hold of it."""
+    memory_mb_used = node.reserved_memory_mb + node.orphaned_memory_mb + counted.memory_mb
+    local_gb_used = node.reserved_disk_gb + counted.disk_gb
+    return {
+        "vcpus_used": node.reserved_vcpus + counted.vcpus,
+        "memory_mb_used": memory_mb_used,
+        "free_ram_mb": capacity.free(node.memory_mb, memory_mb_used),
+        "local_gb_used": local_gb_used,
+        "free_disk_gb": capacity.free(node.local_gb, local_gb_used),
+        "running_vms": counted.instances,
+        "current_workload": counted.workload,
+        "io_workload": counted.io_workload,
+    }
+
+
+def _require_room(used: Mapping[str, Any], limits: HostLimits) -> None:
+    """The host may have accepted a claim for room that the ledger still counts, because a message was lost or is late."""
+    reasons = [
+        f"{most:g} {unit} of {kind} may be used, {used[column]:g} would be"
+        for kind, unit, column, most in (
+            ("memory", "MB", "memory_mb_used", limits.memory_mb),
+            ("disk", "GB", "local_gb_used", limits.disk_gb),
+            ("CPUs", "VCPUs", "vcpus_used", limits.vcpus),
+        )
+        if most is not None and capacity.usable(most, used[column]) < 0
+    ]
+    if reasons:
+        raise errors.ComputeResourcesUnavailable(reason=f"As the ledger counts: {'; '.join(reasons)}")
+
+
+def _lock(tx: Transaction, host: str, node: str) -> sa.Row | None:
+    return tx.execute(_LOCKED, {"on_host": host, "on_node": node}).one_or_none()
+
+
+def totals(connection: sa.Connection, hosts: Iterable[str]) -> dict[str, list[Inventory]]:
+    """By host, the capacity of its nodes, as last accepted."""
+    columns = NODES.c["host", "hypervisor_hostname", "vcpus", "memory_mb", "local_gb"]
+    query = sa.select(*columns).where(NODES.c.host.in_(list(hosts)), sa.not_(NODES.c.deleted))
+    found: dict[str, list[Inventory]] = {}
+    for row in connection.execute(query.order_by(NODES.c.id)):
+        node = Inventory(row.hypervisor_hostname, row.vcpus, row.memory_mb, row.local_gb)
+        found.setdefault(row.host, []).append(node)
+    return found
+
+
+def stat_of(connection: Transaction | sa.Connection, host: str, node: str, key: str) -> str | None:
+    """Return what the node reports in its ``stats`` under ``key``."""
+    stats = connection.execute(_STATS, {"on_host": host, "on_node": node}).scalar_one_or_none()
+    found = (stats or {}).get(key)
+    return None if found is None else str(found)
+
+
+def stats_of_all(connection: Transaction | sa.Connection, key: str) -> list[tuple[str, str | None]]:
+    """Return for each node its host, and what it reports in its ``stats`` under ``key``."""
+    query = sa.select(NODES.c.host, NODES.c.stats[key].as_string()).where(sa.not_(NODES.c.deleted))
+    return [
+        (host, found) for host, found in connection.execute(query.order_by(NODES.c.host, NODES.c.hypervisor_hostname))
+    ]
+
+
+def reporting_another(connection: sa.Connection, key: str, value: str) -> list[str]:
+    """Return the hosts that do not report ``value`` in their ``stats`` under ``key``."""
+    reported = NODES.c.stats[key].as_string()
+    others = sa.select(NODES.c.host).where(sa.not_(NODES.c.deleted), sa.or_(reported.is_(None), reported != value))
+    return list(connection.execute(others.distinct().order_by(NODES.c.host)).scalars())
+
+
+def hypervisor_types(connection: sa.Connection) -> dict[str, str]:
+    """By host, the hypervisor types of its nodes, separated by commas."""
+    query = sa.select(NODES.c.host, NODES.c.hypervisor_type).where(sa.not_(NODES.c.deleted)).distinct()
+    found: dict[str, list[str]] = {}
+    for row in connection.execute(query.order_by(NODES.c.host, NODES.c.hypervisor_type)):
+        if row.hypervisor_type:
+            found.setdefault(row.host, []).append(row.hypervisor_type)
+    return {host: ",".join(types) for host, types in found.items()}
+
+
+def list_all(connection: sa.Connection, host: str | None = None, columns: Sequence[str] = ()) -> Sequence[sa.Row]:
+    """:param columns: only these: those of JSON take most of the time"""
+    query = (
+        sa.select(*(NODES.c[name] for name in columns or NODES.c.keys()))
+        .where(sa.not_(NODES.c.deleted))
+        .order_by(NODES.c.host, NODES.c.hypervisor_hostname)
+    )
+    return connection.execute(query.where(NODES.c.host == host) if host else query).all()

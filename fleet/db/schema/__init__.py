@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables in a database: ``schema`` checks them, ``migration`` changes them, ``identity`` is the uuid of the ledger."""

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings a database to the schema that this program knows."""
+
+from __future__ import annotations
+
+from alembic import autogenerate, command, script
+from alembic import config as alembic_config
+from alembic.runtime import migration
+
+from fleet.db.engine.database import Database
+from fleet.db.schema import schema
+from fleet.db.tables import models
+
+
+def _config() -> alembic_config.Config:
+    config = alembic_config.Config()
+    config.set_main_option("script_location", str(schema.MIGRATIONS))
+    return config
+
+
+def sync(database: Database, revision: str = "head") -> str:
+    """Apply the missing migrations; return the revision reached.
+
+    :raises errors.SchemaMismatch: the schema is newer than this program
+    """
+    if schema.is_unknown(schema.version(database)):
+        schema.check(database)
+    config = _config()
+    with database.engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+    return schema.version(database) or ""
+
+
+def head() -> str:
+    """The newest revision, by the references among the migrations (for tests; see :func:`fleet.db.schema.schema.latest`)."""
+    return script.ScriptDirectory.from_config(_config()).get_current_head() or ""
+
+
+def differences(database: Database) -> list[object]:
+    """Differences between the tables and the models; empty if the migrations are complete (for tests)."""
+    with database.engine.connect() as connection:
+        context = migration.MigrationContext.configure(connection)
+        return autogenerate.compare_metadata(context, models.METADATA)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of attachments: which guest has which volume.
+
+An attachment is written, changed and removed together with the status of its volume. Locks are taken in this order: the
+instance, the attachment, the volume.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import volume_states
+from fleet.db.engine.database import Transaction
+from fleet.db.instances import instances
+from fleet.db.tables import models
+from fleet.db.volumes import volumes
+from fleet.objects import Attachment, VolumeConnection, location
+
+ATTACHMENTS = models.volume_attachments
+_INSTANCES, _VOLUMES = models.instances, models.volumes
+#: Of more instances than these, all attachments are read.
+_FEW = 1001
+
+#: Attachments with what is shown of their instance and their volume.
+_JOINED = (
+    sa.select(
+        ATTACHMENTS,
+        _INSTANCES.c.name.label("instance_name"),
+        _INSTANCES.c.host.label("instance_host"),
+        _VOLUMES.c.name.label("volume_name"),
+        _VOLUMES.c.host.label("volume_host"),
+        _VOLUMES.c.pool.label("volume_pool"),
+        _VOLUMES.c.size_gb,
+        _VOLUMES.c.project_id,
+        _VOLUMES.c.user_id,
+    )
+    .join(_INSTANCES, ATTACHMENTS.c.instance_uuid == _INSTANCES.c.uuid)
+    .join(_VOLUMES, ATTACHMENTS.c.volume_uuid == _VOLUMES.c.uuid)
+    .order_by(ATTACHMENTS.c.created_at, ATTACHMENTS.c.device, ATTACHMENTS.c.uuid)
+)
+_OF_INSTANCES = _JOINED.where(ATTACHMENTS.c.instance_uuid.in_(sa.bindparam("wanted", expanding=True)))
+_VOLUMES_HELD = sa.select(ATTACHMENTS.c.instance_uuid, ATTACHMENTS.c.volume_uuid).order_by(
+    ATTACHMENTS.c.created_at, ATTACHMENTS.c.device, ATTACHMENTS.c.uuid
+)
+_OF_VOLUMES = _JOINED.where(ATTACHMENTS.c.volume_uuid.in_(sa.bindparam("wanted", expanding=True)))
+_ONE = _JOINED.where(ATTACHMENTS.c.uuid == sa.bindparam("one"))
+_DUE = (
+    _JOINED.where(ATTACHMENTS.c.step_deadline <= sa.bindparam("now", type_=models.Timestamp))
+    .order_by(None)
+    .order_by(ATTACHMENTS.c.step_deadline, ATTACHMENTS.c.uuid)
+    .limit(sa.bindparam("at_most"))
+)
+_LOCKED = (
+    sa.select(ATTACHMENTS)
+    .where(ATTACHMENTS.c.uuid.in_(sa.bindparam("wanted", expanding=True)))
+    .order_by(ATTACHMENTS.c.uuid)
+    .with_for_update()
+)
+_UUIDS = (
+    sa.select(ATTACHMENTS.c.uuid)
+    .where(ATTACHMENTS.c.instance_uuid == sa.bindparam("of_instance"))
+    .order_by(ATTACHMENTS.c.uuid)
+)
+_THEIR_INSTANCES = (
+    sa.select(ATTACHMENTS.c.instance_uuid)
+    .where(ATTACHMENTS.c.uuid.in_(sa.bindparam("wanted", expanding=True)))
+    .order_by(ATTACHMENTS.c.instance_uuid)
+)
+
+
+def of_instances(connection: Transaction | sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
+    """Attachments of these instances, oldest first, with names and places of instances and volumes."""
+    return connection.execute(_OF_INSTANCES, {"wanted": list(uuids)}).all() if uuids else []
+
+
+def volumes_by_instance(connection: sa.Connection, uuids: Collection[str]) -> dict[str, list[str]]:
+    """By instance, the uuids of its volumes, oldest attachment first; instances without volumes are not in it."""
+    query = _VOLUMES_HELD
+    if len(uuids) <= _FEW:
+        query = query.where(ATTACHMENTS.c.instance_uuid.in_(uuids))
+    found: dict[str, list[str]] = {}
+    for instance, volume in connection.execute(query) if uuids else ():
+        found.setdefault(instance, []).append(volume)
+    return found
+
+
+def of_volumes(connection: Transaction | sa.Connection, uuids: Collection[str]) -> dict[str, sa.Row]:
+    """By volume, its attachment, as :func:`of_instances` has it."""
+    found = connection.execute(_OF_VOLUMES, {"wanted": list(uuids)}) if uuids else ()
+    return {row.volume_uuid: row for row in found}
+
+
+def find(connection: Transaction | sa.Connection, uuid: str) -> sa.Row | None:
+    return connection.execute(_ONE, {"one": uuid}).one_or_none()
+
+
+def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
+    """Attachments whose step is overdue, the most urgent first."""
+    return connection.execute(_DUE, {"now": now, "at_most": limit}).all()
+
+
+def lock_all(tx: Transaction, uuids: Collection[str]) -> Sequence[Any]:
+    """The rows that exist, locked with their instances in one order for all transactions until this one ends."""
+    instances.lock_all(tx, tx.execute(_THEIR_INSTANCES, {"wanted": list(uuids)}).scalars().all())
+    return _lock(tx, uuids)
+
+
+def lock(tx: Transaction, uuid: str) -> Any | None:
+    return next(iter(lock_all(tx, [uuid])), None)
+
+
+def _lock(tx: Transaction, uuids: Collection[str]) -> Sequence[Any]:
+    return tx.execute(_LOCKED, {"wanted": list(uuids)}).all()
+
+
+def _lock_of(tx: Transaction, instance_uuid: str) -> Sequence[Any]:
+    """:param instance_uuid: of a locked instance"""
+    uuids = tx.execute(_UUIDS, {"of_instance": instance_uuid}).scalars().all()
+    return _lock(tx, uuids) if uuids else ()
+
+
+def remove(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> None:
+    """Remove a locked attachment: its volume is available. :param values: of the volume, besides"""
+    tx.execute(ATTACHMENTS.delete().where(ATTACHMENTS.c.uuid == row.uuid))
+    volumes.write(tx, volumes.lock(tx, row.volume_uuid), now, status=volume_states.AVAILABLE, **values)
+
+
+def release(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
+    """Remove all attachments of a locked instance, which has no guest any more."""
+    for row in _lock_of(tx, instance_uuid):
+        remove(tx, row, now)
+
+
+def settle(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
+    """``reserved → attached``: the guest of a locked instance runs, with its volumes."""
+    for row in _lock_of(tx, instance_uuid):
+        if row.status == volume_states.RESERVED:
+            tx.update(ATTACHMENTS, row.uuid, {"status": volume_states.ATTACHED})
+            volumes.write(tx, volumes.lock(tx, row.volume_uuid), now, status=volume_states.IN_USE)
+
+
+#: Path of a volume whose row cannot be read. No file has it.
+UNREADABLE = "/unreadable"
+
+
+def to_attachment(row: Any) -> Attachment:
+    """The value that is sent. ``row`` is from a query of this module that has names and places."""
+    return Attachment(
+        uuid=row.uuid,
+        volume_uuid=row.volume_uuid,
+        instance_uuid=row.instance_uuid,
+        device=row.device,
+        status=row.status,
+        attempt=row.attempt,
+        volume_host=location.append_host(row.volume_host, row.volume_pool) or "",
+        # Nothing can be attached by what cannot be read; to detach, the host needs the device only.
+        connection=VolumeConnection(**(row.connection or {"kind": "file", "path": UNREADABLE})),
+        request_id=row.request_id,
+    )

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests for volumes that have a client token: which volumes the first request with a token has made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet.db.engine.database import Transaction
+from fleet.db.tables import models
+
+REQUESTS = models.volume_requests
+VOLUMES = models.volumes
+
+_OF_TOKEN = (
+    sa.select(VOLUMES.c.uuid, VOLUMES.c.name, REQUESTS.c.fingerprint)
+    .join_from(REQUESTS, VOLUMES, VOLUMES.c.uuid == REQUESTS.c.volume_uuid)
+    .where(REQUESTS.c.project_id == sa.bindparam("of_project"), REQUESTS.c.client_token == sa.bindparam("token"))
+    .order_by(REQUESTS.c.number)
+)
+
+
+def of_token(connection: Transaction | sa.Connection, project_id: str, token: str) -> Sequence[sa.Row]:
+    """``uuid``, ``name`` and ``fingerprint`` of the volumes of a request, also of deleted ones, in their order."""
+    return connection.execute(_OF_TOKEN, {"of_project": project_id, "token": token}).all()
+
+
+def create(tx: Transaction, uuids: Sequence[str], columns: Mapping[str, Any]) -> None:
+    """Insert the volumes of a request at the end of the transaction. :param columns: of its token"""
+    for number, uuid in enumerate(uuids):
+        tx.defer_insert(REQUESTS, {"volume_uuid": uuid, "number": number, **columns})

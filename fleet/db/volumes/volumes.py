@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of volumes and snapshots: find, list, lock and write them.
+
+``fleet.volume_states`` draws their life, ``pools`` has their claims.
+"""
+
+from __future__ import annotations
+
+import datetime
+import types
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from fleet import errors, stored_json, volume_states
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import lookup
+from fleet.db.tables import models
+from fleet.db.volumes import volume_history
+from fleet.objects import Volume, VolumeImage, VolumeType, fields
+
+VOLUMES = models.volumes
+#: Columns of the claim on the volume's own pool, and of that on the pool that it holds: host, pool and GiB.
+OWN, HELD = ("host", "pool", "claimed_gb"), ("held_host", "held_pool", "held_gb")
+Claim = tuple[str, str, str]
+FILTERS = ("host", "name", "pool", "project_id", "snapshot_of", "status", "uuids", "volume_type")
+Kind = Literal["Volume", "Snapshot"]
+
+_DEFAULTS: Mapping[str, Any] = {column.name: getattr(column.default, "arg", None) for column in VOLUMES.columns}
+#: Columns of a volume on its way to a pool that no scheduler reads.
+_UNREAD = frozenset(("attempt", "deadline", "plan", "step", "step_deadline", "updated_at"))
+_LIVE = sa.not_(VOLUMES.c.deleted)
+_THESE = VOLUMES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
+_THESE_LIVE = sa.select(VOLUMES).where(_THESE, _LIVE).order_by(VOLUMES.c.uuid)
+_FOUND = sa.select(VOLUMES).where(VOLUMES.c.uuid == sa.bindparam("one"))
+_LOCKED = sa.select(VOLUMES).where(_THESE).order_by(VOLUMES.c.uuid).with_for_update()
+_OF_KIND: Mapping[Kind, Any] = {
+    "Volume": VOLUMES.c.snapshot_of.is_(None),
+    "Snapshot": VOLUMES.c.snapshot_of.is_not(None),
+}
+_SNAPSHOTS = (
+    sa.select(VOLUMES.c.name).where(VOLUMES.c.snapshot_of == sa.bindparam("one"), _LIVE).order_by(VOLUMES.c.name)
+)
+_ORDER = VOLUMES.c.created_at, VOLUMES.c.name, VOLUMES.c.uuid
+_HERE = sa.or_(*(VOLUMES.c[name] == sa.bindparam("on_host") for name in ("host", "held_host")))
+_ON_HOST = sa.select(VOLUMES).where(_HERE, _LIVE).order_by(VOLUMES.c.uuid)
+_DUE = (
+    sa.select(VOLUMES)
+    .where(VOLUMES.c.step_deadline <= sa.bindparam("now"), _LIVE)
+    .order_by(VOLUMES.c.step_deadline, VOLUMES.c.uuid)
+    .limit(sa.bindparam("at_most"))
+)
+
+_UNDER_WAY = (
+    sa.select(
+        VOLUMES.c.step,
+        sa.func.count().label("number"),
+        sa.func.min(sa.func.coalesce(VOLUMES.c.updated_at, VOLUMES.c.created_at)).label("oldest"),
+    )
+    # By the index of step deadlines: volumes under way have one.
+    .where(VOLUMES.c.step_deadline.is_not(None), VOLUMES.c.step.is_not(None), _LIVE)
+    .group_by(VOLUMES.c.step)
+    .order_by(VOLUMES.c.step)
+)
+
+
+def create(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert volumes at the end of the transaction."""
+    for row in rows:
+        tx.defer_insert(VOLUMES, row)
+    volume_history.created(tx, rows)
+
+
+def accepted(row: Mapping[str, Any]) -> Any:
+    """A volume as :func:`create` writes it, in the form of a row that was read."""
+    return types.SimpleNamespace(**{**_DEFAULTS, **row})
+
+
+def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
+    """The row, also of a deleted volume. :raises errors.NotFound:"""
+    row = connection.execute(_FOUND, {"one": uuid}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Volume", name=uuid)
+    return row
+
+
+def find(connection: sa.Connection, name: str, kind: Kind = "Volume", project: str | None = None) -> sa.Row:
+    """By uuid, by the name of a live one of this kind, or by the beginning of a uuid.
+
+    :param project: look only at its volumes; None: at all
+    :raises errors.NotFound: errors.Conflict: several match; the message lists them
+    """
+    of_kind = _OF_KIND[kind]
+    among = of_kind, *lookup.of_project(VOLUMES, project)
+    uuid = lookup.find(connection, kind, VOLUMES, name, _LIVE, among=among)
+    row = connection.execute(_FOUND.where(of_kind), {"one": uuid}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind=kind, name=name)
+    lookup.require_visible(row, kind, name, project)
+    return row
+
+
+def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
+    """The rows of these volumes and snapshots, also of deleted ones, oldest first."""
+    query = sa.select(VOLUMES).where(_THESE).order_by(*_ORDER)
+    return connection.execute(query, {"wanted": list(uuids)}).all()
+
+
+def of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> set[str]:
+    """Those of the volumes, also of deleted ones, that are of the project."""
+    query = sa.select(VOLUMES.c.uuid).where(_THESE, VOLUMES.c.project_id == project_id)
+    return set(connection.execute(query.order_by(VOLUMES.c.uuid), {"wanted": list(uuids)}).scalars())
+
+
+def require_known(filters: Mapping[str, Any] | None) -> None:
+    """:raises errors.InvalidInput: a filter that is not in FILTERS, or has a value of a wrong type"""
+    for name, value in (filters or {}).items():
+        if name not in FILTERS:
+            raise errors.InvalidInput(field=f"filters.{name}", reason=f"must be one of {', '.join(FILTERS)}")
+        wanted: Any = list[fields.Text] if name == "uuids" else fields.Text | None
+        fields.parse(wanted, value, f"filters.{name}")
+
+
+def list_all(connection: sa.Connection, kind: Kind = "Volume", **filters: Any) -> Sequence[sa.Row]:
+    """Live volumes or snapshots, oldest first. :param filters: named in FILTERS; None does not filter"""
+    where = [
+        VOLUMES.c.uuid.in_(value) if name == "uuids" else VOLUMES.c[name] == value
+        for name, value in filters.items()
+        if value is not None
+    ]
+    query = sa.select(VOLUMES).where(_LIVE, _OF_KIND[kind], *where).order_by(*_ORDER)
+    return connection.execute(query).all()
+
+
+def snapshots_of(connection: Transaction | sa.Connection, uuid: str) -> list[str]:
+    """The names of the snapshots of a volume."""
+    return list(connection.execute(_SNAPSHOTS, {"one": uuid}).scalars())
+
+
+def on_host(
+    connection: Transaction | sa.Connection, host: str, uuids: Collection[str] | None = None
+) -> Sequence[sa.Row]:
+    """Live volumes and snapshots that claim or hold space of a backend. :param uuids: only these of them"""
+    if uuids is None:
+        return connection.execute(_ON_HOST, {"on_host": host}).all()
+    return connection.execute(_ON_HOST.where(_THESE), {"on_host": host, "wanted": list(uuids)}).all()
+
+
+def live(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
+    """The rows of these volumes and snapshots, without deleted ones."""
+    return connection.execute(_THESE_LIVE, {"wanted": list(uuids)}).all()
+
+
+def not_on_host(connection: sa.Connection, host: str, uuids: Collection[str]) -> list[str]:
+    """Those of the volumes that are known, and are deleted, or neither claim nor hold space of the backend."""
+    query = sa.select(VOLUMES.c.uuid).where(_THESE).order_by(VOLUMES.c.uuid)
+    known = connection.execute(query, {"wanted": list(uuids)}).scalars().all()
+    there = {row.uuid for row in on_host(connection, host, uuids)}
+    return [uuid for uuid in known if uuid not in there]
+
+
+def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
+    """Volumes whose step is overdue, the most urgent first."""
+    return connection.execute(_DUE, {"now": now, "at_most": limit}).all()
+
+
+def under_way(connection: sa.Connection) -> dict[str, sa.Row]:
+    """By step: ``number`` of volumes and snapshots in it, and when the ``oldest`` of them was changed."""
+    return {row.step: row for row in connection.execute(_UNDER_WAY)}
+
+
+def lock_all(tx: Transaction, uuids: Collection[str]) -> Sequence[Any]:
+    """The rows that exist, locked in one order for all transactions until this one ends."""
+    wanted, known = sorted(set(uuids)), tx.locked[VOLUMES]
+    unread = [uuid for uuid in wanted if uuid not in known]
+    if unread:
+        known.update({row.uuid: row for row in tx.execute(_LOCKED, {"wanted": unread})})
+    return [known[uuid] for uuid in wanted if uuid in known]
+
+
+def lock(tx: Transaction, uuid: str) -> Any:
+    """:raises errors.NotFound:"""
+    rows = lock_all(tx, [uuid])
+    if not rows:
+        raise errors.NotFound(kind="Volume", name=uuid)
+    return rows[0]
+
+
+def write(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> Any:
+    """Set ``values`` on a locked row; return the row as it is then. Schedulers read it again if they need to.
+
+    The history of the volume gets the event that this makes.
+    """
+    volume_history.changed(tx, row, values, now)
+    values = {"updated_at": now, **values}
+    if _is_read(values):
+        tx.defer_update(VOLUMES, row.uuid, values)
+    else:
+        tx.update(VOLUMES, row.uuid, values)
+    written = tx.locked[VOLUMES][row.uuid] = changed(row, values)
+    return written
+
+
+def note(tx: Transaction, row: Any, **values: Any) -> Any:
+    """Set ``values`` on a locked row, which only users read: its step goes on as before. Return the row as it is then."""
+    tx.update(VOLUMES, row.uuid, values)
+    noted = tx.locked[VOLUMES][row.uuid] = changed(row, values)
+    return noted
+
+
+def _is_read(values: Mapping[str, Any]) -> bool:
+    """Whether schedulers must read what is written. Otherwise its transaction waits for no generation."""
+    unclaimed = values.get("step", volume_states.PLACING) in (volume_states.SCHEDULING, volume_states.PLACING)
+    return not (unclaimed and values.keys() <= _UNREAD)
+
+
+def changed(row: Any, values: Mapping[str, Any]) -> Any:
+    """The locked ``row`` with ``values``, which were written, without another query."""
+    known = row._mapping if isinstance(row, sa.Row) else vars(row)
+    return types.SimpleNamespace(**{**known, **values})
+
+
+def placed(of: Claim, host: str | None, pool: str | None, size_gb: int) -> dict[str, Any]:
+    """Columns of a claim."""
+    return dict(zip(of, (host, pool, size_gb), strict=True))
+
+
+def acting_place(row: Any) -> tuple[str | None, str | None]:
+    """The backend that must act, and the pool that it is about; (None, None) if none must."""
+    if row.step in volume_states.HOLDING:
+        return row.held_host, row.held_pool
+    return (row.host, row.pool) if row.step == volume_states.WORKING else (None, None)
+
+
+def require_readable(row: Any) -> None:
+    """:raises errors.RequestUnreadable: the stored request cannot be read: the volume would get other data"""
+    if stored_json.is_unreadable(row.spec):
+        stored_json.note(row.spec, "volumes", row.uuid)
+        raise errors.RequestUnreadable(kind="volume", uuid=row.uuid)
+
+
+def acting_host(row: Any) -> str | None:
+    """The backend that must act; None if none must."""
+    return acting_place(row)[0]
+
+
+def type_of(row: Any) -> VolumeType | None:
+    """The type that the volume was made with, or is to have."""
+    spec = row.spec["retype"] if row.status == volume_states.RETYPING else row.spec
+    found = spec.get("volume_type")
+    return None if found is None else VolumeType.from_wire(found)
+
+
+def to_volume(row: Any) -> Volume:
+    """The value that is sent."""
+    return Volume(
+        uuid=row.uuid,
+        name=row.name,
+        size_gb=row.size_gb,
+        status=row.status,
+        step=row.step,
+        attempt=row.attempt,
+        host=row.host,
+        pool=row.pool,
+        claimed_gb=row.claimed_gb,
+        held_host=row.held_host,
+        held_pool=row.held_pool,
+        copy_from=row.plan.get("copy_from"),
+        source_uuid=(row.spec.get("source") or {}).get("uuid"),
+        image=VolumeImage(**row.spec["image"]) if row.spec.get("image") else None,
+        reference=row.spec.get("reference"),
+        snapshot_of=row.snapshot_of,
+        volume_type=type_of(row),
+        metadata=row.spec.get("metadata", {}),
+        request_id=row.request_id,
+    )
