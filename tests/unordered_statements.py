@@ -24,21 +24,21 @@ _ONE = "there is one row at most, which the reader checks"
 _SET = "read into a set"
 _DICT = "read into a dict by key"
 REASONS = {
-    "aggregates:create": _ONE,
-    "feed:_first_rows": _CACHE,
-    "feed:_read_heartbeats": _CACHE,
-    "feed:changed": _CACHE,
-    "feed:there": _CACHE,
-    "groups:_require_free": "only whether there is one",
-    "hardware:_held": "ordered by uuids, which an instance and a migration never share",
-    "heartbeats._FOUND": "read into a dict by host; of a host, a heartbeat owns one row",
-    "instances.JOINED": "other statements are made of it",
-    "instances._BRIEF_QUERY": "other statements are made of it",
-    "instances._MOVING": _DICT,
-    "instances._PLACED": _DICT,
-    "migration:sync": "Alembic reads its one row",
-    "moves._OF_INSTANCE": _ONE,
-    "moves:of_instance": _ONE,
+    "hosts.aggregates:create": _ONE,
+    "feed.feed:_first_rows": _CACHE,
+    "feed.feed:_read_heartbeats": _CACHE,
+    "feed.feed:changed": _CACHE,
+    "feed.feed:there": _CACHE,
+    "catalog.groups:_require_free": "only whether there is one",
+    "hosts.hardware:_held": "ordered by uuids, which an instance and a migration never share",
+    "hosts.heartbeats._FOUND": "read into a dict by host; of a host, a heartbeat owns one row",
+    "instances.instances.JOINED": "other statements are made of it",
+    "instances.instances._BRIEF_QUERY": "other statements are made of it",
+    "instances.instances._MOVING": _DICT,
+    "instances.instances._PLACED": _DICT,
+    "schema.migration:sync": "Alembic reads its one row",
+    "instances.moves._OF_INSTANCE": _ONE,
+    "instances.moves:of_instance": _ONE,
     "nova.api_queries:_aggregates": "read into dicts by aggregate; the hosts of each are sorted",
     "nova.api_queries:flavor": "the extra specs, in the order of their names, of one flavor",
     "nova.api_queries:group": "policies and members of one group, each once",
@@ -52,25 +52,25 @@ REASONS = {
         ),
         _CACHE,
     ),
-    "queued_builds._KNOWN": _DICT,
-    "queued_builds._STILL_DUE": _SET,
-    "quotas:_used": "whole numbers, added up by project",
-    "quotas:headroom": "read into a set and a dict by project",
-    "retention:read": _DICT,
-    "room_changes._CHANGED_AGGREGATES": "read into a dict by host, the newest generation of each",
-    "room_changes._CHANGED_NODES": _SET,
-    "room_changes._CHANGED_SERVICES": "read into a dict by host, the newest generation of each",
-    "room_changes._THESE": _SET,
-    "room_queue._RESTING": _DICT,
-    "schema:_version": _ONE,
-    "services:lowest_versions": "the lowest version by topic",
-    "services:require_host": "only whether there is one",
-    "usage._BY_PLACE_AND_SORT": "whole numbers, added up by node",
-    "usage._BY_SORT": "whole numbers, added up",
-    "use_history:read": "whole numbers, added up",
+    "instances.queued_builds._KNOWN": _DICT,
+    "instances.queued_builds._STILL_DUE": _SET,
+    "catalog.quotas:_used": "whole numbers, added up by project",
+    "catalog.quotas:headroom": "read into a set and a dict by project",
+    "upkeep.retention:read": _DICT,
+    "instances.room_changes._CHANGED_AGGREGATES": "read into a dict by host, the newest generation of each",
+    "instances.room_changes._CHANGED_NODES": _SET,
+    "instances.room_changes._CHANGED_SERVICES": "read into a dict by host, the newest generation of each",
+    "instances.room_changes._THESE": _SET,
+    "instances.room_queue._RESTING": _DICT,
+    "schema.schema:_version": _ONE,
+    "hosts.services:lowest_versions": "the lowest version by topic",
+    "hosts.services:require_host": "only whether there is one",
+    "hosts.usage._BY_PLACE_AND_SORT": "whole numbers, added up by node",
+    "hosts.usage._BY_SORT": "whole numbers, added up",
+    "upkeep.use_history:read": "whole numbers, added up",
 }
 #: These run the statements of other modules.
-_RUNNERS = ("engine", "transaction", "prepared_query", "prefetched_query", "reader")
+_RUNNERS = ("database", "transaction", "prepared_query", "prefetched_query", "reader")
 _Select = sa.Select | sa.CompoundSelect
 
 
@@ -130,7 +130,7 @@ def _maker(frame: FrameType | None) -> str | None:
     """Return the function of ``fleet/db`` that runs the statement; None if another package does."""
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith("fleet.db.") and module.removeprefix("fleet.db.") not in _RUNNERS:
+        if module.startswith("fleet.db.") and module.removeprefix("fleet.db.engine.") not in _RUNNERS:
             return f"{module.removeprefix('fleet.db.')}:{frame.f_code.co_name}"
         frame = frame.f_back
     return None
