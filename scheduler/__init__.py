@@ -8,21 +8,19 @@ or drops them; a *weigher* gives each candidate that passed a number; a *pick* i
 Rooms, from the ground up:
 
 - ``engine``: decides over columns; it knows no virtual machine
-- ``compute``: virtual machines as a domain of the engine, and nova's form of a host
-- ``state``: the cache of host states that follows the database, and the bookings
-- ``why``: refusals, near misses, explanations, the log of decisions
-- ``filters`` and ``weights``: the plugins for virtual machines
-- ``volumes``: storage pools as a domain of the engine, with filters and weighers of their own
-- ``planning``: capacity, and what-if over a copy of the fleet
+- ``loading`` (classes by their names) and ``why`` (refusals, near misses, explanations, the log of decisions)
+- ``state``: the cache of host states that follows the database, the bookings, and the decision with the configured plugins
+- ``planning``: a copy of the fleet on which a plan may decide
+- ``compute`` and ``volumes``: the domains, virtual machines and storage pools. Both have the same rooms: ``domain``
+  (columns, requests, consumption), ``filters``, ``weights``, ``drivers`` and ``planning``
 - ``nova``: what nova's conductor asks for, and is answered
+- ``peers``: the other schedulers, and the heartbeat that they see
 
-At the top: ``main`` (the wiring), ``conf`` (options), ``checks``, ``manager`` (the RPC surface), ``registration``
-(heartbeats) and ``neighbours`` (the other schedulers); ``decider`` (decides with the configured plugins); ``driver`` with
-the drivers ``filter_scheduler``, ``caching_scheduler`` and ``chance``; ``driver_loading``, ``loading``, ``named_classes``
-and ``scheduler_options`` (from the configuration to objects); ``host_manager``, ``host_lists`` and ``dict_driver`` (what
-plugins and drivers in nova's form import).
+At the top: ``main`` (the wiring), ``conf`` (options), ``checks`` and ``manager`` (the RPC surface).
 
-Read ``engine`` first, then ``compute``, ``state`` and ``filter_scheduler``.
+Read ``engine`` first, then ``compute``, ``state`` and ``compute/drivers/filter_scheduler``. ``filters``, ``weights``,
+``filter_scheduler``, ``driver``, ``host_manager``, ``chance`` and ``caching_scheduler`` only name what is in
+``compute``, for files of operators and plugins of others, which know these paths from nova.
 """
 
 import fleet  # noqa: F401  (chooses native threads before anything here imports oslo.messaging)

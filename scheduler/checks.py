@@ -9,9 +9,9 @@ from oslo_config import cfg
 
 from fleet import domains
 from fleet.checks import findings
-from scheduler import conf as scheduler_conf
-from scheduler import driver_loading
-from scheduler.loading import load_pipeline
+from scheduler.compute import conf as compute_conf
+from scheduler.compute.drivers import driver_loading
+from scheduler.compute.drivers.loading import load_pipeline
 from scheduler.volumes import conf as volume_conf
 from scheduler.volumes import service as volumes
 
@@ -35,7 +35,7 @@ def _of_machines(conf: cfg.ConfigOpts) -> str:
 
 
 def _register(conf: cfg.ConfigOpts) -> None:
-    scheduler_conf.register_opts(conf)
+    compute_conf.register_opts(conf)
     volume_conf.register_opts(conf)
 
 

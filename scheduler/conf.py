@@ -6,8 +6,6 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from fleet import domains
-from scheduler.filters import conf as filters
-from scheduler.weights import conf as weights
 
 
 def _later(name: str, group: str = "filter_scheduler") -> list[cfg.DeprecatedOpt]:
@@ -134,5 +132,5 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return all options, for oslo-config-generator."""
-    return [("DEFAULT", [*DRIVER_OPTS, *FAILURE_OPTS]), *filters.list_opts(), *weights.list_opts()]
+    """Return the options that schedulers of every domain have."""
+    return [("DEFAULT", [*DRIVER_OPTS, *FAILURE_OPTS])]

@@ -1,17 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host manager for virtual machines: the path that ``scheduler_host_manager`` and plugins name."""
+"""nova's dotted path of :mod:`scheduler.compute.drivers.host_manager`."""
 
-from __future__ import annotations
-
-from scheduler.compute.host_state import HostState
-from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
-from scheduler.host_lists import HostLists
-from scheduler.state import host_manager
-
-__all__ = ["HostManager", "HostState"]
-
-
-class HostManager(host_manager.HostManager, HostLists):
-    """The cache of compute nodes, with the methods of nova's host manager. A subclass passes all arguments on."""
-
-    domain = VIRTUAL_MACHINES
+from scheduler.compute.drivers.host_manager import HostManager as HostManager
+from scheduler.compute.drivers.host_manager import HostState as HostState

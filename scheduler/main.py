@@ -27,13 +27,14 @@ from fleet.rpc.pins import Pins
 from fleet.rpc.transport import get_notifier, get_transport
 from fleet.rpc.trust import signing
 from fleet.service import probes
-from scheduler import checks, driver_loading
-from scheduler import conf as scheduler_conf
+from scheduler import checks
+from scheduler.compute import conf as compute_conf
+from scheduler.compute.drivers import driver_loading
 from scheduler.manager import SchedulerManager
-from scheduler.neighbours import Neighbours
 from scheduler.nova import conf as nova_conf
 from scheduler.nova import service as nova
-from scheduler.registration import BINARY, TOPIC, Registration
+from scheduler.peers.neighbours import Neighbours
+from scheduler.peers.registration import BINARY, TOPIC, Registration
 from scheduler.volumes import conf as volume_conf
 from scheduler.volumes import manager as volume_manager
 from scheduler.volumes import service as volumes
@@ -112,7 +113,7 @@ def _machines(
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
-    register = [scheduler_conf.register_opts, nova_conf.register_opts, volume_conf.register_opts]
+    register = [compute_conf.register_opts, nova_conf.register_opts, volume_conf.register_opts]
     conf = fleet.conf.load_config(argv, BINARY, "Chooses hosts for instances.", register)
     if nova_broker.is_active(conf):
         return _serve_nova(conf, functools.partial(fleet.conf.check_files, argv, register))

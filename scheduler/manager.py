@@ -18,8 +18,8 @@ from fleet.objects import RequestSpec, Selection, fields
 from fleet.rpc import deferred, versions
 from fleet.rpc.endpoint import endpoint, require_size
 from fleet.telemetry import rate_limited_log
-from scheduler.compute.tracked_instance import TrackedInstance
-from scheduler.driver import Scheduler
+from scheduler.compute.domain.tracked_instance import TrackedInstance
+from scheduler.compute.drivers.driver import Scheduler
 from scheduler.state import hints
 from scheduler.why import decision_log
 

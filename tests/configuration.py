@@ -10,7 +10,7 @@ from oslo_config import cfg
 from oslo_db import options as database_options
 
 from fleet import conf as fleet_conf
-from scheduler import conf as scheduler_conf
+from scheduler.compute import conf as scheduler_conf
 
 
 def configuration(*declare: Callable[[cfg.ConfigOpts], object], **overrides: Any) -> cfg.ConfigOpts:

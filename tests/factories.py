@@ -12,14 +12,14 @@ from typing import Any
 from fleet.clock import epoch_s
 from fleet.db.feed.feed import ChangedAggregate, Changes
 from fleet.objects import Flavor, RequestSpec
-from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
-from scheduler.engine.candidates import Candidates
+from scheduler.compute.domain.virtual_machines import VIRTUAL_MACHINES
+from scheduler.compute.filters import BaseHostFilter
+from scheduler.compute.weights import BaseHostWeigher
 from scheduler.engine.decide import decide
 from scheduler.engine.decision import Decision
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.pipeline import Pipeline, prepare
-from scheduler.filters import BaseHostFilter
 from scheduler.state.host_cache import HostCache
-from scheduler.weights import BaseHostWeigher
 from scheduler.why import refusal
 
 NOW = datetime.datetime(2026, 1, 1, 12, 0, 0)

@@ -15,15 +15,17 @@ import numpy
 from oslo_log import log as logging
 
 from fleet.objects import Place
-from scheduler.engine import filtering, lottery, restriction
-from scheduler.engine.candidates import Candidates
+from scheduler.engine import filtering
 from scheduler.engine.decision import Decision, Pick, Refusal, Refused, StateAge
 from scheduler.engine.evaluation import Evaluation
+from scheduler.engine.hosts import restriction
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.pipeline import Pipeline
 from scheduler.engine.prepared_request import PARSED, PreparedRequest
 from scheduler.engine.request_cache import RequestCache
 from scheduler.engine.share import Share
-from scheduler.engine.weighing import OUT
+from scheduler.engine.weighing import lottery
+from scheduler.engine.weighing.weighing import OUT
 
 LOG = logging.getLogger(__name__)
 #: Up to this number of best hosts, searching again for each is faster than a partition.

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, Protocol
 
 from fleet.objects import Place, Selection
 from fleet.reasons import Reason
-from scheduler.engine.candidates import Candidates
-from scheduler.engine.consumption import Consumption
 from scheduler.engine.filtering import Drop, FilterCount, Tally
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.consumption import Consumption
+from scheduler.engine.hosts.table import Key
 from scheduler.engine.plugins import BaseHostFilter
 from scheduler.engine.share import ShareUse
-from scheduler.engine.supervision import Supervision
-from scheduler.engine.table import Key
+from scheduler.engine.supervision.supervision import Supervision
 
 
 @dataclasses.dataclass(frozen=True)

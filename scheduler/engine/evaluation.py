@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy
 
 from scheduler.engine import filtering
-from scheduler.engine.candidates import Candidates
 from scheduler.engine.filtering import ABSENT, PASSED, Drop, Tally
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.plugins import BaseHostFilter, follows_picks
 from scheduler.engine.prepared_request import PreparedRequest
-from scheduler.engine.weighing import Scores
+from scheduler.engine.weighing.weighing import Scores
 
 #: Judging a changed row costs as much as judging this many rows together with all others.
 _COST_OF_ONE = 30
@@ -74,7 +74,7 @@ class Evaluation:
         return self._scores.total
 
     def outranks(self, row: int, other: int) -> bool:
-        """As :meth:`scheduler.engine.weighing.Scores.outranks`."""
+        """As :meth:`scheduler.engine.weighing.weighing.Scores.outranks`."""
         return self._scores.outranks(row, other)
 
     @property

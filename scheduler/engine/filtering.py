@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from scheduler.engine.candidates import Candidates
-from scheduler.engine.claim_limits import ColumnLimits
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.claim_limits import ColumnLimits
 from scheduler.engine.plugins import BaseHostFilter, ColumnFilter, is_column_filter
 from scheduler.engine.prepared_request import PreparedRequest
-from scheduler.engine.supervision import WrongAnswer
+from scheduler.engine.supervision.supervision import WrongAnswer
 
 #: In ``dropped_by``, in place of a filter's number: the host is not considered, or has passed all filters.
 ABSENT = -2

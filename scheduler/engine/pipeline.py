@@ -9,13 +9,13 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scheduler.engine import restriction
 from scheduler.engine.decision import ExplainRefusal
-from scheduler.engine.domain import Domain
 from scheduler.engine.filtering import setting_limits
+from scheduler.engine.hosts import restriction
+from scheduler.engine.hosts.domain import Domain
 from scheduler.engine.plugins import BaseHostFilter, BaseHostWeigher, ColumnFilter, Plugin, is_cacheable, over_columns
 from scheduler.engine.prepared_request import PARSED, PreparedRequest
-from scheduler.engine.supervision import PluginWatch, Supervision, is_ours
+from scheduler.engine.supervision.supervision import PluginWatch, Supervision, is_ours
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,8 +17,8 @@ import numpy
 from oslo_config import cfg
 
 from fleet.reasons import Reason
-from scheduler.engine.candidates import Candidates
-from scheduler.engine.supervision import WrongAnswer, is_ours
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.supervision.supervision import WrongAnswer, is_ours
 
 
 class OneHost(Protocol):
@@ -102,8 +102,8 @@ class ColumnFilter(BaseHostFilter):
     """
 
     depends_on_picks = False
-    #: Set it to True in a class of your own if the answer for a host depends only on that host's row, its aggregates,
-    #: the instances on it, and the parts of the request in ``scheduler.compute.request_key``. Then results are cached.
+    #: Set it to True in a class of your own if the answer for a host depends only on that host's row, its aggregates, the
+    #: instances on it, and the parts of the request in ``scheduler.compute.domain.request_key``. Then results are cached.
     cacheable = True
     #: The domain's conversion of the other form's arguments.
     one_host: ClassVar[OneHost]

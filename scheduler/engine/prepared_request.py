@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from scheduler.engine.consumption import Consumption
-from scheduler.engine.domain import Normalisation
+from scheduler.engine.hosts.consumption import Consumption
+from scheduler.engine.hosts.domain import Normalisation
 from scheduler.engine.plugins import BaseHostFilter, BaseHostWeigher
-from scheduler.engine.supervision import PluginWatch, Supervision
+from scheduler.engine.supervision.supervision import PluginWatch, Supervision
 
 #: Key of ``filter_properties`` that holds the parsed request (nova's name for it).
 PARSED = "spec_obj"

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy
 
-from scheduler.engine.candidates import Candidates
 from scheduler.engine.evaluation import Evaluation
-from scheduler.engine.weighing import OUT
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.weighing.weighing import OUT
 
 
 class ShareUse(NamedTuple):

@@ -18,8 +18,8 @@ from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.db.nova import api_queries
 from fleet.db.nova.database import NovaDatabase
-from scheduler import conf as scheduler_conf
-from scheduler.driver import Scheduler
+from scheduler.compute import conf as compute_conf
+from scheduler.compute.drivers.driver import Scheduler
 from scheduler.nova import comparison, service
 from scheduler.nova import conf as nova_conf
 from scheduler.nova.nova_filters import NovaFilters
@@ -61,7 +61,7 @@ def check(
     :param requests: how many of the newest requests are compared, if ``servers`` is empty
     :param servers: uuids of servers whose requests are compared
     """
-    scheduler_conf.register_opts(conf)
+    compute_conf.register_opts(conf)
     nova_conf.register_opts(conf)
     service.adapt(conf)
     try:

@@ -11,9 +11,9 @@ from fleet import errors
 from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.context import new_context
-from scheduler.driver import Scheduler
-from scheduler.engine.candidates import Candidates
+from scheduler.compute.drivers.driver import Scheduler
 from scheduler.engine.decision import StateAge
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.nova import decoder
 from scheduler.nova.claims import resources_of
 from scheduler.nova.domain import NODE_UUID

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy
 
 from fleet.objects import Aggregate
-from scheduler.engine.candidates import Candidates
-from scheduler.filters.base import ColumnFilter
+from scheduler.compute.filters.base import ColumnFilter
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.nova.request import Destination, NovaRequest
 
 

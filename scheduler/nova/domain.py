@@ -8,11 +8,11 @@ from collections.abc import Hashable
 from typing import Any
 
 from fleet.objects import RequestSpec
-from scheduler.compute import columns
-from scheduler.compute.request_key import request_key
-from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
-from scheduler.engine.candidates import Candidates
-from scheduler.engine.domain import HostRow
+from scheduler.compute.domain import columns
+from scheduler.compute.domain.request_key import request_key
+from scheduler.compute.domain.virtual_machines import VIRTUAL_MACHINES
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.domain import HostRow
 from scheduler.nova.destination import RequestedDestinationFilter
 from scheduler.nova.request import NovaRequest
 from scheduler.nova.rows import NodeRow

@@ -13,7 +13,7 @@ from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import Selection, structure
 from fleet.rpc.endpoint import require_size
-from scheduler.driver import Scheduler
+from scheduler.compute.drivers.driver import Scheduler
 from scheduler.manager import SchedulerManager, logged
 from scheduler.nova import answer, decoder, traits
 from scheduler.nova.errors import in_novas_form

@@ -19,9 +19,9 @@ from fleet.db.nova.database import NovaDatabase
 from fleet.objects import BuildRequest, Claimed, Flavor, Holding, Zone, fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
-from scheduler.driver import Scheduler
-from scheduler.engine.candidates import Candidates
+from scheduler.compute.drivers.driver import Scheduler
 from scheduler.engine.decision import StateAge
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.nova import decoder, traits
 from scheduler.nova.request import NovaRequest
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import Place, Selection
-from scheduler.compute import aggregate_metadata
-from scheduler.driver import Scheduler
-from scheduler.engine.candidates import Candidates
+from scheduler.compute.domain import aggregate_metadata
+from scheduler.compute.drivers.driver import Scheduler
 from scheduler.engine.decision import StateAge
-from scheduler.engine.table import Key
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.table import Key
 from scheduler.nova.answer import Found
 from scheduler.nova.claims import Claims, resources_of
 from scheduler.nova.domain import CELL, NODE_UUID

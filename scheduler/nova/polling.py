@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.clock import epoch_s
-from scheduler.host_manager import HostManager
+from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.nova.domain import NOVA_MACHINES
 
 if TYPE_CHECKING:

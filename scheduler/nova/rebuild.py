@@ -12,12 +12,12 @@ from oslo_config import cfg
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import Selection
-from scheduler import loading
-from scheduler.engine.candidates import Candidates
+from scheduler.compute.drivers import loading
+from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine.decide import decide
 from scheduler.engine.decision import Decision, StateAge
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.pipeline import prepare
-from scheduler.host_manager import HostManager
 from scheduler.nova.destination import RequestedDestinationFilter
 from scheduler.nova.domain import NOVA_MACHINES
 from scheduler.nova.request import Destination, NovaRequest

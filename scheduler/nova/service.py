@@ -20,8 +20,8 @@ from fleet.rpc import nova_broker, server
 from fleet.rpc.transport import Silence, get_transport
 from fleet.rpc.trust import signing
 from fleet.service import probes
-from scheduler import driver_loading, loading
-from scheduler.driver import Scheduler
+from scheduler.compute.drivers import driver_loading, loading
+from scheduler.compute.drivers.driver import Scheduler
 from scheduler.nova import conf as nova_conf
 from scheduler.nova.cell_feed import Pace
 from scheduler.nova.context import NovaContextSerializer

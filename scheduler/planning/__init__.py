@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions about a fleet that is not asked to place anything.
+"""A copy of the fleet on which a plan may decide, for every domain.
 
-``capacity_count`` counts how many more instances fit. ``whatif`` places demands on a copy of the fleet
-(``copied_fleet``), which ``hypothetical`` changes; ``readings`` measures the copy, and ``outcomes`` counts what was placed
-and refused. ``rebalance`` plans moves that free whole hosts, ``make_room`` moves that let a large instance fit; both stand
-on ``ground``.
+``copied_fleet`` decides as the scheduler would, ``hypothetical`` changes what it starts from, ``readings`` measures it, and
+``outcomes`` counts what was placed and refused.
 """

@@ -11,21 +11,21 @@ import dataclasses
 import functools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from fleet import errors
 from fleet.clock import utcnow
 from fleet.db.feed.feed import Changes
 from scheduler.engine import decide, pipeline
-from scheduler.engine.candidates import Candidates
-from scheduler.engine.consumption import Consumption
 from scheduler.engine.decision import Decision, StateAge
-from scheduler.engine.domain import Domain
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.consumption import Consumption
+from scheduler.engine.hosts.domain import Domain
 from scheduler.engine.request_cache import RequestCache
-from scheduler.host_manager import HostManager
 from scheduler.planning.hypothetical import FixedFeed, newest_heartbeat
-from scheduler.state import host_manager
 from scheduler.state.host_cache import HostCache
+from scheduler.state.host_manager import HostManager
 
 Answer = TypeVar("Answer")
 
@@ -36,7 +36,7 @@ class CopiedFleet:
         asked: pipeline.Pipeline,
         state: Changes,
         service_down_time_s: float,
-        cached: type[host_manager.HostManager] = HostManager,
+        cached: type[HostManager],
     ) -> None:
         """:param state: the whole state, as the change feed reports it
 
@@ -79,3 +79,13 @@ def _built(domain: Domain, request: Any) -> Consumption:
     taken = domain.consumption(request)
     numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}
     return dataclasses.replace(taken, numbers=numbers)
+
+
+def without_filters(asked: pipeline.Pipeline, without: Sequence[str]) -> pipeline.Pipeline:
+    """:raises errors.InvalidInput: a filter that is to go is not among those of the pipeline"""
+    names = [type(each).__name__ for each in asked.filters]
+    for name in without:
+        if name not in names:
+            raise errors.InvalidInput(field="without-filter", reason=f"{name} is not among {', '.join(names)}")
+    left = [each for each in asked.filters if type(each).__name__ not in without]
+    return dataclasses.replace(asked, filters=left)

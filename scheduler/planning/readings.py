@@ -10,8 +10,8 @@ import numpy
 
 from fleet import capacity
 from fleet.utilization.sample import Hosts
-from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import StateAge
+from scheduler.engine.hosts.candidates import Candidates
 
 
 def empty_hosts(hosts: Candidates, _state: StateAge) -> int:

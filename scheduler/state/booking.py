@@ -15,8 +15,8 @@ import dataclasses
 import itertools
 from collections.abc import Mapping
 
-from scheduler.engine.consumption import Consumption, Taking
-from scheduler.engine.table import Key
+from scheduler.engine.hosts.consumption import Consumption, Taking
+from scheduler.engine.hosts.table import Key
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from fleet import errors
 from fleet.objects import Aggregate, fields
-from scheduler.engine.consumption import Consumption
+from scheduler.engine.hosts.consumption import Consumption
 from scheduler.state.booking import Booking
 
 

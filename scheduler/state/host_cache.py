@@ -12,12 +12,12 @@ from oslo_log import log as logging
 
 from fleet.objects import Holding
 from fleet.objects.flavor_mix import FlavorMix
-from scheduler.engine.candidates import Candidates
-from scheduler.engine.consumption import Consumption
 from scheduler.engine.decision import Decision
-from scheduler.engine.domain import Domain, Held
-from scheduler.engine.inventory import Inventory
-from scheduler.engine.table import Key
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.consumption import Consumption
+from scheduler.engine.hosts.domain import Domain, Held
+from scheduler.engine.hosts.inventory import Inventory
+from scheduler.engine.hosts.table import Key
 from scheduler.state.booking import Booking, Bookings
 from scheduler.state.hints import AggregateHint
 from scheduler.state.memberships import Memberships

@@ -29,9 +29,9 @@ from fleet.clock import Clock, epoch_s, utcnow
 from fleet.objects import Holding
 from fleet.rpc import deferred
 from fleet.telemetry import metrics, process_memory, rate_limited_log
-from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import Decision, StateAge
-from scheduler.engine.domain import Domain
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.domain import Domain
 from scheduler.state.booking import Booking
 from scheduler.state.host_cache import HostCache
 from scheduler.state.shares import Schedulers

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from fleet.objects import Aggregate
-from scheduler.engine.inventory import Inventory
+from scheduler.engine.hosts.inventory import Inventory
 from scheduler.state.hints import AggregateHint
 
 

@@ -14,8 +14,8 @@ import numpy
 from oslo_log import log as logging
 
 from fleet.clock import epoch_s
-from scheduler.engine.inventory import Inventory
-from scheduler.engine.table import PRESENT
+from scheduler.engine.hosts.inventory import Inventory
+from scheduler.engine.hosts.table import PRESENT
 
 LOG = logging.getLogger(__name__)
 

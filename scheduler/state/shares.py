@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy
 
-from scheduler.engine.inventory import Inventory
-from scheduler.engine.table import OWN, Key
+from scheduler.engine.hosts.inventory import Inventory
+from scheduler.engine.hosts.table import OWN, Key
 
 #: Odd factors of a common mixing function for 64-bit numbers (splitmix64).
 _FACTORS = numpy.uint64(0xBF58476D1CE4E5B9), numpy.uint64(0x94D049BB133111EB)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
-from scheduler.volumes.domain import POOLS
+from scheduler.volumes.domain.domain import POOLS
 
 GROUP = "volume"
 

@@ -21,13 +21,13 @@ from fleet.context import RequestContext
 from fleet.objects import Selection, VolumeType, fields, location
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
-from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import StateAge
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.manager import logged
-from scheduler.volumes.driver import Scheduler
+from scheduler.volumes.domain.pool_state import name_of
+from scheduler.volumes.domain.request import EXTEND, MIGRATE, VolumeRequest
+from scheduler.volumes.drivers.driver import Scheduler
 from scheduler.volumes.filters.instance_locality import HINT
-from scheduler.volumes.pool_state import name_of
-from scheduler.volumes.request import EXTEND, MIGRATE, VolumeRequest
 from scheduler.why.decision_log import Words
 from scheduler.why.explain import Words as Explained
 from scheduler.why.explain import explanation

@@ -22,9 +22,9 @@ from fleet.objects import VolumeType
 from fleet.rpc import server
 from scheduler.state.host_manager import Feed
 from scheduler.volumes import conf as volume_conf
-from scheduler.volumes import loading
-from scheduler.volumes.driver import Scheduler
-from scheduler.volumes.host_manager import HostManager
+from scheduler.volumes.drivers import loading
+from scheduler.volumes.drivers.driver import Scheduler
+from scheduler.volumes.drivers.host_manager import HostManager
 from scheduler.volumes.manager import TOPIC, VolumeSchedulerManager
 
 

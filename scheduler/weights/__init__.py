@@ -1,73 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The weighers: each rates the hosts that passed, one concern a file.
+"""nova's dotted path of :mod:`scheduler.compute.weights`."""
 
-Vocabulary: a *raw* weight is what a weigher says of a host, in its own unit; the *normalised* one lies in 0..1 between
-the worst and the best host of the request; times the *multiplier* it is the weigher's *contribution*; their sum is the
-host's weight.
+from scheduler.compute import weights
+from scheduler.compute.weights import *  # noqa: F403
+from scheduler.loading.face import show
 
-Read ``base`` for the two forms, then ``ram`` for an example. A new weigher is a file here and a line in ``CLASSES``.
-One of your own needs neither: subclass :class:`BaseHostWeigher` and name its dotted path in
-``scheduler_weight_classes``.
-"""
-
-from scheduler.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
-from scheduler.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost
-from scheduler.weights.build_failure import BuildFailureWeigher
-from scheduler.weights.cpu import CPUWeigher
-from scheduler.weights.disk import DiskWeigher
-from scheduler.weights.fragmentation import FragmentationWeigher
-from scheduler.weights.handler import HostWeightHandler, normalize
-from scheduler.weights.hypervisor_version import HypervisorVersionWeigher
-from scheduler.weights.image_properties import ImagePropertiesWeigher
-from scheduler.weights.io_ops import IoOpsWeigher
-from scheduler.weights.metrics import MetricsWeigher
-from scheduler.weights.num_instances import NumInstancesWeigher
-from scheduler.weights.pci import PCIWeigher
-from scheduler.weights.ram import RAMWeigher
-
-__all__ = [
-    "BaseHostWeigher",
-    "BuildFailureWeigher",
-    "CLASSES",
-    "CPUWeigher",
-    "ColumnWeigher",
-    "DiskWeigher",
-    "FragmentationWeigher",
-    "HostWeightHandler",
-    "HypervisorVersionWeigher",
-    "IoOpsWeigher",
-    "ImagePropertiesWeigher",
-    "MetricsWeigher",
-    "NumInstancesWeigher",
-    "PCIWeigher",
-    "RAMWeigher",
-    "ServerGroupSoftAffinityWeigher",
-    "ServerGroupSoftAntiAffinityWeigher",
-    "WeighedHost",
-    "all_weighers",
-    "normalize",
-]
-
-#: Nova's CrossCellWeigher is not among them: there are no cells.
-CLASSES: tuple[type[BaseHostWeigher], ...] = (
-    RAMWeigher,
-    DiskWeigher,
-    CPUWeigher,
-    IoOpsWeigher,
-    PCIWeigher,
-    MetricsWeigher,
-    ServerGroupSoftAffinityWeigher,
-    ServerGroupSoftAntiAffinityWeigher,
-    BuildFailureWeigher,
-    HypervisorVersionWeigher,
-    NumInstancesWeigher,
-    ImagePropertiesWeigher,
-    FragmentationWeigher,
-)
-
-HostWeightHandler.built_in = CLASSES
-
-
-def all_weighers() -> list[type[BaseHostWeigher]]:
-    """The default of ``scheduler_weight_classes``: every weigher that comes with the scheduler."""
-    return list(CLASSES)
+globals().update(show(__name__, weights))

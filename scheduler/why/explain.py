@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from scheduler.engine.decision import Decision
-from scheduler.engine.table import Key
+from scheduler.engine.hosts.table import Key
 
 _HOSTS_NAMED = 5
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy
 
 from fleet.reasons import Reason
-from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import Refused
 from scheduler.engine.filtering import Drop
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.why import near_misses
 from scheduler.why.near_misses import DroppedHosts, Miss
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy
 
 from fleet import capacity
-from scheduler.engine.supervision import WrongAnswer
+from scheduler.engine.supervision.supervision import WrongAnswer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,11 +31,11 @@ from fleet.db.tables import models
 from fleet.objects import BuildRequest, Claim, Finish, Flavor, HostLimits, HostReport, Instance, RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from fleet_trial import private_servers
-from scheduler import loading
+from scheduler.compute.drivers import loading
+from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine import decide, decision, pipeline
 from scheduler.engine.request_cache import RequestCache
-from scheduler.host_manager import HostManager
-from scheduler.neighbours import Neighbours
+from scheduler.peers.neighbours import Neighbours
 from scheduler.state import hints
 from tests import factories
 from tests.bench import figures

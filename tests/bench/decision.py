@@ -14,15 +14,15 @@ import numpy
 
 from fleet.objects import RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
+from scheduler.compute.drivers.host_manager import HostManager
+from scheduler.compute.drivers.loading import load_pipeline
 from scheduler.engine import decide, pipeline
-from scheduler.engine.candidates import Candidates
-from scheduler.engine.consumption import Consumption
 from scheduler.engine.decision import Decision
 from scheduler.engine.filtering import Tally
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.pipeline import Pipeline
 from scheduler.engine.request_cache import RequestCache
-from scheduler.host_manager import HostManager
-from scheduler.loading import load_pipeline
 from tests import factories
 from tests.bench import figures, fleets
 from tests.clock import FakeClock

@@ -19,7 +19,7 @@ from fleet import conf as fleet_conf
 from fleet import service
 from fleet.rpc import transport, versions
 from fleet.rpc.rabbit.conf import STOCK
-from scheduler import conf as scheduler_conf
+from scheduler.compute import conf as scheduler_conf
 
 TOPIC = "echo"
 #: Names the file with the answer.

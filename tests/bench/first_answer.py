@@ -12,8 +12,8 @@ from fleet.context import new_context
 from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
 from fleet.objects import RequestSpec
-from scheduler import conf as scheduler_conf
-from scheduler.driver_loading import build_driver
+from scheduler.compute import conf as scheduler_conf
+from scheduler.compute.drivers.driver_loading import build_driver
 
 
 class _NoNotifier:

@@ -12,10 +12,10 @@ from multiprocessing.connection import Connection
 
 import psutil
 
+from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine.decide import decide
 from scheduler.engine.pipeline import prepare
 from scheduler.engine.request_cache import RequestCache
-from scheduler.host_manager import HostManager
 from tests import factories
 from tests.bench import figures, fleets
 from tests.bench.decision import default_pipeline

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from fleet.clock import seconds, utcnow
 from fleet.db.nova.database import NovaDatabase
 from fleet_trial import private_servers
-from scheduler.host_manager import HostManager
+from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.nova.feed import NovaFeed
 from scheduler.nova.polling import polled
 from tests.bench import figures

@@ -24,7 +24,7 @@ from oslo_config import cfg
 from fleet.db.feed.feed import Changes
 from fleet.objects.whatif import Change, Demand
 from fleet_trial.replaying import traces
-from scheduler.planning import whatif
+from scheduler.compute.planning import whatif
 from tests import factories
 from tests.bench import figures, packing_bound
 from tests.configuration import of_scheduler

@@ -15,15 +15,15 @@ from collections.abc import Callable
 from typing import Any
 
 from fleet.objects import RequestSpec
+from scheduler.compute.drivers.loading import load_pipeline
 from scheduler.engine import decide, pipeline
 from scheduler.engine.decision import Decision
 from scheduler.engine.pipeline import Pipeline
 from scheduler.engine.request_cache import RequestCache
-from scheduler.loading import load_pipeline
 from scheduler.volumes import conf as volume_conf
-from scheduler.volumes import loading
-from scheduler.volumes.host_manager import HostManager
-from scheduler.volumes.request import VolumeRequest
+from scheduler.volumes.domain.request import VolumeRequest
+from scheduler.volumes.drivers import loading
+from scheduler.volumes.drivers.host_manager import HostManager
 from tests import factories
 from tests.bench import cinders_way, figures
 from tests.bench.decision import Bench

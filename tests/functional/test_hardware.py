@@ -15,8 +15,8 @@ from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
 from fleet.hardware.aliases import parse_aliases
 from fleet.objects import Claim, HostLimits, HostReport, Instance, pci
-from scheduler import filters
-from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
+from scheduler.compute import filters
+from scheduler.compute.domain.virtual_machines import VIRTUAL_MACHINES
 from scheduler.state.host_cache import HostCache
 from tests import factories
 from tests.functional.conductor import INCARNATION, Conductor, context

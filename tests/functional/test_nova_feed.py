@@ -12,7 +12,7 @@ from fleet import errors
 from fleet.clock import seconds
 from fleet.db.nova import api_queries, grants
 from fleet.db.nova.database import NovaDatabase, cell_url
-from scheduler.host_manager import HostManager
+from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.nova.cell_feed import RETRY, Pace
 from scheduler.nova.feed import NovaFeed
 from scheduler.nova.polling import polled

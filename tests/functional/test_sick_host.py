@@ -11,8 +11,8 @@ from conductor_stub.steps.attempt import Attempt, Failure
 from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
 from fleet.objects import Place
-from scheduler.filter_scheduler import FilterScheduler
-from scheduler.host_manager import HostManager
+from scheduler.compute.drivers.filter_scheduler import FilterScheduler
+from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.manager import SchedulerManager
 from tests.configuration import of_scheduler
 from tests.functional.conductor import Conductor, context

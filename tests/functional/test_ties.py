@@ -13,12 +13,12 @@ import pytest
 from fleet.db.engine.database import Database
 from fleet.db.feed import feed_queries
 from fleet.db.feed.feed import ChangeFeed
-from scheduler import loading
+from scheduler.compute.drivers import loading
+from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine import decide, pipeline
-from scheduler.host_manager import HostManager
 from scheduler.volumes import conf as volume_conf
-from scheduler.volumes import loading as volume_loading
-from scheduler.volumes.host_manager import HostManager as PoolManager
+from scheduler.volumes.drivers import loading as volume_loading
+from scheduler.volumes.drivers.host_manager import HostManager as PoolManager
 from tests import factories
 from tests.clock import FakeClock
 from tests.configuration import of_scheduler

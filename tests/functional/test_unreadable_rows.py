@@ -23,8 +23,8 @@ from fleet.db.feed.feed import ChangeFeed
 from fleet.db.hosts import flavor_mix
 from fleet.db.tables import models
 from fleet.telemetry import metrics, rate_limited_log
-from scheduler.compute.columns import read_row
-from scheduler.volumes import columns as volume_columns
+from scheduler.compute.domain.columns import read_row
+from scheduler.volumes.domain import columns as volume_columns
 from tests.functional import databases
 from tests.functional.conductor import context
 from tests.functional.test_attachments import Guests

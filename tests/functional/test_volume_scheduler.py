@@ -18,10 +18,10 @@ from fleet.db.feed.feed import ChangeFeed
 from fleet.db.volumes import pools
 from fleet.objects import Selection, VolumeType
 from scheduler.volumes import service
-from scheduler.volumes.driver import Scheduler
-from scheduler.volumes.filter_scheduler import FilterScheduler
+from scheduler.volumes.domain.request import VolumeRequest
+from scheduler.volumes.drivers.driver import Scheduler
+from scheduler.volumes.drivers.filter_scheduler import FilterScheduler
 from scheduler.volumes.manager import VolumeSchedulerManager
-from scheduler.volumes.request import VolumeRequest
 from tests.configuration import of_scheduler
 from tests.functional.conductor import Conductor, context
 

@@ -60,8 +60,8 @@ from fleet.context import RequestContext, new_context
 from fleet.db.feed.feed import ChangeFeed
 from fleet.objects import Flavor, Image, Instance
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
-from scheduler.filter_scheduler import FilterScheduler
-from scheduler.host_manager import HostManager
+from scheduler.compute.drivers.filter_scheduler import FilterScheduler
+from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.manager import SchedulerManager
 from tests.configuration import of_scheduler
 from tests.functional.trio_fakes import FakeNotifier

@@ -9,9 +9,9 @@ from typing import Any
 import numpy
 from oslo_utils import uuidutils
 
-from scheduler.engine.candidates import Candidates
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.volumes.filters.base import ColumnFilter
-from scheduler.volumes.request import VolumeRequest
 
 
 def _rows(hosts: Candidates, request: VolumeRequest, hint: str) -> list[int] | None:

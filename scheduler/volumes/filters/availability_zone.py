@@ -8,9 +8,9 @@ from typing import Self
 import numpy
 from oslo_config import cfg
 
-from scheduler.engine.candidates import Candidates
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.volumes.domain.request import MIGRATE, VolumeRequest
 from scheduler.volumes.filters.base import ColumnFilter
-from scheduler.volumes.request import MIGRATE, VolumeRequest
 
 
 class AvailabilityZoneFilter(ColumnFilter):

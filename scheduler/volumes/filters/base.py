@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from scheduler.engine import plugins
-from scheduler.volumes import one_pool
+from scheduler.volumes.domain import one_pool
 
 __all__ = ["BaseBackendFilter", "BaseHostFilter", "ColumnFilter"]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy
 
-from scheduler.engine.candidates import Candidates
-from scheduler.volumes.capabilities import Kind
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.volumes.domain.capabilities import Kind
+from scheduler.volumes.domain.request import EXTEND, VolumeRequest
 from scheduler.volumes.filters import extra_specs
 from scheduler.volumes.filters.base import ColumnFilter
-from scheduler.volumes.request import EXTEND, VolumeRequest
 
 SCOPE = "capabilities"
 DETACHED = "detached"

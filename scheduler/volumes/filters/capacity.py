@@ -9,12 +9,12 @@ from typing import Any
 import numpy
 
 from fleet.reasons import Reason
-from scheduler.engine.candidates import Candidates
-from scheduler.volumes import space
-from scheduler.volumes.columns import NO_ROOM
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.volumes.domain import space
+from scheduler.volumes.domain.columns import NO_ROOM
+from scheduler.volumes.domain.pool_state import key_of
+from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.volumes.filters.base import ColumnFilter
-from scheduler.volumes.pool_state import key_of
-from scheduler.volumes.request import VolumeRequest
 from scheduler.why.shortfall import Shortfall, described, plain
 
 

@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy
 from oslo_config import cfg
 
-from scheduler.engine.candidates import Candidates
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.volumes.domain.pool_equations import PoolEquations
+from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.volumes.filters.base import ColumnFilter
-from scheduler.volumes.pool_equations import PoolEquations
-from scheduler.volumes.request import VolumeRequest
 
 KEY = "filter_function"
 

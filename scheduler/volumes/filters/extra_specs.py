@@ -12,7 +12,7 @@ from typing import Any
 
 from oslo_utils import strutils
 
-from scheduler.filters.extra_specs_ops import NUMBERS, TEXTS
+from scheduler.compute.filters.extra_specs_ops import NUMBERS, TEXTS
 
 Test = Callable[[Any], bool]
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy
 
 from fleet.reasons import Reason
-from scheduler.engine.candidates import Candidates
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.volumes.domain.pool_state import key_of
+from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.volumes.filters.base import ColumnFilter
-from scheduler.volumes.pool_state import key_of
-from scheduler.volumes.request import VolumeRequest
 
 
 class IgnoreAttemptedHostsFilter(ColumnFilter):

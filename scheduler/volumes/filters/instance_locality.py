@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy
 
 from fleet.objects import location
-from scheduler.engine.candidates import Candidates
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.volumes.filters.base import ColumnFilter
-from scheduler.volumes.request import VolumeRequest
 
 #: The driver looks the instance up before the decision, and stores its machine in the request.
 HINT = "local_to_instance"

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from scheduler.compute.filters import json
 from scheduler.engine import plugins
-from scheduler.filters import json
-from scheduler.volumes import one_pool
+from scheduler.volumes.domain import one_pool
 from scheduler.volumes.filters.base import ColumnFilter
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import numpy
 
-from scheduler.engine.candidates import Candidates
-from scheduler.filters.compute import ComputeFilter
+from scheduler.compute.filters.compute import ComputeFilter
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.volumes.domain.pool_state import key_of
+from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.volumes.filters.base import ColumnFilter
-from scheduler.volumes.pool_state import key_of
-from scheduler.volumes.request import VolumeRequest
 
 
 class BackendUpFilter(ComputeFilter):

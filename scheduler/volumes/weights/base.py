@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from scheduler.engine import plugins
 from scheduler.engine.plugins import WeighedHost
-from scheduler.volumes import one_pool
+from scheduler.volumes.domain import one_pool
 
 __all__ = ["BaseHostWeigher", "ColumnWeigher", "WeighedHost"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy
 
-from scheduler.engine.candidates import Candidates
-from scheduler.volumes import space
-from scheduler.volumes.request import VolumeRequest
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.volumes.domain import space
+from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.volumes.weights.base import ColumnWeigher
 
 #: How far a pool without a known size lies behind the others, where small pools are preferred: this often their span, or

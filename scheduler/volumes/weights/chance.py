@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy
 
-from scheduler.engine.candidates import Candidates
-from scheduler.volumes.request import VolumeRequest
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.volumes.weights.base import ColumnWeigher
 
 

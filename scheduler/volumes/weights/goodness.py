@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy
 from oslo_config import cfg
 
-from scheduler.engine.candidates import Candidates
-from scheduler.volumes.equation import EquationError
-from scheduler.volumes.pool_equations import PoolEquations
-from scheduler.volumes.request import VolumeRequest
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.volumes.domain.equation import EquationError
+from scheduler.volumes.domain.pool_equations import PoolEquations
+from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.volumes.weights.base import ColumnWeigher
 
 KEY = "goodness_function"

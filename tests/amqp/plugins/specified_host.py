@@ -1,5 +1,5 @@
 from oslo_log import log as logging
-from scheduler import filters
+from scheduler.compute import filters
 LOG = logging.getLogger(__name__)
 class SpecifiedHostFilter(filters.BaseHostFilter):
     def __init__(self):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler import filters
+from scheduler.compute import filters
 
 
 class TightLimitsFilter(filters.BaseHostFilter):

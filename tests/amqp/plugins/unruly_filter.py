@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any
 
-from scheduler import filters
+from scheduler.compute import filters
 
 
 class UnrulyFilter(filters.BaseHostFilter):

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from fleet_cli import main, manage
-from scheduler import filters, weights
+from scheduler.compute import filters, weights
 from tests.unit.docs import known_options
 
 PAGE = (pathlib.Path(__file__).parents[3] / "docs/coming-from-nova.md").read_text()

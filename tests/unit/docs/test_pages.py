@@ -85,7 +85,9 @@ def test_links_between_pages_lead_somewhere(page: pathlib.Path) -> None:
     assert [] == [target for target in targets if not (page.parent / target).exists()]
 
 
-@pytest.mark.parametrize("root", ["scheduler", "conductor_stub", "compute_agent", "fleet"])
+@pytest.mark.parametrize(
+    "root", ["scheduler", "conductor_stub", "compute_agent", "fleet", "fleet_api", "fleet_cli", "fleet_trial"]
+)
 def test_the_map_names_every_package(root: str) -> None:
     """The folder map of CONTRIBUTING.md, and the table of docs/architecture.md for the rooms of each service."""
     packages = [path.parent for path in (ROOT / root).rglob("__init__.py") if path.parent != ROOT / root]

@@ -10,8 +10,8 @@ import pytest
 
 from compute_agent import drivers
 from fleet import errors
-from scheduler import conf as scheduler_conf
-from scheduler import loading
+from scheduler.compute import conf as scheduler_conf
+from scheduler.compute.drivers import loading
 from tests.configuration import configuration
 
 BROKEN = [

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy
 
 from fleet.objects import RequestSpec
-from scheduler.engine.candidates import Candidates
-from scheduler.filters import ColumnFilter
-from scheduler.weights import ColumnWeigher
+from scheduler.compute.filters import ColumnFilter
+from scheduler.compute.weights import ColumnWeigher
+from scheduler.engine.hosts.candidates import Candidates
 
 
 def passed(each: ColumnFilter, hosts: Candidates, asked: RequestSpec) -> set[str]:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from fleet import errors
-from scheduler import driver, filter_scheduler
-from scheduler.host_manager import HostManager
+from scheduler.compute.drivers import driver, filter_scheduler
+from scheduler.compute.drivers.host_manager import HostManager
 
 
 class NovaDriver(driver.Scheduler):

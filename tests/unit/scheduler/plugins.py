@@ -7,8 +7,8 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 import fleet.conf
-from scheduler import conf as scheduler_conf
-from scheduler import filters
+from scheduler.compute import conf as scheduler_conf
+from scheduler.compute import filters
 
 LOG = logging.getLogger(__name__)
 A_NUMBER = 42

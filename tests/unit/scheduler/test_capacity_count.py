@@ -10,10 +10,10 @@ import pytest
 
 from fleet import errors
 from fleet.reasons import Reason
-from scheduler import filters, weights
+from scheduler.compute import filters, weights
+from scheduler.compute.drivers import capacity_count
 from scheduler.engine.pipeline import prepare
-from scheduler.engine.supervision import PluginWatch
-from scheduler.planning import capacity_count
+from scheduler.engine.supervision.supervision import PluginWatch
 from scheduler.why.shortfall import Shortfall
 from tests import factories
 from tests.factories import PlacedInstance, Service, aggregate, node, request, uuid

@@ -8,7 +8,7 @@ import logging
 import numpy
 import pytest
 
-from scheduler import filters, weights
+from scheduler.compute import filters, weights
 from scheduler.engine.filtering import FilterCount, run
 from scheduler.engine.prepared_request import PreparedRequest
 from tests import factories

@@ -14,7 +14,7 @@ import pytest
 
 from fleet.reasons import Reason
 from fleet_cli.planning import capacity, explain
-from scheduler import loading
+from scheduler.compute.drivers import loading
 from tests import factories
 from tests.factories import node, request
 from tests.unit.scheduler.plugins import configuration

@@ -12,12 +12,12 @@ from typing import Any
 import numpy
 import pytest
 
-from scheduler.engine.candidates import Candidates
-from scheduler.engine.consumption import Consumption
 from scheduler.engine.decide import decide
 from scheduler.engine.decision import Decision, Refused
-from scheduler.engine.domain import Domain, Held, HostRow, Normalisation, PluginLife
-from scheduler.engine.inventory import Inventory
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.consumption import Consumption
+from scheduler.engine.hosts.domain import Domain, Held, HostRow, Normalisation, PluginLife
+from scheduler.engine.hosts.inventory import Inventory
 from scheduler.engine.pipeline import Pipeline, prepare
 from scheduler.engine.plugins import BaseHostFilter, ColumnFilter, ColumnWeigher
 from scheduler.engine.request_cache import RequestCache

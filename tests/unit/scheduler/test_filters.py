@@ -11,8 +11,8 @@ from typing import Any
 import numpy
 import pytest
 
-from scheduler import filters
-from scheduler.compute import liveness
+from scheduler.compute import filters
+from scheduler.compute.domain import liveness
 from tests import factories
 from tests.factories import NOW, PlacedInstance, Service, aggregate, node, request, uuid
 from tests.unit.scheduler.judging import passed

@@ -8,9 +8,9 @@ import logging
 import pytest
 
 from fleet import errors
-from scheduler import filters, weights
-from scheduler.compute.hardware import HARDWARE
-from scheduler.compute.host_state import HostState
+from scheduler.compute import filters, weights
+from scheduler.compute.domain.hardware import HARDWARE
+from scheduler.compute.domain.host_state import HostState
 from tests import factories
 from tests.factories import node, request, uuid
 from tests.unit.hardware import builders

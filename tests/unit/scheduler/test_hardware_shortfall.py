@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from fleet.reasons import Reason
-from scheduler import filters
+from scheduler.compute import filters
+from scheduler.compute.drivers import capacity_count
 from scheduler.engine.pipeline import prepare
-from scheduler.planning import capacity_count
 from tests import factories
 from tests.factories import node, request
 from tests.unit.hardware import builders

@@ -8,8 +8,8 @@ import datetime
 
 import pytest
 
-from scheduler.compute.tracked_instance import TrackedInstance
-from scheduler.engine.consumption import Consumption
+from scheduler.compute.domain.tracked_instance import TrackedInstance
+from scheduler.engine.hosts.consumption import Consumption
 from scheduler.state.booking import Booking, Bookings
 from tests import factories
 from tests.factories import NOW, NOW_S, PlacedInstance, Service, aggregate, changes, node, request, uuid

@@ -12,10 +12,10 @@ import threading
 import pytest
 
 from fleet import errors
-from scheduler import filters
+from scheduler.compute import filters
+from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine.decide import decide
 from scheduler.engine.pipeline import prepare
-from scheduler.host_manager import HostManager
 from tests import factories
 from tests.clock import FakeClock
 from tests.factories import PlacedInstance, Service, changes, node, request

@@ -8,7 +8,7 @@ import random
 import numpy
 import pytest
 
-from scheduler.engine.table import HostTable
+from scheduler.engine.hosts.table import HostTable
 
 
 def table(*counts: float) -> HostTable:
@@ -68,7 +68,7 @@ def test_columns_show_rows_that_came_later():
 
 def test_which_rows_have_changed_since_a_version(monkeypatch):
     """Each once and in order, whether the table still remembers them or must look at all."""
-    monkeypatch.setattr("scheduler.engine.table._REMEMBERED", 3)
+    monkeypatch.setattr("scheduler.engine.hosts.table._REMEMBERED", 3)
     of, chance = table(*range(5)), random.Random(1)
     changes = [(of.version, set(range(5)))]
     for _number in range(40):

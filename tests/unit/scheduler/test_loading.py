@@ -6,10 +6,11 @@ from __future__ import annotations
 import pytest
 
 from fleet import errors
-from scheduler import driver_loading, filters, loading, weights
-from scheduler.caching_scheduler import CachingScheduler
-from scheduler.chance import ChanceScheduler
-from scheduler.filter_scheduler import FilterScheduler
+from scheduler.compute import filters, weights
+from scheduler.compute.drivers import driver_loading, loading
+from scheduler.compute.drivers.caching_scheduler import CachingScheduler
+from scheduler.compute.drivers.chance import ChanceScheduler
+from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from tests.unit.scheduler.plugins import configuration
 
 HERE = "tests.unit.scheduler.plugins"
@@ -109,7 +110,9 @@ def test_drivers(name, expected):
     assert expected is driver_loading.load_driver_class(configuration(scheduler_driver=name))
 
 
-@pytest.mark.parametrize("name", ["fast_scheduler", "scheduler.loading.load_filters", "scheduler.nothing.Here"])
+@pytest.mark.parametrize(
+    "name", ["fast_scheduler", "scheduler.compute.drivers.loading.load_filters", "scheduler.nothing.Here"]
+)
 def test_unknown_drivers(name):
     """A driver that does not exist stops the service."""
     with pytest.raises(errors.ClassNotFound):

@@ -15,10 +15,12 @@ from fleet.context import new_context
 from fleet.objects import RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from fleet.rpc import deferred
-from scheduler import decider, driver_loading, filters
+from scheduler.compute import filters
+from scheduler.compute.drivers import driver_loading
+from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine import pipeline
-from scheduler.host_manager import HostManager
 from scheduler.manager import SchedulerManager
+from scheduler.state import decider
 from tests import factories
 from tests.clock import FakeClock
 from tests.factories import PlacedInstance, changes, node, request

@@ -10,11 +10,11 @@ import pytest
 
 from fleet.context import new_context
 from fleet.rpc import deferred
-from scheduler import filters
+from scheduler.compute import filters
 from scheduler.engine.decide import decide
 from scheduler.engine.pipeline import prepare
 from scheduler.manager import SchedulerManager
-from scheduler.neighbours import Neighbours
+from scheduler.peers.neighbours import Neighbours
 from tests import factories
 from tests.factories import node, request, uuid
 from tests.unit.scheduler.test_host_manager import manager

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy
 import pytest
 
-from scheduler import weights
-from scheduler.engine import normalise
+from scheduler.compute import weights
 from scheduler.engine.decide import best_rows
+from scheduler.engine.weighing import normalise
 from tests import factories
 
 

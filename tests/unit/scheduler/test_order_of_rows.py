@@ -13,15 +13,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from scheduler import filters, weights
-from scheduler.compute.virtual_machines import VIRTUAL_MACHINES
+from scheduler.compute import filters, weights
+from scheduler.compute.domain.virtual_machines import VIRTUAL_MACHINES
 from scheduler.engine import evaluation
 from scheduler.engine.decide import decide
 from scheduler.engine.pipeline import prepare
 from scheduler.engine.request_cache import RequestCache
 from scheduler.state.host_cache import HostCache
 from scheduler.volumes import weights as pool_weights
-from scheduler.volumes.domain import POOLS
+from scheduler.volumes.domain.domain import POOLS
 from tests import factories
 from tests.factories import NOW_S, changes, node
 from tests.unit.scheduler import worlds

@@ -7,11 +7,11 @@ import pytest
 
 from fleet import errors
 from fleet.context import new_context
-from scheduler import driver_loading, loading
-from scheduler import filters as filter_package
-from scheduler import weights as weight_package
-from scheduler.compute.host_state import HostState
-from scheduler.driver_loading import build_driver
+from scheduler.compute import filters as filter_package
+from scheduler.compute import weights as weight_package
+from scheduler.compute.domain.host_state import HostState
+from scheduler.compute.drivers import driver_loading, loading
+from scheduler.compute.drivers.driver_loading import build_driver
 from tests.factories import changes, node, request, uuid
 from tests.unit.scheduler.own_drivers import CountingHostManager
 from tests.unit.scheduler.plugins import configuration
@@ -99,7 +99,7 @@ def test_an_answer_that_cannot_be_used(answer, problem):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        (f"{HERE}.NotADriver", "is not a subclass of scheduler.driver.Scheduler"),
+        (f"{HERE}.NotADriver", "is not a subclass of scheduler.compute.drivers.driver.Scheduler"),
         (f"{HERE}.Unfinished", "does not define select_destinations"),
         (f"{HERE}.WrongSignature", "takes neither"),
         (f"{HERE}.WrongConstructor", "constructor"),
@@ -135,7 +135,7 @@ def test_a_host_manager_of_ones_own():
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        (f"{HERE}.NotADriver", "is not a subclass of scheduler.host_manager.HostManager"),
+        (f"{HERE}.NotADriver", "is not a subclass of scheduler.compute.drivers.host_manager.HostManager"),
         (f"{HERE}.LonelyHostManager", "must take the arguments of scheduler.host_manager.HostManager"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from fleet import errors
 from fleet.objects.rebalance import Goal, Plan
 from fleet.objects.whatif import Demand
-from scheduler.planning import rebalance
+from scheduler.compute.planning import rebalance
 from tests.factories import PlacedInstance, Service, changes, node, uuid
 from tests.unit.scheduler.plugins import configuration
 

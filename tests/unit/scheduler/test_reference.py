@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet import errors
-from scheduler import filters, weights
-from scheduler.compute.host_state import CONTAINERS, DEFAULTS, HostState
-from scheduler.weights import WeighedHost
+from scheduler.compute import filters, weights
+from scheduler.compute.domain.host_state import CONTAINERS, DEFAULTS, HostState
+from scheduler.compute.weights import WeighedHost
 from tests import factories
 from tests.unit.scheduler import reference, worlds
 from tests.unit.scheduler.reference_filters import CHECKS, ONCE

@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 from fleet.reasons import Reason
-from scheduler import filters
+from scheduler.compute import filters
 from scheduler.why.shortfall import Shortfall
 from tests import factories
 from tests.factories import Service, aggregate, node, request

@@ -10,7 +10,7 @@ import oslo_messaging
 import pytest
 
 from fleet import errors
-from scheduler.registration import Registration
+from scheduler.peers.registration import Registration
 
 
 class FakeConductor:

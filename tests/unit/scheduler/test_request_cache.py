@@ -15,16 +15,16 @@ import pytest
 from hypothesis import strategies as st
 
 from fleet.objects import RequestSpec
-from scheduler import filters, weights
-from scheduler.compute.request_key import request_key
+from scheduler.compute import filters, weights
+from scheduler.compute.domain.request_key import request_key
+from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine import evaluation
-from scheduler.engine.candidates import Candidates
 from scheduler.engine.decide import decide
 from scheduler.engine.decision import Decision
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.pipeline import Pipeline, prepare
 from scheduler.engine.plugins import is_cacheable
 from scheduler.engine.request_cache import RequestCache
-from scheduler.host_manager import HostManager
 from scheduler.state.hints import AggregateHint
 from tests import factories
 from tests.clock import FakeClock

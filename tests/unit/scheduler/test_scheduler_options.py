@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from scheduler.scheduler_options import SchedulerOptions
+from scheduler.loading.scheduler_options import SchedulerOptions
 
 
 def test_no_file_is_configured():

@@ -11,11 +11,11 @@ import numpy
 import pytest
 
 from fleet.clock import epoch_s
-from scheduler import filters, weights
+from scheduler.compute import filters, weights
 from scheduler.engine.decide import decide
+from scheduler.engine.hosts.table import OWN
 from scheduler.engine.pipeline import prepare
 from scheduler.engine.share import ShareUse
-from scheduler.engine.table import OWN
 from scheduler.state import hints
 from scheduler.state.shares import Schedulers
 from tests import factories

@@ -13,9 +13,9 @@ from oslo_context import context as oslo_context
 
 from fleet import context, errors
 from fleet.reasons import Reason
-from scheduler import filters, weights
-from scheduler.engine import plugin_thread
-from scheduler.engine.supervision import PluginWatch
+from scheduler.compute import filters, weights
+from scheduler.engine.supervision import plugin_thread
+from scheduler.engine.supervision.supervision import PluginWatch
 from tests import factories
 from tests.factories import node, request
 

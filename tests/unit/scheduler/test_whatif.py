@@ -9,7 +9,7 @@ import pytest
 
 from fleet import errors
 from fleet.objects.whatif import Change, Demand
-from scheduler.planning import whatif
+from scheduler.compute.planning import whatif
 from tests import factories
 from tests.factories import PlacedInstance, aggregate, changes, node, uuid
 from tests.unit.scheduler.plugins import configuration

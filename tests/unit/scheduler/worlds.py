@@ -14,9 +14,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fleet.objects.numa import Pages
-from scheduler import filters, weights
-from scheduler.compute import attestation
-from scheduler.engine.candidates import Candidates
+from scheduler.compute import filters, weights
+from scheduler.compute.domain import attestation
+from scheduler.engine.hosts.candidates import Candidates
 from tests import factories
 from tests.factories import NOW, Node, PlacedInstance, Service, uuid
 from tests.unit.hardware import builders

@@ -21,11 +21,11 @@ def graph() -> grimp.ImportGraph:
     """test_filters imports the module ram; test_manager imports it by way of filters; test_requests uses a conftest."""
     made = grimp.ImportGraph()
     for importer, imported in (
-        ("tests.unit.scheduler.test_filters", "scheduler.filters.ram"),
-        ("tests.unit.scheduler.test_manager", "scheduler.filters"),
-        ("scheduler.filters", "scheduler.filters.ram"),
+        ("tests.unit.scheduler.test_filters", "scheduler.compute.filters.ram"),
+        ("tests.unit.scheduler.test_manager", "scheduler.compute.filters"),
+        ("scheduler.compute.filters", "scheduler.compute.filters.ram"),
         ("tests.unit.api.conftest", "fleet_api.application"),
-        ("tests.functional.test_lookup", "scheduler.filters.ram"),
+        ("tests.functional.test_lookup", "scheduler.compute.filters.ram"),
     ):
         made.add_import(importer=importer, imported=imported)
     for package in ("tests.unit.api", "tests.unit.api.test_requests", "fleet_api"):
@@ -36,13 +36,13 @@ def graph() -> grimp.ImportGraph:
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        pytest.param(["scheduler/filters/ram.py"], {NEAR: 1, FAR: 2}, id="a module"),
-        pytest.param(["scheduler/filters/__init__.py"], {FAR: 1}, id="a package"),
+        pytest.param(["scheduler/compute/filters/ram.py"], {NEAR: 1, FAR: 2}, id="a module"),
+        pytest.param(["scheduler/compute/filters/__init__.py"], {FAR: 1}, id="a package"),
         pytest.param([NEAR], {NEAR: 0}, id="a test"),
-        pytest.param([NEAR, "scheduler/filters/__init__.py"], {NEAR: 0, FAR: 1}, id="a test and a module"),
+        pytest.param([NEAR, "scheduler/compute/filters/__init__.py"], {NEAR: 0, FAR: 1}, id="a test and a module"),
         pytest.param(["fleet_api/application.py"], {OTHER: 2}, id="what a conftest imports"),
         pytest.param(["tests/unit/api/conftest.py"], {OTHER: 1}, id="a conftest"),
-        pytest.param(["scheduler/filters/gone.py", "tests/unit/test_gone.py"], {}, id="files that are gone"),
+        pytest.param(["scheduler/compute/filters/gone.py", "tests/unit/test_gone.py"], {}, id="files that are gone"),
         pytest.param(["tests/functional/test_lookup.py"], {}, id="a test of another suite"),
     ],
 )

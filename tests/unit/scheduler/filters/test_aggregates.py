@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler import filters
+from scheduler.compute import filters
 from tests import factories
 from tests.factories import aggregate, node, request
 from tests.unit.scheduler.judging import passed

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from fleet import errors
-from scheduler import filters
+from scheduler.compute import filters
 from tests import factories
 from tests.factories import node, request
 from tests.unit.scheduler.judging import passed

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.filters import extra_specs_ops
+from scheduler.compute.filters import extra_specs_ops
 
 CASES = [
     ("no operator is equality", "1", "1", True),

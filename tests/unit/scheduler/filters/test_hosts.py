@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fleet import errors
-from scheduler import filters
+from scheduler.compute import filters
 from tests import factories
 from tests.factories import PlacedInstance, node, request, uuid
 from tests.unit.scheduler.judging import passed

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from fleet import errors
-from scheduler import filters
-from scheduler.filters import guest_kinds
+from scheduler.compute import filters
+from scheduler.compute.filters import guest_kinds
 from tests import factories
 from tests.factories import node, request
 from tests.unit.scheduler.judging import passed

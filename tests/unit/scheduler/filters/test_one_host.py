@@ -9,8 +9,8 @@ import pytest
 
 from fleet import errors
 from fleet.clock import utcnow
-from scheduler import filters, weights
-from scheduler.compute.host_state import HostState
+from scheduler.compute import filters, weights
+from scheduler.compute.domain.host_state import HostState
 from tests import factories
 from tests.factories import node, request
 

@@ -13,8 +13,9 @@ import pytest
 import trustme
 
 from fleet import errors
-from scheduler import filters, loading
-from scheduler.compute import attestation
+from scheduler.compute import filters
+from scheduler.compute.domain import attestation
+from scheduler.compute.drivers import loading
 from tests import factories
 from tests.clock import FakeClock
 from tests.factories import node, request
@@ -201,7 +202,7 @@ def test_no_answer(service, ca_file, caplog, name, answer):
     """Nobody is trusted, and the log says why, once a request."""
     service.answer = answer
     assert [] == let_through(trusted_filter(service, ca_file)), name
-    (warning,) = [record.message for record in caplog.records if record.name == "scheduler.compute.attestation"]
+    (warning,) = [record.message for record in caplog.records if record.name == "scheduler.compute.domain.attestation"]
     assert warning.startswith(f"No answer from the attestation service at https://127.0.0.1:{service.port}/")
 
 

@@ -12,7 +12,7 @@ from fleet.clock import epoch_s
 from fleet.context import new_context
 from fleet.db.feed.feed import ChangedAggregate, Changes
 from fleet.rpc.transport import Silence
-from scheduler import driver_loading
+from scheduler.compute.drivers import driver_loading
 from scheduler.nova.endpoint import NovaEndpoint
 from scheduler.nova.placement import Placement
 from scheduler.nova.placing import Placing

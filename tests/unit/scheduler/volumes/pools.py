@@ -10,14 +10,14 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scheduler.engine.candidates import Candidates
 from scheduler.engine.decide import decide
 from scheduler.engine.decision import Decision
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.pipeline import Pipeline, prepare
 from scheduler.state.host_cache import HostCache
 from scheduler.volumes import filters, weights
-from scheduler.volumes.domain import POOLS
-from scheduler.volumes.request import VolumeRequest
+from scheduler.volumes.domain.domain import POOLS
+from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.why import refusal
 from tests import factories
 from tests.factories import NOW, NOW_S, Service, uuid

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fleet.pool_capacity import Space, asks_for_thin
-from scheduler.volumes.request import VolumeRequest
+from scheduler.volumes.domain.request import VolumeRequest
 from tests.unit.scheduler.volumes.pools import Pool, Volume
 
 World = Mapping[str, Volume]

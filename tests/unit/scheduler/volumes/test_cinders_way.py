@@ -6,10 +6,10 @@ from __future__ import annotations
 import random
 
 from scheduler.engine import decide, pipeline
-from scheduler.engine.candidates import Candidates
 from scheduler.engine.decision import Decision, StateAge
-from scheduler.volumes.pool_state import name_of
-from scheduler.volumes.request import VolumeRequest
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.volumes.domain.pool_state import name_of
+from scheduler.volumes.domain.request import VolumeRequest
 from tests.bench import pools as bench
 
 

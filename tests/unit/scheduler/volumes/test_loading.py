@@ -11,10 +11,10 @@ from oslo_config import cfg
 from fleet import errors
 from scheduler import checks
 from scheduler.volumes import conf as volume_conf
-from scheduler.volumes import loading
-from scheduler.volumes.chance import ChanceScheduler
-from scheduler.volumes.filter_scheduler import FilterScheduler
-from scheduler.volumes.simple import SimpleScheduler
+from scheduler.volumes.drivers import loading
+from scheduler.volumes.drivers.chance import ChanceScheduler
+from scheduler.volumes.drivers.filter_scheduler import FilterScheduler
+from scheduler.volumes.drivers.simple import SimpleScheduler
 from tests.configuration import of_scheduler
 from tests.unit.scheduler.volumes.test_plugins import ByBackendPasses, Older
 
@@ -78,7 +78,7 @@ def test_wrong_names(options: dict[str, Any], expected: str) -> None:
         ("filter_scheduler", FilterScheduler),
         ("cinder.scheduler.filter_scheduler.FilterScheduler", FilterScheduler),
         ("chance_scheduler", ChanceScheduler),
-        ("scheduler.volumes.simple.SimpleScheduler", SimpleScheduler),
+        ("scheduler.volumes.drivers.simple.SimpleScheduler", SimpleScheduler),
     ],
 )
 def test_drivers(name: str, expected: type) -> None:

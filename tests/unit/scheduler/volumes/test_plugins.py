@@ -11,10 +11,10 @@ import random
 import numpy
 import pytest
 
-from scheduler.engine import lottery
+from scheduler.engine.weighing import lottery
 from scheduler.volumes import filters, weights
-from scheduler.volumes.domain import POOLS as POOL_DOMAIN
-from scheduler.volumes.pool_state import PoolState
+from scheduler.volumes.domain.domain import POOLS as POOL_DOMAIN
+from scheduler.volumes.domain.pool_state import PoolState
 from tests.unit.scheduler.volumes.pools import Pool, candidates, decided, pipeline, request, typed
 
 POOLS = [

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine.plugins import over_columns
 from scheduler.volumes import filters, weights
-from scheduler.volumes.pool_state import DEFAULTS, PoolState
+from scheduler.volumes.domain.pool_state import DEFAULTS, PoolState
 from tests.factories import NOW_S, uuid
 from tests.unit.scheduler.volumes import reference
 from tests.unit.scheduler.volumes.pools import Pool, Volume, cache, decided, pipeline, request, typed

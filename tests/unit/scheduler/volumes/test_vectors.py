@@ -9,9 +9,10 @@ import numpy
 import pytest
 
 from fleet.pool_capacity import Space
-from scheduler.engine import normalise
-from scheduler.volumes import equation, filters, space, weights
-from scheduler.volumes.domain import consumption
+from scheduler.engine.weighing import normalise
+from scheduler.volumes import filters, weights
+from scheduler.volumes.domain import equation, space
+from scheduler.volumes.domain.domain import consumption
 from scheduler.volumes.filters import extra_specs
 from tests.unit.scheduler.volumes import reference
 from tests.unit.scheduler.volumes.pools import Pool, candidates, passed, request, typed

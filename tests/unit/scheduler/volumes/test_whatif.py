@@ -9,7 +9,7 @@ import pytest
 
 from fleet import errors
 from fleet.objects.whatif import Change, Demand
-from scheduler.volumes import whatif
+from scheduler.volumes.planning import whatif
 from tests.factories import Service, changes, uuid
 from tests.unit.scheduler.plugins import configuration
 from tests.unit.scheduler.volumes.pools import Pool

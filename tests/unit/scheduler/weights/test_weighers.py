@@ -7,9 +7,10 @@ import pytest
 
 from fleet import errors
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
-from scheduler import loading, weights
-from scheduler.compute import ratio_options
-from scheduler.engine import weighers
+from scheduler.compute import weights
+from scheduler.compute.domain import ratio_options
+from scheduler.compute.drivers import loading
+from scheduler.engine.weighing import weighers
 from tests import factories
 from tests.factories import NOW_S, PlacedInstance, aggregate, node, request, uuid
 from tests.unit.scheduler.judging import multipliers, raw

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of a scheduler for virtual machines: those of all schedulers, and those of its filters and weighers."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+from scheduler import conf as scheduler_conf
+from scheduler.compute.filters import conf as filters
+from scheduler.compute.weights import conf as weights
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    scheduler_conf.register_opts(conf)
+    for group, opts in [*filters.list_opts(), *weights.list_opts()]:
+        conf.register_opts(opts, group=None if group == "DEFAULT" else group)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return all options, for oslo-config-generator."""
+    return [*scheduler_conf.list_opts(), *filters.list_opts(), *weights.list_opts()]

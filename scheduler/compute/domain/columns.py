@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The columns of compute nodes, and how a row of the database fills them.
+
+Names and units are those of nova's HostState. Times are epoch seconds, 0 for never.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fleet import capacity, stored_json
+from fleet.clock import epoch_s
+from fleet.hardware.node import Hardware
+from scheduler.compute.domain.hardware import DEFAULT_RATIOS, HARDWARE, hardware, hardware_numbers, json_text
+from scheduler.compute.domain.host_state import Capabilities
+from scheduler.engine.hosts.domain import HostRow
+
+NUMBERS: dict[str, type] = {
+    "total_usable_ram_mb": int,
+    "free_ram_mb": int,
+    "reserved_ram_mb": int,
+    "ram_allocation_ratio": float,
+    "total_usable_disk_gb": int,
+    "free_disk_mb": int,
+    "disk_mb_used": int,
+    "reserved_disk_mb": int,
+    "disk_allocation_ratio": float,
+    "vcpus_total": int,
+    "vcpus_used": int,
+    "reserved_vcpus": int,
+    "cpu_allocation_ratio": float,
+    "num_instances": int,
+    "num_io_ops": int,
+    "failed_builds": int,
+    "numa_cells": int,
+    "free_pci_devices": int,
+    "hypervisor_version": int,
+    "updated": float,
+    "disabled": bool,
+    "forced_down": bool,
+    "last_seen_up": float,
+    # Computed from the columns above when the node's inventory changes: see ceilings.
+    "ram_limit_mb": float,
+    "ram_headroom_mb": float,
+    "ram_most_mb": float,
+    "disk_limit_gb": float,
+    "disk_headroom_mb": float,
+    "disk_most_mb": float,
+    "vcpu_limit": float,
+    "vcpu_most": float,
+}
+OFTEN_UNIFORM = ("failed_builds", "free_pci_devices", "hypervisor_version")
+#: Rare values that nothing placed takes from.
+RARE = ("stats", "metrics")
+#: Hosts with equal texts share one parsed value.
+_PARSED = 4096
+
+
+def read_row(node: Any) -> HostRow:
+    """Return a row of ``compute_nodes`` in the form of the table."""
+    parts = hardware(node)
+    return HostRow(
+        numbers(node, parts),
+        {"host_ip": node.host_ip},
+        {"capabilities": capabilities(node)},
+        rare(node),
+        {} if parts is None else {HARDWARE: parts},
+    )
+
+
+def numbers(node: Any, parts: Hardware | None) -> dict[str, float]:
+    """Return the numbers of a row of ``compute_nodes`` with these cells and devices."""
+    known = {
+        "total_usable_ram_mb": node.memory_mb,
+        "free_ram_mb": node.free_ram_mb,
+        "reserved_ram_mb": node.reserved_memory_mb,
+        "ram_allocation_ratio": node.ram_allocation_ratio or DEFAULT_RATIOS["ram"],
+        "total_usable_disk_gb": node.local_gb,
+        "free_disk_mb": _free_disk_gb(node) * capacity.MB_PER_GB,
+        "disk_mb_used": node.local_gb_used * capacity.MB_PER_GB,
+        "reserved_disk_mb": node.reserved_disk_gb * capacity.MB_PER_GB,
+        "disk_allocation_ratio": node.disk_allocation_ratio or DEFAULT_RATIOS["disk"],
+        "vcpus_total": node.vcpus,
+        "vcpus_used": node.vcpus_used,
+        "reserved_vcpus": node.reserved_vcpus,
+        "cpu_allocation_ratio": node.cpu_allocation_ratio or DEFAULT_RATIOS["cpu"],
+        "num_instances": node.running_vms,
+        "num_io_ops": node.io_workload,
+        "failed_builds": node.failed_builds,
+        "hypervisor_version": node.hypervisor_version or 0,
+        "updated": epoch_s(node.updated_at),
+    }
+    known.update(ceilings(known))
+    known.update(hardware_numbers(parts))
+    return known
+
+
+def ceilings(known: Mapping[str, float]) -> dict[str, float]:
+    """Return the columns that follow from the others, by the arithmetic of :mod:`fleet.capacity`.
+
+    The headroom is the limit minus the total, so that free plus headroom is usable. ``most`` is the most that one
+    instance can have. Both change with the node's inventory only, so they are not computed for every request.
+    """
+    ram, disk = known["total_usable_ram_mb"], known["total_usable_disk_gb"] * capacity.MB_PER_GB
+    reserved_ram, reserved_disk = known["reserved_ram_mb"], known["reserved_disk_mb"]
+    vcpus, reserved_vcpus = known["vcpus_total"], known["reserved_vcpus"]
+    ram_limit = capacity.limit(ram, reserved_ram, known["ram_allocation_ratio"])
+    disk_limit = capacity.limit(disk, reserved_disk, known["disk_allocation_ratio"])
+    return {
+        "ram_limit_mb": ram_limit,
+        "ram_headroom_mb": ram_limit - ram,
+        "ram_most_mb": ram - reserved_ram,
+        "disk_limit_gb": disk_limit / capacity.MB_PER_GB,
+        "disk_headroom_mb": disk_limit - disk,
+        "disk_most_mb": disk - reserved_disk,
+        "vcpu_limit": capacity.limit(vcpus, reserved_vcpus, known["cpu_allocation_ratio"]),
+        "vcpu_most": vcpus - reserved_vcpus,
+    }
+
+
+def capabilities(node: Any) -> Capabilities:
+    """Return the capabilities of a row, or of a host state."""
+    cpu_info = node.cpu_info if isinstance(node.cpu_info, str) or node.cpu_info is None else json.dumps(node.cpu_info)
+    return Capabilities(node.hypervisor_type, cpu_info, _kinds(json_text(node.supported_instances)))
+
+
+@functools.lru_cache(_PARSED)
+def _kinds(text: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(kind) for kind in stored_json.read(text)) if text else ()
+
+
+def rare(node: Any) -> dict[str, Any]:
+    """Return the rare values of a row, or of a host state, that nothing placed takes from."""
+    return {"stats": _parsed(node.stats), "metrics": _parsed(node.metrics)}
+
+
+def _parsed(value: Any) -> Any:
+    # Most hosts report neither.
+    return (stored_json.read(json_text(value) or "null") if isinstance(value, str) else value) if value else None
+
+
+def _free_disk_gb(node: Any) -> int:
+    """Return what the hypervisor reports as left, if that is less than the records imply."""
+    least: int | None = node.disk_available_least
+    free: int = node.free_disk_gb
+    return free if least is None else min(free, least)

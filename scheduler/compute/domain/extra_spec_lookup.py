@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look up a host attribute that a request names, and judge it once per distinct value where possible."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from scheduler.compute.domain.host_state import Capabilities
+from scheduler.engine.hosts.candidates import Candidates
+
+Verdict = Callable[[Any], bool]
+
+
+def judged(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
+    """Return ``verdict`` of the attribute ``name`` of every host, as a host state shows it."""
+    if name in Capabilities._fields:
+        return hosts.by_capabilities(lambda kind: verdict(kind.shown(name)))
+    storage = hosts.storage(name)
+    if storage == "number":
+        return hosts.by_number(name, verdict)
+    if storage == "rare":
+        return hosts.by_rare(name, verdict)
+    if storage == "host":
+        return hosts.by_host(lambda state: verdict(getattr(state, name)))
+    return numpy.full(len(hosts), verdict(None))
+
+
+def judged_or_stats(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
+    """As :func:`judged`, with ``stats[name]`` for hosts without such an attribute, or with None in it."""
+    if hosts.storage(name) == "number":
+        return judged(hosts, name, verdict)
+    own = judged(hosts, name, verdict)
+    has_own = judged(hosts, name, lambda value: value is not None)
+    if has_own.all():
+        return own
+    return numpy.where(has_own, own, hosts.by_rare("stats", lambda stats: verdict(stats.get(name))))
+
+
+def follow(value: Any, path: Sequence[str]) -> Any:
+    """Return the value at a path of keys; None if there is none. Text on the way is parsed as JSON."""
+    for part in path:
+        if isinstance(value, str):
+            value = _decoded(value)
+        value = value.get(part) if isinstance(value, Mapping) else None
+        if value is None:
+            return None
+    return value
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

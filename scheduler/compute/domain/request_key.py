@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cache key of a request: equal for requests that no filter or weigher over columns can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from fleet.objects import RequestSpec
+from scheduler.compute.domain.hardware import wanted
+from scheduler.compute.domain.tracked_instance import image_pairs
+
+
+def request_key(request: RequestSpec) -> Hashable | None:
+    """Return the parts of the request that a cacheable plugin may read, as one value; None if it must not be cached.
+
+    The parts are the flavor with its extra specs, the image and its properties, project and user, availability zone, NUMA
+    topology and PCI requests. A request with hints, a group or failed attempts has no key: its answer depends on other
+    instances, or it is rare.
+    """
+    retried = request.retry is not None and request.retry.hosts
+    if retried or request.scheduler_hints or request.group_policies or request.group_hosts or request.group_members:
+        return None
+    flavor, image, instance, parts = request.flavor, request.image, request.instance, wanted(request)
+    return (
+        (flavor.id, flavor.name, flavor.flavorid, flavor.vcpus, flavor.memory_mb),
+        (flavor.root_gb, flavor.ephemeral_gb, flavor.swap),
+        frozenset(flavor.extra_specs.items()) if flavor.extra_specs else None,
+        (image.id, image_pairs(image.properties) if image.properties else None),
+        (instance.image_ref, instance.project_id, instance.user_id, instance.availability_zone),
+        parts.key() if parts else None,
+    )

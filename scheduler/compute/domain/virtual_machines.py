@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The domain of virtual machines, as one value for the engine and the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scheduler.compute.domain.columns import NUMBERS, OFTEN_UNIFORM, read_row
+from scheduler.compute.domain.consumption import consumption, held
+from scheduler.compute.domain.host_state import DEFAULTS, Capabilities, RowState
+from scheduler.compute.domain.liveness import is_up, steady_until
+from scheduler.compute.domain.request_key import request_key
+from scheduler.compute.domain.tracked_instance import has_moved, is_gone, is_over, picked, read_placed
+from scheduler.compute.domain.views import VIEWS
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.domain import Domain
+
+
+def _host_state(hosts: Candidates, row: int) -> Any:
+    return RowState(hosts, row)
+
+
+def _properties(request: Any) -> Mapping[str, Any]:
+    return {"instance_type": request.request_spec.get("instance_type")}
+
+
+VIRTUAL_MACHINES = Domain(
+    name="compute",
+    columns=NUMBERS,
+    often_uniform=OFTEN_UNIFORM,
+    shared={"aggregates": (), "capabilities": Capabilities()},
+    objects=("host_ip",),
+    empty={"metrics": list, "stats": dict},
+    attributes=frozenset([*DEFAULTS, "host", "nodename", "hypervisor_hostname", "limits"]),
+    views=VIEWS,
+    host_state=_host_state,
+    placed=picked,
+    consumption=consumption,
+    held=held,
+    properties=_properties,
+    read_row=read_row,
+    read_placed=read_placed,
+    is_gone=is_gone,
+    is_over=is_over,
+    has_moved=has_moved,
+    is_up=is_up,
+    steady_until=steady_until,
+    request_key=request_key,
+    normalisation="clamp",
+    plugin_life="process",
+    default_filters=(
+        "RetryFilter",
+        "AvailabilityZoneFilter",
+        "RamFilter",
+        "DiskFilter",
+        "CoreFilter",
+        "ComputeFilter",
+        "ComputeCapabilitiesFilter",
+        "ImagePropertiesFilter",
+        "ServerGroupAntiAffinityFilter",
+        "ServerGroupAffinityFilter",
+        "PciPassthroughFilter",
+        "NUMATopologyFilter",
+    ),
+    default_weighers=("scheduler.weights.all_weighers",),
+)

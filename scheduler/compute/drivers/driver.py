@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base class of scheduler drivers, which ``scheduler_driver`` names."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from oslo_config import cfg
+
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.objects import RequestSpec, Selection
+from scheduler.compute.drivers.host_manager import HostManager
+
+
+class Notifier(Protocol):
+    """oslo.messaging's, as far as drivers use it."""
+
+    def info(self, context: Any, event_type: str, payload: dict[str, Any]) -> None: ...
+
+
+class Scheduler:
+    """Base of all drivers; one object serves all requests, in many threads.
+
+    A driver of your own overrides :meth:`select_destinations`; ``request.request_spec`` and
+    ``request.filter_properties`` are the dicts as they were sent. Nova's forms work too: a constructor without
+    arguments, which finds ``conf``, ``host_manager`` and ``notifier`` set, and ``select_destinations(context,
+    request_spec, filter_properties)`` over dicts (:mod:`scheduler.compute.drivers.dict_driver`).
+    """
+
+    conf: cfg.ConfigOpts
+    host_manager: HostManager
+    notifier: Notifier
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts | None = None,
+        host_manager: HostManager | None = None,
+        notifier: Notifier | None = None,
+    ) -> None:
+        """Take what the service hands over. An argument that is left out leaves the attribute as it is."""
+        if conf is not None:
+            self.conf = conf
+        if host_manager is not None:
+            self.host_manager = host_manager
+        if notifier is not None:
+            self.notifier = notifier
+
+    def expecting(self) -> contextlib.AbstractContextManager[None]:
+        """Around each request for :meth:`select_destinations`, before it is looked into; by default nothing.
+
+        For who can do something meanwhile; see :meth:`HostManager.expecting`, for which :meth:`select_destinations` must
+        refresh the host states before anything slow: a driver that does not is to leave this as it is here.
+        """
+        return contextlib.nullcontext()
+
+    def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
+        """Return one host for each instance, in their order. :raises errors.NoValidHost: if not all find one"""
+        raise NotImplementedError
+
+    def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
+        """Return what the scheduler would decide, and why, as in ``docs/explain.md``. Nothing is booked.
+
+        :param best: how many hosts the score table has
+        :raises errors.NotSupported: by default
+        """
+        raise errors.NotSupported(what="explain", driver=type(self).__name__)
+
+    def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
+        """Return how many more instances of the request's shape fit. :raises errors.NotSupported: by default"""
+        raise errors.NotSupported(what="capacity", driver=type(self).__name__)
+
+    def hosts_up(self, context: object = None, topic: str = "compute") -> list[str]:
+        """Return the names of the hosts whose compute service is enabled and alive, sorted."""
+        return self.host_manager.hosts_up()[0]
+
+    def run_periodic_tasks(self, context: object = None) -> None:
+        """Called at start and every ``scheduler_driver_task_period`` seconds. By default nothing happens."""
+
+    def refresh(self) -> None:
+        """Called when a message says that something has changed; by default the host states are brought up to date."""
+        self.host_manager.refresh()

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The default driver: filters, then weighers, over host states as fresh as the database."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oslo_config import cfg
+from oslo_utils import uuidutils
+
+from fleet import errors
+from fleet.context import RequestContext
+from fleet.objects import RequestSpec, Selection
+from fleet.rpc import deferred
+from scheduler.compute.drivers import capacity_count, loading
+from scheduler.compute.drivers.driver import Notifier, Scheduler
+from scheduler.compute.drivers.host_manager import HostManager
+from scheduler.engine.decision import StateAge
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.state.decider import Decider
+from scheduler.why.explain import explanation
+
+
+class FilterScheduler(Scheduler):
+    """Places all instances of a request, or none."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts | None = None,
+        host_manager: HostManager | None = None,
+        notifier: Notifier | None = None,
+    ) -> None:
+        super().__init__(conf, host_manager, notifier)
+        load = functools.partial(loading.load_pipeline, self.conf, self.host_manager.domain)
+        self._decider = Decider(self.conf, self.host_manager, load)
+
+    def expecting(self) -> contextlib.AbstractContextManager[None]:
+        return self.host_manager.expecting()
+
+    def select_destinations(
+        self, context: RequestContext, request: RequestSpec | Mapping[str, Any], filter_properties: Any = None
+    ) -> Sequence[Any]:
+        """Place a request. A subclass with nova's signature passes its dicts on, and gets dicts.
+
+        :raises errors.InvalidInput: a dict cannot be read; the field is named
+        """
+        if isinstance(request, RequestSpec):
+            return self._select(context, request)
+        parsed = RequestSpec.from_wire(request, filter_properties)
+        return [selection.to_wire() for selection in self._select(context, parsed)]
+
+    def _select(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
+        payload = {"request_spec": dict(request.request_spec)}
+
+        def refresh() -> None:
+            self._update_host_states()
+            self.notifier.info(context, "scheduler.select_destinations.start", payload)
+
+        made = self._decider.select(context, _named(request), refresh)
+        if not made.complete:
+            raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
+        ended = context, "scheduler.select_destinations.end", payload
+        deferred.after_reply(functools.partial(self.notifier.info, *ended))
+        return made.selections()
+
+    def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
+        self._update_host_states()
+        return explanation(self._decider.look(context, _named(request), best, request.holding))
+
+    def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
+        self._update_host_states()
+        prepared = self._decider.prepare(context, request)
+        zone = self.conf.default_availability_zone
+
+        def work(hosts: Candidates, state: StateAge) -> tuple[capacity_count.Survey, StateAge]:
+            return capacity_count.survey(prepared, hosts, group_by, zone), state
+
+        survey, state = self.host_manager.consider(work)
+        return {**survey.answer(), "state": state.to_wire()}
+
+    def _update_host_states(self) -> None:
+        self.host_manager.refresh()
+
+
+def _named(request: RequestSpec) -> RequestSpec:
+    """Give every instance a uuid, under which it is booked, if the caller gave none."""
+    missing = request.num_instances - len(request.instance_uuids)
+    if not missing:
+        return request
+    made_up = tuple(uuidutils.generate_uuid() for _ in range(missing))
+    return dataclasses.replace(request, instance_uuids=request.instance_uuids + made_up)

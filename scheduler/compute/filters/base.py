@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two base classes of filters for virtual machines: nova's form, and the form over columns."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from scheduler.compute.domain import nova_form
+from scheduler.engine import plugins
+from scheduler.engine.plugins import BaseHostFilter
+
+__all__ = ["BaseHostFilter", "ColumnFilter"]
+
+
+class ColumnFilter(plugins.ColumnFilter):
+    __doc__ = plugins.ColumnFilter.__doc__
+
+    one_host: ClassVar[plugins.OneHost] = nova_form

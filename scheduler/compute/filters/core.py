@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Enough virtual CPUs, overcommitted as the host allows."""
+
+from __future__ import annotations
+
+import numpy
+
+from fleet import capacity
+from fleet.objects import RequestSpec
+from fleet.reasons import Reason
+from scheduler.compute.filters.base import ColumnFilter
+from scheduler.compute.filters.ram import aggregate_ratio
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.why.shortfall import Shortfall
+
+
+class CoreFilter(ColumnFilter):
+    """Hosts pass with room for the flavor's vcpus. A host that reports no CPU passes without limit."""
+
+    reason = Reason.CAPACITY
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        requested = request.flavor.vcpus
+        usable = capacity.usable(self._limit(hosts), hosts.column("vcpus_used"))
+        # Nothing reported means that the CPU inventory is broken, not that there is no CPU.
+        unlimited = hosts.column("vcpus_total") == 0
+        return ((usable >= requested) & (hosts.column("vcpu_most") >= requested)) | unlimited
+
+    def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
+        return {"vcpu": numpy.where(hosts.column("vcpus_total") > 0, self._limit(hosts), numpy.nan)}
+
+    def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
+        total = numpy.where(hosts.column("vcpus_total") == 0, numpy.inf, hosts.column("vcpus_total"))
+        asked, consumed = request.flavor.vcpus, request.vcpus
+        ratio, reserved = self._ratio(hosts), hosts.column("reserved_vcpus")
+        return Shortfall.of("vcpus", "", asked, total, reserved, ratio, hosts.column("vcpus_used"), consumed)
+
+    def _ratio(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("cpu_allocation_ratio")
+
+    def _limit(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("vcpu_limit")
+
+
+class AggregateCoreFilter(CoreFilter):
+    """CoreFilter with the ratio that the host's aggregates set, if any (``cpu_allocation_ratio``, the smallest)."""
+
+    def _ratio(self, hosts: Candidates) -> numpy.ndarray:
+        return aggregate_ratio(hosts, "cpu_allocation_ratio")
+
+    def _limit(self, hosts: Candidates) -> numpy.ndarray:
+        return capacity.limit(hosts.column("vcpus_total"), hosts.column("reserved_vcpus"), self._ratio(hosts))

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Enough local disk, overcommitted as the host allows."""
+
+from __future__ import annotations
+
+import numpy
+
+from fleet import capacity
+from fleet.objects import RequestSpec
+from fleet.reasons import Reason
+from scheduler.compute.filters.base import ColumnFilter
+from scheduler.compute.filters.ram import aggregate_ratio
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.why.shortfall import Shortfall
+
+
+class DiskFilter(ColumnFilter):
+    """Hosts pass with room for root, ephemeral and swap disk. One instance is not overcommitted against itself."""
+
+    reason = Reason.CAPACITY
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        requested = request.flavor.requested_disk_mb
+        usable = hosts.column("free_disk_mb") + self._headroom(hosts)
+        return (usable >= requested) & (hosts.column("disk_most_mb") >= requested)
+
+    def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
+        return {"disk_gb": self._limit(hosts)}
+
+    def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
+        """Return the numbers in GB. Swap may make the requested size a fraction."""
+        total = hosts.column("total_usable_disk_gb")
+        used = total - hosts.column("free_disk_mb") / capacity.MB_PER_GB
+        reserved = hosts.column("reserved_disk_mb") / capacity.MB_PER_GB
+        asked = request.flavor.requested_disk_mb / capacity.MB_PER_GB
+        consumed = capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb)
+        return Shortfall.of("disk", "GB", asked, total, reserved, self._ratio(hosts), used, consumed)
+
+    def _ratio(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("disk_allocation_ratio")
+
+    def _limit(self, hosts: Candidates) -> numpy.ndarray:
+        """In GB."""
+        return hosts.column("disk_limit_gb")
+
+    def _headroom(self, hosts: Candidates) -> numpy.ndarray:
+        """Return the limit minus the total, in MB."""
+        return hosts.column("disk_headroom_mb")
+
+
+class AggregateDiskFilter(DiskFilter):
+    """DiskFilter with the ratio that the host's aggregates set, if any (``disk_allocation_ratio``, the smallest)."""
+
+    def _ratio(self, hosts: Candidates) -> numpy.ndarray:
+        return aggregate_ratio(hosts, "disk_allocation_ratio")
+
+    def _limit(self, hosts: Candidates) -> numpy.ndarray:
+        total = hosts.column("total_usable_disk_gb") * capacity.MB_PER_GB
+        return capacity.limit(total, hosts.column("reserved_disk_mb"), self._ratio(hosts)) / capacity.MB_PER_GB
+
+    def _headroom(self, hosts: Candidates) -> numpy.ndarray:
+        return (self._limit(hosts) - hosts.column("total_usable_disk_gb")) * capacity.MB_PER_GB

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Enough memory, overcommitted as the host allows."""
+
+from __future__ import annotations
+
+import numpy
+
+from fleet import capacity
+from fleet.objects import RequestSpec
+from fleet.reasons import Reason
+from scheduler.compute.domain import aggregate_overrides
+from scheduler.compute.filters.base import ColumnFilter
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.why.shortfall import Shortfall
+
+
+class RamFilter(ColumnFilter):
+    """Hosts pass with room for the flavor's memory. One instance is not overcommitted against itself."""
+
+    reason = Reason.CAPACITY
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        requested = request.flavor.memory_mb
+        usable = hosts.column("free_ram_mb") + self._headroom(hosts)
+        return (usable >= requested) & (hosts.column("ram_most_mb") >= requested)
+
+    def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
+        return {"memory_mb": self._limit(hosts)}
+
+    def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
+        total, reserved = hosts.column("total_usable_ram_mb"), hosts.column("reserved_ram_mb")
+        used = total - hosts.column("free_ram_mb")
+        asked, consumed = request.flavor.memory_mb, request.memory_mb
+        return Shortfall.of("RAM", "MB", asked, total, reserved, self._ratio(hosts), used, consumed)
+
+    def _ratio(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("ram_allocation_ratio")
+
+    def _limit(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("ram_limit_mb")
+
+    def _headroom(self, hosts: Candidates) -> numpy.ndarray:
+        """Return the limit minus the total, in MB."""
+        return hosts.column("ram_headroom_mb")
+
+
+class AggregateRamFilter(RamFilter):
+    """RamFilter with the ratio that the host's aggregates set, if any (``ram_allocation_ratio``, the smallest)."""
+
+    def _ratio(self, hosts: Candidates) -> numpy.ndarray:
+        return aggregate_ratio(hosts, "ram_allocation_ratio")
+
+    def _limit(self, hosts: Candidates) -> numpy.ndarray:
+        return capacity.limit(hosts.column("total_usable_ram_mb"), hosts.column("reserved_ram_mb"), self._ratio(hosts))
+
+    def _headroom(self, hosts: Candidates) -> numpy.ndarray:
+        return self._limit(hosts) - hosts.column("total_usable_ram_mb")
+
+
+def aggregate_ratio(hosts: Candidates, name: str) -> numpy.ndarray:
+    """Return the ratio of this name in the aggregates' metadata, or else the host's own."""
+    return numpy.asarray(aggregate_overrides.number(hosts, name, hosts.column(name)))

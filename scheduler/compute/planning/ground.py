@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What plans of moves stand on: the fleet as the feed shows it, and the instances on each host."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oslo_config import cfg
+
+from fleet import errors, states
+from fleet.db.feed.feed import Changes
+from fleet.objects import Holding, RequestSpec
+from fleet.objects.rebalance import Move
+from fleet.objects.whatif import Demand
+from scheduler.compute.drivers import loading
+from scheduler.compute.drivers.host_manager import HostManager
+from scheduler.compute.weights import CPUWeigher, RAMWeigher
+from scheduler.engine import pipeline
+from scheduler.planning.copied_fleet import CopiedFleet
+
+#: Returns the request that places an existing instance, from its uuid.
+RequestOf = Callable[[str], Demand]
+
+
+@dataclasses.dataclass(frozen=True)
+class Movable:
+    """An instance that can be moved, and the request that places it."""
+
+    uuid: str
+    host: str
+    node: str
+    request: RequestSpec
+
+    @property
+    def holding(self) -> Holding:
+        holding = self.request.holding
+        assert holding is not None, "the conductor sends it with every request of an instance"
+        return holding
+
+
+class Ground:
+    """The fleet as the feed shows it, and the instances on each host."""
+
+    def __init__(self, conf: cfg.ConfigOpts, state: Changes, request_of: RequestOf) -> None:
+        self.state = state
+        self._conf = conf
+        self._request_of = request_of
+        self._known: dict[str, Movable] = {}
+        self._instances: dict[str, list[Any]] = collections.defaultdict(list)
+        for each in state.instances:
+            self._instances[each.host].append(each)
+
+    def copy(self, state: Changes | None = None) -> CopiedFleet:
+        """Return a copy with the configured filters, and weighers that prefer the fullest host."""
+        asked = loading.load_pipeline(self._conf)
+        return CopiedFleet(packing(asked), state or self.state, self._conf.service_down_time, HostManager)
+
+    def count(self, host: str) -> int:
+        return len(self._instances[host])
+
+    def why_not(self, host: str) -> str:
+        """Return why an instance of this host cannot be moved now; empty if all can."""
+        for each in self._instances[host]:
+            if (each.vm_state, each.task_state) != (states.ACTIVE, None):
+                return f"instance {each.uuid} is {each.vm_state} ({each.task_state or 'no task'})"
+        return ""
+
+    def movable(self, host: str) -> list[Movable]:
+        """Return the instances of a host. The ones that the conductor no longer knows are left out."""
+        found = []
+        for each in self._instances[host]:
+            if each.uuid not in self._known:
+                try:
+                    demand = self._request_of(each.uuid)
+                except errors.FleetError:
+                    continue
+                self._known[each.uuid] = Movable(each.uuid, each.host, each.node, _request(demand))
+            found.append(self._known[each.uuid])
+        return found
+
+
+def packing(asked: pipeline.Pipeline) -> pipeline.Pipeline:
+    """Return a pipeline with the same filters, whose weighers prefer the fullest host."""
+    return dataclasses.replace(asked, weighers=[RAMWeigher(-1.0), CPUWeigher(-1.0)])
+
+
+def elsewhere(fleet: CopiedFleet, instance: Movable, without: Iterable[str], purpose: str) -> Move | None:
+    """Find and book another host for an instance; None if no host passes.
+
+    :param without: hosts that are not to be used, beside the instance's own
+    """
+    wanted = instance.request
+    ignored = (*wanted.ignore_hosts, instance.host, *without)
+    request = dataclasses.replace(wanted, ignore_hosts=ignored, force_hosts=(), force_nodes=())
+    made = fleet.decide(request)
+    if not made.complete:
+        return None
+    held = instance.holding.claimed
+    return Move(
+        instance_uuid=instance.uuid,
+        source=instance.host,
+        destination=made.picks[0].key[0],
+        vcpus=held.vcpus if held else wanted.vcpus,
+        memory_mb=held.memory_mb if held else wanted.memory_mb,
+        disk_gb=held.disk_gb if held else wanted.root_gb + wanted.ephemeral_gb,
+        purpose=purpose,
+    )
+
+
+def _request(demand: Demand) -> RequestSpec:
+    return RequestSpec.from_wire(demand.request_spec, demand.filter_properties)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one kind of thing to place, such as virtual machines, brings to the engine and to the cache.
+
+The engine knows columns by name and nothing of what they mean. A domain is a value: it is handed to the inventory and to
+the pipeline, and neither imports it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy
+
+from scheduler.engine.hosts.consumption import Consumption
+from scheduler.engine.hosts.table import Key
+
+#: How raw weights are made comparable: not at all; over the observed range, widened to a weigher's own bounds; or
+#: clamped to a weigher's own bounds.
+Normalisation = Literal["none", "widen", "clamp"]
+#: How long a filter object lives: as long as the process, or for one request.
+PluginLife = Literal["process", "request"]
+
+
+class Placed(Protocol):
+    """A thing that is on a host, or picked for one; at least this much of it is known."""
+
+    @property
+    def uuid(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+
+
+class HostRow(NamedTuple):
+    """One host as the database has it, in the form of the table.
+
+    :param numbers: column → number
+    :param objects: column → any value
+    :param shared: column → a hashable value that many hosts share
+    :param rare: name → a value that few hosts have; empty values take no memory
+    :param bookable: name → a rare value from which placed things take, such as PCI devices
+    """
+
+    numbers: dict[str, float]
+    objects: Mapping[str, Any]
+    shared: Mapping[str, Hashable]
+    rare: Mapping[str, Any]
+    bookable: Mapping[str, Any]
+
+
+class Held(NamedTuple):
+    """What a placed thing holds of its host.
+
+    :param numbers: column → amount that placing it added
+    :param give_back: name of a rare value → function from the value with the thing to the value without it
+    """
+
+    numbers: Mapping[str, float]
+    give_back: Mapping[str, Callable[[Any], Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Domain:
+    """One domain.
+
+    :param columns: number columns and their types, ``int``, ``float`` or ``bool``
+    :param often_uniform: number columns that have one value on all hosts of most fleets
+    :param shared: columns of values that many hosts share → the value of a host that reports none
+    :param objects: columns of other values, one for each host
+    :param empty: names of rare values that plugins read → type of the empty value of a host without one
+    :param attributes: further names that a host state has; their values come from ``views`` or are None
+    :param views: attributes of a host state that are computed: (candidates, row) → value
+    :param host_state: (candidates, row) → the row in the form that plugins of one host at a time read
+    :param placed: (uuid, host, node, request or None) → the index entry of a new pick
+    :param consumption: request → what one instance takes of its host
+    :param held: what is known of a placed thing → what it holds of its host
+    :param read_row: a row of the database → :class:`HostRow`
+    :param read_placed: a row of the database → the index entry of a placed thing
+    :param is_gone: a row of the database → True if the thing is on no host any more, whatever its row says
+    :param is_over: a row of the database → True if the thing will not need a host any more
+    :param is_given_back: a row without a host → True if it means that the host of a pick gave the thing back
+    :param has_moved: a row of the database → True if a move has claimed its destination, or is over
+    :param is_up: (candidates, service_down_time in seconds) → mask of the hosts whose service is alive
+    :param steady_until: (candidates, service_down_time in seconds) → epoch second at which time alone may change ``is_up``
+    :param restrictions: make filters that always run, before those of the configuration
+    :param properties: request → keys of ``filter_properties`` that plugins of one host at a time find besides the caller's
+    :param request_key: request → cache key of all that plugins may read of it; None if the result must not be cached
+    :param place: what the keys of the table are, in the words of the operator: "host", "pool"
+    :param node: what one row of the table is, where a place may have several
+    :param thing: what is placed: "instance", "volume"
+    :param counted: names of the counts of places, of what is on them, and of bookings
+    :param place_name: key → name of the place in sentences
+    """
+
+    name: str
+    columns: Mapping[str, type]
+    shared: Mapping[str, Any]
+    objects: Sequence[str]
+    empty: Mapping[str, type]
+    attributes: frozenset[str]
+    views: Mapping[str, Callable[[Any, int], Any]]
+    host_state: Callable[[Any, int], Any]
+    placed: Callable[[str, str, str | None, Any], Placed]
+    consumption: Callable[[Any], Consumption]
+    held: Callable[[Any], Held]
+    read_row: Callable[[Any], HostRow]
+    read_placed: Callable[[Any], Placed]
+    is_gone: Callable[[Any], bool]
+    is_over: Callable[[Any], bool]
+    has_moved: Callable[[Any], bool]
+    is_up: Callable[[Any, float], numpy.ndarray]
+    steady_until: Callable[[Any, float], float]
+    request_key: Callable[[Any], Hashable | None]
+    often_uniform: Sequence[str] = ()
+    normalisation: Normalisation = "clamp"
+    plugin_life: PluginLife = "process"
+    default_filters: Sequence[str] = ()
+    default_weighers: Sequence[str] = ()
+    restrictions: Sequence[Callable[[], Any]] = ()
+    is_given_back: Callable[[Any], bool] = lambda row: True
+    properties: Callable[[Any], Mapping[str, Any]] = lambda request: {}
+    place: str = "host"
+    node: str = "compute node"
+    thing: str = "instance"
+    counted: tuple[str, str, str] = ("nodes", "instances", "bookings")
+    place_name: Callable[[Key], str] = lambda key: key[0]

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that the request itself excludes or forces, before any filter runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+from oslo_log import log as logging
+
+from scheduler.engine.hosts.candidates import Candidates
+
+LOG = logging.getLogger(__name__)
+
+
+def is_forced(request: Any) -> bool:
+    """Return True if the request names its hosts, so that no filter runs."""
+    return bool(request.force_hosts or request.force_nodes)
+
+
+def is_restricted(request: Any) -> bool:
+    """Return True if the request names any hosts, or excludes some."""
+    return is_forced(request) or bool(request.ignore_hosts or request.requested_hosts)
+
+
+def allowed(hosts: Candidates, request: Any) -> numpy.ndarray:
+    """Return a mask after ``ignore_hosts``, ``requested_hosts``, ``force_hosts`` and ``force_nodes``.
+
+    Host names are compared without case, node names with case.
+    """
+    if not is_restricted(request):
+        return hosts.present()
+    LOG.debug(
+        "The request excludes hosts %s; it asks for hosts %s; it forces hosts %s and nodes %s",
+        *(
+            ", ".join(names) or "-"
+            for names in (request.ignore_hosts, request.requested_hosts, request.force_hosts, request.force_nodes)
+        ),
+    )
+    mask = hosts.restricted(request.ignore_hosts, request.force_hosts, request.force_nodes)
+    return mask & hosts.restricted((), request.requested_hosts, ()) if request.requested_hosts else mask

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plugins that fail, take too long or answer nonsense: ``supervision`` calls them, some in a ``plugin_thread``."""

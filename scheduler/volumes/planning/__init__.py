@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``whatif`` places volumes on a changed copy of the pools."""
