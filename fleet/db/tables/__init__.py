@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables, as SQLAlchemy models."""
+"""The tables by domain.
+
+``base`` has the columns that tracked tables share. ``ledger``, ``hosts``, ``instances``, ``moves``, ``queue``, ``volumes``
+and ``catalog`` have the tables. ``models`` imports all of them: queries and migrations read the tables from there.
+"""

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flavors, images, groups, quotas and key pairs."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from fleet.db.tables.base import METADATA, NAME, UUID, Timestamp, number
+
+flavors = sa.Table(
+    "flavors",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("flavorid", NAME, nullable=False, unique=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    number("vcpus"),
+    number("memory_mb"),
+    number("root_gb"),
+    number("ephemeral_gb"),
+    number("swap"),
+    sa.Column("extra_specs", sa.JSON, nullable=False),
+    sa.Column("created_at", Timestamp, nullable=False),
+)
+
+#: One row: the sizes that the fleet is asked for (``fleet.objects.flavor_mix``), faded until ``faded_until``. Instances are
+#: counted until ``counted_until``; the generations are those of the last two counts.
+flavor_mix = sa.Table(
+    "flavor_mix",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("mix", sa.JSON, nullable=False),
+    sa.Column("faded_until", Timestamp, nullable=False),
+    sa.Column("counted_until", Timestamp, nullable=False),
+    sa.Column("generation", sa.BigInteger, nullable=False),
+    sa.Column("former_generation", sa.BigInteger, nullable=False),
+)
+
+images = sa.Table(
+    "images",
+    METADATA,
+    sa.Column("uuid", sa.String(36), primary_key=True),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("location", sa.Text, nullable=False),
+    sa.Column("checksum", sa.String(255), nullable=False),
+    sa.Column("disk_format", sa.String(32), nullable=False),
+    sa.Column("min_ram", sa.Integer, nullable=False),
+    sa.Column("min_disk", sa.Integer, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("properties", sa.JSON, nullable=False),
+    sa.Column("created_at", Timestamp, nullable=False),
+)
+
+instance_groups = sa.Table(
+    "instance_groups",
+    METADATA,
+    sa.Column("uuid", UUID, primary_key=True),
+    sa.Column("name", NAME, nullable=False),
+    sa.Column("policy", sa.String(32), nullable=False),
+    sa.Column("max_server_per_host", sa.Integer, nullable=False, default=1),
+    sa.Column("project_id", NAME),
+    sa.Column("created_at", Timestamp, nullable=False),
+    sa.UniqueConstraint("project_id", "name"),
+)
+
+instance_group_members = sa.Table(
+    "instance_group_members",
+    METADATA,
+    sa.Column("group_uuid", sa.ForeignKey("instance_groups.uuid"), primary_key=True),
+    sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), primary_key=True),
+)
+
+#: Limits that projects have of their own; NULL stands for the default. The lock of a row lets one transaction at a time
+#: take what its project may have (``fleet.db.catalog.quotas``).
+quotas = sa.Table(
+    "quotas",
+    METADATA,
+    sa.Column("project_id", NAME, primary_key=True),
+    *(
+        sa.Column(name, sa.Integer)
+        for name in ("instances", "cores", "ram", "server_groups", "volumes", "gigabytes", "local_gb")
+    ),
+)
+
+#: Public keys by project and user; the empty text is one that is not known.
+project_key_pairs = sa.Table(
+    "project_key_pairs",
+    METADATA,
+    sa.Column("project_id", NAME, primary_key=True),
+    sa.Column("user_id", NAME, primary_key=True),
+    sa.Column("name", NAME, primary_key=True),
+    sa.Column("public_key", sa.Text, nullable=False),
+    sa.Column("created_at", Timestamp, nullable=False),
+)
+
+#: Those of conductors of earlier releases, by user only. This release does not read them.
+key_pairs = sa.Table(
+    "key_pairs",
+    METADATA,
+    sa.Column("user_id", NAME, primary_key=True),
+    sa.Column("name", NAME, primary_key=True),
+    sa.Column("public_key", sa.Text, nullable=False),
+    sa.Column("created_at", Timestamp, nullable=False),
+)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services, compute nodes and aggregates of hosts."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from fleet.db.tables.base import METADATA, NAME, UUID, BigId, HeldJSON, Timestamp, number, tracked
+
+services = sa.Table(
+    "services",
+    METADATA,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("host", NAME, nullable=False),
+    sa.Column("binary", NAME, nullable=False),
+    sa.Column("topic", NAME, nullable=False),
+    number("report_count"),
+    sa.Column("disabled", sa.Boolean, nullable=False, default=False, server_default=sa.false()),
+    sa.Column("disabled_reason", NAME),
+    sa.Column("forced_down", sa.Boolean, nullable=False, default=False, server_default=sa.false()),
+    sa.Column("clock_skew_s", sa.Float, nullable=False, default=0.0, server_default="0"),
+    sa.Column("last_seen_up", Timestamp, index=True),
+    sa.Column("incarnation", sa.String(64)),
+    #: Of the state directory: processes with the same identity replace each other, others must not share a host.
+    sa.Column("identity", UUID),
+    #: Counts the processes that have held the identity; NULL if the process does not count them.
+    sa.Column("life", sa.Integer),
+    sa.Column("pid", sa.Integer),
+    sa.Column("hostname", NAME),
+    sa.Column("started_at", Timestamp),
+    #: API version and release of the process; NULL if it did not send them.
+    sa.Column("rpc_version", sa.String(64)),
+    sa.Column("release", sa.String(64)),
+    *tracked(),
+    sa.UniqueConstraint("host", "binary"),
+)
+
+compute_nodes = sa.Table(
+    "compute_nodes",
+    METADATA,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("uuid", UUID, nullable=False),
+    sa.Column("host", NAME, nullable=False),
+    sa.Column("hypervisor_hostname", NAME, nullable=False),
+    number("vcpus"),
+    number("vcpus_used"),
+    number("memory_mb"),
+    number("memory_mb_used"),
+    number("free_ram_mb"),
+    number("local_gb"),
+    number("local_gb_used"),
+    number("free_disk_gb"),
+    sa.Column("disk_available_least", sa.Integer),
+    number("reserved_vcpus"),
+    number("reserved_memory_mb"),
+    number("reserved_disk_gb"),
+    number("orphaned_memory_mb"),
+    sa.Column("cpu_allocation_ratio", sa.Float, nullable=False),
+    sa.Column("ram_allocation_ratio", sa.Float, nullable=False),
+    sa.Column("disk_allocation_ratio", sa.Float, nullable=False),
+    number("running_vms"),
+    number("current_workload"),
+    number("io_workload"),
+    number("failed_builds"),
+    sa.Column("hypervisor_type", NAME),
+    number("hypervisor_version"),
+    sa.Column("host_ip", sa.String(64)),
+    sa.Column("cpu_info", sa.Text),
+    sa.Column("supported_instances", sa.JSON),
+    sa.Column("numa_topology", sa.JSON),
+    #: All device pools of the node, and (pci_stats) the free devices; numa_topology includes its usage.
+    sa.Column("pci_device_pools", HeldJSON),
+    sa.Column("pci_stats", sa.JSON),
+    sa.Column("metrics", sa.JSON),
+    sa.Column("stats", sa.JSON),
+    *tracked(),
+    sa.UniqueConstraint("host", "hypervisor_hostname"),
+)
+
+aggregates = sa.Table(
+    "aggregates",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", UUID, nullable=False),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    *tracked(),
+)
+
+aggregate_hosts = sa.Table(
+    "aggregate_hosts",
+    METADATA,
+    sa.Column("aggregate_id", sa.ForeignKey("aggregates.id"), primary_key=True),
+    sa.Column("host", NAME, primary_key=True),
+)
+
+aggregate_metadata = sa.Table(
+    "aggregate_metadata",
+    METADATA,
+    sa.Column("aggregate_id", sa.ForeignKey("aggregates.id"), primary_key=True),
+    sa.Column("key", NAME, primary_key=True),
+    sa.Column("value", NAME, nullable=False),
+)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves of instances between hosts."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from fleet.db.tables.base import METADATA, NAME, UUID, HeldJSON, Timestamp, number
+
+#: Moves of instances (``fleet.move_states``). A record may hold a claim on ``held_host``, besides that of its instance.
+migrations = sa.Table(
+    "migrations",
+    METADATA,
+    sa.Column("uuid", UUID, primary_key=True),
+    sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), nullable=False, index=True),
+    sa.Column("migration_type", sa.String(32), nullable=False),
+    sa.Column("status", sa.String(32), nullable=False, index=True),
+    number("attempt"),
+    sa.Column("source_compute", NAME, nullable=False),
+    sa.Column("source_node", NAME, nullable=False),
+    sa.Column("dest_compute", NAME),
+    sa.Column("dest_node", NAME),
+    #: Spec of the flavor before and after: flavor, numa_topology, pci_requests.
+    sa.Column("old_spec", sa.JSON, nullable=False),
+    sa.Column("new_spec", sa.JSON, nullable=False),
+    #: The scheduler's answer: limits of the destination, and alternates; and (tried) hosts and nodes that failed.
+    sa.Column("plan", sa.JSON, nullable=False),
+    sa.Column("held_host", NAME),
+    sa.Column("held_node", NAME),
+    number("claimed_vcpus"),
+    number("claimed_memory_mb"),
+    number("claimed_disk_gb"),
+    sa.Column("claimed_numa_topology", HeldJSON),
+    sa.Column("claimed_pci_devices", HeldJSON),
+    #: Why the move failed or is being undone: error, message, details.
+    sa.Column("failure", HeldJSON),
+    sa.Column("deadline", Timestamp),
+    sa.Column("step_deadline", Timestamp),
+    sa.Column("request_id", NAME),
+    sa.Column("created_at", Timestamp, nullable=False),
+    sa.Column("updated_at", Timestamp),
+    sa.Index(None, "held_host", "held_node"),
+)
