@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import random
-import signal
 from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any
@@ -141,18 +140,19 @@ def _force_down(world: World, forced: bool) -> None:
         world.trio.operator("force_down", host=host, forced=forced)
 
 
-def silent_at_an_arrival(world: World, chance: random.Random) -> None:
-    """A destination stands still until the conductor gives up waiting; then it takes the guest in after all."""
+def dead_at_an_arrival(world: World, chance: random.Random) -> None:
+    """A destination dies before it takes its guest in. The move ends without it; it takes the guest in when it is back."""
     (uuid,) = world.boot_until_told(1, availability_zone="nova:a1")
     world.settle()
     # One process has both hosts: it prepares, migrates, and stops before the third step.
     world.failpoints(agent__move__before={"action": "pause", "seconds": 120, "times": 1, "skip": 2})
     world.trio.operator("live_migrate_instance", name=uuid, host="a2")
+    world.until(lambda: world.fired("agent.move.before"))
+    world.trio.kill("agent-a")
     world.until(lambda: not world.unsettled(), timeout_s=60)
-    assert world.fired("agent.move.before"), "the destination has not stopped"
     (row,) = world.builds()
     assert "a2" == row["host"], f"the instance is on {row['host']}"
-    world.trio.signal("agent-a", signal.SIGCONT)
+    world.trio.restart("agent-a")
 
 
 _PREPARE: dict[str, Callable[[World], None]] = {"confirm": _resizes, "revert": _resizes, "evacuate": _loses_hosts}
@@ -160,4 +160,4 @@ _PREPARE: dict[str, Callable[[World], None]] = {"confirm": _resizes, "revert": _
 SCENARIOS = [
     Scenario(f"kill-in-move:{act}", functools.wraps(kill_in_move)(functools.partial(kill_in_move, act=act)))
     for act in POINTS
-] + [Scenario("silent-in-move:arrival", silent_at_an_arrival)]
+] + [Scenario("dead-in-move:arrival", dead_at_an_arrival)]
