@@ -44,7 +44,7 @@ class ServedBackend:
 
 @dataclasses.dataclass(frozen=True)
 class Intervals:
-    """Seconds between heartbeats, between reports, and for work to end after a stop."""
+    """Seconds between heartbeats, between reports (and comparisons), and for work to end after a stop."""
 
     heartbeat_s: float
     report_s: float
@@ -83,6 +83,7 @@ class VolumeAgent:
         self._periodics = [
             Periodic("heartbeat", reporter.heartbeat, intervals.heartbeat_s, chance.uniform(0, intervals.heartbeat_s)),
             Periodic("report", self._report, intervals.report_s, chance.uniform(0, intervals.report_s)),
+            Periodic("comparison", self._compare, intervals.report_s, chance.uniform(0, intervals.report_s)),
             Periodic("copies", reporter.report_copies, COPIES_S, chance.uniform(0, COPIES_S)),
         ]
         self._lock = threading.Lock()
@@ -136,6 +137,11 @@ class VolumeAgent:
             if not entry.serving and not self._stopping.is_set():
                 self._serve(entry)
         self._reporter.report()
+
+    def _compare(self) -> None:
+        for entry in list(self._served.values()):
+            if entry.serving:
+                recovery.remove_left(fleet_context.new_context(), entry.backend, self._calls, entry.queues)
 
     def _serve(self, entry: ServedBackend) -> None:
         backend = entry.backend

@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares a backend with the ledger when its agent starts: continues what was begun, and removes what is nobody's."""
+"""Compares a backend with the ledger.
+
+When the agent starts, :func:`recover` continues what was begun, and removes what an earlier attempt has left. Later,
+:func:`remove_left` removes what attempts have left whose end the agent could not report in time.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection
 
 from oslo_log import log as logging
 
-from fleet import volume_states
+from fleet import errors, volume_states
+from fleet.agent.patience import Unanswered
+from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext
 from fleet.objects import Volume
 from volume_agent.backends.backend import Backend
@@ -16,8 +23,9 @@ from volume_agent.ledger.volume_calls import VolumeCalls
 
 LOG = logging.getLogger(__name__)
 
-#: Volumes named in one log line.
+#: Volumes named in one log line, and in one message.
 _NAMED = 5
+_ASKED = 500
 
 
 def recover(
@@ -38,10 +46,7 @@ def recover(
     there = {(each.uuid, each.pool) for each in stored}
     for each in stored:
         if each.uuid in removable or _is_left(each, recorded.get(each.uuid), backend.name, there):
-            LOG.info(
-                "Removing volume %s from %s#%s: the ledger does not have it there", each.uuid, backend.name, each.pool
-            )
-            backend.driver.delete(each.uuid, each.pool)
+            _remove(backend, each)
     unknown = sorted(unrecorded - removable)
     backend.set_strays(unknown)
     if unknown:
@@ -53,6 +58,37 @@ def recover(
         elif _is_lost(volume, backend.name, there):
             kind = "Volume" if volume.snapshot_of is None else "Snapshot"
             LOG.error("%s %s (%s) is lost: it is not on %s", kind, uuid, volume.name, volume.location)
+
+
+def remove_left(context: RequestContext, backend: Backend, calls: VolumeCalls, queues: WorkQueues) -> None:
+    """Remove volumes that the ledger has deleted or elsewhere, while the backend serves.
+
+    Each is looked up again in its own queue, where no other work on it runs. A volume with work in its queue is left to
+    that work.
+    """
+    try:
+        idle = sorted({each.uuid for each in backend.driver.volumes() if not queues.busy(each.uuid)})
+        for start in range(0, len(idle), _ASKED):
+            for uuid in calls.removable(context, backend.name, idle[start : start + _ASKED]):
+                queues.submit(uuid, functools.partial(_remove_left, context, backend, calls, uuid))
+    except (OSError, Unanswered, errors.FleetError) as failure:
+        LOG.warning("Backend %s is not compared with the ledger now: %s", backend.name, failure)
+
+
+def _remove_left(context: RequestContext, backend: Backend, calls: VolumeCalls, uuid: str) -> None:
+    try:
+        if not calls.removable(context, backend.name, [uuid]):
+            return
+        for each in backend.driver.volumes():
+            if each.uuid == uuid:
+                _remove(backend, each)
+    except (OSError, Unanswered, errors.FleetError) as failure:
+        LOG.warning("Volume %s stays on backend %s until the next comparison: %s", uuid, backend.name, failure)
+
+
+def _remove(backend: Backend, stored: Stored) -> None:
+    LOG.info("Removing volume %s from %s#%s: the ledger does not have it there", stored.uuid, backend.name, stored.pool)
+    backend.driver.delete(stored.uuid, stored.pool)
 
 
 def _is_left(stored: Stored, volume: Volume | None, host: str, there: Collection[tuple[str, str | None]]) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Callable
+from concurrent import futures
 from typing import Any
 
 import oslo_messaging
@@ -12,6 +14,7 @@ import pytest
 
 from fleet import errors
 from fleet.agent.patience import Patience
+from fleet.agent.work_queues import WorkQueues
 from fleet.context import new_context
 from fleet.objects import Volume
 from tests.unit.volume_agent.builders import HOST, FakeConductor, backend, calls, options, stored, volume
@@ -332,6 +335,49 @@ def test_after_a_restart_work_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     assert {there.uuid, unknown.uuid} == stored(stand.driver).keys()
     assert "has 1 volumes that the ledger does not know" in caplog.text
     assert f"Volume {lost.uuid} (precious) is lost: it is not on m1@store#p1" in caplog.text
+
+
+def test_what_was_given_up_is_removed_without_a_restart() -> None:
+    """What the ledger does not know stays, and so does a volume with work in its queue."""
+    there, given_up, unknown, busy = volume(status="available", step=None), volume(), volume(), volume()
+    stand = Stand(there)
+    for each in (there, given_up, unknown, busy):
+        stand.driver.create(each)
+    stand.conductor.gone = {given_up.uuid, busy.uuid}
+    waiting = Waiting()
+    queues = WorkQueues(waiting, slots=0)
+    queues.submit(busy.uuid, lambda: None)
+    recovery.remove_left(new_context(), stand.backend, stand.calls, queues)
+    waiting.run()
+    assert {there.uuid, unknown.uuid, busy.uuid} == stored(stand.driver).keys()
+
+
+def test_a_volume_that_comes_back_before_it_is_removed_stays() -> None:
+    """The ledger is asked again when no other work on the volume runs."""
+    made = volume()
+    stand = Stand()
+    stand.driver.create(made)
+    stand.conductor.gone = {made.uuid}
+    waiting = Waiting()
+    recovery.remove_left(new_context(), stand.backend, stand.calls, WorkQueues(waiting, slots=0))
+    stand.conductor.gone.clear()
+    waiting.run()
+    assert {made.uuid} == stored(stand.driver).keys()
+
+
+class Waiting(futures.Executor):
+    """Runs nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self._works: list[Callable[[], object]] = []
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> futures.Future[Any]:
+        self._works.append(lambda: work(*args, **kwargs))
+        return futures.Future()
+
+    def run(self) -> None:
+        while self._works:
+            self._works.pop(0)()
 
 
 def test_a_stray_is_not_allocated() -> None:
