@@ -7,6 +7,7 @@ import pathlib
 import time
 from collections.abc import Iterator
 
+import amqp
 import psutil
 import pytest
 import trustme
@@ -14,7 +15,10 @@ import trustme
 from fleet.rpc.rabbit.lean import link
 from fleet.rpc.rabbit.lean.settings import Settings
 from fleet_trial import private_servers
+from tests.chaos.proxy import Proxy, to_port
+from tests.chaos.servers import proxied
 from tests.functional.test_lean_driver import LEAN, opened
+from tests.functional.test_lean_survival import frame
 
 FRAME_S = 1.0
 #: Far more than a socket's buffers.
@@ -63,3 +67,34 @@ def test_a_read_ends(connection: link.Link) -> None:
     """One that waits for an answer."""
     with pytest.raises(OSError), connection.lock:
         connection.connection.channel()
+
+
+@pytest.fixture
+def behind_a_proxy(broker: private_servers.RabbitMQ) -> Iterator[tuple[link.Link, Proxy]]:
+    with proxied(to_port(broker.port)) as between:
+        with opened(f"rabbit://guest:{broker.password}@localhost:{between.port}/", LEAN) as bus:
+            settings = Settings.parse(bus.conf, bus._driver._url)
+        made = link.opened_to(settings.brokers[0], settings)
+        made._heard_at -= made.connection.heartbeat
+        made._beat_at = 0.0
+        yield made, between
+        made.close()
+
+
+def test_a_silent_broker_is_lost_after_the_limit_of_heartbeats(behind_a_proxy: tuple[link.Link, Proxy]) -> None:
+    """Not after twice the limit."""
+    with pytest.raises(amqp.exceptions.ConnectionForced, match="silent for 1"):
+        behind_a_proxy[0].heartbeat()
+
+
+def test_a_process_that_was_slow_reads_before_it_calls_the_broker_silent(
+    behind_a_proxy: tuple[link.Link, Proxy],
+) -> None:
+    """A heartbeat has come, and no thread has read it yet."""
+    made, between = behind_a_proxy
+    between.inject(frame(8, 0, b""))
+    while not made.wait(1.0):
+        pass
+    made.heartbeat()
+    made.read()
+    assert time.monotonic() - made._heard_at < made.connection.heartbeat

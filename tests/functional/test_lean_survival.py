@@ -16,11 +16,12 @@ import oslo_messaging
 import pytest
 
 from fleet.rpc.rabbit.conf import LEAN
-from fleet.rpc.rabbit.lean import link
+from fleet.rpc.rabbit.lean import link, topology
+from fleet.rpc.rabbit.lean.settings import Settings
 from fleet.telemetry import metrics
 from fleet_trial import private_servers
 from tests.chaos import proxy
-from tests.functional.test_lean_driver import client_of, opened, serving, topic  # noqa: F401  (a fixture)
+from tests.functional.test_lean_driver import client_of, eventually, opened, serving, topic  # noqa: F401  (a fixture)
 
 ERROR = {"class": "NotFound", "module": "fleet.errors", "message": "gone", "args": [], "kwargs": {}, "tb": []}
 #: Fields of replies that no server sends.
@@ -173,3 +174,35 @@ def test_the_broker_closes_connections_while_many_threads_call(topic: str) -> No
         assert [] == wrong
         assert 2 == answered(calls, 2)
         assert bus._driver._out()._thread.is_alive()
+
+
+def test_a_node_that_confirms_nothing_is_left(
+    broker: private_servers.RabbitMQ,
+    topic: str,  # noqa: F811
+) -> None:
+    """Heartbeats go on, and another node may confirm. What was not confirmed is published there."""
+    user, address = f"guest:{broker.password}", f"127.0.0.1:{broker.port}"
+    with (
+        serving(broker.url, LEAN, topic) as endpoint,
+        opened(f"rabbit://{user}@{address},{user}@localhost:{broker.port}/?heartbeat_timeout_threshold=2", LEAN) as bus,
+    ):
+        calls, out = client_of(bus, topic), bus._driver._out()
+        assert 1 == answered(calls, 1)
+        lost, (channel,) = out._link, out._channels
+        channel.channel.events["basic_ack"].clear()
+        calls.cast({}, "echo", value=2)
+        assert lost is not out._link
+        eventually(lambda: 2 in endpoint.heard)
+
+
+def test_a_queue_is_known_to_the_nodes_of_one_cluster(broker: private_servers.RabbitMQ) -> None:
+    """A virtual host of its own stands for a node with a view of its own."""
+    apart = broker.vhost("apart")
+    with opened(broker.url, LEAN) as here, opened(broker.url, LEAN) as same, opened(apart, LEAN) as other:
+        settings = [Settings.parse(bus.conf, bus._driver._url) for bus in (here, same, other)]
+        links = [link.opened_to(each.brokers[0], each) for each in settings]
+        queue = topology.reply_queue(settings[0])
+        topology.declare_queue(links[0].connection, queue)
+        assert [True, True, False] == [topology.is_known(queue, each.connection) for each in links]
+        for each in links:
+            each.close()

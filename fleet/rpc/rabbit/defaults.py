@@ -16,6 +16,9 @@ PREFETCH = 8
 #: Seconds after which the broker deletes the fanout and reply queues of a process that was killed. oslo.messaging's
 #: default is half an hour, in which they fill.
 UNUSED_QUEUES_S = 120
+#: Seconds of silence after which a connection is lost. oslo.messaging's default of 60 s is the outage that a node of the
+#: broker causes which hangs, or vanishes without a word. RabbitMQ's manual recommends 5 to 20 s.
+SILENCE_S = 10
 #: Seconds that a reply of the stock driver waits for the caller's queue, which blocks a worker; its default is 60.
 ANSWER_PATIENCE_S = 1
 
@@ -24,6 +27,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register the options of oslo.messaging's RabbitMQ driver, with these defaults."""
     register_group(conf, GROUP)
     conf.set_default("kombu_missing_consumer_retry_timeout", ANSWER_PATIENCE_S, group=GROUP)
+    conf.set_default("heartbeat_timeout_threshold", SILENCE_S, group=GROUP)
     conf.set_default("rabbit_transient_queues_ttl", UNUSED_QUEUES_S, group=GROUP)
     conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group=GROUP)
     # Brokers since RabbitMQ 4.3 refuse queues that are transient and shared.

@@ -35,6 +35,8 @@ class Confirms:
         #: By delivery tag, in order. A tag is the number of the message on its channel.
         self._pending: dict[int, Publication] = {}
         self._next_tag = 1
+        #: When the first of them was written, or another one was confirmed since.
+        self._waits_since = 0.0
 
     @property
     def is_worn(self) -> bool:
@@ -45,10 +47,17 @@ class Confirms:
         """True if nothing is left to confirm."""
         return not self._pending
 
+    def waits_s(self) -> float:
+        """Return the seconds for which nothing was confirmed, while something was to be."""
+        with self._lock:
+            return time.monotonic() - self._waits_since if self._pending else 0.0
+
     def add(self, publication: Publication) -> bool:
         """Expect the confirmation of the message that is written next. Return False if the channel is lost."""
         with self._lock:
             if not self._ended:
+                if not self._pending:
+                    self._waits_since = time.monotonic()
                 self._pending[self._next_tag] = publication
                 self._next_tag += 1
             return not self._ended
@@ -78,6 +87,7 @@ class Confirms:
 
     def _settled(self, tag: int, multiple: bool) -> list[Publication]:
         with self._lock:
+            self._waits_since = time.monotonic()
             tags = [each for each in self._pending if each <= tag] if multiple else [tag]
             return [found for each in tags if (found := self._pending.pop(each, None)) is not None]
 

@@ -117,6 +117,9 @@ class _TLS(_ReadsAhead, transport.SSLTransport):
 class Connection(amqp.Connection):
     """An AMQP connection that reads ahead."""
 
+    #: The broker accepts no messages now (``connection.blocked``).
+    is_blocked = False
+
     def Transport(
         self,
         host: str,

@@ -279,7 +279,12 @@ class Listener(base.PollStyleListener):
             if former is None or self._stopped.is_set() or not self._nodes.should_return(former.link.broker):
                 return
             self._nodes.lost(self._nodes.home)  # until the next look
-            self._adopt(self._consuming(opened_to(self._nodes.home, self._settings)))
+            link = opened_to(self._nodes.home, self._settings)
+            if not self._is_of_the_same_cluster(link, former.link):
+                link.close()
+                LOG.info("%s is not used yet: the other nodes do not know its queues", self._nodes.home.address)
+                return
+            self._adopt(self._consuming(link))
             LOG.info("The connection for receiving returns to %s", self._nodes.home.address)
             former.link.wake()
             try:
@@ -290,6 +295,21 @@ class Listener(base.PollStyleListener):
             LOG.debug("%s does not serve yet: %s", self._nodes.home.address, refused)
         finally:
             self._opening.release()
+
+    def _is_of_the_same_cluster(self, link: Link, former: Link) -> bool:
+        """:raises LOST: one of them is lost"""
+        probe = topology.reply_queue(self._settings)
+        try:
+            with link.lock, link.asking():
+                topology.declare_queue(link.connection, probe)
+            with former.lock, former.asking():
+                known = topology.is_known(probe, former.connection)
+            with link.lock, link.asking():
+                link.connection.channel().queue_delete(probe.name)
+        except BaseException:
+            link.close()
+            raise
+        return known
 
     def _adopt(self, made: Consumption) -> None:
         """Read this connection from now on. Queues may have come and gone since its consumers were made."""

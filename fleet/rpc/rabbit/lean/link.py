@@ -81,6 +81,8 @@ class Link:
         #: Seconds after which a waiting reader must look after the heartbeat.
         self.tick_s = settings.heartbeat_s / settings.heartbeat_rate / 2 if settings.heartbeat_s else 3600.0
         self._beat_at = time.monotonic() + self.tick_s
+        #: When the broker has sent something.
+        self._heard_at = time.monotonic()
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the broker has sent something, :meth:`wake` is called, or the time is over.
@@ -105,6 +107,7 @@ class Link:
                 return
             try:
                 self._transport.receive_now()
+                self._heard_at = time.monotonic()
                 self._run_callbacks()
                 self._events.modify(self._number, select.EPOLLIN | select.EPOLLONESHOT)
             except LOST:
@@ -126,6 +129,7 @@ class Link:
         """For methods that wait for the broker's answer, with the lock: any error is one of LOST, and is counted."""
         try:
             yield
+            self._heard_at = time.monotonic()
             self._run_callbacks()
         except LOST:
             raise
@@ -146,7 +150,10 @@ class Link:
         self.connection.bytes_sent += 1  # for the heartbeat
 
     def heartbeat(self) -> None:
-        """Send a heartbeat if one is due. :raises LOST: the broker has been silent for two intervals"""
+        """Send a heartbeat if one is due. :raises LOST: the broker has been silent for the time limit of heartbeats
+
+        A broker sends a heartbeat after half of this limit. py-amqp would wait for twice the limit.
+        """
         if time.monotonic() >= self._beat_at:
             with self.lock:
                 self._beat_at = time.monotonic() + self.tick_s
@@ -158,6 +165,15 @@ class Link:
                     raise
                 except Exception as failure:
                     raise broken(failure) from failure
+                silent_s = time.monotonic() - self._heard_at
+                if 0 < self.connection.heartbeat < silent_s and not self._has_arrived():
+                    raise amqp.exceptions.ConnectionForced(f"the broker has been silent for {silent_s:.0f} s")
+
+    def _has_arrived(self) -> bool:
+        """True if something waits to be read: this process was slow, and not the broker."""
+        looking = select.poll()
+        looking.register(self._number, select.POLLIN)
+        return self._transport.hides() or bool(looking.poll(0))
 
     def close(self) -> None:
         with self.lock:
@@ -201,7 +217,7 @@ def opened_to(broker: Broker, settings: Settings) -> Link:
 
 
 def _connected(broker: Broker, settings: Settings) -> frames.Connection:
-    connection = frames.Connection(
+    connection: frames.Connection = frames.Connection(
         broker.address,
         userid=broker.username,
         password=broker.password,
@@ -215,8 +231,8 @@ def _connected(broker: Broker, settings: Settings) -> frames.Connection:
             "product": "fleet",
             "capabilities": {"connection.blocked": True, "consumer_cancel_notify": True},
         },
-        on_blocked=lambda reason: LOG.warning("The broker accepts no messages now: %s", reason),
-        on_unblocked=lambda: LOG.info("The broker accepts messages again"),
+        on_blocked=lambda reason: _blocked(connection, str(reason)),
+        on_unblocked=lambda: _blocked(connection),
     )
     try:
         connection.connect()
@@ -225,3 +241,11 @@ def _connected(broker: Broker, settings: Settings) -> frames.Connection:
             connection.collect()
         raise
     return connection
+
+
+def _blocked(connection: frames.Connection, reason: str = "") -> None:
+    connection.is_blocked = bool(reason)
+    if reason:
+        LOG.warning("The broker accepts no messages now: %s", reason)
+    else:
+        LOG.info("The broker accepts messages again")

@@ -230,11 +230,22 @@ class Outgoing:
         for _reply in range(len(self._again)):
             self._try(self._again.popleft())
         while link is self._link and not self._wanted.is_set():
-            is_due = functools.partial(self._nodes.should_return, link.broker)
-            self._reading.attend(link, self._wanted, is_due)
-            if is_due() and not self._wanted.is_set():
+            self._reading.attend(link, self._wanted, functools.partial(self._is_to_be_left, link))
+            if self._is_stalled(link):
+                self._lost(link, amqp.ConnectionError("the broker has confirmed nothing for the limit of heartbeats"))
+            elif self._nodes.should_return(link.broker) and not self._wanted.is_set():
                 self._nodes.lost(self._nodes.home)  # until the next look
                 link = self._at_home() or link
+
+    def _is_to_be_left(self, link: Link) -> bool:
+        return self._nodes.should_return(link.broker) or self._is_stalled(link)
+
+    def _is_stalled(self, link: Link) -> bool:
+        """Return True if this node confirms nothing, and another one may: it stands still, or is without a majority."""
+        limit_s = self._settings.heartbeat_s
+        if not limit_s or len(self._settings.brokers) < 2 or link.connection.is_blocked:
+            return False
+        return link is self._link and any(each.waits_s() > limit_s for each in self._channels)
 
     def _at_home(self) -> Link | None:
         """Open a connection to the home node; None if it does not serve yet."""
@@ -249,11 +260,21 @@ class Outgoing:
             with link.lock, link.asking():
                 channel = Confirms(link.connection)
                 topology.consume_replies(link.connection, reply_queue, self._replied)
+            if not self._is_known(reply_queue):
+                raise amqp.ConnectionError("the other nodes do not know its queues: restart it")
         except LOST as refused:
             LOG.debug("%s does not serve yet: %s", home.address, refused)
             link.close()
             return None
         return self._exchanged(link, channel, reply_queue)
+
+    def _is_known(self, queue_there: topology.Queue) -> bool:
+        with self._lock:
+            link = self._link
+        if link is None:
+            return False
+        with link.lock, link.asking():
+            return topology.is_known(queue_there, link.connection)
 
     def _exchanged(self, new: Link, channel: Confirms, reply_queue: topology.Queue) -> Link | None:
         """Write all to another connection from now on; what is under way ends on the former one."""

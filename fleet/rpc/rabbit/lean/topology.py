@@ -149,6 +149,21 @@ def consume_replies(connection: amqp.Connection, queue: Queue, callback: Callabl
     connection.channel().basic_consume(queue.name, no_ack=True, callback=callback)
 
 
+def is_known(queue: Queue, other: amqp.Connection) -> bool:
+    """Return True if another node of the cluster knows the queue, which was just declared.
+
+    A node that stood still, or was cut off, may come back with a view of its own of queues and exchanges (a partition of
+    Mnesia), until it is restarted. Replies from the other nodes do not reach queues that are declared there.
+    """
+    try:
+        channel = other.channel()
+        channel.queue_declare(queue.name, passive=True)
+        channel.close()
+    except amqp.NotFound:
+        return False
+    return True
+
+
 def _accept_as_it_is(kind: str, name: str, refused: amqp.ChannelError) -> None:
     """:raises amqp.ChannelError: the broker refuses for another reason"""
     if refused.reply_code != _DIFFERS:
