@@ -45,7 +45,7 @@ up: $(STAMP) $(if $(filter libvirt,$(DRIVER)),hypervisor) ## run a trial fleet u
 	$(if $(filter libvirt,$(DRIVER)),--driver libvirt --directory .fleet-libvirt)
 
 test: $(STAMP) lint servers hypervisor client ## lint and all suites; one test with a real guest
-	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp tests/functional tests/guests/test_boot.py tests/ha/test_databases.py \
+	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp tests/functional tests/guests/test_boot.py tests/ha/test_broker.py tests/ha/test_databases.py \
 	tests/hostile tests/simulation tests/unit
 
 lint: $(STAMP) ## ruff, the import contracts, mypy
@@ -98,8 +98,9 @@ shake: $(STAMP) servers client ## tests in random order under uneven conditions,
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(BIN)/python -m tests.shake $(if $(SEED),--seed $(SEED)) --repeat $(REPEAT) \
 	--loops $(LOOPS) --lanes $(LANES) $(if $(ONLY),--only $(ONLY)) $(if $(LANE),--lane $(LANE)) $(if $(UNTIL),--until '$(UNTIL)')
 
-ha: $(STAMP) servers ## clusters of RabbitMQ, PostgreSQL and MariaDB Galera that lose a node; some minutes
+ha: $(STAMP) servers ## clusters of RabbitMQ, PostgreSQL and MariaDB Galera that lose a node, also under load; an hour
 	@$(BIN)/python -m pytest -q tests/ha
+	@$(BIN)/python -m tests.chaos --only 'cluster:*' $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
 
 chaos: $(STAMP) servers ## inject faults into real daemons; half an hour (ONLY='broker:*' SEED=7 JSON=FILE)
 	@$(BIN)/python -m tests.chaos $(if $(ONLY),--only '$(ONLY)') $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
