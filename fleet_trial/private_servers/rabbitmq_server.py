@@ -145,6 +145,17 @@ def cluster_size(node: RabbitMQ) -> int:
         return 0
 
 
+def is_apart(node: RabbitMQ) -> bool:
+    """True if this node has a view of its own of the cluster: it found the others again after they had given it up.
+
+    It must be restarted.
+    """
+    try:
+        return node.ctl("eval", "length(rabbit_node_monitor:partitions()).").strip() == "2"
+    except ServerFailed:  # it pauses
+        return False
+
+
 def _name(port: int) -> str:
     return f"fleet-{port}@localhost"
 
@@ -192,9 +203,11 @@ def _node(
             "RABBITMQ_CONFIG_FILE": here.write("rabbitmq.conf", config),
             "RABBITMQ_ENABLED_PLUGINS_FILE": here.write("enabled_plugins", "[].\n"),
             # A test node needs no more. Busy-waiting schedulers would take CPU time from the tests. By default the
-            # port of Erlang's distribution is open to the network, and gives anybody with the cookie a shell.
+            # port of Erlang's distribution is open to the network, and gives anybody with the cookie a shell. Nodes
+            # of a cluster wait for a silent one for about net_ticktime, 60 s by default.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
-                "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}"
+                "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none"
+                " -kernel inet_dist_use_interface {127,0,0,1} net_ticktime 10"
             ),
         }
         if cookie:

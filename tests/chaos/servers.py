@@ -16,6 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet_trial import private_servers
+from fleet_trial.private_servers.rabbitmq_server import is_apart
 from tests.chaos import proxy
 
 #: One RabbitMQ node and one PostgreSQL server, each behind a proxy.
@@ -96,12 +97,19 @@ def rabbitmq_cluster() -> Iterator[Servers]:
 
 
 def _all_serve(cluster: private_servers.RabbitMQCluster) -> None:
-    """Continue the nodes that are stopped, start those that are dead, and wait until all of them are one cluster."""
+    """Continue the nodes that are stopped, start those that are dead, and wait until all of them are one cluster.
+
+    A node that stood still for long is restarted, as its operator must do.
+    """
     dead = [node for node in cluster.nodes if not node.is_running]
     for node in cluster.nodes:
         node.resume()
     with futures.ThreadPoolExecutor(len(cluster.nodes)) as together:  # nodes may wait for each other
         list(together.map(lambda node: node.start(), dead))
+    for node in cluster.nodes:
+        if is_apart(node):
+            node.stop()
+            node.start()
     cluster.wait_until_formed()
 
 

@@ -14,13 +14,18 @@ from fleet_trial.private_servers.rabbitmq_server import cut_off, join
 from tests.chaos.load import Load
 from tests.chaos.run import Scenario
 from tests.chaos.servers import RABBITMQ_CLUSTER
-from tests.chaos.world import World
+from tests.chaos.world import HOSTS, World
 
-#: Seconds for which a fault lasts, and faults of the scenario in random order.
+#: Seconds for which a fault lasts; a node that stands still does so for longer than the others wait for it. Faults of the
+#: scenario in random order.
 _LASTS_S = 10.0
+_STANDS_STILL_S = 40.0
 _FAULTS = 7
 #: What may be unread for a while: queues that RabbitMQ deletes some time after their process has gone.
 _EXPIRES = "x-expires"
+#: Queues of requests, and the beginnings of those of hosts.
+_SHARED = ("conductor", "conductor_ledger", "scheduler")
+_OF_HOSTS = tuple(f"compute.{host}_" for host in HOSTS)
 
 Fault = Callable[[World, random.Random], contextlib.AbstractContextManager[None]]
 
@@ -40,11 +45,12 @@ def _kill(world: World, chance: random.Random) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stop(world: World, chance: random.Random) -> Iterator[None]:
-    """A node stands still (SIGSTOP) and goes on."""
+    """A node stands still (SIGSTOP) for 40 s, goes on, and is restarted."""
     node = _any(world, chance)
     node.hang()
-    yield
+    time.sleep(_STANDS_STILL_S)
     node.resume()
+    yield
 
 
 @contextlib.contextmanager
@@ -105,6 +111,17 @@ def _definitions(world: World, chance: random.Random) -> Iterator[None]:
     yield
 
 
+@contextlib.contextmanager
+def _queue(world: World, chance: random.Random) -> Iterator[None]:
+    """A queue that is in use is deleted: one that services share, or that of a host."""
+    node = _any(world, chance)
+    listed = node.ctl("list_queues", "name", "--no-table-headers").split()
+    in_use = [name for name in listed if name in _SHARED or name.startswith(_OF_HOSTS)]
+    assert len(in_use) > len(_SHARED), listed
+    node.ctl("delete_queue", chance.choice(in_use))
+    yield
+
+
 FAULTS: dict[str, Fault] = {
     "kill": _kill,
     "stop": _stop,
@@ -114,6 +131,7 @@ FAULTS: dict[str, Fault] = {
     "minority": _minority,
     "blocked": _blocked,
     "definitions": _definitions,
+    "queue": _queue,
 }
 
 
