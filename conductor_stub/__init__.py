@@ -5,9 +5,10 @@ A *request* is one call of a client; each of its instances is a *build*. A *move
 is one status of a build, move or volume (``fleet.states`` and its neighbours). The *sweeper* acts on a step whose deadline
 has passed.
 
-Read ``main`` (the wiring) and ``manager`` (the RPC surface), then the rooms: ``steps`` (what they have in
-common), ``builds``, ``moves``, ``power``, ``volumes`` (the same file names in each), ``agents`` (what agents read and
-write), ``operators`` (what the ``fleet`` command reads and changes). ``conf`` declares the options, ``checks`` tries a
+Read ``main`` (the daemon), ``wiring`` (its domains) and ``parts`` (what a domain is wired from), then the rooms: ``steps``
+(what they have in common), ``builds``, ``moves``, ``power``, ``attachments``, ``volumes`` (the same file names in each),
+``agents`` (what agents read and write), ``operators`` (what the ``fleet`` command reads and changes). Each has ``wiring``
+(its objects); its RPC surface is ``manager`` or ``intake``. ``conf`` declares the options, ``checks`` tries a
 configuration.
 """
 

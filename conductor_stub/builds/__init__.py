@@ -6,5 +6,5 @@ shared machine, over instance rows), ``placement`` (the scheduler is called, the
 ``claims`` (the host claims and finishes), ``failures`` (an attempt fails: the next alternate, the scheduler again, or
 ERROR), ``retry_policy`` (the scheduler has no host: ask again or give up), ``waiting`` and ``room_queue`` (builds wait for
 room, and are woken), ``sweeper`` (steps that are overdue), ``termination`` (an instance is deleted).
-``client_token`` makes a repeated request safe.
+``client_token`` makes a repeated request safe. ``manager`` is the RPC surface.
 """

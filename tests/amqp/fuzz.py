@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from compute_agent.manager import ComputeManager
-from conductor_stub.manager import ComputeTaskManager, ConductorManager
+from conductor_stub.agents.manager import ConductorManager
+from conductor_stub.builds.manager import ComputeTaskManager
 from conductor_stub.moves.intake import MoveIntake
 from conductor_stub.moves.manager import MigrationManager
 from conductor_stub.operators.catalog import CatalogManager

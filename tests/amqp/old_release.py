@@ -61,7 +61,7 @@ def _forget_the_ledger_queue() -> None:
 
 def _forget_versions() -> None:
     """A conductor of that release answers a heartbeat without them."""
-    from conductor_stub.manager import ConductorManager
+    from conductor_stub.agents.manager import ConductorManager
     from fleet.rpc.endpoint import endpoint
 
     def report_state(self: Any, context: Any, binary: str, hosts: list[str], incarnation: str) -> dict[str, Any]:

@@ -11,51 +11,20 @@ from typing import Any
 
 import oslo_messaging
 
-from conductor_stub.agents.api import AgentAPI
-from conductor_stub.attachments.intake import AttachmentIntake
-from conductor_stub.attachments.progress import AttachmentManager
-from conductor_stub.attachments.reservations import Reservations
-from conductor_stub.attachments.sweeper import AttachmentSweeper
-from conductor_stub.builds.intake import Intake
-from conductor_stub.builds.placement import BuildPlacement
-from conductor_stub.builds.room_queue import RoomQueue
-from conductor_stub.builds.sweeper import BuildSweeper
-from conductor_stub.builds.termination import Termination
-from conductor_stub.moves.intake import MoveIntake
-from conductor_stub.moves.placement import MovePlacement
-from conductor_stub.moves.progress import MoveProgress
-from conductor_stub.moves.sweeper import MoveSweeper
-from conductor_stub.operators.announcements import Announcements
-from conductor_stub.operators.catalog import CatalogManager
-from conductor_stub.operators.console import ConsoleManager
-from conductor_stub.operators.details import DetailsManager
-from conductor_stub.operators.diagnosis import Diagnosis
-from conductor_stub.operators.dry_run import DryRun
-from conductor_stub.operators.events import EventsManager
-from conductor_stub.operators.groups import GroupManager
-from conductor_stub.operators.key_pairs import KeyPairManager
-from conductor_stub.operators.manager import OperatorManager
-from conductor_stub.operators.quotas import QuotaManager
-from conductor_stub.operators.use import UseManager
-from conductor_stub.power.intake import PowerIntake
-from conductor_stub.power.sweeper import PowerSweeper
+from conductor_stub import wiring
+from conductor_stub.parts import Clients, Common, Settings
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
-from conductor_stub.volumes.creation import VolumeCreation
-from conductor_stub.volumes.existing import ExistingIntake
-from conductor_stub.volumes.intake import VolumeIntake
-from conductor_stub.volumes.migrations import MigrationIntake
-from conductor_stub.volumes.placement import VolumePlacement
-from conductor_stub.volumes.progress import VolumeProgress
-from conductor_stub.volumes.snapshots import SnapshotIntake
-from conductor_stub.volumes.sweeper import VolumeSweeper
+from fleet import conf as fleet_conf
 from fleet import errors
 from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Database
 from fleet.hardware.aliases import Aliases
 from fleet.objects import BuildRequest, Claim, Claimed, Finish, HostLimits, Instance
 from fleet.rpc import batch_answers
+from fleet.rpc.pins import Pins
 from tests.clock import FakeClock
+from tests.configuration import configuration
 from tests.functional.trio_fakes import (
     FakeBackends,
     FakeCompute,
@@ -71,6 +40,8 @@ INCARNATION = "life-one"
 
 
 class Conductor:
+    """The product's own parts. ``scheduler``, ``compute``, ``tasks`` and their like are fakes."""
+
     def __init__(
         self,
         database: Database,
@@ -89,87 +60,29 @@ class Conductor:
             FakeTasks(),
             FakeNotifier(),
         )
-        self.placement = BuildPlacement(
-            database,
-            self.scheduler,  # type: ignore[arg-type]
-            self.compute,  # type: ignore[arg-type]
-            self.tasks,  # type: ignore[arg-type]
-            self.notifier,
-            self.limits,
-            self.clock,
+        self.volume_scheduler, self.backends = FakeVolumeScheduler(), FakeBackends()
+        self.moves, self.volumes = FakeMoveTasks(), FakeVolumeTasks()
+        clients = Clients(
+            *(self.scheduler, self.compute, self.volume_scheduler, self.backends),  # type: ignore[arg-type]
+            *(self.tasks, self.moves, self.volumes, self.notifier),  # type: ignore[arg-type]
         )
-        self.backends = FakeBackends()
-        self.intake = Intake(
-            *(database, self.placement, self.limits, None, self.clock, aliases or {}, local),
-            waits=waits,
-            reserving=Reservations(database, self.compute, self.backends),  # type: ignore[arg-type]
-        )
-        self.termination = Termination(database, self.compute, self.limits, self.clock)  # type: ignore[arg-type]
-        self.agents = AgentAPI(database, self.limits, clock=self.clock)
-        self.sweeper = BuildSweeper(database, self.placement, self.termination, self.limits, self.clock)
-        self.room_queue = RoomQueue(database, self.placement, self.limits, self.clock)
-        self.moves = FakeMoveTasks()
-        self.move_placement = MovePlacement(
-            database,
-            self.scheduler,  # type: ignore[arg-type]
-            self.compute,  # type: ignore[arg-type]
-            self.moves,  # type: ignore[arg-type]
-            self.limits,
-            same_host,
-            self.clock,
-        )
-        self.move_intake = MoveIntake(database, self.move_placement, aliases or {})
-        self.move_progress = MoveProgress(database, self.move_placement, self.limits)
-        self.move_sweeper = MoveSweeper(database, self.move_placement, self.limits, self.clock)
-        self.power_intake = PowerIntake(database, self.compute, self.limits, self.clock)  # type: ignore[arg-type]
-        self.power_sweeper = PowerSweeper(database, self.power_intake, self.limits, self.clock)
-        self.volume_scheduler, self.volumes = FakeVolumeScheduler(), FakeVolumeTasks()
-        self.volume_placement = VolumePlacement(
-            database,
-            self.volume_scheduler,  # type: ignore[arg-type]
-            self.backends,  # type: ignore[arg-type]
-            self.volumes,  # type: ignore[arg-type]
-            self.limits,
-            self.clock,
-        )
-        self.volume_creation = VolumeCreation(
-            database, self.volume_placement, local=local, default_quota=self.limits.default_quota
-        )
-        self.volume_progress = VolumeProgress(database, self.volume_placement)
-        self.volume_sweeper = VolumeSweeper(database, self.volume_placement, self.limits, self.clock)
-        self.attachments = AttachmentIntake(
-            database,
-            self.compute,  # type: ignore[arg-type]
-            self.backends,  # type: ignore[arg-type]
-            self.limits,
-            self.clock,
-        )
-        self.attachment_sweeper = AttachmentSweeper(database, self.attachments, self.limits, self.clock)
+        settings = Settings(aliases=aliases or {}, waits=waits, same_host=same_host)
+        pins = Pins(configuration(fleet_conf.register_opts))
+        parts = wiring.wire(Common(database, clients, self.limits, settings, self.clock, self.clock, pins, local=local))
+        builds, moves, volumes = parts.builds, parts.moves, parts.volumes
+        self.agents = parts.agents.api
+        self.intake, self.placement, self.termination = builds.intake, builds.placement, builds.termination
+        self.sweeper, self.room_queue = builds.sweeper, builds.room_queue
+        self.move_intake, self.move_placement = moves.intake, moves.placement
+        self.move_progress, self.move_sweeper = moves.progress, moves.sweeper
+        self.power_intake, self.power_sweeper = parts.power.intake, parts.power.sweeper
+        self.volume_creation, self.volume_placement = volumes.creation, volumes.placement
+        self.volume_progress, self.volume_sweeper = volumes.progress, volumes.sweeper
+        self.attachments, self.attachment_sweeper = parts.attachments.intake, parts.attachments.sweeper
         #: What hosts call.
-        self.hosts = Operator(AttachmentManager(database, self.limits, self.clock))
+        self.hosts = Operator(parts.attachments.manager)
         self.operator = Operator(
-            OperatorManager(
-                database,
-                self.limits.service_down_time_s,
-                DryRun(database, self.intake, self.placement),
-                Diagnosis(database, "conductor", self.clock),
-                self.clock,
-            ),
-            self.move_intake,
-            self.power_intake,
-            self.attachments,
-            CatalogManager(database, Announcements(database, self.scheduler), self.clock),  # type: ignore[arg-type]
-            GroupManager(database, self.limits.default_quota, self.clock),
-            QuotaManager(database, self.limits.default_quota),
-            KeyPairManager(database, self.clock),
-            ConsoleManager(database, self.compute),  # type: ignore[arg-type]
-            DetailsManager(database, self.clock),
-            EventsManager(database, self.clock),
-            UseManager(database, self.clock),
-            VolumeIntake(database, self.volume_placement, self.volume_creation),
-            SnapshotIntake(database, self.volume_placement),
-            MigrationIntake(database, self.volume_placement),
-            ExistingIntake(database, self.volume_placement, self.volume_creation, self.backends),  # type: ignore[arg-type]
+            *(endpoint for part in parts for endpoint in part.endpoints if endpoint.target.namespace == "operator")
         )
 
     def add_host(self, host: str, memory_mb: int = 8000, stats: Any = None, **service: Any) -> None:

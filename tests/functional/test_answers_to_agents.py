@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from conductor_stub import conf as conductor_conf
-from conductor_stub import main
+from conductor_stub import parts
 from conductor_stub.agents.api import AgentAPI
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors, move_states
@@ -70,7 +70,7 @@ def test_a_host_that_was_never_seen(
     conf.set_override("keys_file", str(keys) if signed else "", group="message_signing")
     conf.set_override("enable_new_services", option)
     volumes = Volumes(database)
-    agents = AgentAPI(database, volumes.limits, main._enables_new_services(conf), volumes.clock)
+    agents = AgentAPI(database, volumes.limits, parts.enables_new_services(conf), volumes.clock)
     new = [("h9", "fleet-compute", "compute"), (EVIL, "fleet-volume", "volume"), ("c1", "fleet-conductor", "conductor")]
     agents.register_services([{"host": host, "binary": binary, "topic": topic} for host, binary, topic in new])
     status = {each["host"]: each["status"] for each in volumes.operator.list_services()}

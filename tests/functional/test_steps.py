@@ -17,8 +17,8 @@ from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_messaging.rpc import dispatcher
 
+from conductor_stub.agents.manager import MOST_STEPS, ConductorManager
 from conductor_stub.builds import claims
-from conductor_stub.manager import MOST_STEPS, ConductorManager
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import conf as fleet_conf
 from fleet import errors, failpoints

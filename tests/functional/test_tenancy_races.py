@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from conductor_stub.manager import ComputeTaskManager
+from conductor_stub.builds.manager import ComputeTaskManager
 from conductor_stub.operators.tenancy import CHECKS, Tenancy
 from fleet import errors
 from fleet.db.engine.database import Database

@@ -28,26 +28,8 @@ from compute_agent.work.build import BuildRunner
 from compute_agent.work.move import Mover as AgentMover
 from compute_agent.work.power import PowerSwitch
 from compute_agent.work.termination import Termination as AgentTermination
-from conductor_stub.agents.api import AgentAPI
-from conductor_stub.builds.intake import Intake
-from conductor_stub.builds.placement import BuildPlacement
-from conductor_stub.builds.room_queue import RoomQueue
-from conductor_stub.builds.sweeper import BuildSweeper
-from conductor_stub.builds.termination import Termination
-from conductor_stub.manager import ComputeTaskManager, ConductorManager
-from conductor_stub.moves.intake import MoveIntake
-from conductor_stub.moves.manager import MigrationManager
-from conductor_stub.moves.placement import MovePlacement
-from conductor_stub.moves.progress import MoveProgress
-from conductor_stub.moves.sweeper import MoveSweeper
-from conductor_stub.operators.announcements import Announcements
-from conductor_stub.operators.catalog import CatalogManager
-from conductor_stub.operators.diagnosis import Diagnosis
-from conductor_stub.operators.dry_run import DryRun
-from conductor_stub.operators.groups import GroupManager
-from conductor_stub.operators.manager import OperatorManager
-from conductor_stub.power.intake import PowerIntake
-from conductor_stub.power.sweeper import PowerSweeper
+from conductor_stub import wiring
+from conductor_stub.parts import Clients, Common, Settings
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
@@ -59,7 +41,16 @@ from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext, new_context
 from fleet.db.feed.feed import ChangeFeed
 from fleet.objects import Flavor, Image, Instance
-from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
+from fleet.rpc.clients import (
+    ComputeAPI,
+    ComputeTaskAPI,
+    ConductorAPI,
+    MigrationAPI,
+    SchedulerAPI,
+    VolumeAPI,
+    VolumeSchedulerAPI,
+    VolumeTaskAPI,
+)
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.manager import SchedulerManager
@@ -233,54 +224,25 @@ class Pauses:
 
 
 def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: str) -> Process:
+    """The product's own parts, whose repeated work is done only while there is something to do."""
     process = Process(name)
-    compute = bus.client(ComputeAPI)
+    neighbours = SchedulerAPI, ComputeAPI, VolumeSchedulerAPI, VolumeAPI, ComputeTaskAPI, MigrationAPI, VolumeTaskAPI
+    clients = Clients(*(bus.client(each) for each in neighbours), Notifier())  # type: ignore[arg-type]
     grouped = functools.partial(GroupCommit, clock=world.seconds, signal=lambda: Signal(world))
-    placement = BuildPlacement(
-        *(database, bus.client(SchedulerAPI), compute, bus.client(ComputeTaskAPI), Notifier(), LIMITS, world.clock),
-        grouped,
-    )
-    termination = Termination(database, compute, LIMITS, world.clock)
-    agents = AgentAPI(database, LIMITS, clock=world.clock, grouped=grouped)
     local = LocalPlacement(OWN_BUILDS, Executor(world, process))
-    intake = Intake(database, placement, LIMITS, None, world.clock, local=local, grouped=grouped)
-    move_placement = MovePlacement(
-        database,
-        bus.client(SchedulerAPI),
-        compute,
-        bus.client(MigrationAPI),
-        LIMITS,
-        same_host=True,
-        clock=world.clock,
+    settings = Settings(name, same_host=True)
+    parts = wiring.wire(
+        Common(
+            *(database, clients, LIMITS, settings, world.clock, world.clock, unpinned()), local=local, grouped=grouped
+        )
     )
-    power = PowerIntake(database, compute, LIMITS, world.clock)
-    process.endpoints = [
-        ConductorManager(agents, unpinned()),
-        ComputeTaskManager(intake, placement, termination),
-        OperatorManager(
-            database,
-            LIMITS.service_down_time_s,
-            DryRun(database, intake, placement),
-            Diagnosis(database, name, world.clock),
-            world.clock,
-        ),
-        CatalogManager(database, Announcements(database, bus.client(SchedulerAPI)), world.clock),
-        GroupManager(database, LIMITS.default_quota, world.clock),
-        MoveIntake(database, move_placement),
-        power,
-        MigrationManager(move_placement, MoveProgress(database, move_placement, LIMITS)),
-    ]
-    of_volumes, sweep_volumes = storage.conductor(world, bus, database, LIMITS, grouped, local)
-    process.endpoints += of_volumes
+    process.endpoints = [endpoint for part in parts for endpoint in part.endpoints]
     bus.serve(process, ["conductor", domains.VOLUME_CONDUCTOR])
-    _every(world, process, SWEEP_S, "volumes", _if(database.is_any_volume_under_way, sweep_volumes))
-    move_sweeper = MoveSweeper(database, move_placement, LIMITS, world.clock)
-    sweeper = BuildSweeper(database, placement, termination, LIMITS, world.clock)
-    room_queue = RoomQueue(database, placement, LIMITS, world.clock)
-    power_sweeper = PowerSweeper(database, power, LIMITS, world.clock)
-    sweeps = {"moves": move_sweeper.sweep, "sweep": sweeper.sweep, "power": power_sweeper.sweep}
-    for name, sweep in {**sweeps, "room queue": room_queue.look}.items():
-        _every(world, process, SWEEP_S, name, _if(database.is_anything_under_way, sweep))
+    for part in parts:
+        of_volumes = part is parts.volumes
+        is_needed = database.is_any_volume_under_way if of_volumes else database.is_anything_under_way
+        for run in part.runs:
+            _every(world, process, SWEEP_S, run.name, _if(is_needed, run.work))
     return process
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes in the simulated world: their part of conductors and schedulers, agents of storage backends, and a client."""
+"""Volumes in the simulated world: their part of schedulers, agents of storage backends, and a client."""
 
 from __future__ import annotations
 
@@ -10,15 +10,6 @@ from typing import Any
 import oslo_messaging
 import sqlalchemy as sa
 
-from conductor_stub.steps.local_placement import LocalPlacement
-from conductor_stub.volumes.creation import VolumeCreation
-from conductor_stub.volumes.intake import VolumeIntake
-from conductor_stub.volumes.manager import VolumeManager
-from conductor_stub.volumes.migrations import MigrationIntake
-from conductor_stub.volumes.placement import VolumePlacement
-from conductor_stub.volumes.progress import VolumeProgress
-from conductor_stub.volumes.snapshots import SnapshotIntake
-from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import errors, volume_states
 from fleet.agent.batching import Batcher
 from fleet.agent.identity import Identity
@@ -30,7 +21,7 @@ from fleet.db.feed import feed_queries
 from fleet.db.feed.feed import ChangeFeed
 from fleet.db.tables import models
 from fleet.objects import Volume
-from fleet.rpc.clients import ConductorAPI, OperatorAPI, VolumeAPI, VolumeSchedulerAPI, VolumeTaskAPI
+from fleet.rpc.clients import ConductorAPI, OperatorAPI, VolumeTaskAPI
 from scheduler.volumes import conf as volume_conf
 from scheduler.volumes import service
 from scheduler.volumes.manager import VolumeSchedulerManager
@@ -106,26 +97,6 @@ class Disks(VolumeDriver):
         self._world.sleep(200.0 if hangs else self._world.chance.choice([0.0, 0.5, 3.0]))
         if self._world.happens("backend fails", 0.1):
             raise OSError("the disk said no")
-
-
-def conductor(
-    world: World,
-    bus: Bus,
-    database: SimulatedDatabase,
-    limits: Any,
-    grouped: Callable[..., Any],
-    local: LocalPlacement,
-) -> tuple[list[Any], Callable[[], object]]:
-    """The endpoints of a conductor for volumes, and its sweep."""
-    clients = (bus.client(each) for each in (VolumeSchedulerAPI, VolumeAPI, VolumeTaskAPI))
-    placement = VolumePlacement(database, *clients, limits, world.clock, grouped)  # type: ignore[arg-type]
-    endpoints = [
-        VolumeIntake(database, placement, VolumeCreation(database, placement, grouped, local)),
-        SnapshotIntake(database, placement),
-        MigrationIntake(database, placement),
-        VolumeManager(placement, VolumeProgress(database, placement)),
-    ]
-    return endpoints, VolumeSweeper(database, placement, limits, world.clock).sweep
 
 
 def scheduler(world: World, database: SimulatedDatabase, limits: Any) -> VolumeSchedulerManager:

@@ -9,6 +9,8 @@ shows what is written with it.
 
 from __future__ import annotations
 
+import functools
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -95,6 +97,7 @@ class Database:
         engine.hide_parameters = True
         if engine.dialect.name == "sqlite":
             sa.event.listen(engine, "connect", _tune_sqlite)
+            sa.event.listen(engine, "first_connect", functools.partial(_keep_one, engine))
         if engine.dialect.name == "postgresql":
             # Not on MariaDB: setting the isolation level at every use would not recognise a lost connection.
             idle_ping.instead_of_every_time(engine)
@@ -224,6 +227,20 @@ def _connection_parameters(options: cfg.ConfigOpts.GroupAttr) -> str | None:
     if url.get_backend_name() in ("mysql", "mariadb") and "init_command" not in url.query:
         found["init_command"] = f"SET SESSION TRANSACTION ISOLATION LEVEL {_FOR_WRITERS}"
     return limits.encoded(found)
+
+
+def _keep_one(engine: sa.Engine, connection: sqlite3.Connection, _record: Any) -> None:
+    """Leave a connection open beside those of transactions, each of which has its own.
+
+    The last one that closes writes the log into the file and deletes it, which takes longer than most transactions.
+    """
+    (_, _, file), *_ = connection.execute("PRAGMA database_list")
+    if file:
+        kept = sqlite3.connect(file, check_same_thread=False)
+        _tune_sqlite(kept, None)
+        # It has opened the log once it has read.
+        kept.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        sa.event.listen(engine, "engine_disposed", lambda _engine: kept.close())
 
 
 def _tune_sqlite(connection: Any, _record: Any) -> None:

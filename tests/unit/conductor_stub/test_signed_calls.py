@@ -7,8 +7,9 @@ import inspect
 
 import pytest
 
+from conductor_stub.agents.manager import ConductorManager
 from conductor_stub.attachments.progress import AttachmentManager
-from conductor_stub.manager import AgentTaskManager, ConductorManager
+from conductor_stub.builds.manager import AgentTaskManager
 from conductor_stub.moves.manager import MigrationManager
 from conductor_stub.volumes.manager import VolumeManager
 from fleet.rpc.trust import keyring, signing

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor's RPC surface for agents and clients. ``moves.manager`` and ``operators.manager`` have the rest.
-
-Endpoints parse arguments and call the room that does the work.
-"""
+"""The RPC surface for agents: services, inventories, instances, and the steps of builds."""
 
 from __future__ import annotations
 
 import dataclasses
-import threading
 from typing import Annotated, Any, Literal
 
 import oslo_messaging
@@ -15,29 +11,22 @@ import pydantic
 
 from conductor_stub.agents.api import AgentAPI
 from conductor_stub.agents.guests import Observation
-from conductor_stub.builds.intake import Intake
-from conductor_stub.builds.placement import BuildPlacement
-from conductor_stub.builds.termination import Termination
 from conductor_stub.power.machine import PowerReport
 from conductor_stub.steps import requester
-from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.objects import (
-    BuildRequest,
     BuildStep,
     Claim,
     Claimed,
     Finish,
     HostLimits,
-    Place,
     build_steps,
     fields,
-    request_keys,
 )
 from fleet.rpc import batch_answers, versions
-from fleet.rpc.endpoint import endpoint, require_size
+from fleet.rpc.endpoint import endpoint
 from fleet.rpc.pins import Pins
 
 #: The keys of states.POWER_NAMES.
@@ -193,80 +182,6 @@ class ConductorManager:
     @endpoint
     def instance_destroyed(self, context: RequestContext, instance_uuid: fields.Uuid, host: fields.Name) -> None:
         self._api.destroyed(context, instance_uuid, host)
-
-
-class AgentTaskManager:
-    """Namespace ``compute_task``: the methods that agents use."""
-
-    target = oslo_messaging.Target(namespace="compute_task", version=versions.CURRENT["conductor"])
-
-    def __init__(self, placement: BuildPlacement) -> None:
-        self._placement = placement
-
-    @endpoint
-    def reschedule(
-        self,
-        context: RequestContext,
-        instance_uuid: fields.Uuid,
-        attempt: fields.Natural,
-        host: fields.Name,
-        node: fields.Name | None,
-        failure: Failure,
-        alternates: list[Place],
-    ) -> dict[str, bool]:
-        here = Attempt(instance_uuid, attempt, host, node)
-        return {"counted": self._placement.reschedule(context, here, failure, alternates)}
-
-    @endpoint
-    def abort_build(
-        self,
-        context: RequestContext,
-        instance_uuid: fields.Uuid,
-        attempt: fields.Natural,
-        host: fields.Name,
-        node: fields.Name | None,
-        failure: Failure,
-    ) -> None:
-        self._placement.abort(context, Attempt(instance_uuid, attempt, host, node), failure)
-
-
-class ComputeTaskManager(AgentTaskManager):
-    """Namespace ``compute_task``: builds are accepted, placed and deleted."""
-
-    def __init__(
-        self,
-        intake: Intake,
-        placement: BuildPlacement,
-        termination: Termination,
-        draining: threading.Event | None = None,
-    ) -> None:
-        super().__init__(placement)
-        self._intake = intake
-        self._termination = termination
-        self._draining = draining or threading.Event()
-
-    @endpoint
-    def create(
-        self, context: RequestContext, request: dict[str, Any], client_token: fields.Token | None = None
-    ) -> dict[str, Any]:
-        require_size(request, "request")
-        warnings = request_keys.examine(request)
-        accepted = self._intake.accept(context, BuildRequest.from_wire(request), client_token)
-        return {**accepted, "warnings": warnings} if warnings else accepted
-
-    @endpoint
-    def build_instances(
-        self, context: RequestContext, instance_uuids: list[fields.Uuid], attempt: fields.Natural
-    ) -> None:
-        if self._draining.is_set():
-            # Another worker takes them at once. The sweeper would too, but only when they are overdue.
-            self._placement.hand_out(context, instance_uuids, attempt)
-            return
-        self._placement.place(context, instance_uuids, attempt)
-
-    @endpoint
-    def terminate_instances(self, context: RequestContext, instance_uuids: list[fields.Uuid]) -> None:
-        self._termination.terminate(context, instance_uuids)
 
 
 def _parse_step(

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wires what agents read and write."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from conductor_stub.agents.api import AgentAPI
+from conductor_stub.agents.manager import ConductorManager
+from conductor_stub.parts import Common, Part
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Agents(Part):
+    api: AgentAPI
+
+
+def wire(common: Common) -> Agents:
+    enables = common.settings.enable_new_services
+    api = AgentAPI(common.database, common.limits, enables, common.clock, common.ledger, common.grouped)
+    manager = ConductorManager(api, common.pins)
+    return Agents(endpoints=[manager], for_agents=[manager], api=api)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wires what operators see and change."""
+
+from __future__ import annotations
+
+from conductor_stub.builds.wiring import Builds
+from conductor_stub.operators.announcements import Announcements
+from conductor_stub.operators.catalog import CatalogManager
+from conductor_stub.operators.console import ConsoleManager
+from conductor_stub.operators.details import DetailsManager
+from conductor_stub.operators.diagnosis import Diagnosis
+from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.operators.events import EventsManager
+from conductor_stub.operators.groups import GroupManager
+from conductor_stub.operators.key_pairs import KeyPairManager
+from conductor_stub.operators.manager import OperatorManager
+from conductor_stub.operators.quotas import QuotaManager
+from conductor_stub.operators.use import UseManager
+from conductor_stub.parts import Common, Part
+
+
+def wire(common: Common, builds: Builds) -> Part:
+    """:param builds: make the scheduler request of a build that is not made"""
+    database, clock, quota = common.database, common.clock, common.limits.default_quota
+    dry_run = DryRun(database, builds.intake, builds.placement)
+    diagnosis = Diagnosis(database, common.settings.host, common.fresh)
+    return Part(
+        endpoints=[
+            OperatorManager(database, common.limits.service_down_time_s, dry_run, diagnosis, clock),
+            CatalogManager(database, Announcements(database, common.clients.scheduler), clock),
+            GroupManager(database, quota, clock),
+            QuotaManager(database, quota),
+            KeyPairManager(database, clock),
+            ConsoleManager(database, common.clients.compute),
+            DetailsManager(database, clock),
+            EventsManager(database, clock),
+            UseManager(database, clock),
+        ]
+    )

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a conductor: what every domain is wired from, and what it contributes.
+
+Each room has a ``wiring`` module with ``wire(common) -> Part``. The objects that other rooms and tests use are further
+attributes of its part.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+
+from conductor_stub.steps.group_commit import GroupCommit
+from conductor_stub.steps.limits import StepLimits
+from conductor_stub.steps.local_placement import LocalPlacement
+from fleet.clock import Clock
+from fleet.db.engine.database import Database
+from fleet.domains import DOMAINS
+from fleet.hardware.aliases import Aliases, parse_aliases
+from fleet.ledger_identity import LedgerIdentity
+from fleet.objects.flavor_mix import HALF_LIFE_S
+from fleet.rpc import transport
+from fleet.rpc.clients import (
+    ComputeAPI,
+    ComputeTaskAPI,
+    MigrationAPI,
+    SchedulerAPI,
+    VolumeAPI,
+    VolumeSchedulerAPI,
+    VolumeTaskAPI,
+)
+from fleet.rpc.pins import Pins
+from fleet.rpc.trust import signing
+
+
+@dataclasses.dataclass(frozen=True)
+class Clients:
+    """What a conductor sends to: schedulers, agents (``compute``, ``backends``), and other conductors."""
+
+    scheduler: SchedulerAPI
+    compute: ComputeAPI
+    volume_scheduler: VolumeSchedulerAPI
+    backends: VolumeAPI
+    builds: ComputeTaskAPI
+    moves: MigrationAPI
+    volumes: VolumeTaskAPI
+    notifier: oslo_messaging.Notifier
+
+    @classmethod
+    def connect(
+        cls,
+        conf: cfg.ConfigOpts,
+        rpc_transport: oslo_messaging.RPCTransport,
+        host_transport: oslo_messaging.RPCTransport,
+        pins: Pins,
+        ledger: LedgerIdentity,
+        clock: Clock,
+    ) -> Clients:
+        """:param clock: gives the requests of a scheduler their deadlines"""
+        scheduler = SchedulerAPI(rpc_transport, conf, pins, ledger)
+        scheduler.clock = clock
+        return cls(
+            scheduler,
+            ComputeAPI(host_transport, conf, pins, ledger),
+            VolumeSchedulerAPI(rpc_transport, conf, pins, ledger),
+            VolumeAPI(host_transport, conf, pins, ledger),
+            ComputeTaskAPI(rpc_transport, conf, pins, ledger),
+            MigrationAPI(rpc_transport, conf, pins, ledger),
+            VolumeTaskAPI(rpc_transport, conf, pins, ledger),
+            transport.get_notifier(conf, f"compute_task.{conf.host}"),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the configuration sets for single domains. The options of the same names describe them.
+
+    :param waits: ``wait_for_capacity``
+    :param same_host: ``allow_resize_to_same_host``
+    """
+
+    host: str = "conductor"
+    domains: Collection[str] = DOMAINS
+    default_schedule_zone: str | None = None
+    aliases: Aliases = dataclasses.field(default_factory=dict)
+    waits: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    same_host: bool = False
+    enable_new_services: bool = True
+    sweep_interval_s: float = 5
+    flavor_mix_half_life_s: float = HALF_LIFE_S
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Settings:
+        return cls(
+            host=conf.host,
+            domains=conf.conductor_domains,
+            default_schedule_zone=conf.default_schedule_zone,
+            aliases=parse_aliases(conf.pci.alias),
+            waits=conf.conductor.wait_for_capacity,
+            same_host=conf.allow_resize_to_same_host,
+            enable_new_services=enables_new_services(conf),
+            sweep_interval_s=conf.conductor.sweep_interval,
+            flavor_mix_half_life_s=conf.conductor.flavor_mix_half_life,
+        )
+
+
+def enables_new_services(conf: cfg.ConfigOpts) -> bool:
+    """Where messages are signed, an agent that registers for the first time waits for the administrator."""
+    if conf.enable_new_services is None:
+        return signing.keys_of(conf) is None
+    return bool(conf.enable_new_services)
+
+
+def _always_in_step() -> None:
+    """The clock of this machine is right."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Common:
+    """What every domain is wired from.
+
+    :param clock: the database's time, at most some seconds old
+    :param fresh: the database's time, read for each call
+    :param local: threads that place what this process accepts; None: it hands everything out
+    :param grouped: makes a group commit; the simulation has its own, because it has no threads
+    :param require_in_step: raises if the clock of this machine is wrong
+    :param draining: set while the process handles its last messages
+    """
+
+    database: Database
+    clients: Clients
+    limits: StepLimits
+    settings: Settings
+    clock: Clock
+    fresh: Clock
+    pins: Pins
+    ledger: LedgerIdentity = dataclasses.field(default_factory=LedgerIdentity)
+    local: LocalPlacement | None = None
+    grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit
+    require_in_step: Callable[[], None] = _always_in_step
+    draining: threading.Event = dataclasses.field(default_factory=threading.Event)
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Work that is called every ``every_s`` seconds, unless the clock of this machine is wrong."""
+
+    name: str
+    work: Callable[[], object]
+    every_s: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Part:
+    """What a domain contributes to a conductor.
+
+    :param endpoints: of the conductor's queue
+    :param for_agents: those of ``endpoints`` that agents call
+    """
+
+    endpoints: Sequence[object]
+    for_agents: Sequence[object] = ()
+    runs: Sequence[Run] = ()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wires all domains of a conductor. The daemon, the functional tests and the simulation use it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from conductor_stub.agents import wiring as agents
+from conductor_stub.attachments import wiring as attachments
+from conductor_stub.attachments.reservations import Reservations
+from conductor_stub.builds import wiring as builds
+from conductor_stub.moves import wiring as moves
+from conductor_stub.operators import wiring as operators
+from conductor_stub.parts import Common, Part
+from conductor_stub.power import wiring as power
+from conductor_stub.volumes import wiring as volumes
+
+
+class Parts(NamedTuple):
+    """A conductor. Iterating over it yields its parts."""
+
+    agents: agents.Agents
+    builds: builds.Builds
+    moves: moves.Moves
+    power: power.Power
+    attachments: attachments.Attachments
+    volumes: volumes.Volumes
+    operators: Part
+
+
+def wire(common: Common) -> Parts:
+    reserving = Reservations(common.database, common.clients.compute, common.clients.backends)
+    of_builds = builds.wire(common, reserving)
+    return Parts(
+        agents.wire(common),
+        of_builds,
+        moves.wire(common),
+        power.wire(common),
+        attachments.wire(common),
+        volumes.wire(common),
+        operators.wire(common, of_builds),
+    )
