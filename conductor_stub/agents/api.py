@@ -25,6 +25,7 @@ from fleet.db.hosts import heartbeats, hosts, services
 from fleet.db.hosts.heartbeats import Heartbeat, HeartbeatAnswer
 from fleet.db.instances import boot_data, instances
 from fleet.db.schema import identity
+from fleet.db.tables.instances import RequestedInstance
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import BootData, BuildStep, Finish, HostReport, ImageRecord, Instance
 from fleet.telemetry import metrics
@@ -245,11 +246,12 @@ class AgentAPI:
             LOG.info("Instance is DELETED")
 
 
-def _log_active(_context: RequestContext, row: Any) -> None:
+def _log_active(_context: RequestContext, row: RequestedInstance) -> None:
     """The conductor's one line of a build that has succeeded (docs/operate.md).
 
     :param _context: of the line: creating it has made it current
     """
+    assert row.launched_at is not None, "an active instance was launched"
     took_s = (row.launched_at - row.created_at).total_seconds()
     metrics.BUILDS_ENDED.labels(row.vm_state, "").inc()
     metrics.BUILD_SECONDS.observe(took_s)

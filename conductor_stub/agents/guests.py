@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, states
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import history, instances
+from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import fields
 
 #: Event: the guest has stopped, or runs again.
@@ -74,7 +74,7 @@ def record(tx: Transaction, seen: Observation, ctx: StepContext) -> bool:
     return True
 
 
-def _fail(tx: Transaction, row: Any, seen: Observation, ctx: StepContext) -> bool:
+def _fail(tx: Transaction, row: RequestedInstance, seen: Observation, ctx: StepContext) -> bool:
     """``active → error``. The instance stays on its host, with all that it holds."""
     if row.vm_state == states.ERROR:
         return True

@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import oslo_messaging
 
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.db.hosts import services
+from fleet.db.tables.volumes import VolumeRow
+from fleet.db.volumes import volumes
 from fleet.objects import VolumeConnection
 from fleet.rpc.clients import VolumeAPI
 
 
-def connection_of(backends: VolumeAPI, context: RequestContext, volume: Any) -> VolumeConnection:
+def connection_of(backends: VolumeAPI, context: RequestContext, volume: VolumeRow) -> VolumeConnection:
     """:raises errors.ServiceDown: errors.NotFound: errors.NotSupported: errors.VersionPinned:"""
+    backend, pool = volumes.place_of(volume)
     try:
-        found = backends.get_connection(context, volume.host, volume.uuid, volume.pool)
+        found = backends.get_connection(context, backend, volume.uuid, pool)
     except (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable) as silence:
         reason = f"it does not answer ({type(silence).__name__})"
         host = volume.host if context.is_admin else "of the volume"

@@ -21,7 +21,10 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import services
 from fleet.db.instances import instances, moves
+from fleet.db.tables.instances import RequestedInstance
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import attachments, volumes
+from fleet.db.volumes.attachments import PlacedAttachment
 from fleet.objects import VolumeConnection, fields
 from fleet.objects.attachment import Device
 from fleet.rpc import versions
@@ -87,7 +90,7 @@ class AttachmentIntake:
         return views.of_attachment(row)
 
     @internal
-    def notify(self, context: RequestContext, row: Any) -> None:
+    def notify(self, context: RequestContext, row: PlacedAttachment) -> None:
         """Cast to the host of an attachment that has work for it. The sweeper repeats what is lost.
 
         :param row: from ``fleet.db.volumes.attachments``, with names and places
@@ -108,7 +111,7 @@ class AttachmentIntake:
         return StepContext(self._limits, self._clock(), context.request_id)
 
 
-def _named(connection: Connection, name: str, volume: str) -> tuple[Any, Any]:
+def _named(connection: Connection, name: str, volume: str) -> tuple[RequestedInstance, VolumeRow]:
     return instances.find(connection, name), volumes.find(connection, volume)
 
 
@@ -117,7 +120,7 @@ def attach(
     tx: Transaction,
     uuid: str,
     instance_uuid: str,
-    seen: Any,
+    seen: VolumeRow,
     device: str | None,
     where: VolumeConnection | None,
     ctx: StepContext,
@@ -185,7 +188,7 @@ def detach(tx: Transaction, instance_uuid: str, volume_uuid: str, ctx: StepConte
     return row.uuid
 
 
-def _free_device(instance: Any, taken: set[str], wanted: str | None) -> str:
+def _free_device(instance: RequestedInstance, taken: set[str], wanted: str | None) -> str:
     """:raises errors.Conflict: no disk of this name, or no disk at all, is free"""
     flavor = instances.spec_of(instance)["flavor"]
     free = devices.free(instance.ephemeral_gb, flavor.get("swap", 0), taken)
@@ -197,7 +200,7 @@ def _free_device(instance: Any, taken: set[str], wanted: str | None) -> str:
     raise errors.Conflict(kind="Instance", name=instance.name, reason=f"can have no volume: {named}")
 
 
-def _require_guest(tx: Transaction, instance: Any, ctx: StepContext) -> None:
+def _require_guest(tx: Transaction, instance: RequestedInstance, ctx: StepContext) -> None:
     """:raises errors.Conflict: errors.NotFound:"""
     if instance.deleted:
         raise errors.NotFound(kind="Instance", name=instance.name)
@@ -208,7 +211,7 @@ def _require_guest(tx: Transaction, instance: Any, ctx: StepContext) -> None:
     _require_host(tx, instance, ctx)
 
 
-def _require_host(tx: Transaction, instance: Any, ctx: StepContext) -> None:
+def _require_host(tx: Transaction, instance: RequestedInstance, ctx: StepContext) -> None:
     """:raises errors.Conflict:"""
     service = services.get(tx, instance.host, services.COMPUTE)
     if service is None or not services.is_up(service, ctx.now, ctx.limits.service_down_time_s):

@@ -18,6 +18,7 @@ from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import history, instances
+from fleet.db.tables.volumes import AttachmentRow
 from fleet.db.volumes import attachments, volumes
 from fleet.objects import fields
 
@@ -45,24 +46,24 @@ class AttachmentReport:
     failure: fields.LongText = ""
 
 
-class AttachmentMachine(Machine[Any]):
+class AttachmentMachine(Machine[AttachmentRow]):
     waiting = placing = ""
 
-    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[Any]:
+    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[AttachmentRow]:
         return list(attachments.lock_all(tx, uuids))
 
-    def status(self, row: Any) -> str | None:
+    def status(self, row: AttachmentRow) -> str | None:
         return row.status if row.status in volume_states.WITH_A_HOST else None
 
     def enter(
-        self, tx: Transaction, rows: Sequence[Any], status: str, due: datetime.datetime, ctx: StepContext
-    ) -> list[Any]:
+        self, tx: Transaction, rows: Sequence[AttachmentRow], status: str, due: datetime.datetime, ctx: StepContext
+    ) -> list[AttachmentRow]:
         return [_set(tx, row, status=status, step_deadline=not_after(due, row.deadline)) for row in rows]
 
-    def refused(self, tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> Any:
+    def refused(self, tx: Transaction, row: AttachmentRow, error: Exception, ctx: StepContext) -> AttachmentRow:
         raise AssertionError("no scheduler decides on attachments")
 
-    def timed_out(self, tx: Transaction, row: Any, ctx: StepContext) -> AttachmentTimeout:
+    def timed_out(self, tx: Transaction, row: AttachmentRow, ctx: StepContext) -> AttachmentTimeout:
         timeout_s = f"{ctx.limits.attach_timeout_s:.0f}"
         host = instances.get(tx, row.instance_uuid).host
         late = AttachmentTimeout(host=host, status=row.status, device=row.device, timeout_s=timeout_s)
@@ -75,7 +76,7 @@ class AttachmentMachine(Machine[Any]):
 
 
 @failpoints.commits("conductor.attach_done")
-def done(tx: Transaction, report: AttachmentReport, ctx: StepContext) -> Any | None:
+def done(tx: Transaction, report: AttachmentReport, ctx: StepContext) -> AttachmentRow | None:
     """The host has done its part, or cannot. Return the attachment as it is now; None if there is none any more.
 
     A late or repeated report changes nothing. But one of a detachment that was given up counts.
@@ -100,7 +101,9 @@ def done(tx: Transaction, report: AttachmentReport, ctx: StepContext) -> Any | N
     return None
 
 
-def begin_detaching(tx: Transaction, row: Any, deadline: datetime.datetime | None, ctx: StepContext) -> Any:
+def begin_detaching(
+    tx: Transaction, row: AttachmentRow, deadline: datetime.datetime | None, ctx: StepContext
+) -> AttachmentRow:
     """``→ detaching``, of a locked attachment. A report of what was begun before is not about this."""
     due = ctx.due(ctx.limits.placing_timeout_s, deadline)
     begun = {"status": volume_states.DETACHING, "deadline": deadline, "step_deadline": due}
@@ -111,7 +114,7 @@ def deadline(ctx: StepContext) -> datetime.datetime:
     return ctx.now + seconds(ctx.limits.attach_timeout_s)
 
 
-def _fail(tx: Transaction, row: Any, result: str, message: str, ctx: StepContext) -> Any:
+def _fail(tx: Transaction, row: AttachmentRow, result: str, message: str, ctx: StepContext) -> AttachmentRow:
     """``attaching → detaching``: the guest may have the volume. ``detaching → attached``; but an undoing goes on."""
     _add_event(tx, row, ctx, result, message)
     volume, failure = volumes.lock(tx, row.volume_uuid), {"error": result, "message": message, "details": {}}
@@ -125,14 +128,14 @@ def _fail(tx: Transaction, row: Any, result: str, message: str, ctx: StepContext
     return _set(tx, row, status=volume_states.ATTACHED, deadline=None, step_deadline=None)
 
 
-def _set(tx: Transaction, row: Any, **values: Any) -> Any:
+def _set(tx: Transaction, row: AttachmentRow, **values: Any) -> AttachmentRow:
     tx.update(attachments.ATTACHMENTS, row.uuid, values)
-    return instances.moved(row, values)
+    return attachments.changed(row, values)
 
 
 def _add_event(
     tx: Transaction,
-    row: Any,
+    row: AttachmentRow,
     ctx: StepContext,
     result: str = history.SUCCESS,
     message: str = "",

@@ -16,6 +16,7 @@ from conductor_stub.volumes import claims
 from fleet import errors, volume_states
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import attachments, volumes
 from fleet.objects import BlockDevice, Flavor
 from fleet.rpc.clients import ComputeAPI, VolumeAPI
@@ -32,7 +33,7 @@ class Reservations:
     def plan(self, context: RequestContext, wanted: Sequence[BlockDevice], flavor: Flavor) -> list[Reserved]:
         self._compute.require_volumes()
 
-        def read(connection: Connection) -> list[Any]:
+        def read(connection: Connection) -> list[VolumeRow]:
             return [volumes.find(connection, each.volume_id) for each in wanted]
 
         found = self._database.read(read)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from oslo_log import log as logging
 
 from conductor_stub.attachments.intake import AttachmentIntake
@@ -14,6 +12,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import new_context
 from fleet.db.engine.database import Database
 from fleet.db.volumes import attachments
+from fleet.db.volumes.attachments import PlacedAttachment
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ class AttachmentSweeper:
             self._sweep_one(row)
         return len(overdue)
 
-    def _sweep_one(self, row: Any) -> None:
+    def _sweep_one(self, row: PlacedAttachment) -> None:
         context = new_context(project_id=row.project_id, user_id=row.user_id).under(row.request_id)
         context = context.about(instance_uuid=row.instance_uuid, host=row.instance_host)
         ctx = StepContext(self._limits, self._clock(), row.request_id)

@@ -12,6 +12,7 @@ from typing import Any
 from fleet import errors, failpoints
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import builds
+from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import Place
 
 #: By uuid, the attempt and the places, the host that gets the order first.
@@ -25,20 +26,20 @@ def write(tx: Transaction, choices: Sequence[Choices]) -> list[None]:
     return [None for _each in choices]
 
 
-def require(row: Any, attempt: int, host: str) -> None:
+def require(row: RequestedInstance, attempt: int, host: str) -> None:
     """:raises errors.StaleBuild: another host was chosen for the build, or none yet"""
     if not is_chosen(row, host):
         raise errors.StaleBuild(instance_uuid=row.uuid, attempt=attempt, reason=f"host {host} was not chosen for it")
 
 
-def is_chosen(row: Any, host: str) -> bool:
+def is_chosen(row: RequestedInstance, host: str) -> bool:
     """Return True also for a build that a conductor of an earlier release has placed: its row does not have the choice."""
     if row.chosen is None:
         return row.host in (None, host)
     return bool(row.chosen) and row.chosen[0]["host"] == host
 
 
-def alternates(row: Any, sent: Sequence[Place]) -> Sequence[Place]:
+def alternates(row: RequestedInstance, sent: Sequence[Place]) -> Sequence[Place]:
     """The alternates that the scheduler has chosen. :param sent: by the host, for a build of an earlier release"""
     return sent if row.chosen is None else [Place(**each) for each in row.chosen[1:]]
 

@@ -18,9 +18,10 @@ from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, states
 from fleet.db.catalog import groups
 from fleet.db.engine import claimed
-from fleet.db.engine.database import Row, Transaction
+from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services, usage
 from fleet.db.instances import history, instances
+from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.objects import BuildStep, Claim, Finish
 
@@ -37,12 +38,12 @@ class StepReport:
 class Recorded:
     """The row after the step. ``now``: this transaction has moved it; otherwise an earlier message had."""
 
-    row: Any
+    row: RequestedInstance
     now: bool
 
 
 @failpoints.commits("conductor.claim")
-def _claim(claim: Claim, row: Row, ctx: StepContext) -> dict[str, Any]:
+def _claim(claim: Claim, row: RequestedInstance, ctx: StepContext) -> dict[str, Any]:
     """``placing → spawning``: host, node and usage at once."""
     choice.require(row, claim.attempt, claim.host)
     if _step(row) != (states.BUILDING, states.PLACING, claim.attempt):
@@ -58,7 +59,7 @@ def _claim(claim: Claim, row: Row, ctx: StepContext) -> dict[str, Any]:
 
 
 @failpoints.commits("conductor.finish")
-def _finish(finish: Finish, row: Row, ctx: StepContext) -> dict[str, Any]:
+def _finish(finish: Finish, row: RequestedInstance, ctx: StepContext) -> dict[str, Any]:
     """``spawning → active``."""
     if (*_step(row), row.host) != (states.BUILDING, states.SPAWNING, finish.attempt, finish.host):
         raise instances.stale(row, finish.attempt, finish.host)
@@ -75,11 +76,11 @@ def _finish(finish: Finish, row: Row, ctx: StepContext) -> dict[str, Any]:
 _WORK: Mapping[type[BuildStep], Callable[..., dict[str, Any]]] = {Claim: _claim, Finish: _finish}
 
 
-def _step(row: Row) -> tuple[str, str | None, int]:
+def _step(row: RequestedInstance) -> tuple[str, str | None, int]:
     return row.vm_state, row.task_state, row.attempt
 
 
-def _is_done(step: BuildStep, row: Row) -> bool:
+def _is_done(step: BuildStep, row: RequestedInstance) -> bool:
     """Whether an earlier message has taken the step already."""
     if isinstance(step, Claim):
         return (*_step(row), row.host, row.node) == (
@@ -115,10 +116,10 @@ def _record(tx: Transaction, reports: Sequence[StepReport], ctx: StepContext) ->
     rows, serving = _locked(tx, steps)
     answers: list[Recorded | errors.FleetError] = []
     pending: list[usage.Pending] = []
-    taken: list[tuple[StepReport, Any]] = []
+    taken: list[tuple[StepReport, RequestedInstance]] = []
     for each in reports:
-        row: Any = rows.get(each.step.instance_uuid)
         try:
+            row = _found(rows, each.step)
             values = _judge(tx, each.step, row, serving, ctx)
         except errors.FleetError as refusal:
             answers.append(refusal)
@@ -141,7 +142,7 @@ def _record(tx: Transaction, reports: Sequence[StepReport], ctx: StepContext) ->
     return answers
 
 
-def _may_be_lost(step: BuildStep, row: Any) -> bool:
+def _may_be_lost(step: BuildStep, row: RequestedInstance) -> bool:
     """Whether a crash of the database may lose the step: its host removes the guest, and the sweeper places the build again.
 
     The claim of a build with volumes is durable before the guest writes to them: nothing else keeps a second guest away.
@@ -149,12 +150,17 @@ def _may_be_lost(step: BuildStep, row: Any) -> bool:
     return isinstance(step, Claim) and not row.spec.get("block_device_mapping")
 
 
-def _judge(
-    tx: Transaction, step: BuildStep, row: Any, serving: Mapping[str, str | None], ctx: StepContext
-) -> dict[str, Any]:
-    """What the step writes to the locked row; nothing if it is done already."""
+def _found(rows: Mapping[str, RequestedInstance], step: BuildStep) -> RequestedInstance:
+    row = rows.get(step.instance_uuid)
     if row is None:
         raise errors.NotFound(kind="Instance", name=step.instance_uuid)
+    return row
+
+
+def _judge(
+    tx: Transaction, step: BuildStep, row: RequestedInstance, serving: Mapping[str, str | None], ctx: StepContext
+) -> dict[str, Any]:
+    """What the step writes to the locked row; nothing if it is done already."""
     if _is_done(step, row):
         return {}
     if step.incarnation is not None:
@@ -162,16 +168,16 @@ def _judge(
     return {"updated_at": ctx.now, **_WORK[type(step)](step, row, ctx)}
 
 
-def _check_groups(tx: Transaction, taken: Iterable[tuple[StepReport, Any]]) -> None:
+def _check_groups(tx: Transaction, taken: Iterable[tuple[StepReport, RequestedInstance]]) -> None:
     arrivals: dict[str, dict[str, str]] = {}
     for each, row in taken:
         if isinstance(each.step, Claim) and row.group_uuid:
-            arrivals.setdefault(row.group_uuid, {})[row.uuid] = row.host
+            arrivals.setdefault(row.group_uuid, {})[row.uuid] = instances.place_of(row)[0]
     for group_uuid in sorted(arrivals):  # in an order that no two can contradict
         groups.check_policy(tx, group_uuid, arrivals[group_uuid])
 
 
-def _add_event(tx: Transaction, report: StepReport, row: Any, ctx: StepContext) -> None:
+def _add_event(tx: Transaction, report: StepReport, row: RequestedInstance, ctx: StepContext) -> None:
     finished = isinstance(report.step, Finish)
     what = history.ATTEMPT if finished else history.CLAIM
     duration_s = (ctx.now - row.created_at).total_seconds() if finished else None
@@ -195,11 +201,11 @@ def _locked(tx: Transaction, steps: Sequence[BuildStep]) -> tuple[Mapping[str, A
     return found, services.incarnations_of(tx, reporting, held=finishing)
 
 
-def _changes(taken: Iterable[tuple[StepReport, Any]]) -> dict[tuple[str, str], hosts.UsageChange]:
+def _changes(taken: Iterable[tuple[StepReport, RequestedInstance]]) -> dict[tuple[str, str], hosts.UsageChange]:
     """By host and node, what the steps change besides the usage."""
     by_place: dict[tuple[str, str], list[BuildStep]] = {}
     for each, row in taken:
-        by_place.setdefault((row.host, row.node), []).append(each.step)
+        by_place.setdefault(instances.place_of(row), []).append(each.step)
     return {place: _change(steps) for place, steps in by_place.items()}
 
 

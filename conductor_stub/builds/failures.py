@@ -14,8 +14,9 @@ from conductor_stub.steps.attempt import Attempt, Failure, usable
 from conductor_stub.steps.avoidance import Avoidance
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, failpoints, states
-from fleet.db.engine.database import Row, Transaction
+from fleet.db.engine.database import Transaction
 from fleet.db.instances import history, instances
+from fleet.db.tables.instances import EventRow, RequestedInstance
 from fleet.objects import Place, Zone
 
 #: In these steps the host has not started to build.
@@ -33,7 +34,7 @@ class Next:
     :param counted: whether ``scheduler_max_attempts`` bounds the attempt that failed
     """
 
-    row: Row
+    row: RequestedInstance
     attempt: int
     place: Place | None = None
     alternates: tuple[Place, ...] = ()
@@ -73,7 +74,7 @@ def fail_attempt(
 
 
 @failpoints.commits("conductor.abort")
-def abort_build(tx: Transaction, attempt: Attempt, failure: Failure, ctx: StepContext) -> Row | None:
+def abort_build(tx: Transaction, attempt: Attempt, failure: Failure, ctx: StepContext) -> RequestedInstance | None:
     """Set the build to ERROR without another attempt. Return its former row; None if the build has moved on."""
     row = _ordered(tx, attempt)
     if row is None:
@@ -84,7 +85,7 @@ def abort_build(tx: Transaction, attempt: Attempt, failure: Failure, ctx: StepCo
     return row
 
 
-def _ordered(tx: Transaction, attempt: Attempt) -> Row | None:
+def _ordered(tx: Transaction, attempt: Attempt) -> RequestedInstance | None:
     """The locked row, if the build is still at this attempt, and this host has it or was chosen for it."""
     row = instances.lock(tx, attempt.uuid)
     if not _machine.is_at(row, attempt.number, _ORDERED):
@@ -93,12 +94,12 @@ def _ordered(tx: Transaction, attempt: Attempt) -> Row | None:
     return row if mine else None
 
 
-def _own_request(row: Row, ctx: StepContext) -> StepContext:
+def _own_request(row: RequestedInstance, ctx: StepContext) -> StepContext:
     """Whoever reports the failure, what follows is recorded under the request of the build."""
     return dataclasses.replace(ctx, request_id=row.request_id)
 
 
-def _is_untried(row: Row, failure: Failure, failed: Sequence[Row], limits: StepLimits) -> bool:
+def _is_untried(row: RequestedInstance, failure: Failure, failed: Sequence[EventRow], limits: StepLimits) -> bool:
     """Whether the host has not tried the build, so that the attempt is not spent."""
     if row.task_state != states.PLACING:
         return False
@@ -110,7 +111,7 @@ def _is_untried(row: Row, failure: Failure, failed: Sequence[Row], limits: StepL
 
 def _hand_back(
     tx: Transaction,
-    row: Row,
+    row: RequestedInstance,
     attempt: Attempt,
     failure: Failure,
     alternates: Sequence[Place],
@@ -131,26 +132,28 @@ def _hand_back(
     return Next(row, row.attempt, later=failure.step == states.CAST_STEP, counted=False)
 
 
-def _step(row: Row, places: Sequence[Place], ctx: StepContext) -> dict[str, Any]:
+def _step(row: RequestedInstance, places: Sequence[Place], ctx: StepContext) -> dict[str, Any]:
     status, due = _machine.after_failure(row.deadline, places, ctx)
     return {"task_state": status, "step_deadline": due, **choice.following(places)}
 
 
-def _add_event(tx: Transaction, event: str, row: Row, attempt: Attempt, failure: Failure, ctx: StepContext) -> None:
+def _add_event(
+    tx: Transaction, event: str, row: RequestedInstance, attempt: Attempt, failure: Failure, ctx: StepContext
+) -> None:
     """An event that :func:`fleet.db.instances.history.failed_orders` lists."""
     where = {"attempt": row.attempt, "host": attempt.host, "node": attempt.node, "request_id": row.request_id}
     history.add_event(tx, row.uuid, event, now=ctx.now, **where, **failure.event())
 
 
-def _may_retry(row: Row, limits: StepLimits) -> bool:
+def _may_retry(row: RequestedInstance, limits: StepLimits) -> bool:
     return request_spec.may_retry(request_spec.build_filter_properties(instances.spec_of(row)), _allowed(row, limits))
 
 
-def _allowed(row: Row, limits: StepLimits) -> int:
+def _allowed(row: RequestedInstance, limits: StepLimits) -> int:
     return request_spec.attempts_allowed(instances.spec_of(row), limits.max_attempts)
 
 
-def _retries_exceeded(row: Row, tried: Sequence[Row], limits: StepLimits) -> errors.FleetError:
+def _retries_exceeded(row: RequestedInstance, tried: Sequence[EventRow], limits: StepLimits) -> errors.FleetError:
     """The error that lists all attempts, and the reason if only one was allowed."""
     if _may_retry(row, limits):
         return faults.retries_exceeded(row.uuid, faults.attempts(tried))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 from conductor_stub.builds import waiting
 from conductor_stub.steps import faults
@@ -17,26 +17,33 @@ from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import Machine
 from fleet import errors, failpoints, states
 from fleet.clock import seconds
-from fleet.db.engine.database import Row, Transaction
+from fleet.db.engine.database import Transaction
 from fleet.db.instances import builds, history, instances, queued_builds
+from fleet.db.tables.instances import EventRow, RequestedInstance
 from fleet.db.volumes import attachments
 
 
-class BuildMachine(Machine[Any]):
+class TakenBuild(RequestedInstance, Protocol):
+    """A build that :meth:`BuildMachine.take` has taken, with its orders that failed."""
+
+    failed_orders: list[EventRow]
+
+
+class BuildMachine(Machine[RequestedInstance]):
     waiting, placing = states.SCHEDULING, states.PLACING
 
-    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[Any]:
+    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[RequestedInstance]:
         return sorted(instances.lock_all(tx, uuids).values(), key=lambda row: row.launch_index)
 
-    def status(self, row: Any) -> str | None:
+    def status(self, row: RequestedInstance) -> str | None:
         under_way = row.vm_state == states.BUILDING and row.task_state in (*states.BUILD_STEPS, states.QUEUED)
         return row.task_state if under_way else None
 
     def enter(
-        self, tx: Transaction, rows: Sequence[Any], status: str, due: datetime.datetime, ctx: StepContext
-    ) -> list[Any]:
+        self, tx: Transaction, rows: Sequence[RequestedInstance], status: str, due: datetime.datetime, ctx: StepContext
+    ) -> list[RequestedInstance]:
         entered = []
-        for deadline in sorted({row.deadline for row in rows}):
+        for deadline in sorted({row.deadline for row in rows}, key=lambda each: each or ctx.now):
             alike = [row for row in rows if row.deadline == deadline]
             step_deadline = not_after(due, deadline)
             values = {"task_state": status, "step_deadline": step_deadline, **self._choice(status)}
@@ -50,12 +57,12 @@ class BuildMachine(Machine[Any]):
         """Columns of a row that enters a status, before a host is chosen: none may claim it."""
         return {"chosen": [] if status == self.placing else None} if status in self.unclaimed else {}
 
-    def refused(self, tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> Any:
+    def refused(self, tx: Transaction, row: RequestedInstance, error: Exception, ctx: StepContext) -> RequestedInstance:
         _add_refusal(tx, row, error, ctx)
         end_in_error(tx, row, error, None, ctx)
         return row
 
-    def timed_out(self, tx: Transaction, row: Any, ctx: StepContext) -> Any:
+    def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> Any:
         queued = queued_builds.find(tx, row.uuid) if row.task_state == states.QUEUED else None
         error = waiting.in_vain(row, queued) if queued else _late(row)
         end_in_error(tx, row, error, row.host, ctx)
@@ -64,12 +71,12 @@ class BuildMachine(Machine[Any]):
         return error
 
     @failpoints.commits("conductor.take")
-    def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[Any]:
+    def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[RequestedInstance]:
         """Each row has its ``failed_orders``, from :func:`fleet.db.instances.history.failed_orders`."""
         rows = super().take(tx, uuids, attempt, ctx)
         failed = history.failed_orders(tx, [row.uuid for row in rows]) if rows else ()
         for row in rows:
-            row.failed_orders = [event for event in failed if event.instance_uuid == row.uuid]
+            cast("TakenBuild", row).failed_orders = [event for event in failed if event.instance_uuid == row.uuid]
         return rows
 
     @failpoints.commits("conductor.put_back")
@@ -81,7 +88,7 @@ class BuildMachine(Machine[Any]):
         due: datetime.datetime,
         ctx: StepContext,
         refusal: Exception | None = None,
-    ) -> list[Any]:
+    ) -> list[RequestedInstance]:
         rows = super().put_back(tx, uuids, attempt, due, ctx, refusal)
         for row in rows:
             # The first refusal is kept: the time that a build waits for silent hosts counts from it.
@@ -98,7 +105,7 @@ class BuildMachine(Machine[Any]):
         refusal: errors.NoValidHost,
         together: bool,
         ctx: StepContext,
-    ) -> list[Any]:
+    ) -> list[RequestedInstance]:
         """``placing → queued``: builds of one request wait for room. Return those that are queued for the first time.
 
         :param together: whether none of them may be placed without the others
@@ -115,11 +122,14 @@ class BuildMachine(Machine[Any]):
                 _add_refusal(tx, row, refusal, ctx, history.QUEUE)
         return [row for row in rows if row.uuid in new]
 
-    def wake(self, tx: Transaction, uuids: Collection[str], ctx: StepContext) -> list[Any]:
+    def wake(self, tx: Transaction, uuids: Collection[str], ctx: StepContext) -> list[RequestedInstance]:
         """``queued → scheduling``, with the time of a new build. Return the rows that are to be handed out."""
         rows = [row for row in self.lock(tx, uuids) if self.status(row) == states.QUEUED]
         if rows:
-            deadline = max(ctx.now + seconds(ctx.limits.build_timeout_s), max(row.deadline for row in rows))
+            deadline = max(
+                ctx.now + seconds(ctx.limits.build_timeout_s),
+                max((row.deadline for row in rows if row.deadline), default=ctx.now),
+            )
             step = {"task_state": self.waiting, "chosen": None, "step_deadline": ctx.due(ctx.limits.retry_interval_s)}
             builds.set_columns(tx, [row.uuid for row in rows], {**step, "deadline": deadline, "updated_at": ctx.now})
         return rows
@@ -127,11 +137,11 @@ class BuildMachine(Machine[Any]):
     @failpoints.commits("conductor.fail")
     def refuse(
         self, tx: Transaction, uuids: Collection[str], attempt: int, error: Exception, ctx: StepContext
-    ) -> list[Any]:
+    ) -> list[RequestedInstance]:
         return super().refuse(tx, uuids, attempt, error, ctx)
 
     @failpoints.commits("conductor.postpone")
-    def postpone(self, tx: Transaction, seen: Sequence[Any], ctx: StepContext) -> list[Any]:
+    def postpone(self, tx: Transaction, seen: Sequence[RequestedInstance], ctx: StepContext) -> list[RequestedInstance]:
         return super().postpone(tx, seen, ctx)
 
     @failpoints.commits("conductor.time_out")
@@ -139,20 +149,23 @@ class BuildMachine(Machine[Any]):
         return super().time_out(tx, uuid, ctx)
 
 
-def _late(row: Any) -> faults.BuildTimeout:
+def _late(row: RequestedInstance) -> faults.BuildTimeout:
     place = f"host {row.host}" if row.host else "no host"
+    assert row.deadline is not None, "a build that is late has a deadline"
     timeout_s = f"{(row.deadline - row.created_at).total_seconds():.0f}"
-    return faults.BuildTimeout(timeout_s=timeout_s, step=row.task_state, place=place)
+    return faults.BuildTimeout(timeout_s=timeout_s, step=str(row.task_state), place=place)
 
 
-def _add_refusal(tx: Transaction, row: Any, error: Exception, ctx: StepContext, event: str = history.SCHEDULE) -> None:
+def _add_refusal(
+    tx: Transaction, row: RequestedInstance, error: Exception, ctx: StepContext, event: str = history.SCHEDULE
+) -> None:
     name, _code, message, _details = faults.describe(error)
     result = {"result": name, "message": message, "request_id": ctx.request_id}
     history.add_event(tx, row.uuid, event, now=ctx.now, attempt=row.attempt, **result)
 
 
 def end_in_error(
-    tx: Transaction, row: Row, error: Exception, host: str | None, ctx: StepContext, failed: bool = False
+    tx: Transaction, row: RequestedInstance, error: Exception, host: str | None, ctx: StepContext, failed: bool = False
 ) -> None:
     """Set the locked ``row`` to ERROR with a fault, and release what its host holds for it, and its volumes.
 

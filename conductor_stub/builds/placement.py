@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.builds import choice, failures, retry_policy, waiting
 from conductor_stub.builds.failures import Next
-from conductor_stub.builds.machine import BuildMachine
+from conductor_stub.builds.machine import BuildMachine, TakenBuild
 from conductor_stub.steps import casting, faults, reach, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.avoidance import Avoidance, HostNode
@@ -23,9 +23,12 @@ from fleet import errors, failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.catalog import groups
-from fleet.db.engine.database import Connection, Database, Row
+from fleet.db.catalog.groups import PlacedMember
+from fleet.db.engine.database import Connection, Database
 from fleet.db.instances import builds, history, instances
 from fleet.db.instances.kept_host import Kept
+from fleet.db.tables.catalog import GroupRow
+from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.objects import Place, Selection
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
@@ -34,7 +37,7 @@ from fleet.telemetry import metrics
 LOG = logging.getLogger(__name__)
 
 
-class BuildPlacement(Placement[Any]):
+class BuildPlacement(Placement[RequestedInstance]):
     noun = "build"
     _machine: BuildMachine
     #: The host that builds leave to one that has waited longest for room. The room queue sets it.
@@ -58,7 +61,7 @@ class BuildPlacement(Placement[Any]):
         self._tasks = tasks
         self._notifier = notifier
 
-    def scheduling_request(self, rows: Sequence[Any]) -> dict[str, Any]:
+    def scheduling_request(self, rows: Sequence[RequestedInstance]) -> dict[str, Any]:
         """What the scheduler would receive for these instances of one request, at the first attempt."""
         spec, properties = self._request(Batch(rows, 1))
         return {"request_spec": spec, "filter_properties": properties}
@@ -114,16 +117,16 @@ class BuildPlacement(Placement[Any]):
     def _cast(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
         self._tasks.build_instances(context, list(uuids), attempt)
 
-    def _batches(self, rows: Sequence[Any], attempt: int) -> list[Batch]:
+    def _batches(self, rows: Sequence[RequestedInstance], attempt: int) -> list[Batch]:
         """One batch of rows for each set of avoided hosts. At the first attempt that is a single one."""
         now = self._clock()
-        alike: dict[frozenset[HostNode], tuple[list[Any], Avoidance]] = {}
+        alike: dict[frozenset[HostNode], tuple[list[RequestedInstance], Avoidance]] = {}
         for row in rows:
-            avoided = Avoidance.of(row.failed_orders, self._limits, now)
+            avoided = Avoidance.of(cast("TakenBuild", row).failed_orders, self._limits, now)
             alike.setdefault(avoided.places, ([], avoided))[0].append(row)
         return [Batch(together, attempt, avoided) for together, avoided in alike.values()]
 
-    def _about(self, context: RequestContext, row: Any, attempt: int) -> RequestContext:
+    def _about(self, context: RequestContext, row: RequestedInstance, attempt: int) -> RequestContext:
         return context.about(instance_uuid=row.uuid, attempt=attempt)
 
     def _request(self, batch: Batch) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -142,7 +145,7 @@ class BuildPlacement(Placement[Any]):
             request_spec.setup_instance_group(properties, group, members, batch.uuids)
         return _request_spec(batch.rows), properties
 
-    def _lacking(self, row: Any) -> dict[str, reach.Lacking]:
+    def _lacking(self, row: RequestedInstance) -> dict[str, reach.Lacking]:
         """Hosts that do not reach the volumes of a build."""
         return self._database.read(reach.lacking, row.uuid) if row.spec.get("block_device_mapping") else {}
 
@@ -167,14 +170,19 @@ class BuildPlacement(Placement[Any]):
         super()._send_all(context, batch, selections, properties)
 
     def _send(
-        self, context: RequestContext, batch: Batch, row: Any, selection: Selection, properties: dict[str, Any]
+        self,
+        context: RequestContext,
+        batch: Batch,
+        row: RequestedInstance,
+        selection: Selection,
+        properties: dict[str, Any],
     ) -> None:
         self._cast_order(context, row, batch.attempt, _place(selection), selection.alternates, properties)
 
     def _cast_order(
         self,
         context: RequestContext,
-        row: Any,
+        row: RequestedInstance,
         attempt: int,
         place: Place,
         alternates: Sequence[Place],
@@ -211,7 +219,7 @@ class BuildPlacement(Placement[Any]):
             self.reschedule(context, here, no_queue(place.host), alternates)
         failpoints.hit("conductor.cast.after")
 
-    def _volumes(self, row: Any) -> dict[str, Any]:
+    def _volumes(self, row: RequestedInstance) -> dict[str, Any]:
         """The part of an order that has the volumes of its instance."""
         if not row.spec.get("block_device_mapping"):
             return {}
@@ -268,7 +276,7 @@ class BuildPlacement(Placement[Any]):
         about = {"instance_id": context.instance_uuid, "state": states.QUEUED, "method": "build_instances"}
         self._notifier.info(context, "compute_task.build_instances.queued", {**about, "reason": message})
 
-    def _notify_error(self, context: RequestContext, rows: Sequence[Any], error: Exception) -> None:
+    def _notify_error(self, context: RequestContext, rows: Sequence[RequestedInstance], error: Exception) -> None:
         """Write one line and send one notification for each build that has ended in ERROR."""
         name, _code, message, details = faults.describe(error)
         for row in rows:
@@ -292,9 +300,9 @@ def _place(selection: Selection) -> Place:
     return Place(selection.host, selection.nodename, selection.limits)
 
 
-def _group(connection: Connection, uuid: str) -> tuple[Any, Sequence[Row]]:
+def _group(connection: Connection, uuid: str) -> tuple[GroupRow, Sequence[PlacedMember]]:
     return groups.get(connection, uuid), groups.members(connection, uuid)
 
 
-def _request_spec(rows: Sequence[Any]) -> dict[str, Any]:
+def _request_spec(rows: Sequence[RequestedInstance]) -> dict[str, Any]:
     return request_spec.build_request_spec([instances.to_instance(row) for row in rows])

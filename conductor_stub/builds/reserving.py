@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from fleet.context import RequestContext
 from fleet.db.engine.database import Transaction
+from fleet.db.tables.volumes import VolumeRow
 from fleet.objects import BlockDevice, Flavor, VolumeConnection
 
 
@@ -16,7 +17,7 @@ from fleet.objects import BlockDevice, Flavor, VolumeConnection
 class Reserved:
     """A volume as it was ``seen`` when its agent was asked ``where`` its data are, and the name that its disk gets."""
 
-    seen: Any
+    seen: VolumeRow
     device: str
     where: VolumeConnection
 

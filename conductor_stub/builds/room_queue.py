@@ -30,7 +30,9 @@ from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.instances import kept_host, queued_builds, room_changes, room_queue
 from fleet.db.instances.kept_host import Kept
+from fleet.db.instances.queued_builds import DueBuild
 from fleet.db.instances.room_queue import Pulse
+from fleet.db.tables.instances import InstanceRow, RequestedInstance
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -104,10 +106,10 @@ class RoomQueue:
         metrics.WAKES.labels("recheck").inc(len(woken))
         return len(over) + self._hand_out(woken)
 
-    def _hand_out(self, rows: Sequence[Any]) -> int:
+    def _hand_out(self, rows: Sequence[RequestedInstance]) -> int:
         """Hand out builds in their order, those of one request together."""
 
-        def request(row: Any) -> tuple[str, int]:
+        def request(row: RequestedInstance) -> tuple[str, int]:
             return row.reservation_id, row.attempt
 
         for (_reservation, attempt), group in itertools.groupby(rows, request):
@@ -115,7 +117,7 @@ class RoomQueue:
             self._placement.hand_out(self._context(those[0]), [row.uuid for row in those], attempt)
         return len(rows)
 
-    def _end(self, row: Any) -> None:
+    def _end(self, row: InstanceRow) -> None:
         context = self._context(row)
         error = self._database.write(_machine.time_out, row.uuid, self._step_context(context))
         if error is None:
@@ -128,13 +130,13 @@ class RoomQueue:
         return StepContext(self._limits, self._clock(), context.request_id if context else None)
 
     @staticmethod
-    def _context(row: Any) -> RequestContext:
+    def _context(row: InstanceRow) -> RequestContext:
         context = new_context(project_id=row.project_id, user_id=row.user_id).under(row.request_id)
         return context.about(instance_uuid=row.uuid, attempt=row.attempt)
 
 
 @failpoints.commits("conductor.wake")
-def wake_by_changes(tx: Transaction, ctx: StepContext) -> list[Any]:
+def wake_by_changes(tx: Transaction, ctx: StepContext) -> list[RequestedInstance]:
     """Wake the builds that changes since the last pass may help. Return the rows that the caller must hand out."""
     queue = room_queue.lock(tx, ctx.now)
     newest = room_queue.newest(tx)
@@ -148,7 +150,7 @@ def wake_by_changes(tx: Transaction, ctx: StepContext) -> list[Any]:
     resting = room_queue.resting(tx, ctx.now)
     kept = (queue.kept_host, queue.kept_for)
     choice = wake_choice.choose(waiters, rooms, queue.generation, room_queue.taken(tx), returned, resting, kept)
-    woken: list[Any] = []
+    woken: list[RequestedInstance] = []
     for wake in choice.wakes:
         waiter = wake.waiter
         uuids = room_queue.placed_together(tx, *waiter.request) if waiter.together else [waiter.uuid]
@@ -163,7 +165,7 @@ def wake_by_changes(tx: Transaction, ctx: StepContext) -> list[Any]:
 
 
 @failpoints.commits("conductor.recheck")
-def recheck(tx: Transaction, seen: Sequence[Any], changed: int, ctx: StepContext) -> list[Any]:
+def recheck(tx: Transaction, seen: Sequence[DueBuild], changed: int, ctx: StepContext) -> list[RequestedInstance]:
     """Wake the oldest build of each shape, and let the others wait on. Return the rows that the caller must hand out.
 
     :param seen: queued builds that are due, the oldest first
@@ -174,7 +176,7 @@ def recheck(tx: Transaction, seen: Sequence[Any], changed: int, ctx: StepContext
     for row in seen:
         if row.uuid in due and row.refused_generation < changed and len(oldest) < RECHECKED:
             oldest.setdefault(row.shape, row)
-    woken: list[Any] = []
+    woken: list[RequestedInstance] = []
     for row in oldest.values():
         uuids = room_queue.placed_together(tx, row.reservation_id, row.attempt) or [row.uuid]
         woken += _machine.wake(tx, uuids, ctx)

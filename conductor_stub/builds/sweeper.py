@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+from collections.abc import Sequence
 
 from oslo_log import log as logging
 
@@ -18,8 +19,9 @@ from conductor_stub.steps.sweeper import Sweeper
 from fleet import states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext, new_context
-from fleet.db.engine.database import Connection, Database, Row
-from fleet.db.instances import builds
+from fleet.db.engine.database import Connection, Database
+from fleet.db.instances import builds, instances
+from fleet.db.tables.instances import RequestedInstance
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -28,7 +30,7 @@ LOG = logging.getLogger(__name__)
 BATCH = 500
 
 
-class BuildSweeper(Sweeper[Row]):
+class BuildSweeper(Sweeper[RequestedInstance]):
     """The service calls ``end_overdue`` and ``retry_lost`` every ``sweep_interval`` seconds, each in its own thread.
 
     While the broker is away no message can be sent, and the sender may block for as long. Deadlines are kept by the
@@ -79,20 +81,22 @@ class BuildSweeper(Sweeper[Row]):
             self._give_up_host(row, f"host {row.host} stopped sending heartbeats")
         return len(overdue) + len(stranded)
 
-    def _hand_out(self, rows: list[Row]) -> None:
+    def _hand_out(self, rows: Sequence[RequestedInstance]) -> None:
         """Hand out builds of one request together, as they came."""
 
-        def request(row: Row) -> tuple[str, int]:
+        def request(row: RequestedInstance) -> tuple[str, int]:
             return row.reservation_id, row.attempt
 
         for _request, group in itertools.groupby(sorted(rows, key=request), request):
             metrics.SWEEPER_ACTIONS.labels("hand out again").inc(self._hand_out_again(list(group)))
 
-    def _give_up_host(self, row: Row, reason: str) -> None:
+    def _give_up_host(self, row: RequestedInstance, reason: str) -> None:
+        assert row.task_state is not None, "the build is in a step"
+        host, node = instances.place_of(row)
         failure = Failure(step=row.task_state, code=faults.AttemptLost.__name__, message=reason)
-        self._placement.reschedule(self._context(row), Attempt(row.uuid, row.attempt, row.host, row.node), failure, ())
+        self._placement.reschedule(self._context(row), Attempt(row.uuid, row.attempt, host, node), failure, ())
 
-    def _time_out(self, row: Row) -> None:
+    def _time_out(self, row: RequestedInstance) -> None:
         self._context(row)
         error = self._database.write(self._machine.time_out, row.uuid, self._step_context(row))
         if error is not None:
@@ -100,14 +104,14 @@ class BuildSweeper(Sweeper[Row]):
             metrics.BUILDS_ENDED.labels(states.ERROR, error.reason_code.value).inc()
             LOG.warning("Setting instance to ERROR state: %s: %s", error.reason_code.value, error)
 
-    def _terminate_again(self, row: Row) -> None:
+    def _terminate_again(self, row: RequestedInstance) -> None:
         now = self._clock()
         due = self._step_context(row).due(self._limits.retry_interval_s)
         if self._database.write(builds.postpone_deletion, row, due, now):
             metrics.SWEEPER_ACTIONS.labels("ask again to delete").inc()
             self._termination.send(self._context(row), row.uuid)
 
-    def _context(self, row: Row) -> RequestContext:
+    def _context(self, row: RequestedInstance) -> RequestContext:
         context = new_context(project_id=row.project_id, user_id=row.user_id).under(row.request_id)
         return context.about(instance_uuid=row.uuid, attempt=row.attempt, host=row.host)
 

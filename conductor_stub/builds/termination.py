@@ -12,9 +12,10 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db.engine.database import Connection, Database, Row, Transaction
+from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instances, moves, queued_builds
+from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.rpc.clients import ComputeAPI
 
@@ -82,7 +83,8 @@ def _holders(connection: Connection, uuid: str) -> list[str]:
     if row.deleted or row.task_state != states.DELETING:
         return []
     record = moves.of_instance(connection, uuid)
-    return sorted({row.host, record and record.held_host} - {None})
+    places = (row.host, None if record is None else record.held_host)
+    return sorted({host for host in places if host is not None})
 
 
 @failpoints.commits("conductor.destroyed")
@@ -98,7 +100,7 @@ def destroyed(tx: Transaction, uuid: str, host: str, ctx: StepContext) -> bool:
     record = moves.of_instance(tx, uuid)
     if record is not None and record.held_host == host:
         moves.update(tx, record.uuid, ctx.now, **moves.NOTHING_HELD)
-        hosts.refresh_usage(tx, host, record.held_node, ctx.now)
+        hosts.refresh_usages(tx, [(host, record.held_node)], ctx.now)
         record = None
     if row.host not in (None, host):
         return False
@@ -109,7 +111,7 @@ def destroyed(tx: Transaction, uuid: str, host: str, ctx: StepContext) -> bool:
     return True
 
 
-def _delete(tx: Transaction, row: Row, ctx: StepContext) -> None:
+def _delete(tx: Transaction, row: RequestedInstance, ctx: StepContext) -> None:
     values = {
         "vm_state": states.DELETED,
         "task_state": None,
@@ -126,6 +128,6 @@ def _delete(tx: Transaction, row: Row, ctx: StepContext) -> None:
     _add_event(tx, row, "delete", ctx)
 
 
-def _add_event(tx: Transaction, row: Row, event: str, ctx: StepContext, attempt: int = 0) -> None:
+def _add_event(tx: Transaction, row: RequestedInstance, event: str, ctx: StepContext, attempt: int = 0) -> None:
     where = {"host": row.host, "node": row.node, "request_id": ctx.request_id}
     history.add_event(tx, row.uuid, event, now=ctx.now, attempt=attempt, **where)

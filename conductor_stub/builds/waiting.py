@@ -13,6 +13,8 @@ from fleet import capacity, errors
 from fleet.clock import durations, seconds
 from fleet.db.instances import instances
 from fleet.db.instances.queued_builds import Why
+from fleet.db.tables.instances import RequestedInstance
+from fleet.db.tables.queue import QueuedRow
 from fleet.reasons import Reason
 
 #: Refusals that a change of hosts, instances or aggregates may end. A host for NEVER_FITS does not exist, and no change
@@ -33,13 +35,13 @@ _ABOUT_NEIGHBOURS = frozenset({"group", "same_host", "different_host"})
 _SHAPE = ("flavor", "availability_zone", "scheduler_hints", "ignore_hosts", "numa_topology", "pci_requests")
 
 
-def wait_until(row: Any) -> datetime.datetime | None:
+def wait_until(row: RequestedInstance) -> datetime.datetime | None:
     """When the build stops waiting for room; None if it never waits."""
     wait_s = instances.spec_of(row).get("wait_for_capacity_s")
     return row.created_at + seconds(wait_s) if wait_s else None
 
 
-def waits(row: Any, refusal: Exception, now: datetime.datetime) -> bool:
+def waits(row: RequestedInstance, refusal: Exception, now: datetime.datetime) -> bool:
     """Return True if the build is queued after this refusal of the scheduler."""
     if not isinstance(refusal, errors.NoValidHost) or refusal.reason_code not in _MAY_END:
         return False
@@ -47,7 +49,7 @@ def waits(row: Any, refusal: Exception, now: datetime.datetime) -> bool:
     return until is not None and now < until
 
 
-def why(row: Any, refusal: errors.NoValidHost, together: bool) -> Why:
+def why(row: RequestedInstance, refusal: errors.NoValidHost, together: bool) -> Why:
     """What a build waits for.
 
     :param together: whether it must be placed with the other queued builds of its request
@@ -99,7 +101,7 @@ def _nearest(details: Mapping[str, Any]) -> str | None:
     return None
 
 
-def shape(row: Any, together: bool) -> str:
+def shape(row: RequestedInstance, together: bool) -> str:
     """Hash of what the scheduler decides by. It answers alike for builds of one shape."""
     spec = instances.spec_of(row)
     parts = {name: spec.get(name) for name in _SHAPE}
@@ -120,7 +122,7 @@ def beside(refusal: errors.NoValidHost, kept_host: str) -> errors.NoValidHost:
     return type(refusal)(reason=reason, details=details)
 
 
-def in_vain(row: Any, queued: Any) -> errors.NoValidHost:
+def in_vain(row: RequestedInstance, queued: QueuedRow) -> errors.NoValidHost:
     """The error of a build that has waited as long as it may.
 
     :param queued: from :func:`fleet.db.instances.queued_builds.find`

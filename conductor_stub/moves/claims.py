@@ -31,8 +31,8 @@ def route(
     record, group_uuid = move.record, move.instance.group_uuid
     if (record.status, record.attempt) != (move_states.PREPARING, attempt):
         return None
-    bound = group_uuid and not record.plan.get("follows")
-    if bound and not group_evacuation.may_go(tx, record, group_uuid, place.host, ctx):
+    follows = record.plan.get("follows")
+    if group_uuid and not follows and not group_evacuation.may_go(tx, record, group_uuid, place.host, ctx):
         due = ctx.due(ctx.limits.placing_timeout_s, record.deadline)
         # Only once: a scheduler without the group's filter would choose the same host again. The claim then decides.
         plan = {**record.plan, "follows": True}

@@ -13,7 +13,9 @@ from conductor_stub.steps.limits import StepContext
 from fleet import failpoints, move_states, states
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import moves
+from fleet.db.tables.moves import MigrationRow
 from fleet.objects import Place
+from fleet.objects.plans import StoredFailure
 
 #: Statuses of a claimed resize in which the source may have switched the guest off.
 _TO_BE_UNDONE = (move_states.PRE_MIGRATING, move_states.POST_MIGRATING)
@@ -56,7 +58,11 @@ def _fail(tx: Transaction, move: Move, host: str | None, failure: Failure, ctx: 
         return None
     node = record.dest_node if host == record.dest_compute else record.source_node
     machine.add_event(tx, move, record.migration_type, ctx, host, node, **failure.event())
-    why = {"error": failure.code, "message": failure.message, "details": {"host": host, "step": failure.step}}
+    why: StoredFailure = {
+        "error": failure.code,
+        "message": failure.message,
+        "details": {"host": host, "step": failure.step},
+    }
     if record.status == move_states.RESUMING:
         # Nothing is left to try: the instance is on its source, and its guest is off.
         first = record.failure or why
@@ -69,7 +75,7 @@ def _fail(tx: Transaction, move: Move, host: str | None, failure: Failure, ctx: 
     return _next_attempt(tx, move, why, ctx)
 
 
-def _next_attempt(tx: Transaction, move: Move, why: dict[str, Any], ctx: StepContext) -> Move:
+def _next_attempt(tx: Transaction, move: Move, why: StoredFailure, ctx: StepContext) -> Move:
     """Release the claim, if there is one, and try another destination."""
     record = move.record
     tried = [*record.plan.get("tried", ()), [record.dest_compute, record.dest_node]]
@@ -92,7 +98,7 @@ def _next_attempt(tx: Transaction, move: Move, why: dict[str, Any], ctx: StepCon
     return machine.read(tx, move.uuid)
 
 
-def waiting_task(record: Any) -> str:
+def waiting_task(record: MigrationRow) -> str:
     """The instance's task until a destination has claimed."""
     return _WAITING.get(record.migration_type, states.RESIZE_PREP)
 
@@ -105,7 +111,8 @@ def overdue(tx: Transaction, seen: Move, silent: frozenset[str], ctx: StepContex
     """
     move = machine.read(tx, seen.uuid)
     record, actor = move.record, move.actor
-    if not _machine.is_at(move, seen.attempt, (seen.record.status,)) or record.step_deadline > ctx.now:
+    is_due = record.step_deadline is not None and record.step_deadline <= ctx.now
+    if not _machine.is_at(move, seen.attempt, (seen.record.status,)) or not is_due:
         return None
     if record.status == move_states.RUNNING:
         return live.overdue(tx, move, silent, ctx)

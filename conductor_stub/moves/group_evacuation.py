@@ -9,30 +9,36 @@ as always, and so does every other policy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from conductor_stub.steps.limits import StepContext
 from fleet import move_states
 from fleet.db.catalog import groups
+from fleet.db.catalog.groups import PlacedMember
 from fleet.db.engine.database import Connection, Transaction
 from fleet.db.hosts import services
 from fleet.db.instances import moves
+from fleet.db.tables.catalog import GroupRow
+from fleet.db.tables.moves import MigrationRow
 from fleet.objects import instance_group
 
 
-def dead_hosts(connection: Transaction | Connection, record: Any, group_uuid: str, ctx: StepContext) -> frozenset[str]:
+def dead_hosts(
+    connection: Transaction | Connection, record: MigrationRow, group_uuid: str, ctx: StepContext
+) -> frozenset[str]:
     """Hosts that do not bind the group: the one that ``record`` evacuates, and others that are down.
 
     Empty unless ``record`` is an evacuation.
     """
     if record.migration_type != move_states.EVACUATION:
         return frozenset()
-    hosts = {row.host for row in groups.members(connection, group_uuid)} - {None, record.source_compute}
+    hosts = {row.host for row in groups.members(connection, group_uuid) if row.host} - {record.source_compute}
     silent = services.silent(connection, hosts, ctx.now, ctx.limits.service_down_time_s)
     return silent | {record.source_compute}
 
 
-def binding_members(connection: Transaction | Connection, record: Any, group: Any, ctx: StepContext) -> Sequence[Any]:
+def binding_members(
+    connection: Transaction | Connection, record: MigrationRow, group: GroupRow, ctx: StepContext
+) -> Sequence[PlacedMember]:
     """Members of ``group``, uuid and host, that the scheduler must consider for the instance of ``record``."""
     members = groups.members(connection, group.uuid)
     if group.policy != instance_group.AFFINITY:
@@ -45,7 +51,7 @@ def binding_members(connection: Transaction | Connection, record: Any, group: An
     return [row for row in (*members, *sent) if row.uuid == own or row.host not in dead]
 
 
-def may_go(tx: Transaction, record: Any, group_uuid: str, host: str, ctx: StepContext) -> bool:
+def may_go(tx: Transaction, record: MigrationRow, group_uuid: str, host: str, ctx: StepContext) -> bool:
     """Whether no other member was sent elsewhere meanwhile, decided under the lock of the group."""
     if record.migration_type != move_states.EVACUATION:
         return True

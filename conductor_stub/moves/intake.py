@@ -22,9 +22,10 @@ from fleet import capacity, errors, failpoints, move_states, states, volume_stat
 from fleet.clock import seconds
 from fleet.context import RequestContext
 from fleet.db.catalog import flavors, quotas
-from fleet.db.engine.database import Connection, Database, Row, Transaction
+from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import instances, moves
+from fleet.db.tables.instances import RequestedInstance
 from fleet.db.upkeep import removal
 from fleet.db.volumes import attachments
 from fleet.hardware.aliases import Aliases
@@ -70,7 +71,7 @@ class MoveIntake:
         """:raises errors.NotFound: errors.Conflict: errors.InvalidInput: errors.QuotaExceeded:"""
         asked = parse_flavor(flavor, "flavor")
 
-        def read(connection: Connection) -> tuple[Row, Flavor]:
+        def read(connection: Connection) -> tuple[RequestedInstance, Flavor]:
             wanted = asked if isinstance(asked, Flavor) else flavors.find(connection, asked)
             return instances.find(connection, name), wanted
 
@@ -140,7 +141,7 @@ class MoveIntake:
     def _accept(
         self,
         context: RequestContext,
-        row: Row,
+        row: RequestedInstance,
         kind: str,
         spec: Mapping[str, Any] | None,
         destination: str | None = None,
@@ -261,7 +262,7 @@ def _resized(tx: Transaction, instance_uuid: str, wanted: str) -> Move:
     return machine.read(tx, record.uuid)
 
 
-def _require_settled(row: Any, kind: str) -> None:
+def _require_settled(row: RequestedInstance, kind: str) -> None:
     if row.deleted:
         raise errors.NotFound(kind="Instance", name=row.name)
     # Nothing on a host that is down can be started first.
@@ -271,7 +272,7 @@ def _require_settled(row: Any, kind: str) -> None:
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, not ACTIVE: {advice}")
 
 
-def _require_no_volumes(tx: Transaction, row: Any) -> None:
+def _require_no_volumes(tx: Transaction, row: RequestedInstance) -> None:
     """:raises errors.Conflict: it has volumes, which a live migration cannot connect on the destination"""
     there = attachments.of_instances(tx, [row.uuid])
     if there:
@@ -281,7 +282,7 @@ def _require_no_volumes(tx: Transaction, row: Any) -> None:
 
 
 def _require_movable_volumes(
-    tx: Transaction, row: Any, destination: str | None, new_spec: Mapping[str, Any] | None, stays: bool
+    tx: Transaction, row: RequestedInstance, destination: str | None, new_spec: Mapping[str, Any] | None, stays: bool
 ) -> None:
     """Volumes follow an instance to hosts that reach them.
 
@@ -317,7 +318,7 @@ def _own_disks(spec: Mapping[str, Any]) -> tuple[str, ...]:
     return devices.own(spec["flavor"].get("ephemeral_gb", 0), spec["flavor"].get("swap", 0))
 
 
-def _take_growth(tx: Transaction, row: Any, flavor: Mapping[str, Any], ctx: StepContext) -> None:
+def _take_growth(tx: Transaction, row: RequestedInstance, flavor: Mapping[str, Any], ctx: StepContext) -> None:
     """:raises errors.QuotaExceeded: the project may not have what the new flavor has more"""
     _known, headroom = quotas.headroom(tx, quotas.BUILDS, [row.project_id], ctx.limits.default_quota)
     local_gb = capacity.local_disk_gb(flavor["root_gb"], flavor["ephemeral_gb"], flavor.get("swap", 0))
@@ -330,7 +331,7 @@ def _take_growth(tx: Transaction, row: Any, flavor: Mapping[str, Any], ctx: Step
     headroom.take(row.project_id, **growth)
 
 
-def _require_another_host(tx: Transaction, row: Any, destination: str) -> None:
+def _require_another_host(tx: Transaction, row: RequestedInstance, destination: str) -> None:
     """:raises errors.NotFound: errors.InvalidInput:"""
     if services.get(tx, destination, services.COMPUTE) is None:
         raise errors.NotFound(kind="Host", name=destination)
@@ -338,18 +339,18 @@ def _require_another_host(tx: Transaction, row: Any, destination: str) -> None:
         raise errors.InvalidInput(field="host", reason=f"is {destination}, where {row.name} is already")
 
 
-def _require_way(tx: Transaction, row: Any) -> None:
+def _require_way(tx: Transaction, row: RequestedInstance) -> None:
     """:raises errors.Conflict: its disks cannot leave its host"""
     if hosts.stat_of(tx, row.host, row.node, host_report.DISKS) == "":
         reason = "cannot leave its host: nothing copies its disks to another one, see [libvirt] migration_uri"
         raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
 
 
-def _state(row: Any) -> str:
+def _state(row: RequestedInstance) -> str:
     return f"{row.vm_state.upper()} ({row.task_state})" if row.task_state else row.vm_state.upper()
 
 
-def _require_down(tx: Transaction, row: Any, ctx: StepContext) -> None:
+def _require_down(tx: Transaction, row: RequestedInstance, ctx: StepContext) -> None:
     """Two guests of one instance may ruin its data: nothing is rebuilt elsewhere while its host may be alive."""
     service = services.get(tx, row.host, services.COMPUTE)
     if service is not None and services.is_up(service, ctx.now, ctx.limits.service_down_time_s):

@@ -7,8 +7,6 @@ record in ``running``: it continues when it is back. After the deadline the dest
 
 from __future__ import annotations
 
-from typing import Any
-
 from conductor_stub.moves import machine, swap
 from conductor_stub.moves.machine import Move, MoveTimeout
 from conductor_stub.steps import faults
@@ -18,7 +16,10 @@ from fleet import errors, failpoints, move_states, states
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts
 from fleet.db.instances import instances, moves
+from fleet.db.tables.instances import RequestedInstance
+from fleet.db.tables.moves import MigrationRow
 from fleet.objects import host_report
+from fleet.objects.plans import StoredFailure
 
 _AFTER = {
     move_states.PRE_MIGRATING: move_states.RUNNING,
@@ -26,7 +27,7 @@ _AFTER = {
 }
 
 
-def require_able(tx: Transaction, row: Any, destination: str | None) -> None:
+def require_able(tx: Transaction, row: RequestedInstance, destination: str | None) -> None:
     """:raises errors.Conflict: errors.InvalidInput: the guest cannot leave its host while it runs"""
     without = "migrate it without --live"
     if row.claimed_numa_topology or row.claimed_pci_devices:
@@ -61,7 +62,7 @@ def abort(tx: Transaction, instance_uuid: str, ctx: StepContext, uuid: str | Non
         reason = f"has a live migration that is {record.status}: it cannot be aborted any more"
         raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
     move = machine.read(tx, record.uuid)
-    why = {"error": move_states.ABORTED, "message": "The live migration was aborted.", "details": {}}
+    why: StoredFailure = {"error": move_states.ABORTED, "message": "The live migration was aborted.", "details": {}}
     if record.status == move_states.RUNNING:
         return _order_abort(tx, move, why, ctx)
     if record.status == move_states.PRE_MIGRATING:
@@ -69,7 +70,7 @@ def abort(tx: Transaction, instance_uuid: str, ctx: StepContext, uuid: str | Non
     return _end(tx, move, why, ctx)
 
 
-def _order_abort(tx: Transaction, move: Move, why: dict[str, Any], ctx: StepContext) -> Move:
+def _order_abort(tx: Transaction, move: Move, why: StoredFailure, ctx: StepContext) -> Move:
     """The source reads the failure, and aborts."""
     due = ctx.due(ctx.limits.placing_timeout_s)
     moves.update(tx, move.uuid, ctx.now, failure=move.record.failure or why, step_deadline=due)
@@ -94,20 +95,21 @@ def complete_step(tx: Transaction, move: Move, ctx: StepContext, arrived: bool =
         move = machine.read(tx, move.uuid)
         return machine.set_status(tx, move, move_states.POST_MIGRATING, ctx, failure=None)
     if record.status == move_states.REVERTING:
+        assert record.failure is not None, "a live migration is undone for a reason"
         return _end(tx, move, record.failure, ctx)
     if record.status == move_states.CONFIRMING:
         return machine.set_status(tx, move, move_states.COMPLETED, ctx, **moves.NOTHING_HELD)
     return machine.set_status(tx, move, _AFTER[record.status], ctx)
 
 
-def _end(tx: Transaction, move: Move, why: dict[str, Any], ctx: StepContext) -> Move:
+def _end(tx: Transaction, move: Move, why: StoredFailure, ctx: StepContext) -> Move:
     """The guest is where it was."""
     aborted = why["error"] == move_states.ABORTED
     status = move_states.CANCELLED if aborted else move_states.ERROR
     return machine.set_status(tx, move, status, ctx, failure=why, **moves.NOTHING_HELD)
 
 
-def failed(tx: Transaction, move: Move, why: dict[str, Any], ctx: StepContext) -> Move:
+def failed(tx: Transaction, move: Move, why: StoredFailure, ctx: StepContext) -> Move:
     """The guest has not left the source: the destination must undo its part."""
     return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=move.record.failure or why)
 
@@ -122,16 +124,24 @@ def overdue(tx: Transaction, move: Move, silent: frozenset[str], ctx: StepContex
         machine.add_event(
             tx, move, record.migration_type, ctx, record.source_compute, result=faults.AttemptLost.__name__
         )
-        why = {"error": move_states.LOST, "message": message, "details": {"host": record.source_compute}}
-        return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=why)
+        lost: StoredFailure = {
+            "error": move_states.LOST,
+            "message": message,
+            "details": {"host": record.source_compute},
+        }
+        return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=lost)
     if record.failure is not None:
         return None
     timeout = MoveTimeout.of(record, ctx)
-    why = {"error": type(timeout).__name__, "message": timeout.message, "details": {"host": record.source_compute}}
+    why: StoredFailure = {
+        "error": type(timeout).__name__,
+        "message": timeout.message,
+        "details": {"host": record.source_compute},
+    }
     return _order_abort(tx, move, why, ctx)
 
 
-def may_be_there(record: Any) -> bool:
+def may_be_there(record: MigrationRow) -> bool:
     """Return True if only the destination can say where the guest runs."""
-    failure = record.failure or {}
-    return record.migration_type == move_states.LIVE_MIGRATION and failure.get("error") == move_states.LOST
+    error = record.failure and record.failure.get("error")
+    return record.migration_type == move_states.LIVE_MIGRATION and error == move_states.LOST

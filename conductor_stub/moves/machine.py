@@ -18,6 +18,9 @@ from fleet import errors, failpoints, move_states, states
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts
 from fleet.db.instances import history, instances, moves
+from fleet.db.tables.instances import RequestedInstance
+from fleet.db.tables.moves import MigrationRow
+from fleet.objects.plans import StoredFailure
 
 INSTANCES = instances.INSTANCES
 
@@ -49,7 +52,7 @@ class MoveTimeout(errors.FleetError):
     template = "The move did not end within {timeout_s} s: it was {status}, on its way to {place}."
 
     @classmethod
-    def of(cls, record: Any, ctx: StepContext) -> MoveTimeout:
+    def of(cls, record: MigrationRow, ctx: StepContext) -> MoveTimeout:
         timeout_s, place = f"{ctx.limits.move_timeout_s:.0f}", record.dest_compute or "no host"
         return cls(timeout_s=timeout_s, status=record.status, place=place)
 
@@ -58,8 +61,8 @@ class MoveTimeout(errors.FleetError):
 class Move:
     """A record with the row of its instance, as one transaction has read or left them."""
 
-    instance: Any
-    record: Any
+    instance: RequestedInstance
+    record: MigrationRow
 
     @property
     def uuid(self) -> str:
@@ -159,12 +162,12 @@ def set_status(tx: Transaction, move: Move, status: str, ctx: StepContext, **val
     return read(tx, move.uuid)
 
 
-def end_unmoved(tx: Transaction, move: Move, failure: dict[str, Any], ctx: StepContext) -> Move:
+def end_unmoved(tx: Transaction, move: Move, failure: StoredFailure, ctx: StepContext) -> Move:
     """End a move that has changed nothing."""
     return set_status(tx, move, move_states.ERROR, ctx, failure=failure, **moves.NOTHING_HELD)
 
 
-def set_instance(tx: Transaction, row: Any, ctx: StepContext, **values: Any) -> None:
+def set_instance(tx: Transaction, row: RequestedInstance, ctx: StepContext, **values: Any) -> None:
     tx.update(INSTANCES, row.uuid, {"updated_at": ctx.now, **values})
     tx.touch(INSTANCES, row.uuid)
 

@@ -178,5 +178,5 @@ class MovePlacement(Placement[Move]):
     def _give_up(self, context: RequestContext, batch: Batch, refusal: Exception) -> None:
         ctx = self.step_context(context)
         for move in self._database.write(self._machine.refuse, batch.uuids, batch.attempt, refusal, ctx):
-            message = move.record.failure["message"]
+            message = move.record.failure and move.record.failure["message"]
             LOG.warning("The %s is given up, the instance stays as it is: %s", move.record.migration_type, message)

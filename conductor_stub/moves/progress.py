@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -19,6 +18,7 @@ from fleet import errors, move_states
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
 from fleet.db.instances import moves
+from fleet.db.tables.moves import MigrationRow
 from fleet.db.volumes import attachments
 from fleet.objects import Attachment, Claimed, Migration
 
@@ -90,12 +90,13 @@ class MoveProgress:
     def _value(self, move: Move, volumes: Iterable[Attachment]) -> Migration:
         return moves.to_migration(move.instance, move.record, self._step_within_s(move.record), list(volumes))
 
-    def _step_within_s(self, record: Any) -> float:
+    def _step_within_s(self, record: MigrationRow) -> float:
         """Copying disks may take what is left of the whole move."""
         limit_s = float(self._limits.spawn_timeout_s)
         if record.status != move_states.POST_MIGRATING or record.source_compute == record.dest_compute:
             return limit_s
-        return max(limit_s, (record.deadline - self._placement.step_context().now).total_seconds())
+        left = record.deadline - self._placement.step_context().now if record.deadline else None
+        return max(limit_s, left.total_seconds()) if left is not None else limit_s
 
 
 def _volumes(connection: Connection, uuids: Sequence[str]) -> dict[str, list[Attachment]]:

@@ -13,6 +13,7 @@ from fleet import stored_json
 from fleet.db.engine import claimed
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import moves
+from fleet.db.tables.instances import RequestedInstance
 
 
 def swap(tx: Transaction, move: Move, spec: Mapping[str, Any], ctx: StepContext, **values: Any) -> None:
@@ -23,7 +24,7 @@ def swap(tx: Transaction, move: Move, spec: Mapping[str, Any], ctx: StepContext,
     moves.update(tx, record.uuid, ctx.now, held_host=row.host, held_node=row.node, **claimed.columns(claimed.of(row)))
 
 
-def _sizes(row: Any, spec: Mapping[str, Any]) -> dict[str, Any]:
+def _sizes(row: RequestedInstance, spec: Mapping[str, Any]) -> dict[str, Any]:
     """Columns of an instance of this flavor. It keeps its size if that of the record cannot be read."""
     if stored_json.is_unreadable(spec):
         return {}

@@ -43,9 +43,13 @@ class MoveSweeper(Sweeper[Move]):
             if ended is None:
                 self._hand_out_again([move])
             else:
-                LOG.warning("The %s is given up: %s", record.migration_type, ended.record.failure["message"])
+                LOG.warning(
+                    "The %s is given up: %s",
+                    record.migration_type,
+                    ended.record.failure and ended.record.failure["message"],
+                )
             return
-        hosts = {record.source_compute, record.dest_compute} - {None}
+        hosts = {host for host in (record.source_compute, record.dest_compute) if host is not None}
         silent = self._database.read(services.silent, hosts, ctx.now, self._limits.service_down_time_s)
         following = self._database.write(failures.overdue, move, silent, ctx)
         if following is None:

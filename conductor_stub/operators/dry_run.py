@@ -9,8 +9,9 @@ from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
 from fleet.context import RequestContext
 from fleet.db.engine import claimed
-from fleet.db.engine.database import Database, Row
+from fleet.db.engine.database import Database
 from fleet.db.instances import builds, instances
+from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import BuildRequest, Holding
 
 
@@ -37,7 +38,7 @@ class DryRun:
         return self._placement.scheduling_request([builds.accepted(stored, row) for row in rows])
 
 
-def _holding(row: Row) -> Holding:
+def _holding(row: RequestedInstance) -> Holding:
     """What the instance holds. If no host has claimed it, only its uuid: the scheduler may have a booking for it."""
     if row.host is None:
         return Holding(row.uuid)

@@ -12,7 +12,8 @@ from oslo_utils import uuidutils
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.catalog import groups, quotas
-from fleet.db.engine.database import Connection, Database, Row, Transaction
+from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.tables.catalog import GroupRow
 from fleet.db.upkeep import removal
 from fleet.objects import fields, instance_group, uuid_like
 from fleet.objects.quota import Quota
@@ -96,7 +97,7 @@ def _create_group(tx: Transaction, default: Quota, uuid: str, group: Mapping[str
     groups.create(tx, uuid, **group)
 
 
-def _group_view(connection: Connection, row: Row) -> dict[str, Any]:
+def _group_view(connection: Connection, row: GroupRow) -> dict[str, Any]:
     members = groups.members(connection, row.uuid)
     return {
         "uuid": row.uuid,

@@ -33,8 +33,7 @@ def read(
     :raises errors.InvalidInput: they have more than MOST_BYTES; errors.NotFound: an unknown marker
     """
     if brief:
-        rows = instances.list_all(connection, limit, marker, newest_first, brief=True, **filters)
-        return [row._asdict() for row in rows]
+        return [row._asdict() for row in instances.list_brief(connection, limit, marker, newest_first, **filters)]
     found: list[dict[str, Any]] = []
     size = 0
     while True:

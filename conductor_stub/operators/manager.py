@@ -19,9 +19,10 @@ from conductor_stub.volumes.views import of_attachment
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db.engine.database import Connection, Database, Row
+from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import aggregates, hosts, services
 from fleet.db.instances import history, instances, moves, room_queue
+from fleet.db.tables.hosts import ServiceRow
 from fleet.db.upkeep import removal
 from fleet.db.volumes import attachments
 from fleet.objects import Aggregate, BuildRequest, fields, request_keys
@@ -197,7 +198,8 @@ class OperatorManager:
         zones = _zones(aggregates.list_all(connection))
         health = {host: self._health(agent) for host, agent in agents.items()}
         views = []
-        for row in hosts.list_all(connection, name, _HOST_COLUMNS):
+        rows: Sequence[Any] = hosts.list_all(connection, name, _HOST_COLUMNS)
+        for row in rows:
             # Attributes of a row are slow to read.
             view = dict(zip(_HOST_COLUMNS, row, strict=True))
             view["node"] = view.pop("hypervisor_hostname")
@@ -206,7 +208,7 @@ class OperatorManager:
             views.append(view)
         return views
 
-    def _health(self, service: Row | None) -> dict[str, str]:
+    def _health(self, service: ServiceRow | None) -> dict[str, str]:
         up = service is not None and services.is_up(service, self._clock(), self._service_down_time_s)
         enabled = service is not None and not service.disabled
         return {"state": "up" if up else "down", "status": "enabled" if enabled else "disabled"}
@@ -242,7 +244,7 @@ class OperatorManager:
         self._database.write(services.force_down, host, binary, forced, self._clock())
         LOG.warning("Service %s on host %s is %s", binary, host, "forced down" if forced else "no longer forced down")
 
-    def _service_view(self, row: Row) -> dict[str, Any]:
+    def _service_view(self, row: ServiceRow) -> dict[str, Any]:
         view = {"host": row.host, "binary": row.binary, **self._health(row), "disabled_reason": row.disabled_reason}
         spoken = {"rpc_version": row.rpc_version, "release": row.release}
         return {
@@ -275,7 +277,7 @@ class OperatorManager:
         return self._diagnosis.run()
 
 
-def _driver(service: Row, types: Mapping[str, str]) -> str | None:
+def _driver(service: ServiceRow, types: Mapping[str, str]) -> str | None:
     return types.get(service.host) if service.binary == services.COMPUTE else None
 
 

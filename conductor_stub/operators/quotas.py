@@ -11,7 +11,7 @@ from fleet.context import RequestContext
 from fleet.db.catalog import quotas
 from fleet.db.engine.database import Database
 from fleet.objects import fields
-from fleet.objects.quota import RESOURCES, Limit, Quota, Resource
+from fleet.objects.quota import RESOURCES, Limit, Limits, Quota, Resource
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -57,5 +57,5 @@ class QuotaManager:
         """Return a project to the defaults, if it has limits of its own."""
         self._database.write(quotas.remove, project_id)
 
-    def _limits(self, own: quotas.Limits) -> dict[str, Any]:
+    def _limits(self, own: Limits) -> dict[str, Any]:
         return {"limits": self._default_quota.with_own(own).to_wire(), "own": dict(own)}

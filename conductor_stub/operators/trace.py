@@ -10,6 +10,7 @@ from typing import Any
 from fleet import errors
 from fleet.db.engine.database import Connection
 from fleet.db.instances import history, instances
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volume_history, volumes
 from fleet.objects import location
 
@@ -56,7 +57,7 @@ def _volume(connection: Connection, name: str) -> str:
     raise errors.NotFound(kind="Instance, volume, snapshot, reservation or request", name=name)
 
 
-def _summary(row: Any) -> dict[str, Any]:
+def _summary(row: VolumeRow) -> dict[str, Any]:
     """As of an instance: the status is ``vm_state``, the step ``task_state``."""
     same = {name: getattr(row, name) for name in ("uuid", "name", "attempt", "updated_at", "step_deadline", "deadline")}
     host = location.append_host(row.host, row.pool)

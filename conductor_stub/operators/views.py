@@ -6,11 +6,14 @@ from __future__ import annotations
 import datetime
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from fleet import states
-from fleet.db.engine.database import Connection, Row
+from fleet.db.engine.database import Connection
 from fleet.db.instances import instances, queued_builds
+from fleet.db.instances.room_queue import ListedBuild
+from fleet.db.tables.base import Row
+from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import Zone
 
 
@@ -23,15 +26,17 @@ def shown(row: Row) -> dict[str, Any]:
     return {name: plain(value) for name, value in row._mapping.items() if name not in ("id", "instance_uuid")}
 
 
-def instance_view(row: Any) -> dict[str, Any]:
+def instance_view(row: RequestedInstance) -> dict[str, Any]:
     """:param row: from a query of ``fleet.db.instances.instances``, or from ``instances.moved``"""
-    return _view(vars(row) if isinstance(row, types.SimpleNamespace) else row._asdict())
+    return _view(vars(row) if isinstance(row, types.SimpleNamespace) else cast("Row", row)._asdict())
 
 
-def instance_views(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def instance_views(rows: Sequence[RequestedInstance]) -> list[dict[str, Any]]:
     """:func:`instance_view` of each, for many."""
-    names = rows[0]._fields if rows else ()
-    return [_view(dict(zip(names, row, strict=True))) for row in rows]
+    # Attributes of a row are slow to read.
+    read: Sequence[Any] = rows
+    names = read[0]._fields if read else ()
+    return [_view(dict(zip(names, row, strict=True))) for row in read]
 
 
 def _view(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,13 +56,13 @@ def _view(stored: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def waiting_view(place: int, row: Row, kept_host: str | None) -> dict[str, Any]:
+def waiting_view(place: int, row: ListedBuild, kept_host: str | None) -> dict[str, Any]:
     names = ("uuid", "name", "project_id", "reason", "message", "lacks", "queued_at", "wait_until")
     view = {name: plain(getattr(row, name)) for name in names}
     return {**view, "place": place, "flavor": row.flavor_name, "kept_host": kept_host}
 
 
-def queued_view(connection: Connection, row: Row) -> dict[str, Any] | None:
+def queued_view(connection: Connection, row: RequestedInstance) -> dict[str, Any] | None:
     """Why the build waits for room, since when and until when; None if it does not."""
     queued = queued_builds.find(connection, row.uuid) if row.task_state == states.QUEUED else None
     if queued is None:

@@ -16,6 +16,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.db.instances import instances
+from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI
@@ -73,11 +74,12 @@ class PowerIntake:
         return {key: getattr(row, key) for key in ("uuid", "name", "vm_state", "task_state")}
 
     @internal
-    def notify(self, context: RequestContext, row: Any) -> None:
+    def notify(self, context: RequestContext, row: RequestedInstance) -> None:
         """Cast to the host of an instance with a power task. The sweeper repeats what is lost."""
-        about = context.about(instance_uuid=row.uuid, host=row.host)
+        host, _node = instances.place_of(row)
+        about = context.about(instance_uuid=row.uuid, host=host)
         try:
-            reached = casting.reaches(row.host, lambda: self._compute.advance_power(about, row.host, row.uuid))
+            reached = casting.reaches(host, lambda: self._compute.advance_power(about, host, row.uuid))
         except errors.VersionPinned as old:
             LOG.warning("Host %s is not notified: %s", row.host, old.message)
             return

@@ -19,6 +19,7 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instances
+from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import fields
 
 #: State of an instance after each task.
@@ -49,24 +50,24 @@ class PowerReport:
     failure: fields.LongText = ""
 
 
-class PowerMachine(Machine[Any]):
+class PowerMachine(Machine[RequestedInstance]):
     waiting = placing = ""
 
-    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[Any]:
+    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[RequestedInstance]:
         return list(instances.lock_all(tx, uuids).values())
 
-    def status(self, row: Any) -> str | None:
+    def status(self, row: RequestedInstance) -> str | None:
         return row.task_state if not row.deleted and row.task_state in states.POWER_TASKS else None
 
     def enter(
-        self, tx: Transaction, rows: Sequence[Any], status: str, due: datetime.datetime, ctx: StepContext
-    ) -> list[Any]:
+        self, tx: Transaction, rows: Sequence[RequestedInstance], status: str, due: datetime.datetime, ctx: StepContext
+    ) -> list[RequestedInstance]:
         return [_set(tx, row, ctx, step_deadline=not_after(due, row.deadline)) for row in rows]
 
-    def refused(self, tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> Any:
+    def refused(self, tx: Transaction, row: RequestedInstance, error: Exception, ctx: StepContext) -> RequestedInstance:
         raise AssertionError("no scheduler decides on power tasks")
 
-    def timed_out(self, tx: Transaction, row: Any, ctx: StepContext) -> PowerTimeout:
+    def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> PowerTimeout:
         timeout_s = f"{ctx.limits.power_timeout_s:.0f}"
         late = PowerTimeout(host=row.host, task=row.task_state, timeout_s=timeout_s)
         _end(tx, row, ctx, {}, type(late).__name__, late.message)
@@ -78,7 +79,7 @@ class PowerMachine(Machine[Any]):
 
 
 @failpoints.commits("conductor.power_accept")
-def accept(tx: Transaction, uuid: str, task: str, ctx: StepContext) -> Any:
+def accept(tx: Transaction, uuid: str, task: str, ctx: StepContext) -> RequestedInstance:
     """Write the task. From now on it ends within ``power_timeout``. A repeated request changes nothing.
 
     :raises errors.Conflict: errors.NotFound:
@@ -93,7 +94,7 @@ def accept(tx: Transaction, uuid: str, task: str, ctx: StepContext) -> Any:
     # The cast that follows may be lost: the sweeper then repeats it.
     due = ctx.due(ctx.limits.placing_timeout_s, deadline)
     entered = _set(tx, row, ctx, task_state=task, deadline=deadline, step_deadline=due)
-    hosts.refresh_usage(tx, row.host, row.node, ctx.now)
+    hosts.refresh_usage(tx, *instances.place_of(row), ctx.now)
     return entered
 
 
@@ -107,34 +108,34 @@ def done(tx: Transaction, report: PowerReport, ctx: StepContext) -> bool:
     if report.failure:
         _end(tx, row, ctx, found, "failed", report.failure)
     else:
-        _end(tx, row, ctx, {**found, "vm_state": _THEN[row.task_state]})
+        _end(tx, row, ctx, {**found, "vm_state": _THEN[str(row.task_state)]})
     return True
 
 
 def _end(
     tx: Transaction,
-    row: Any,
+    row: RequestedInstance,
     ctx: StepContext,
     values: Mapping[str, Any],
     result: str = history.SUCCESS,
     message: str = "",
 ) -> None:
     _set(tx, row, ctx, task_state=None, step_deadline=None, **values)
-    hosts.refresh_usage(tx, row.host, row.node, ctx.now)
-    event, where = states.POWER_TASKS[row.task_state], {"host": row.host, "node": row.node, "attempt": row.attempt}
+    hosts.refresh_usage(tx, *instances.place_of(row), ctx.now)
+    event, where = states.POWER_TASKS[str(row.task_state)], {"host": row.host, "node": row.node, "attempt": row.attempt}
     history.add_event(
         tx, row.uuid, event, now=ctx.now, result=result, message=message, request_id=ctx.request_id, **where
     )
 
 
-def _set(tx: Transaction, row: Any, ctx: StepContext, **values: Any) -> Any:
+def _set(tx: Transaction, row: RequestedInstance, ctx: StepContext, **values: Any) -> RequestedInstance:
     values["updated_at"] = ctx.now
     tx.update(instances.INSTANCES, row.uuid, values)
     tx.touch(instances.INSTANCES, row.uuid)
     return instances.moved(row, values)
 
 
-def _require(tx: Transaction, row: Any, task: str, ctx: StepContext) -> None:
+def _require(tx: Transaction, row: RequestedInstance, task: str, ctx: StepContext) -> None:
     """:raises errors.Conflict:"""
     reason = _why_not(row, task)
     if not reason:
@@ -145,7 +146,7 @@ def _require(tx: Transaction, row: Any, task: str, ctx: StepContext) -> None:
         raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
 
 
-def _why_not(row: Any, task: str) -> str:
+def _why_not(row: RequestedInstance, task: str) -> str:
     if row.task_state is not None:
         return f"is {row.vm_state.upper()} ({row.task_state}): wait until its task has ended"
     if row.host is None:

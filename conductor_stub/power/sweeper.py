@@ -10,8 +10,9 @@ from conductor_stub.power.machine import PowerMachine
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet.clock import Clock, utcnow
 from fleet.context import new_context
-from fleet.db.engine.database import Database, Row
+from fleet.db.engine.database import Database
 from fleet.db.instances import instances
+from fleet.db.tables.instances import RequestedInstance
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class PowerSweeper:
             self._sweep_one(row)
         return len(overdue)
 
-    def _sweep_one(self, row: Row) -> None:
+    def _sweep_one(self, row: RequestedInstance) -> None:
         context = new_context(project_id=row.project_id, user_id=row.user_id).under(row.request_id)
         context = context.about(instance_uuid=row.uuid, host=row.host)
         ctx = StepContext(self._limits, self._clock(), row.request_id)

@@ -14,6 +14,7 @@ from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
 from fleet.db.catalog import quotas
 from fleet.db.engine.database import Transaction
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.upkeep import removal
 from fleet.db.volumes import pools, volumes
 from fleet.objects import Place
@@ -29,13 +30,13 @@ _LATE: Mapping[str, Collection[str]] = {
 _NEW = (volume_states.CREATING, volume_states.MANAGING)
 
 
-def request_of(row: Any, size_gb: int) -> pools.Request:
+def request_of(row: VolumeRow, size_gb: int) -> pools.Request:
     """What the volume asks of its pool for ``size_gb`` GiB."""
     volume_type = volumes.type_of(row)
     return pools.Request(size_gb, volume_type is None or volume_type.thin)
 
 
-def placed(row: Any) -> volumes.Claim:
+def placed(row: VolumeRow) -> volumes.Claim:
     """Columns of the claim that placement is about: a volume that exists holds space of its destination."""
     return volumes.OWN if row.status in _NEW else volumes.HELD
 
@@ -43,7 +44,7 @@ def placed(row: Any) -> volumes.Claim:
 @failpoints.commits("conductor.volume_claim")
 def claim(
     tx: Transaction, uuid: str, attempt: int, place: Place, alternates: Sequence[Place], ctx: StepContext
-) -> Any | None:
+) -> VolumeRow | None:
     """``placing → working`` or ``→ copying``: the volume gets its pool, and the pool's row counts it.
 
     A volume that is retyped may stay where it is. None if it has gone on without us.
@@ -62,7 +63,7 @@ def claim(
     is_new = row.status in _NEW
     plan.pop("copied", None)
     if not is_new:
-        plan["copy_from"] = pools.location_info(tx, row.host, row.pool)
+        plan["copy_from"] = pools.location_info(tx, *volumes.place_of(row))
     return volumes.write(
         tx,
         row,
@@ -74,7 +75,7 @@ def claim(
     )
 
 
-def release(tx: Transaction, row: Any, of: volumes.Claim, ctx: StepContext) -> dict[str, Any]:
+def release(tx: Transaction, row: VolumeRow, of: volumes.Claim, ctx: StepContext) -> dict[str, Any]:
     """Give back one claim of a locked volume; return the columns that say so."""
     host, pool, size_gb = (getattr(row, name) for name in of)
     if host is not None:
@@ -83,7 +84,7 @@ def release(tx: Transaction, row: Any, of: volumes.Claim, ctx: StepContext) -> d
     return volumes.placed(of, None, None, 0)
 
 
-def is_due_from(row: Any, attempt: Attempt, status: str) -> bool:
+def is_due_from(row: VolumeRow, attempt: Attempt, status: str) -> bool:
     """Whether the volume waits for this report of a backend."""
     if row.deleted or row.attempt != attempt.number:
         return False
@@ -93,7 +94,7 @@ def is_due_from(row: Any, attempt: Attempt, status: str) -> bool:
 
 
 @failpoints.commits("conductor.volume_done")
-def done(tx: Transaction, attempt: Attempt, status: str, ctx: StepContext) -> Any:
+def done(tx: Transaction, attempt: Attempt, status: str, ctx: StepContext) -> VolumeRow:
     """The backend has done its part of ``status``. A late or repeated report changes nothing.
 
     :raises errors.NotFound:
@@ -104,11 +105,11 @@ def done(tx: Transaction, attempt: Attempt, status: str, ctx: StepContext) -> An
     return _removed(tx, row, ctx) if row.step == volume_states.REMOVING else _ENDS[status](tx, row, ctx)
 
 
-def _created(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+def _created(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     return volumes.write(tx, row, ctx.now, status=volume_states.AVAILABLE, **SETTLED)
 
 
-def _managed(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+def _managed(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     if not row.claimed_gb:
         # Nothing is taken over before its space is claimed.
         return row
@@ -116,7 +117,7 @@ def _managed(tx: Transaction, row: Any, ctx: StepContext) -> Any:
 
 
 @failpoints.commits("conductor.volume_measure")
-def measured(tx: Transaction, attempt: Attempt, size_gb: int, stored_gb: int, ctx: StepContext) -> Any:
+def measured(tx: Transaction, attempt: Attempt, size_gb: int, stored_gb: int, ctx: StepContext) -> VolumeRow:
     """Claim the space of a volume that is being managed, whose size its backend has read. A repeated report does nothing.
 
     :param stored_gb: so much of it lies on the pool already
@@ -129,7 +130,7 @@ def measured(tx: Transaction, attempt: Attempt, size_gb: int, stored_gb: int, ct
         return row
     take_gigabytes(tx, row.project_id, size_gb, ctx)
     wanted = dataclasses.replace(request_of(row, size_gb), stored_gb=min(size_gb, stored_gb))
-    pools.claim(tx, row.host, row.pool, wanted, ctx.now, volumes=0)
+    pools.claim(tx, *volumes.place_of(row), wanted, ctx.now, volumes=0)
     due = ctx.due(ctx.limits.placing_timeout_s, row.deadline)
     return volumes.write(tx, row, ctx.now, size_gb=size_gb, claimed_gb=size_gb, step_deadline=due)
 
@@ -142,7 +143,7 @@ def copied(tx: Transaction, host: str, percents: Mapping[str, int]) -> None:
 
 
 @failpoints.commits("conductor.volume_extend")
-def extend(tx: Transaction, uuid: str, size_gb: int, ctx: StepContext) -> Any:
+def extend(tx: Transaction, uuid: str, size_gb: int, ctx: StepContext) -> VolumeRow:
     """``available → extending``: the growth is claimed on the volume's own pool.
 
     :raises errors.NotFound: errors.Conflict: errors.InvalidInput:
@@ -163,7 +164,7 @@ def extend(tx: Transaction, uuid: str, size_gb: int, ctx: StepContext) -> Any:
         )
     take_gigabytes(tx, row.project_id, size_gb - max(row.size_gb, row.claimed_gb), ctx)
     growth = request_of(row, size_gb - row.claimed_gb)
-    pools.claim(tx, row.host, row.pool, growth, ctx.now, volumes=0)
+    pools.claim(tx, *volumes.place_of(row), growth, ctx.now, volumes=0)
     return volumes.write(
         tx,
         row,
@@ -189,12 +190,12 @@ def begun(status: str, step: str, ctx: StepContext) -> dict[str, Any]:
     return {"status": status, "step": step, "deadline": deadline, "step_deadline": due}
 
 
-def _extended(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+def _extended(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     changed = {"status": volume_states.AVAILABLE, "size_gb": row.claimed_gb, "failure": None}
     return volumes.write(tx, row, ctx.now, **changed, **SETTLED)
 
 
-def _copied(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+def _copied(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     """Both claims change places: the volume is on its destination, and holds the space of its source."""
     where = {
         **_with_new_type(row),
@@ -204,14 +205,14 @@ def _copied(tx: Transaction, row: Any, ctx: StepContext) -> Any:
     return volumes.write(tx, row, ctx.now, **where, **leaving(ctx), attempt=row.attempt + 1, plan={}, failure=None)
 
 
-def _retyped(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+def _retyped(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     if row.step == volume_states.COPYING:
         return _copied(tx, row, ctx)
     changed = {**_with_new_type(row), "status": volume_states.AVAILABLE, "failure": None, "plan": {}}
     return volumes.write(tx, row, ctx.now, **changed, **SETTLED)
 
 
-def _with_new_type(row: Any) -> dict[str, Any]:
+def _with_new_type(row: VolumeRow) -> dict[str, Any]:
     if row.status != volume_states.RETYPING:
         return {}
     wanted = row.spec["retype"]["volume_type"]
@@ -219,7 +220,7 @@ def _with_new_type(row: Any) -> dict[str, Any]:
     return {"volume_type": wanted["name"], "spec": {**spec, "volume_type": wanted}}
 
 
-def is_replaceable(row: Any) -> bool:
+def is_replaceable(row: VolumeRow) -> bool:
     """Whether the backend that must act was only chosen, so that another may take its place."""
     return row.snapshot_of is None and (row.status == volume_states.CREATING or row.step == volume_states.COPYING)
 
@@ -234,7 +235,7 @@ def leaving(ctx: StepContext) -> dict[str, Any]:
     return {"status": volume_states.AVAILABLE, **step}
 
 
-def _removed(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+def _removed(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     """The held pool has nothing of the volume any more."""
     released = release(tx, row, volumes.HELD, ctx)
     if row.status != volume_states.DELETING:
@@ -244,7 +245,7 @@ def _removed(tx: Transaction, row: Any, ctx: StepContext) -> Any:
     return volumes.write(tx, row, ctx.now, **released, **going, attempt=row.attempt + 1)
 
 
-def require_available(row: Any) -> None:
+def require_available(row: VolumeRow) -> None:
     """:raises errors.Conflict: nothing can be made of the volume or snapshot now"""
     require_no_guest(row)
     if row.status != volume_states.AVAILABLE:
@@ -252,7 +253,7 @@ def require_available(row: Any) -> None:
         raise errors.Conflict(kind=kind, name=row.name, reason=f"is {row.status}, not available")
 
 
-def require_no_guest(row: Any) -> None:
+def require_no_guest(row: VolumeRow) -> None:
     """:raises errors.Conflict: a guest has the volume, or is to get or lose it"""
     if row.status in volume_states.WITH_A_GUEST:
         advice = "an instance is being built with it"
@@ -262,7 +263,7 @@ def require_no_guest(row: Any) -> None:
         raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
 
 
-def require_settled(row: Any) -> None:
+def require_settled(row: VolumeRow) -> None:
     """:raises errors.Conflict: the volume is not available, or holds space of a second pool"""
     require_available(row)
     if row.step is not None:
@@ -270,13 +271,13 @@ def require_settled(row: Any) -> None:
         raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
 
 
-def require_unchanged(row: Any, seen: Any) -> None:
+def require_unchanged(row: VolumeRow, seen: VolumeRow) -> None:
     """:raises errors.Conflict: the volume is elsewhere than when its agent was asked where its data are"""
     if (seen.host, seen.pool, seen.attempt) != (row.host, row.pool, row.attempt):
         raise errors.Conflict(kind="Volume", name=row.name, reason="has changed meanwhile: try again")
 
 
-def require_no_snapshots(tx: Transaction, row: Any) -> None:
+def require_no_snapshots(tx: Transaction, row: VolumeRow) -> None:
     """:raises errors.Conflict:"""
     names = volumes.snapshots_of(tx, row.uuid)
     if names:
@@ -285,7 +286,7 @@ def require_no_snapshots(tx: Transaction, row: Any) -> None:
 
 
 @failpoints.commits("conductor.volume_delete")
-def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext) -> VolumeRow:
     """``→ deleting``, or ``→ deleted`` at once if no backend has anything of the volume or snapshot.
 
     :raises errors.NotFound: errors.Conflict: the volume has snapshots
@@ -304,7 +305,7 @@ def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext) -> Any:
 
 
 @failpoints.commits("conductor.volume_unmanage")
-def begin_unmanaging(tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+def begin_unmanaging(tx: Transaction, uuid: str, ctx: StepContext) -> VolumeRow:
     """``→ unmanaging``: the row goes, the data stay. :raises errors.NotFound: errors.Conflict: it cannot go now"""
     row = volumes.lock(tx, uuid)
     if row.deleted or row.status == volume_states.UNMANAGING:
@@ -315,7 +316,7 @@ def begin_unmanaging(tx: Transaction, uuid: str, ctx: StepContext) -> Any:
     return _unmanage(tx, row, ctx)
 
 
-def _unmanage(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+def _unmanage(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     if row.host is None:
         return _deleted(tx, row, ctx)
     begins = begun(volume_states.UNMANAGING, volume_states.WORKING, ctx)
@@ -323,14 +324,14 @@ def _unmanage(tx: Transaction, row: Any, ctx: StepContext) -> Any:
     return volumes.write(tx, row, ctx.now, **begins, attempt=row.attempt + 1)
 
 
-def _deleted(tx: Transaction, row: Any, ctx: StepContext) -> Any:
+def _deleted(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     released = release(tx, row, volumes.OWN, ctx)
     # The last place stays in the row of a deleted volume.
     gone = {"deleted": True, "deleted_at": ctx.now, "status": volume_states.DELETED}
     return volumes.write(tx, row, ctx.now, **gone, claimed_gb=released["claimed_gb"], **SETTLED)
 
 
-_ENDS: Mapping[str, Callable[[Transaction, Any, StepContext], Any]] = {
+_ENDS: Mapping[str, Callable[[Transaction, VolumeRow, StepContext], VolumeRow]] = {
     volume_states.CREATING: _created,
     volume_states.EXTENDING: _extended,
     volume_states.MIGRATING: _copied,

@@ -21,6 +21,7 @@ from fleet.clock import seconds
 from fleet.context import RequestContext
 from fleet.db.catalog import images, quotas
 from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volume_requests, volume_types, volumes
 from fleet.objects import ImageRecord, VolumeImage, VolumeRequest, VolumeType, location
 from fleet.objects.quota import NO_LIMITS, Quota
@@ -243,7 +244,7 @@ def _to_be_read(image: ImageRecord) -> dict[str, Any]:
     return {each.name: getattr(image, each.name) for each in dataclasses.fields(VolumeImage)}
 
 
-def _source_of(connection: Connection, asked: VolumeRequest) -> Any | None:
+def _source_of(connection: Connection, asked: VolumeRequest) -> VolumeRow | None:
     """The row of the volume or snapshot that is copied. :raises errors.NotFound: errors.Conflict:"""
     if asked.snapshot:
         return volumes.find(connection, asked.snapshot, "Snapshot")

@@ -14,8 +14,10 @@ from conductor_stub.volumes.machine import SETTLED, VolumeMachine, VolumeTimeout
 from fleet import errors, failpoints, states, volume_states
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
 from fleet.objects import Place, location
+from fleet.objects.plans import TriedPool
 
 _machine = VolumeMachine()
 #: Migration policy of a volume that may get another type only where it is.
@@ -25,7 +27,7 @@ _PLACED = (volume_states.CREATING, volume_states.MIGRATING, volume_states.RETYPI
 
 
 @failpoints.commits("conductor.volume_fail")
-def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: StepContext) -> Any | None:
+def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: StepContext) -> VolumeRow | None:
     """The backend could not do its part of ``status``, and has undone it. Return the volume as it goes on.
 
     None if it has gone on already, or if the backend must try again: only this backend can remove its volume.
@@ -44,25 +46,24 @@ def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: 
     return _next_attempt(tx, row, failure, ctx) if status in _PLACED else None
 
 
-def _unmade(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -> Any:
+def _unmade(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext) -> VolumeRow:
     """A snapshot can be nowhere else than its volume."""
     released = claims.release(tx, row, volumes.OWN, ctx)
     why = {"error": failure.code, "message": f"The snapshot was not made: {failure.message}", "details": {}}
     return volumes.write(tx, row, ctx.now, **released, status=volume_states.ERROR, failure=why, **SETTLED)
 
 
-def _unextended(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -> Any:
+def _unextended(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext) -> VolumeRow:
     """The volume stays as it was; the growth is released."""
-    pools.release(tx, row.host, row.pool, row.claimed_gb - row.size_gb, ctx.now, volumes=0)
+    pools.release(tx, *volumes.place_of(row), row.claimed_gb - row.size_gb, ctx.now, volumes=0)
     why = {"error": failure.code, "message": f"The volume was not extended: {failure.message}", "details": {}}
     values = {"status": volume_states.AVAILABLE, "claimed_gb": row.size_gb, "failure": why}
     return volumes.write(tx, row, ctx.now, **values, **SETTLED)
 
 
-def _not_managed(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -> Any:
+def _not_managed(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext) -> VolumeRow:
     """What was to be managed is on this pool or nowhere. It stays as it was."""
-    where = {"backend": location.append_host(row.host, row.pool), "attempt": row.attempt, "step": failure.step}
-    tried = {**where, "result": failure.code, "reason": failure.message}
+    tried = _tried(row, row.host, row.pool, failure)
     released = claims.release(tx, row, volumes.OWN, ctx)
     # This error begins in the same way.
     named = failure.code == errors.InvalidReference.__name__
@@ -72,15 +73,14 @@ def _not_managed(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) 
     return volumes.write(tx, row, ctx.now, **values, **released, **SETTLED)
 
 
-def _next_attempt(tx: Transaction, row: Any, failure: Failure, ctx: StepContext) -> Any:
+def _next_attempt(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext) -> VolumeRow:
     """Release the claim, and try another pool."""
     host, pool = volumes.acting_place(row)
     released = claims.release(tx, row, claims.placed(row), ctx)
     tried = row.plan.get("tried", [])
     if failure.step == states.CAST_STEP:
         return _elsewhere(tx, row, tried, {(host, pool)}, released, ctx)
-    this = {"backend": location.append_host(host, pool), "attempt": row.attempt, "step": failure.step}
-    tried = [*tried, {**this, "result": failure.code, "reason": failure.message}]
+    tried = [*tried, _tried(row, host, pool, failure)]
     late = row.deadline is not None and row.deadline <= ctx.now
     must_stay = row.status == volume_states.RETYPING and row.spec["retype"]["migration_policy"] == NEVER
     # The image is the same for every backend.
@@ -91,14 +91,24 @@ def _next_attempt(tx: Transaction, row: Any, failure: Failure, ctx: StepContext)
     return _elsewhere(tx, row, tried, {_place(each) for each in tried}, another, ctx)
 
 
+def _tried(row: VolumeRow, host: str | None, pool: str | None, failure: Failure) -> TriedPool:
+    return {
+        "backend": location.append_host(host, pool),
+        "attempt": row.attempt,
+        "step": failure.step,
+        "result": failure.code,
+        "reason": failure.message,
+    }
+
+
 def _elsewhere(
     tx: Transaction,
-    row: Any,
-    tried: list[dict[str, Any]],
+    row: VolumeRow,
+    tried: list[TriedPool],
     avoided: Collection[tuple[str | None, str | None]],
     values: Mapping[str, Any],
     ctx: StepContext,
-) -> Any:
+) -> VolumeRow:
     """Go on to the first alternate that is not avoided, or to the scheduler."""
     alternates = [Place(**each) for each in row.plan.get("alternates", ())]
     places = usable(tx, alternates, avoided, ctx, services.VOLUME)
@@ -107,12 +117,12 @@ def _elsewhere(
     return volumes.write(tx, row, ctx.now, **values, step=step, step_deadline=due, plan=plan)
 
 
-def _place(tried: dict[str, Any]) -> tuple[str | None, str | None]:
+def _place(tried: TriedPool) -> tuple[str | None, str | None]:
     where = tried["backend"]
     return location.extract_host(where, "backend"), location.extract_host(where, "pool")
 
 
-def retries_exceeded(row: Any, tried: list[dict[str, Any]]) -> errors.MaxRetriesExceeded:
+def retries_exceeded(row: VolumeRow, tried: list[TriedPool]) -> errors.MaxRetriesExceeded:
     """The error of a volume that failed on each pool."""
     times = f"{len(tried)} time{'s' * (len(tried) > 1)}"
     reason = f"Volume {row.uuid} was tried {times}: {listed(tried)}"
@@ -120,7 +130,7 @@ def retries_exceeded(row: Any, tried: list[dict[str, Any]]) -> errors.MaxRetries
 
 
 @failpoints.commits("conductor.volume_overdue")
-def overdue(tx: Transaction, seen: Any, silent: bool, ctx: StepContext) -> Any | None:
+def overdue(tx: Transaction, seen: VolumeRow, silent: bool, ctx: StepContext) -> VolumeRow | None:
     """Go on with a volume that a backend works on too long; None if the backend is to repeat its step, or has reported.
 
     :param silent: the agent of the backend stopped sending heartbeats
@@ -131,6 +141,7 @@ def overdue(tx: Transaction, seen: Any, silent: bool, ctx: StepContext) -> Any |
         return None
     if silent and claims.is_replaceable(row):
         reason = f"backend {volumes.acting_host(row)} stopped sending heartbeats"
+        assert row.step is not None, "the volume is in a step"
         lost = Failure(row.step, faults.AttemptLost.__name__, reason)
         return _next_attempt(tx, row, lost, ctx)
     if row.deadline is None or row.deadline > ctx.now:

@@ -17,6 +17,8 @@ from fleet import errors, volume_states
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import services
+from fleet.db.tables.hosts import ServiceRow
+from fleet.db.tables.volumes import PoolRow
 from fleet.db.volumes import attachments, pools, volume_history, volume_types, volumes
 from fleet.objects import (
     VolumeChanges,
@@ -171,7 +173,7 @@ def _change_type(tx: Transaction, name: str, extra_specs: dict[str, str | None],
     return volume_types.change(tx, VolumeType.from_wire(wanted))
 
 
-def _with_service(row: Any, service: Any, ctx: StepContext) -> dict[str, Any]:
+def _with_service(row: PoolRow, service: ServiceRow | None, ctx: StepContext) -> dict[str, Any]:
     up = service is not None and services.is_up(service, ctx.now, ctx.limits.service_down_time_s)
     return views.of_pool(row, up, service is None or service.disabled)
 

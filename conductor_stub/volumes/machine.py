@@ -12,7 +12,9 @@ from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import Machine
 from fleet import errors, failpoints, volume_states
 from fleet.db.engine.database import Transaction
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volumes
+from fleet.objects.plans import VolumePlan
 from fleet.reasons import Reason
 
 #: Columns of a volume that nothing is done with.
@@ -42,25 +44,25 @@ class VolumeTimeout(errors.FleetError):
         self.reason_code = Reason.HOSTS_DOWN if step in volume_states.ACTING else Reason.MESSAGING
 
     @classmethod
-    def of(cls, row: Any, ctx: StepContext) -> VolumeTimeout:
+    def of(cls, row: VolumeRow, ctx: StepContext) -> VolumeTimeout:
         kind, host = "volume" if row.snapshot_of is None else "snapshot", volumes.acting_host(row)
         place = f"backend {host}" if host else "no backend"
         timeout_s = f"{ctx.limits.volume_timeout_s:.0f}"
-        return cls(kind=kind, wanted=_WANTED[row.status], timeout_s=timeout_s, step=row.step, place=place)
+        return cls(kind=kind, wanted=_WANTED[row.status], timeout_s=timeout_s, step=str(row.step), place=place)
 
 
-class VolumeMachine(Machine[Any]):
+class VolumeMachine(Machine[VolumeRow]):
     waiting, placing = volume_states.SCHEDULING, volume_states.PLACING
 
-    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[Any]:
+    def lock(self, tx: Transaction, uuids: Collection[str]) -> list[VolumeRow]:
         return list(volumes.lock_all(tx, uuids))
 
-    def status(self, row: Any) -> str | None:
+    def status(self, row: VolumeRow) -> str | None:
         return None if row.deleted else row.step
 
     def enter(
-        self, tx: Transaction, rows: Sequence[Any], status: str, due: datetime.datetime, ctx: StepContext
-    ) -> list[Any]:
+        self, tx: Transaction, rows: Sequence[VolumeRow], status: str, due: datetime.datetime, ctx: StepContext
+    ) -> list[VolumeRow]:
         entered = []
         for row in rows:
             # A volume past its deadline that a backend works on still repeats its step.
@@ -68,14 +70,14 @@ class VolumeMachine(Machine[Any]):
             entered.append(volumes.write(tx, row, ctx.now, step=status, step_deadline=step_deadline))
         return entered
 
-    def refused(self, tx: Transaction, row: Any, error: Exception, ctx: StepContext) -> Any:
+    def refused(self, tx: Transaction, row: VolumeRow, error: Exception, ctx: StepContext) -> VolumeRow:
         return give_up(tx, row, error, ctx)
 
-    def timed_out(self, tx: Transaction, row: Any, ctx: StepContext) -> Any:
+    def timed_out(self, tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
         return give_up(tx, row, VolumeTimeout.of(row, ctx), ctx)
 
     @failpoints.commits("conductor.volume_take")
-    def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[Any]:
+    def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[VolumeRow]:
         return super().take(tx, uuids, attempt, ctx)
 
     def put_back(
@@ -86,21 +88,22 @@ class VolumeMachine(Machine[Any]):
         due: datetime.datetime,
         ctx: StepContext,
         refusal: Exception | None = None,
-    ) -> list[Any]:
+    ) -> list[VolumeRow]:
         """Count refused claims: a scheduler that does not see that the pools are full would choose them for ever."""
         rows = super().put_back(tx, uuids, attempt, due, ctx, refusal)
-        return [self._count_refusal(tx, row, refusal, ctx) for row in rows] if _is_race(refusal) else rows
+        return [self._count_refusal(tx, row, refusal, ctx) for row in rows] if refusal and _is_race(refusal) else rows
 
-    def _count_refusal(self, tx: Transaction, row: Any, refusal: Any, ctx: StepContext) -> Any:
-        plan = {**row.plan, "refusals": row.plan.get("refusals", 0) + 1}
-        if plan["refusals"] > ctx.limits.claim_refusals:
+    def _count_refusal(self, tx: Transaction, row: VolumeRow, refusal: Exception, ctx: StepContext) -> VolumeRow:
+        refusals = row.plan.get("refusals", 0) + 1
+        plan: VolumePlan = {**row.plan, "refusals": refusals}
+        if refusals > ctx.limits.claim_refusals:
             return give_up(tx, row, refusal, ctx, plan=plan)
         return volumes.write(tx, row, ctx.now, plan=plan)
 
     @failpoints.commits("conductor.volume_refuse")
     def refuse(
         self, tx: Transaction, uuids: Collection[str], attempt: int, error: Exception, ctx: StepContext
-    ) -> list[Any]:
+    ) -> list[VolumeRow]:
         return super().refuse(tx, uuids, attempt, error, ctx)
 
 
@@ -109,11 +112,11 @@ def listed(tried: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(f"{each['backend']} in step {each['step']}: {each['reason']}" for each in tried)
 
 
-def _is_race(refusal: Exception | None) -> bool:
+def _is_race(refusal: Exception) -> bool:
     return isinstance(refusal, errors.PoolSpaceUnavailable)
 
 
-def give_up(tx: Transaction, row: Any, error: Exception, ctx: StepContext, **values: Any) -> Any:
+def give_up(tx: Transaction, row: VolumeRow, error: Exception, ctx: StepContext, **values: Any) -> VolumeRow:
     """End what is done with a locked volume: it is in error, or available where it is if it was to migrate.
 
     What it claims stays claimed: its backend may have made it.

@@ -15,6 +15,7 @@ from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volume_types, volumes
 from fleet.objects import fields
 from fleet.rpc import versions
@@ -66,7 +67,7 @@ class MigrationIntake:
         return views.of_volume(row)
 
 
-def _resolve(connection: Connection, name: str, host: str | None) -> Any:
+def _resolve(connection: Connection, name: str, host: str | None) -> VolumeRow:
     """The volume's row. :raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
     row = volumes.find(connection, name)
     if host is None:
@@ -78,7 +79,7 @@ def _resolve(connection: Connection, name: str, host: str | None) -> Any:
 
 
 @failpoints.commits("conductor.volume_migrate")
-def begin(tx: Transaction, uuid: str, host: str | None, ctx: StepContext) -> Any:
+def begin(tx: Transaction, uuid: str, host: str | None, ctx: StepContext) -> VolumeRow:
     """``available → migrating/scheduling``. :raises errors.NotFound: errors.Conflict:"""
     row = volumes.lock(tx, uuid)
     if row.status == volume_states.MIGRATING and row.plan.get("to") == host:
@@ -89,7 +90,7 @@ def begin(tx: Transaction, uuid: str, host: str | None, ctx: StepContext) -> Any
 
 
 @failpoints.commits("conductor.volume_retype")
-def begin_retype(tx: Transaction, uuid: str, asked: Mapping[str, Any], ctx: StepContext) -> Any:
+def begin_retype(tx: Transaction, uuid: str, asked: Mapping[str, Any], ctx: StepContext) -> VolumeRow:
     """``available → retyping/scheduling``. :raises errors.NotFound: errors.Conflict:"""
     row = volumes.lock(tx, uuid)
     if row.status == volume_states.RETYPING and row.spec["retype"] == asked:
@@ -100,7 +101,7 @@ def begin_retype(tx: Transaction, uuid: str, asked: Mapping[str, Any], ctx: Step
     return _begun(tx, row, volume_states.RETYPING, ctx, plan={}, spec={**row.spec, "retype": dict(asked)})
 
 
-def _begun(tx: Transaction, row: Any, status: str, ctx: StepContext, **values: Any) -> Any:
+def _begun(tx: Transaction, row: VolumeRow, status: str, ctx: StepContext, **values: Any) -> VolumeRow:
     begun = claims.begun(status, volume_states.SCHEDULING, ctx)
     # A late report of an earlier migration is not about this one.
     return volumes.write(tx, row, ctx.now, **begun, **values, attempt=row.attempt + 1, failure=None)

@@ -22,6 +22,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.db.hosts import services
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volumes
 from fleet.objects import Place, Selection, location
 from fleet.rpc.clients import VolumeAPI, VolumeSchedulerAPI, VolumeTaskAPI
@@ -29,7 +30,7 @@ from fleet.rpc.clients import VolumeAPI, VolumeSchedulerAPI, VolumeTaskAPI
 LOG = logging.getLogger(__name__)
 
 
-class VolumePlacement(Placement[Any]):
+class VolumePlacement(Placement[VolumeRow]):
     noun = "volume"
 
     def __init__(
@@ -53,7 +54,7 @@ class VolumePlacement(Placement[Any]):
         self._backends = backends
         self._tasks = tasks
 
-    def notify(self, context: RequestContext, row: Any) -> None:
+    def notify(self, context: RequestContext, row: VolumeRow) -> None:
         """Cast to the agent or the conductor that must act next, if any."""
         if row.step == volume_states.SCHEDULING:
             self.hand_out(context, [row.uuid], row.attempt)
@@ -62,7 +63,7 @@ class VolumePlacement(Placement[Any]):
         elif (host := volumes.acting_host(row)) is not None:
             self._order(context, row, host)
 
-    def _order(self, context: RequestContext, row: Any, host: str) -> None:
+    def _order(self, context: RequestContext, row: VolumeRow, host: str) -> None:
         about = context.about(volume=row.uuid, attempt=row.attempt, host=host)
         reached = casting.reaches(host, lambda: self._backends.advance_volume(about, host, row.uuid))
         # The sweeper repeats other orders.
@@ -88,7 +89,7 @@ class VolumePlacement(Placement[Any]):
 
     # What the shared placement needs
 
-    def _take(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> Sequence[Any]:
+    def _take(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> Sequence[VolumeRow]:
         ctx = self.step_context(context)
         taken = [self.steps.write(self._machine.take, uuid, [uuid], attempt, ctx) for uuid in uuids]
         return [row for rows in taken for row in rows]
@@ -97,10 +98,10 @@ class VolumePlacement(Placement[Any]):
         for uuid in uuids:
             self._tasks.place_volume(context, uuid, attempt)
 
-    def _batches(self, rows: Sequence[Any], attempt: int) -> list[Batch]:
+    def _batches(self, rows: Sequence[VolumeRow], attempt: int) -> list[Batch]:
         return [Batch([row], attempt) for row in rows]
 
-    def _about(self, context: RequestContext, row: Any, attempt: int) -> RequestContext:
+    def _about(self, context: RequestContext, row: VolumeRow, attempt: int) -> RequestContext:
         return context.about(volume=row.uuid, attempt=attempt)
 
     def _request(self, batch: Batch) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -147,7 +148,7 @@ class VolumePlacement(Placement[Any]):
                 self.notify(about, answer)
 
     def _send(
-        self, context: RequestContext, batch: Batch, row: Any, selection: Selection, properties: dict[str, Any]
+        self, context: RequestContext, batch: Batch, row: VolumeRow, selection: Selection, properties: dict[str, Any]
     ) -> None:
         places = [each for each in _places(selection) if _may_be(row, each)]
         if places:
@@ -160,7 +161,7 @@ class VolumePlacement(Placement[Any]):
     def _claim(
         self,
         context: RequestContext,
-        row: Any,
+        row: VolumeRow,
         places: Sequence[Place],
         refusal: errors.PoolSpaceUnavailable | None = None,
     ) -> None:
@@ -193,19 +194,19 @@ class VolumePlacement(Placement[Any]):
     def _give_up(self, context: RequestContext, batch: Batch, refusal: Exception) -> None:
         ctx = self.step_context(context)
         for row in self._database.write(self._machine.refuse, batch.uuids, batch.attempt, refusal, ctx):
-            LOG.warning("The volume is %s now: %s", row.status, row.failure["message"])
+            LOG.warning("The volume is %s now: %s", row.status, row.failure and row.failure["message"])
 
 
 def _places(selection: Selection) -> list[Place]:
     return [Place(selection.host, selection.nodename, selection.limits), *selection.alternates]
 
 
-def _claim_step(row: Any, places: Sequence[Place], ctx: StepContext) -> Step:
+def _claim_step(row: VolumeRow, places: Sequence[Place], ctx: StepContext) -> Step:
     """The claim on the first of ``places``; the others are its alternates."""
     place, *others = places
     return Step(claims.claim, row.uuid, (place.host, place.nodename or ""), (row.uuid, row.attempt, place, others, ctx))
 
 
-def _may_be(row: Any, place: Place) -> bool:
+def _may_be(row: VolumeRow, place: Place) -> bool:
     """Whether the volume may be placed there: only a retype may leave it on its pool."""
     return row.status == volume_states.RETYPING or (place.host, place.nodename) != (row.host, row.pool)

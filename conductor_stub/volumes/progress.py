@@ -16,6 +16,7 @@ from conductor_stub.volumes.together import Step
 from fleet import errors, volume_states
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
 from fleet.objects import PoolReport, Volume
 from fleet.telemetry import metrics
@@ -131,7 +132,7 @@ class VolumeProgress:
                 raise answer
         return answers
 
-    def _taken(self, done: Done, row: Any) -> Volume:
+    def _taken(self, done: Done, row: VolumeRow) -> Volume:
         host, attempt = done.attempt.host, done.attempt.number
         about = done.context.about(volume=row.uuid, attempt=attempt, host=host)
         metrics.VOLUME_REPORTS.labels(done.status, "done").inc()
@@ -157,7 +158,7 @@ class VolumeProgress:
         return _answer(self._database.read(volumes.get, attempt.uuid), attempt.host)
 
 
-def _answer(row: Any, host: str) -> Volume:
+def _answer(row: VolumeRow, host: str) -> Volume:
     """The volume as the backend ``host`` may see it. One that is elsewhere is gone for this backend, and nothing else is
     said of it.
     """

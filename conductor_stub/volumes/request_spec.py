@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet import volume_states
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volumes
 from fleet.objects import location
 
@@ -19,7 +20,7 @@ _OPERATION = {
 }
 
 
-def build_request_spec(row: Any) -> dict[str, Any]:
+def build_request_spec(row: VolumeRow) -> dict[str, Any]:
     """:param row: the volume's row. A copy is made on the pool of its source."""
     source = row.spec.get("source") or {}
     is_new = row.status == volume_states.CREATING
@@ -48,12 +49,12 @@ def build_request_spec(row: Any) -> dict[str, Any]:
     }
 
 
-def build_filter_properties(row: Any) -> dict[str, Any]:
+def build_filter_properties(row: VolumeRow) -> dict[str, Any]:
     """Hints, and the pools that must not be chosen: those that were tried, and the one that the volume migrates from.
 
     Both names of the list have the same content.
     """
-    tried = [each["backend"] for each in row.plan.get("tried", ())]
+    tried: list[str | None] = [each["backend"] for each in row.plan.get("tried", ())]
     attempts = len(tried) + 1
     if row.status == volume_states.MIGRATING:
         tried.append(location.append_host(row.host, row.pool))

@@ -17,6 +17,7 @@ from fleet import failpoints, volume_states
 from fleet.clock import seconds
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
 from fleet.objects import fields, location, uuid_like
 from fleet.rpc import versions
@@ -62,7 +63,7 @@ class SnapshotIntake:
     def list_snapshots(self, context: RequestContext, filters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         """:param filters: named in ``fleet.db.volumes.volumes.FILTERS``. :raises errors.InvalidInput: an unknown filter"""
         volumes.require_known(filters)
-        return [views.of_snapshot(row) for row in self._database.read(volumes.list_all, "Snapshot", **(filters or {}))]
+        return [views.of_snapshot(row) for row in self._database.read(volumes.snapshots, filters or {})]
 
     @endpoint
     def show_snapshot(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -80,7 +81,9 @@ class SnapshotIntake:
 
 
 @failpoints.commits("conductor.snapshot")
-def create(tx: Transaction, of: str, asked: Mapping[str, Any], metadata: Mapping[str, str], ctx: StepContext) -> Any:
+def create(
+    tx: Transaction, of: str, asked: Mapping[str, Any], metadata: Mapping[str, str], ctx: StepContext
+) -> VolumeRow:
     """Add a snapshot, whose space is claimed on the pool of its volume.
 
     :raises errors.NotFound: errors.Conflict: the volume is not available
@@ -94,7 +97,7 @@ def create(tx: Transaction, of: str, asked: Mapping[str, Any], metadata: Mapping
     volume = volumes.lock(tx, of)
     claims.require_available(volume)
     claims.take_gigabytes(tx, asked["project_id"], volume.size_gb, ctx)
-    pools.claim(tx, volume.host, volume.pool, claims.request_of(volume, volume.size_gb), ctx.now, volumes=0)
+    pools.claim(tx, *volumes.place_of(volume), claims.request_of(volume, volume.size_gb), ctx.now, volumes=0)
     where = {"uuid": volume.uuid, "host": location.append_host(volume.host, volume.pool)}
     deadline = ctx.now + seconds(ctx.limits.volume_timeout_s)
     row = {

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -18,6 +17,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import services
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
 from fleet.telemetry import metrics
 
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 BATCH = 200
 
 
-class VolumeSweeper(Sweeper[Any]):
+class VolumeSweeper(Sweeper[VolumeRow]):
     _placement: VolumePlacement
 
     def __init__(
@@ -43,7 +43,7 @@ class VolumeSweeper(Sweeper[Any]):
             self._sweep_one(row)
         return len(overdue)
 
-    def _sweep_one(self, row: Any) -> None:
+    def _sweep_one(self, row: VolumeRow) -> None:
         context, ctx = self._context(row), self._step_context(row)
         if row.step in self._machine.unclaimed:
             ended = self._database.write(self._machine.time_out, row.uuid, ctx)
@@ -64,7 +64,7 @@ class VolumeSweeper(Sweeper[Any]):
             LOG.warning("Volume was overdue as %s/%s on backend %s; it is %s now", row.status, row.step, host, now)
             self._placement.notify(context, following)
 
-    def _context(self, row: Any) -> RequestContext:
+    def _context(self, row: VolumeRow) -> RequestContext:
         context = new_context(project_id=row.project_id, user_id=row.user_id).under(row.request_id)
         return context.about(volume=row.uuid, attempt=row.attempt, host=row.host)
 
@@ -74,7 +74,7 @@ def _count(connection: Connection, now: datetime.datetime) -> None:
     found = volumes.under_way(connection)
     for step in volume_states.STEPS:
         metrics.VOLUMES.labels(step).set(found[step].number if step in found else 0)
-    oldest = min((row.oldest for row in found.values()), default=now)
+    oldest = min((row.oldest for row in found.values() if row.oldest is not None), default=now)
     metrics.OLDEST_VOLUME.set(max((now - oldest).total_seconds(), 0.0))
     space = pools.space_of_all(connection)
     metrics.POOLS.set(space.number)

@@ -14,6 +14,7 @@ from typing import Any
 from conductor_stub.steps.group_commit import GroupCommit
 from fleet import errors, failpoints
 from fleet.db.engine.database import Database, Transaction
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
 
 #: Steps that one caller records in one transaction.
@@ -66,7 +67,7 @@ class Steps:
 
 def transaction(steps: Sequence[Step]) -> Callable[[Transaction], list[Any]]:
     @failpoints.commits_all([each.work for each in steps])
-    def record(tx: Transaction) -> list[Any]:
+    def record(tx: Transaction) -> list[VolumeRow]:
         if len(steps) > 1:
             volumes.lock_all(tx, [each.uuid for each in steps])
             pools.lock_all(tx, [each.pool for each in steps if each.pool])

@@ -6,7 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from fleet import volume_states
+from fleet.db.tables.volumes import PoolRow, VolumeEventRow, VolumeRow
 from fleet.db.volumes import pools
+from fleet.db.volumes.attachments import PlacedAttachment
 from fleet.objects import location
 
 _VOLUME = ("uuid", "name", "size_gb", "status", "step", "attempt", "volume_type", "availability_zone", "failure")
@@ -18,7 +20,7 @@ _POOL = (
 _MOMENTS = ("created_at", "updated_at", "deadline")
 
 
-def of_volume(row: Any, attachment: Any = None) -> dict[str, Any]:
+def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> dict[str, Any]:
     """Times are ISO 8601 text in UTC. ``host`` is ``machine@backend#pool``.
 
     :param attachment: its row, with names and places, if the volume has one
@@ -41,11 +43,11 @@ def of_volume(row: Any, attachment: Any = None) -> dict[str, Any]:
     return {**shown, **spec, **where, **copied, "migration": _migration(row), "attachments": _attachments(attachment)}
 
 
-def _attachments(row: Any) -> list[dict[str, Any]]:
+def _attachments(row: PlacedAttachment | None) -> list[dict[str, Any]]:
     return [] if row is None else [of_attachment(row)]
 
 
-def of_attachment(row: Any) -> dict[str, Any]:
+def of_attachment(row: PlacedAttachment) -> dict[str, Any]:
     """:param row: from a query of ``fleet.db.volumes.attachments``. Where the data of the volume are is not shown."""
     names = ("uuid", "instance_name", "volume_name", "size_gb", "device", "status")
     shown = {name: getattr(row, name) for name in names}
@@ -53,7 +55,7 @@ def of_attachment(row: Any) -> dict[str, Any]:
     return {**shown, **where, "created_at": _plain(row.created_at)}
 
 
-def _migration(row: Any) -> dict[str, Any] | None:
+def _migration(row: VolumeRow) -> dict[str, Any] | None:
     """The step of a migration, and the pool that it leads to, or leaves; None if there is none.
 
     ``copied_percent`` is there once the backend has reported it.
@@ -65,7 +67,7 @@ def _migration(row: Any) -> dict[str, Any] | None:
     return {"step": row.step, "pool": row.plan.get("to")} if row.status == volume_states.MIGRATING else None
 
 
-def of_snapshot(row: Any) -> dict[str, Any]:
+def of_snapshot(row: VolumeRow) -> dict[str, Any]:
     """As :func:`of_volume`; ``volume`` is the uuid of the volume."""
     moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
     names = ("uuid", "name", "size_gb", "status", "failure", "project_id", "user_id", "request_id")
@@ -73,13 +75,13 @@ def of_snapshot(row: Any) -> dict[str, Any]:
     return {**shown, "host": location.append_host(row.host, row.pool), "metadata": row.spec.get("metadata", {})}
 
 
-def of_event(row: Any) -> dict[str, Any]:
+def of_event(row: VolumeEventRow) -> dict[str, Any]:
     """An event of the history of a volume. ``host`` is ``machine@backend#pool``."""
     shown = {name: getattr(row, name) for name in ("event", "attempt", "step", "result", "message", "duration_s")}
     return {**shown, "host": location.append_host(row.host, row.pool), "created_at": _plain(row.created_at)}
 
 
-def of_pool(row: Any, up: bool, disabled: bool) -> dict[str, Any]:
+def of_pool(row: PoolRow, up: bool, disabled: bool) -> dict[str, Any]:
     """``name`` is ``machine@backend#pool``. ``over_subscription`` is the ratio that applies."""
     shown = {name: getattr(row, name) for name in _POOL}
     space = pools.space_of(row)

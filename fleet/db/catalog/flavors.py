@@ -12,6 +12,7 @@ from fleet import errors
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
+from fleet.db.tables.catalog import FlavorRow
 from fleet.objects import Flavor
 
 FLAVORS = models.flavors
@@ -63,6 +64,6 @@ def list_all(connection: sa.Connection) -> Sequence[Flavor]:
     return [_to_flavor(row) for row in connection.execute(query)]
 
 
-def _to_flavor(row: sa.Row) -> Flavor:
+def _to_flavor(row: FlavorRow) -> Flavor:
     values = {name: getattr(row, name) for name in _COLUMNS}
     return Flavor(id=row.id, name=row.name, flavorid=row.flavorid, **values)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import datetime
 from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
@@ -13,6 +14,7 @@ from fleet import errors
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
+from fleet.db.tables.catalog import GroupRow
 from fleet.objects import instance_group
 
 GROUPS = models.instance_groups
@@ -59,15 +61,22 @@ def create(
         tx.insert(GROUPS, {**values, "project_id": project_id, "created_at": now})
 
 
-def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
+class PlacedMember(Protocol):
+    """A member of a group. :param host: None before the claim"""
+
+    uuid: str
+    host: str | None
+
+
+def get(connection: Transaction | sa.Connection, uuid: str) -> GroupRow:
     """:raises errors.NotFound:"""
-    row = connection.execute(_FOUND, {"wanted": uuid}).one_or_none()
+    row = cast("GroupRow | None", connection.execute(_FOUND, {"wanted": uuid}).one_or_none())
     if row is None:
         raise errors.NotFound(kind="Server group", name=uuid)
     return row
 
 
-def find(connection: Transaction | sa.Connection, name: str, project: str | None = None) -> sa.Row:
+def find(connection: Transaction | sa.Connection, name: str, project: str | None = None) -> GroupRow:
     """By uuid, name, or the beginning of a uuid.
 
     :param project: look only at its groups; None: at all
@@ -79,12 +88,12 @@ def find(connection: Transaction | sa.Connection, name: str, project: str | None
     return row
 
 
-def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, most: int | None) -> sa.Row:
+def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, most: int | None) -> GroupRow:
     """:param most: ``max_server_per_host``
 
     :raises errors.NotFound: errors.Conflict: the project has a group of this name, or live members contradict the new rule
     """
-    row = tx.execute(_LOCKED, {"wanted": uuid}).one_or_none()
+    row = cast("GroupRow | None", tx.execute(_LOCKED, {"wanted": uuid}).one_or_none())
     if row is None:
         raise errors.NotFound(kind="Server group", name=uuid)
     if name and name != row.name:
@@ -113,8 +122,10 @@ def _require_free(tx: Transaction, name: str, project_id: str | None) -> None:
         raise errors.Conflict(kind="Server group", name=name, reason="exists already")
 
 
-def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
-    return connection.execute(sa.select(GROUPS).order_by(GROUPS.c.name, GROUPS.c.uuid)).all()
+def list_all(connection: sa.Connection) -> Sequence[GroupRow]:
+    return cast(
+        "Sequence[GroupRow]", connection.execute(sa.select(GROUPS).order_by(GROUPS.c.name, GROUPS.c.uuid)).all()
+    )
 
 
 def add_members(tx: Transaction, group_uuid: str, instance_uuids: Sequence[str]) -> None:
@@ -122,16 +133,16 @@ def add_members(tx: Transaction, group_uuid: str, instance_uuids: Sequence[str])
         tx.defer_insert(MEMBERS, {"group_uuid": group_uuid, "instance_uuid": uuid})
 
 
-def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequence[sa.Row]:
+def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequence[PlacedMember]:
     """Live members: uuid and host (None before the claim). A member that is being moved counts on both hosts, so that the
     policy holds however the move ends.
     """
-    return connection.execute(_MEMBERS, {"wanted": group_uuid}).all()
+    return cast("Sequence[PlacedMember]", connection.execute(_MEMBERS, {"wanted": group_uuid}).all())
 
 
-def lock(tx: Transaction, group_uuid: str) -> sa.Row | None:
+def lock(tx: Transaction, group_uuid: str) -> GroupRow | None:
     """The row of the group, locked: decisions about its members are made one at a time."""
-    return tx.execute(_LOCKED, {"wanted": group_uuid}).one_or_none()
+    return cast("GroupRow | None", tx.execute(_LOCKED, {"wanted": group_uuid}).one_or_none())
 
 
 def check_policy(

@@ -12,6 +12,7 @@ from fleet import errors
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
+from fleet.db.tables.catalog import ImageRow
 from fleet.objects import ImageRecord
 
 IMAGES = models.images
@@ -58,5 +59,5 @@ def list_all(connection: sa.Connection) -> Sequence[ImageRecord]:
     return [_to_record(row) for row in connection.execute(sa.select(IMAGES).order_by(IMAGES.c.name))]
 
 
-def _to_record(row: sa.Row) -> ImageRecord:
+def _to_record(row: ImageRow) -> ImageRecord:
     return ImageRecord(**{name: getattr(row, name) for name in _KEPT}, created_at=row.created_at.isoformat() + "Z")

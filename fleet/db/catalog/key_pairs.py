@@ -12,6 +12,7 @@ from fleet import errors
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
+from fleet.db.tables.catalog import KeyPairRow
 from fleet.objects import KeyPair
 
 KEY_PAIRS = models.project_key_pairs
@@ -72,5 +73,5 @@ def _columns(owner: Owner) -> dict[str, str]:
     return {"project_id": project_id or "", "user_id": user_id or ""}
 
 
-def _to_key_pair(row: sa.Row) -> KeyPair:
+def _to_key_pair(row: KeyPairRow) -> KeyPair:
     return KeyPair(row.name, row.public_key, row.created_at.isoformat() + "Z")

@@ -24,6 +24,7 @@ from fleet import errors, move_states
 from fleet.capacity import MB_PER_GB
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.catalog import QuotaRow
 from fleet.objects.quota import RESOURCES, Limits, Quota
 
 QUOTAS = models.quotas
@@ -248,7 +249,7 @@ def _used(
     return found
 
 
-def _own(row: sa.Row) -> Limits:
+def _own(row: QuotaRow) -> Limits:
     return {name: limit for name in RESOURCES if (limit := getattr(row, name)) is not None}
 
 

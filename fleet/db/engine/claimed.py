@@ -4,18 +4,29 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Protocol
 
+from fleet.db.tables.base import JSONList, JSONObject
 from fleet.objects import Claimed
 
 _NAMES = tuple(field.name for field in dataclasses.fields(Claimed))
+
+
+class ClaimRow(Protocol):
+    """The columns of a claim, of an instance's row or a record."""
+
+    claimed_vcpus: int
+    claimed_memory_mb: int
+    claimed_disk_gb: int
+    claimed_numa_topology: JSONObject | None
+    claimed_pci_devices: JSONList | None
 
 
 def columns(claim: Claimed) -> dict[str, Any]:
     return {f"claimed_{name}": getattr(claim, name) for name in _NAMES}
 
 
-def of(row: Any) -> Claimed:
+def of(row: ClaimRow) -> Claimed:
     """The claim of an instance's row, or of a record."""
     return Claimed(**{name: getattr(row, f"claimed_{name}") for name in _NAMES})
 

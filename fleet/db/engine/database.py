@@ -26,11 +26,11 @@ from fleet.db.connection import options as database_options
 from fleet.db.engine import failures
 from fleet.db.engine.prefetched_query import PrefetchedQuery
 from fleet.db.engine.reader import Reader
-from fleet.db.engine.transaction import Connection, Row, Transaction
+from fleet.db.engine.transaction import Connection, Transaction
 from fleet.db.tables import models
 from fleet.telemetry import metrics
 
-__all__ = ["Connection", "Database", "Row", "Transaction"]
+__all__ = ["Connection", "Database", "Transaction"]
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

@@ -19,7 +19,6 @@ from fleet.db.tables import models
 
 #: For annotations outside of fleet/db, where SQLAlchemy is not imported.
 Connection = sa.Connection
-Row = sa.Row
 
 _GENERATION = models.generations
 #: Tables whose newest generation is noted in the row of generations.

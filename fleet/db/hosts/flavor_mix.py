@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from typing import Any
+from typing import Protocol
 
 import sqlalchemy as sa
 
@@ -17,6 +17,7 @@ from fleet import capacity, states
 from fleet.clock import epoch_s, seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.catalog import FlavorMixRow
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 
 MIX = models.flavor_mix
@@ -37,12 +38,25 @@ _CHANGED = (
 )
 
 
+class _Counted(Protocol):
+    """The columns that a count reads."""
+
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int
+    vm_state: str
+    created_at: datetime.datetime
+    launched_at: datetime.datetime | None
+    deleted_at: datetime.datetime | None
+
+
 def read(connection: sa.Connection) -> FlavorMix:
     row = connection.execute(_ROW).one_or_none()
     return _mix(row)
 
 
-def _mix(row: sa.Row | None) -> FlavorMix:
+def _mix(row: FlavorMixRow | None) -> FlavorMix:
     return FlavorMix() if row is None else FlavorMix.from_wire(row.mix or [], row.version, epoch_s(row.faded_until))
 
 
@@ -77,7 +91,9 @@ def count(tx: Transaction, now: datetime.datetime, half_life_s: float) -> bool:
     return bool(found)
 
 
-def _counted(rows: Iterable[Any], after: datetime.datetime | None, until: datetime.datetime) -> dict[Shape, Counts]:
+def _counted(
+    rows: Iterable[_Counted], after: datetime.datetime | None, until: datetime.datetime
+) -> dict[Shape, Counts]:
     found: dict[Shape, Counts] = {}
 
     def is_new(moment: datetime.datetime | None) -> bool:
@@ -87,7 +103,8 @@ def _counted(rows: Iterable[Any], after: datetime.datetime | None, until: dateti
         requested = float(is_new(row.created_at))
         ended = row.vm_state == states.DELETED and row.launched_at is not None and is_new(row.deleted_at)
         if requested or ended:
-            hours = (row.deleted_at - row.launched_at).total_seconds() / 3600 if ended else 0.0
+            lived = row.deleted_at - row.launched_at if ended and row.deleted_at and row.launched_at else None
+            hours = lived.total_seconds() / 3600 if lived is not None else 0.0
             shape = Shape(row.vcpus, row.memory_mb, capacity.claimed_disk_gb(row.root_gb, row.ephemeral_gb))
             found[shape] = found.get(shape, Counts()).plus(Counts(requested, float(ended), max(hours, 0.0)))
     return found

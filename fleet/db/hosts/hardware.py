@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.base import JSONList, JSONObject
 from fleet.hardware import pools, usage
 from fleet.objects import numa, pci
 
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
+
+
+class _Held(Protocol):
+    claimed_numa_topology: JSONObject | None
+    claimed_pci_devices: JSONList | None
 
 
 def columns(
@@ -40,12 +46,12 @@ def columns(
     }
 
 
-def _held(tx: Transaction | sa.Connection, host: str, node: str) -> list[sa.Row]:
+def _held(tx: Transaction | sa.Connection, host: str, node: str) -> list[_Held]:
     here = (INSTANCES.c.host == host, INSTANCES.c.node == node, sa.not_(INSTANCES.c.deleted))
     moving = (MIGRATIONS.c.held_host == host, MIGRATIONS.c.held_node == node)
     both = _holding(INSTANCES, *here).union_all(_holding(MIGRATIONS, *moving))
     # Devices are taken from pools in this order.
-    return list(tx.execute(both.order_by("holder")))
+    return cast("list[_Held]", list(tx.execute(both.order_by("holder"))))
 
 
 def _holding(table: sa.Table, *where: Any) -> sa.Select:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
@@ -28,6 +28,20 @@ _SEEN = (
 )
 
 
+class _Beat(Protocol):
+    """The columns that a heartbeat reads."""
+
+    id: int
+    host: str
+    binary: str
+    incarnation: str | None
+    rpc_version: str | None
+    release: str | None
+    disabled_reason: str | None
+    clock_skew_s: float
+    last_seen_up: datetime.datetime | None
+
+
 @dataclasses.dataclass(frozen=True)
 class Heartbeat:
     """A process reports that it is alive, for all its hosts.
@@ -44,10 +58,10 @@ class Heartbeat:
     release: str | None = None
     clock_skew_s: float | None = None
 
-    def owns(self, row: sa.Row) -> bool:
+    def owns(self, row: _Beat) -> bool:
         return row.binary == self.binary and self.incarnation in ("", row.incarnation)
 
-    def changes(self, row: sa.Row) -> dict[str, Any]:
+    def changes(self, row: _Beat) -> dict[str, Any]:
         """Columns of the record that differ: a registration through an older conductor did not store them."""
         sent = {"rpc_version": self.rpc_version, "release": self.release, "clock_skew_s": self.clock_skew_s}
         return {name: value for name, value in sent.items() if value is not None and value != getattr(row, name)}
@@ -72,8 +86,9 @@ def write(
     A heartbeat advances no generation: schedulers read ``last_seen_up`` apart from the change feed. The first one after
     ``down_time_s`` seconds of silence does: builds may wait for the host.
     """
-    by_host: dict[str, list[sa.Row]] = {}
-    for row in tx.execute(_FOUND, {"hosts": sorted({host for each in heartbeats for host in each.hosts})}):
+    by_host: dict[str, list[_Beat]] = {}
+    wanted = {"hosts": sorted({host for each in heartbeats for host in each.hosts})}
+    for row in cast("Iterable[_Beat]", tx.execute(_FOUND, wanted)):
         by_host.setdefault(row.host, []).append(row)
     seen: set[int] = set()
     answers = []

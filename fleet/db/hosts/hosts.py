@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
@@ -15,6 +15,7 @@ from fleet import capacity, errors, json_codec
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hardware, usage
 from fleet.db.tables import models
+from fleet.db.tables.hosts import NodeRow
 from fleet.objects import HostLimits, HostReport, Inventory
 
 NODES = models.compute_nodes
@@ -161,7 +162,7 @@ def _defer(tx: Transaction, pending: Sequence[usage.Pending]) -> None:
 
 
 def _refresh(
-    tx: Transaction, found: sa.Row, counted: usage.Usage, changes: UsageChange, now: datetime.datetime
+    tx: Transaction, found: NodeRow, counted: usage.Usage, changes: UsageChange, now: datetime.datetime
 ) -> None:
     """:param found: the node's row, locked"""
     host, node, built = found.host, found.hypervisor_hostname, changes.built
@@ -187,7 +188,7 @@ def refresh_usages(tx: Transaction, places: Iterable[tuple[str | None, str | Non
     )
 
 
-def miscounted(connection: sa.Connection, row: sa.Row) -> dict[str, tuple[Any, Any]]:
+def miscounted(connection: sa.Connection, row: NodeRow) -> dict[str, tuple[Any, Any]]:
     """Columns of a node's ``row`` that differ from what instances hold: (value in the row, sum)."""
     host, node = row.host, row.hypervisor_hostname
     due = _used(row, usage.of_node(connection, host, node))
@@ -202,7 +203,7 @@ def miscounted(connection: sa.Connection, row: sa.Row) -> dict[str, tuple[Any, A
     }
 
 
-def _used(node: sa.Row | HostReport, counted: usage.Usage) -> dict[str, Any]:
+def _used(node: NodeRow | HostReport, counted: usage.Usage) -> dict[str, Any]:
     """Columns that follow from the inventory of ``node`` and from what instances hold of it."""
     memory_mb_used = node.reserved_memory_mb + node.orphaned_memory_mb + counted.memory_mb
     local_gb_used = node.reserved_disk_gb + counted.disk_gb
@@ -233,8 +234,8 @@ def _require_room(used: Mapping[str, Any], limits: HostLimits) -> None:
         raise errors.ComputeResourcesUnavailable(reason=f"As the ledger counts: {'; '.join(reasons)}")
 
 
-def _lock(tx: Transaction, host: str, node: str) -> sa.Row | None:
-    return tx.execute(_LOCKED, {"on_host": host, "on_node": node}).one_or_none()
+def _lock(tx: Transaction, host: str, node: str) -> NodeRow | None:
+    return cast("NodeRow | None", tx.execute(_LOCKED, {"on_host": host, "on_node": node}).one_or_none())
 
 
 def totals(connection: sa.Connection, hosts: Iterable[str]) -> dict[str, list[Inventory]]:
@@ -248,7 +249,7 @@ def totals(connection: sa.Connection, hosts: Iterable[str]) -> dict[str, list[In
     return found
 
 
-def stat_of(connection: Transaction | sa.Connection, host: str, node: str, key: str) -> str | None:
+def stat_of(connection: Transaction | sa.Connection, host: str | None, node: str | None, key: str) -> str | None:
     """Return what the node reports in its ``stats`` under ``key``."""
     stats = connection.execute(_STATS, {"on_host": host, "on_node": node}).scalar_one_or_none()
     found = (stats or {}).get(key)
@@ -280,11 +281,11 @@ def hypervisor_types(connection: sa.Connection) -> dict[str, str]:
     return {host: ",".join(types) for host, types in found.items()}
 
 
-def list_all(connection: sa.Connection, host: str | None = None, columns: Sequence[str] = ()) -> Sequence[sa.Row]:
+def list_all(connection: sa.Connection, host: str | None = None, columns: Sequence[str] = ()) -> Sequence[NodeRow]:
     """:param columns: only these: those of JSON take most of the time"""
     query = (
         sa.select(*(NODES.c[name] for name in columns or NODES.c.keys()))
         .where(sa.not_(NODES.c.deleted))
         .order_by(NODES.c.host, NODES.c.hypervisor_hostname)
     )
-    return connection.execute(query.where(NODES.c.host == host) if host else query).all()
+    return cast("Sequence[NodeRow]", connection.execute(query.where(NODES.c.host == host) if host else query).all())

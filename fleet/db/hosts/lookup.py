@@ -8,8 +8,8 @@ A uuid is only ever a uuid. Any other text is the name of a live row, or the beg
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -20,6 +20,15 @@ from fleet.objects import uuid_like
 
 #: Matches that an error lists.
 _LISTED = 5
+
+
+class _Named(Protocol):
+    uuid: str
+    name: str
+
+
+class _Owned(Protocol):
+    project_id: str | None
 
 
 def find(
@@ -58,7 +67,7 @@ def of_project(table: sa.Table, project: str | None) -> tuple[Any, ...]:
     return () if project is None else (table.c.project_id == project,)
 
 
-def require_visible(row: Any, kind: str, text: str, project: str | None) -> None:
+def require_visible(row: _Owned, kind: str, text: str, project: str | None) -> None:
     """:raises errors.NotFound: the row is of another project. :param project: as in :func:`of_project`"""
     if project is not None and row.project_id != project:
         raise errors.NotFound(kind=kind, name=text)
@@ -76,7 +85,7 @@ def naming(kind: str, name: str) -> Iterator[None]:
         raise errors.Conflict(kind=kind, name=name, reason="exists already") from None
 
 
-def _several(found: Any) -> str:
+def _several(found: Sequence[_Named]) -> str:
     listed = ", ".join(f"{each.uuid} ({each.name})" for each in found[:_LISTED])
     more = ", …" if len(found) > _LISTED else ""
     return f"stands for several; use a uuid: {listed}{more}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
@@ -13,6 +13,7 @@ from fleet import errors
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.hosts import ServiceRow
 from fleet.rpc import versions
 
 SERVICES = models.services
@@ -63,9 +64,16 @@ _INCARNATIONS = (
 _HELD_INCARNATIONS = _INCARNATIONS.with_for_update(read=True, key_share=True)
 
 
+class _Alive(Protocol):
+    """The columns that :func:`is_up` reads."""
+
+    forced_down: bool
+    last_seen_up: datetime.datetime | None
+
+
 def register(
     tx: Transaction, service: Mapping[str, Any], now: datetime.datetime, down_time_s: float, enabled: bool = True
-) -> sa.Row:
+) -> ServiceRow:
     """Create or take over the record of ``host`` and ``binary``. The process that registered last owns it.
 
     :param service: host, binary, topic, incarnation, identity, life, pid, hostname, rpc_version, release
@@ -96,7 +104,9 @@ def require_free(
         _require_free(get(connection, service["host"], service["binary"]), service, now, down_time_s)
 
 
-def _require_free(found: sa.Row | None, service: Mapping[str, Any], now: datetime.datetime, down_time_s: float) -> None:
+def _require_free(
+    found: ServiceRow | None, service: Mapping[str, Any], now: datetime.datetime, down_time_s: float
+) -> None:
     if found is None or found.identity is None:
         return
     life = service.get("life")
@@ -134,16 +144,18 @@ def require_host(connection: sa.Connection, host: str) -> None:
         raise errors.NotFound(kind="Host", name=host)
 
 
-def get(tx: Transaction | sa.Connection, host: str, binary: str, lock: bool = False) -> sa.Row | None:
-    return tx.execute(_LOCKED if lock else _FOUND, {"on_host": host, "which": binary}).one_or_none()
+def get(tx: Transaction | sa.Connection, host: str | None, binary: str, lock: bool = False) -> ServiceRow | None:
+    return cast(
+        "ServiceRow | None", tx.execute(_LOCKED if lock else _FOUND, {"on_host": host, "which": binary}).one_or_none()
+    )
 
 
-def _get(tx: Transaction, host: str, binary: str) -> sa.Row:
+def _get(tx: Transaction, host: str, binary: str) -> ServiceRow:
     """The record as this transaction has left it."""
-    return tx.execute(_FOUND, {"on_host": host, "which": binary}).one()
+    return cast("ServiceRow", tx.execute(_FOUND, {"on_host": host, "which": binary}).one())
 
 
-def _change(tx: Transaction, row: sa.Row, values: Mapping[str, Any]) -> None:
+def _change(tx: Transaction, row: ServiceRow, values: Mapping[str, Any]) -> None:
     tx.update(SERVICES, row.id, values)
     tx.touch(SERVICES, row.id)
 
@@ -201,9 +213,9 @@ def silent(
     return frozenset(hosts) - {row.host for row in found if is_up(row, now, down_time_s)}
 
 
-def list_all(connection: sa.Connection) -> Sequence[sa.Row]:
+def list_all(connection: sa.Connection) -> Sequence[ServiceRow]:
     query = sa.select(SERVICES).where(sa.not_(SERVICES.c.deleted)).order_by(SERVICES.c.binary, SERVICES.c.host)
-    return connection.execute(query).all()
+    return cast("Sequence[ServiceRow]", connection.execute(query).all())
 
 
 def live(connection: sa.Connection, binary: str, now: datetime.datetime, down_time_s: float, topic: str) -> list[str]:
@@ -226,7 +238,7 @@ def lowest_versions(connection: sa.Connection, now: datetime.datetime, down_time
 
 def set_disabled(
     tx: Transaction, host: str, binary: str, disabled: bool, reason: str | None, now: datetime.datetime
-) -> sa.Row:
+) -> ServiceRow:
     """:raises errors.NotFound: no such service"""
     service = get(tx, host, binary, lock=True)
     if service is None or service.deleted:
@@ -236,7 +248,7 @@ def set_disabled(
     return _get(tx, host, binary)
 
 
-def force_down(tx: Transaction, host: str, binary: str, forced: bool, now: datetime.datetime) -> sa.Row:
+def force_down(tx: Transaction, host: str, binary: str, forced: bool, now: datetime.datetime) -> ServiceRow:
     """Count the service as down despite its heartbeats, or no longer. :raises errors.NotFound: no such service"""
     service = get(tx, host, binary, lock=True)
     if service is None or service.deleted:
@@ -266,7 +278,7 @@ def set_alarm(tx: Transaction, host: str, alarm: str, now: datetime.datetime, in
         _change(tx, row, {"updated_at": now, **change})
 
 
-def _with_alarm(row: sa.Row, alarm: str) -> dict[str, Any]:
+def _with_alarm(row: ServiceRow, alarm: str) -> dict[str, Any]:
     """Columns to change."""
     ours = (row.disabled_reason or "").startswith(AUTO)
     if row.disabled and not ours:
@@ -276,7 +288,7 @@ def _with_alarm(row: sa.Row, alarm: str) -> dict[str, Any]:
     return {"disabled": bool(alarm), "disabled_reason": shown} if changed and (alarm or ours) else {}
 
 
-def is_up(service: Any, now: datetime.datetime, down_time_s: float) -> bool:
+def is_up(service: _Alive, now: datetime.datetime, down_time_s: float) -> bool:
     """Whether the service sent a heartbeat within ``down_time_s`` seconds and is not forced down."""
     if service.forced_down or service.last_seen_up is None:
         return False

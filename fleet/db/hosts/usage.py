@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from fleet import states
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.instances import InstanceRow
 
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
@@ -102,7 +103,7 @@ class Usage:
 class Pending:
     """The locked row of an instance, and the values that its transaction will write to it."""
 
-    row: Any
+    row: InstanceRow
     values: Mapping[str, Any]
 
     def place(self) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import datetime
 import functools
 import types
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
@@ -16,9 +16,11 @@ from sqlalchemy.dialects import postgresql
 from fleet import json_codec, states
 from fleet.db.engine.database import Transaction
 from fleet.db.engine.transaction import EARLY_COMMIT
+from fleet.db.engine.under_way import UnderWay
 from fleet.db.hosts import services
 from fleet.db.instances.instances import INSTANCES, NOTHING_CLAIMED, live
 from fleet.db.tables import models
+from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import Place
 
 REQUESTS = models.build_requests
@@ -97,6 +99,26 @@ _OVERDUE_OR_SPAWNING = (
 )
 
 
+class OverdueBuild(RequestedInstance, Protocol):
+    """A build whose step has a deadline."""
+
+    step_deadline: datetime.datetime
+
+
+class TokenRequest(Protocol):
+    """A request that has a client token."""
+
+    reservation_id: str
+    fingerprint: str
+
+
+class NamedInstance(Protocol):
+    """An instance of a request."""
+
+    uuid: str
+    name: str
+
+
 def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert a build request and its instances at the end of the transaction."""
     tx.defer_insert(REQUESTS, {**_NO_TOKEN, **request})
@@ -104,19 +126,22 @@ def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[s
         tx.defer_insert(INSTANCES, row)
 
 
-def accepted(request: Mapping[str, Any], row: Mapping[str, Any]) -> Any:
+def accepted(request: Mapping[str, Any], row: Mapping[str, Any]) -> RequestedInstance:
     """An instance as :func:`create` writes it, in the form of a row that was read."""
-    return types.SimpleNamespace(**{**_NOT_PLACED, **row, **request})
+    return cast("RequestedInstance", types.SimpleNamespace(**{**_NOT_PLACED, **row, **request}))
 
 
-def request_of_token(connection: Transaction | sa.Connection, project_id: str, token: str) -> sa.Row | None:
+def request_of_token(connection: Transaction | sa.Connection, project_id: str, token: str) -> TokenRequest | None:
     """``reservation_id`` and ``fingerprint`` of the project's request with this client token."""
-    return connection.execute(_REQUEST_OF_TOKEN, {"of_project": project_id, "token": token}).one_or_none()
+    return cast(
+        "TokenRequest | None",
+        connection.execute(_REQUEST_OF_TOKEN, {"of_project": project_id, "token": token}).one_or_none(),
+    )
 
 
-def of_request(connection: Transaction | sa.Connection, reservation_id: str) -> Sequence[sa.Row]:
+def of_request(connection: Transaction | sa.Connection, reservation_id: str) -> Sequence[NamedInstance]:
     """``uuid`` and ``name`` of all instances of a request, also deleted ones, in their order."""
-    return connection.execute(_OF_REQUEST, {"wanted": reservation_id}).all()
+    return cast("Sequence[NamedInstance]", connection.execute(_OF_REQUEST, {"wanted": reservation_id}).all())
 
 
 def failed_of_request(connection: sa.Connection, reservation_id: str) -> int:
@@ -160,27 +185,29 @@ def set_columns(tx: Transaction, uuids: Collection[str], values: Mapping[str, An
     tx.execute(_SET_STEP, {**values, "keys": sorted(uuids)})
 
 
-def postpone_deletion(tx: Transaction, row: sa.Row, due: datetime.datetime, now: datetime.datetime) -> bool:
+def postpone_deletion(tx: Transaction, row: RequestedInstance, due: datetime.datetime, now: datetime.datetime) -> bool:
     """Compare and set: repeat the order to delete at ``due``; False if another sweeper was first."""
     expected = {"wanted": row.uuid, "was_due": row.step_deadline}
     return tx.execute(_POSTPONE_DELETION, {"step_deadline": due, "updated_at": now, **expected}).rowcount == 1
 
 
-def under_way(connection: sa.Connection) -> dict[str, sa.Row]:
+def under_way(connection: sa.Connection) -> dict[str, UnderWay]:
     """By step: ``number`` of builds, and ``oldest``, the acceptance of the oldest one."""
-    return {row.task_state: row for row in connection.execute(_UNDER_WAY)}
+    return cast("dict[str, UnderWay]", {row.task_state: row for row in connection.execute(_UNDER_WAY)})
 
 
-def past_deadline(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
+def past_deadline(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[RequestedInstance]:
     """Builds that must have ended by now, oldest first."""
-    return connection.execute(_PAST_DEADLINE, {"now": now, "at_most": limit}).all()
+    return cast("Sequence[RequestedInstance]", connection.execute(_PAST_DEADLINE, {"now": now, "at_most": limit}).all())
 
 
 def overdue(
     connection: sa.Connection, now: datetime.datetime, down_time_s: float, limit: int
-) -> tuple[list[sa.Row], list[sa.Row]]:
+) -> tuple[list[OverdueBuild], list[OverdueBuild]]:
     """Builds and deletions whose step deadline has passed, the most urgent first; and builds that a silent host spawns."""
-    rows = connection.execute(_OVERDUE_OR_SPAWNING, {"now": now, "at_most": limit}).all()
+    rows = cast(
+        "Sequence[OverdueBuild]", connection.execute(_OVERDUE_OR_SPAWNING, {"now": now, "at_most": limit}).all()
+    )
     spawning = [row for row in rows if row.step_deadline > now]
-    silent = services.silent(connection, {row.host for row in spawning}, now, down_time_s)
+    silent = services.silent(connection, {row.host for row in spawning if row.host}, now, down_time_s)
     return [row for row in rows if row.step_deadline <= now], [row for row in spawning if row.host in silent]

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.base import Row
+from fleet.db.tables.instances import EventRow, FaultRow
 
 EVENTS = models.instance_events
 FAULTS = models.instance_faults
@@ -61,32 +63,35 @@ def add_fault(tx: Transaction, uuid: str, *, now: datetime.datetime, **columns: 
     tx.insert(FAULTS, {"instance_uuid": uuid, "created_at": now, **columns})
 
 
-def events(connection: Transaction | sa.Connection, uuid: str) -> Sequence[sa.Row]:
-    return connection.execute(_EVENTS, {"wanted": uuid}).all()
+def events(connection: Transaction | sa.Connection, uuid: str) -> Sequence[EventRow]:
+    return cast("Sequence[EventRow]", connection.execute(_EVENTS, {"wanted": uuid}).all())
 
 
-def faults(connection: sa.Connection, uuid: str) -> Sequence[sa.Row]:
-    return connection.execute(sa.select(FAULTS).where(FAULTS.c.instance_uuid == uuid).order_by(FAULTS.c.id)).all()
+def faults(connection: sa.Connection, uuid: str) -> Sequence[FaultRow]:
+    return cast(
+        "Sequence[FaultRow]",
+        connection.execute(sa.select(FAULTS).where(FAULTS.c.instance_uuid == uuid).order_by(FAULTS.c.id)).all(),
+    )
 
 
-def newest_faults(connection: sa.Connection, uuids: Sequence[str]) -> dict[str, sa.Row]:
+def newest_faults(connection: sa.Connection, uuids: Sequence[str]) -> dict[str, FaultRow]:
     """The newest fault of each of these instances that has one, by uuid."""
     query = sa.select(FAULTS).where(FAULTS.c.instance_uuid.in_(uuids)).order_by(FAULTS.c.id)
-    return {row.instance_uuid: row for row in connection.execute(query)}
+    return cast("dict[str, FaultRow]", {row.instance_uuid: row for row in connection.execute(query)})
 
 
-def failed_orders(connection: Transaction | sa.Connection, uuids: Sequence[str]) -> Sequence[sa.Row]:
+def failed_orders(connection: Transaction | sa.Connection, uuids: Sequence[str]) -> Sequence[EventRow]:
     """Orders for these instances that failed, in order: failed attempts and hand-backs."""
-    return connection.execute(_FAILED_ORDERS, {"wanted": list(uuids)}).all()
+    return cast("Sequence[EventRow]", connection.execute(_FAILED_ORDERS, {"wanted": list(uuids)}).all())
 
 
-def first(connection: Transaction | sa.Connection, uuid: str, event: str) -> sa.Row | None:
-    return connection.execute(_FIRST, {"wanted": uuid, "which": event}).one_or_none()
+def first(connection: Transaction | sa.Connection, uuid: str, event: str) -> EventRow | None:
+    return cast("EventRow | None", connection.execute(_FIRST, {"wanted": uuid, "which": event}).one_or_none())
 
 
-def failed_attempts(connection: Transaction | sa.Connection, uuid: str) -> Sequence[sa.Row]:
+def failed_attempts(connection: Transaction | sa.Connection, uuid: str) -> Sequence[EventRow]:
     """Failed attempts, in order: attempt, host, node, step, result (the name of the error), message, duration_s."""
-    return connection.execute(_FAILED_ATTEMPTS, {"wanted": uuid}).all()
+    return cast("Sequence[EventRow]", connection.execute(_FAILED_ATTEMPTS, {"wanted": uuid}).all())
 
 
 def timeline(connection: sa.Connection, *, limit: int, **of: str) -> list[dict[str, Any]]:
@@ -106,8 +111,8 @@ def timeline(connection: sa.Connection, *, limit: int, **of: str) -> list[dict[s
     return sorted(found, key=lambda line: (line["created_at"], line["event"] == "fault", line["id"]))[:limit]
 
 
-def _lines(connection: sa.Connection, table: sa.Table, column: str, value: str, limit: int) -> Sequence[sa.Row]:
+def _lines(connection: sa.Connection, table: sa.Table, column: str, value: str, limit: int) -> Sequence[Row]:
     instances = models.instances
     whose = table.c.request_id if column == "request_id" else instances.c[column]
     query = sa.select(table).join(instances, instances.c.uuid == table.c.instance_uuid).where(whose == value)
-    return connection.execute(query.order_by(table.c.id).limit(limit)).all()
+    return cast("Sequence[Row]", connection.execute(query.order_by(table.c.id).limit(limit)).all())

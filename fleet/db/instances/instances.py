@@ -8,7 +8,7 @@ import datetime
 import operator
 import types
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
@@ -17,6 +17,8 @@ from fleet.db.engine import claimed
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, lookup, services
 from fleet.db.tables import models
+from fleet.db.tables.base import Row
+from fleet.db.tables.instances import InstanceRow, RequestedInstance
 from fleet.objects import Flavor, Image, Instance
 
 INSTANCES = models.instances
@@ -71,15 +73,35 @@ _SWITCHING = (
 NOTHING_CLAIMED = {"host": None, "node": None, **claimed.NOTHING}
 
 
-def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
+class ServedInstance(RequestedInstance, Protocol):
+    """An instance with the life of the agent that serves a host."""
+
+    incarnation: str | None
+
+
+class InstanceSummary(Row, Protocol):
+    """The columns of :func:`summaries`."""
+
+    uuid: str
+    name: str
+    vm_state: str
+    task_state: str | None
+    attempt: int
+    host: str | None
+    updated_at: datetime.datetime | None
+    step_deadline: datetime.datetime | None
+    deadline: datetime.datetime | None
+
+
+def get(connection: Transaction | sa.Connection, uuid: str) -> RequestedInstance:
     """The row, also of a deleted instance. :raises errors.NotFound:"""
-    row = connection.execute(_FOUND, {"wanted": uuid}).one_or_none()
+    row = cast("RequestedInstance | None", connection.execute(_FOUND, {"wanted": uuid}).one_or_none())
     if row is None:
         raise errors.NotFound(kind="Instance", name=uuid)
     return row
 
 
-def find(connection: sa.Connection, name: str, project: str | None = None) -> sa.Row:
+def find(connection: sa.Connection, name: str, project: str | None = None) -> RequestedInstance:
     """By uuid, by the name of a live instance, or by the beginning of a uuid.
 
     :param project: look only at its instances; None: at all
@@ -110,21 +132,54 @@ BRIEF = ("uuid", "name", "project_id", "host", "vm_state", "task_state", "attemp
 _BRIEF_QUERY = sa.select(*(INSTANCES.c[name] for name in BRIEF))
 
 
+class BriefInstance(Row, Protocol):
+    """The columns BRIEF."""
+
+    uuid: str
+    name: str
+    project_id: str | None
+    host: str | None
+    vm_state: str
+    task_state: str | None
+    attempt: int
+
+
 def list_all(
     connection: sa.Connection,
     limit: int | None = None,
     marker: str | None = None,
     newest_first: bool = False,
-    brief: bool = False,
     **filters: Any,
-) -> Sequence[sa.Row]:
+) -> Sequence[RequestedInstance]:
     """Live instances, oldest first, or newest first.
 
-    :param brief: only the columns BRIEF
     :param marker: uuid of an instance: only those after it, in this order
     :param filters: named in FILTERS; None does not filter
     :raises errors.NotFound: there never was an instance ``marker``, or it is of another project than ``filters`` name
     """
+    query = _after(connection, JOINED, marker, newest_first, filters).limit(limit)
+    return cast("Sequence[RequestedInstance]", connection.execute(query).all())
+
+
+def list_brief(
+    connection: sa.Connection,
+    limit: int | None = None,
+    marker: str | None = None,
+    newest_first: bool = False,
+    **filters: Any,
+) -> Sequence[BriefInstance]:
+    """:func:`list_all` with the columns BRIEF only."""
+    query = _after(connection, _BRIEF_QUERY, marker, newest_first, filters).limit(limit)
+    return cast("Sequence[BriefInstance]", connection.execute(query).all())
+
+
+def _after(
+    connection: sa.Connection,
+    query: sa.Select[Any],
+    marker: str | None,
+    newest_first: bool,
+    filters: Mapping[str, Any],
+) -> sa.Select[Any]:
     where = [
         INSTANCES.c.uuid.in_(value) if name == "uuids" else INSTANCES.c[name] == value
         for name, value in filters.items()
@@ -139,19 +194,18 @@ def list_all(
             raise errors.NotFound(kind="Instance", name=marker)
         place = (last.created_at, last.launch_index, last.uuid)
         where.append(sa.tuple_(*_ORDER) < place if newest_first else sa.tuple_(*_ORDER) > place)
-    query = (
-        (_BRIEF_QUERY if brief else JOINED)
-        .where(_LIVE, *where)
-        .order_by(*(each.desc() if newest_first else each for each in _ORDER))
-    )
-    return connection.execute(query.limit(limit)).all()
+    order = (each.desc() if newest_first else each for each in _ORDER)
+    return query.where(_LIVE, *where).order_by(*order)
 
 
-def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
+def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[InstanceSummary]:
     """Name, states, attempt, host and deadlines of these instances, also of deleted ones."""
     columns = ("uuid", "name", "vm_state", "task_state", "attempt", "host", "updated_at", "step_deadline", "deadline")
     query = sa.select(*(INSTANCES.c[name] for name in columns)).where(INSTANCES.c.uuid.in_(uuids))
-    return connection.execute(query.order_by(INSTANCES.c.created_at, INSTANCES.c.name, INSTANCES.c.uuid)).all()
+    return cast(
+        "Sequence[InstanceSummary]",
+        connection.execute(query.order_by(INSTANCES.c.created_at, INSTANCES.c.name, INSTANCES.c.uuid)).all(),
+    )
 
 
 def not_of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> Sequence[str]:
@@ -167,21 +221,27 @@ def of_project(connection: sa.Connection, uuids: Collection[str], project_id: st
     return set(connection.execute(query.order_by(INSTANCES.c.uuid)).scalars())
 
 
-def on_host(connection: sa.Connection, host: str, uuids: Sequence[str] | None = None) -> Sequence[sa.Row]:
+def on_host(connection: sa.Connection, host: str, uuids: Sequence[str] | None = None) -> Sequence[RequestedInstance]:
     """Live instances on ``host``, oldest first. :param uuids: only these of them"""
     if uuids is None:
-        return connection.execute(_ON_HOST, {"on_host": host}).all()
-    return connection.execute(_THESE_ON_HOST, {"on_host": host, "wanted": list(uuids)}).all()
+        return cast("Sequence[RequestedInstance]", connection.execute(_ON_HOST, {"on_host": host}).all())
+    return cast(
+        "Sequence[RequestedInstance]",
+        connection.execute(_THESE_ON_HOST, {"on_host": host, "wanted": list(uuids)}).all(),
+    )
 
 
-def of_uuids(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
+def of_uuids(connection: sa.Connection, uuids: Collection[str]) -> Sequence[RequestedInstance]:
     """Live instances among these, oldest first."""
-    return connection.execute(_LIVE_OF_THESE, {"wanted": list(uuids)}).all() if uuids else []
+    return cast(
+        "Sequence[RequestedInstance]",
+        connection.execute(_LIVE_OF_THESE, {"wanted": list(uuids)}).all() if uuids else [],
+    )
 
 
-def switching(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
+def switching(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[RequestedInstance]:
     """Instances with a power task whose step is overdue, the most urgent first."""
-    return connection.execute(_SWITCHING, {"now": now, "at_most": limit}).all()
+    return cast("Sequence[RequestedInstance]", connection.execute(_SWITCHING, {"now": now, "at_most": limit}).all())
 
 
 def compare(
@@ -216,33 +276,46 @@ def compare(
     return {host: sorted(uuids) for host, uuids in doubtful.items() if uuids}
 
 
-def lock(tx: Transaction, uuid: str, for_host: str | None = None) -> sa.Row:
+def lock(tx: Transaction, uuid: str, for_host: str | None = None) -> ServedInstance:
     """The row, locked until the transaction ends.
 
     :param for_host: add the incarnation of the agent that serves this host, as ``incarnation``, without a lock
     :raises errors.NotFound:
     """
     if for_host is None:
-        row = tx.execute(_LOCKED, {"wanted": uuid}).one_or_none()
+        row = cast("ServedInstance | None", tx.execute(_LOCKED, {"wanted": uuid}).one_or_none())
     else:
-        row = tx.execute(_LOCKED_FOR_HOST, {"wanted": uuid, "served_host": for_host}).one_or_none()
+        row = cast(
+            "ServedInstance | None",
+            tx.execute(_LOCKED_FOR_HOST, {"wanted": uuid, "served_host": for_host}).one_or_none(),
+        )
     if row is None:
         raise errors.NotFound(kind="Instance", name=uuid)
     return row
 
 
-def lock_all(tx: Transaction, uuids: Collection[str]) -> dict[str, sa.Row]:
+def lock_all(tx: Transaction, uuids: Collection[str]) -> dict[str, RequestedInstance]:
     """The rows that exist, by uuid, locked in one order for all transactions until this one ends."""
-    return {row.uuid: row for row in tx.execute(_LOCKED_IN_ORDER, {"wanted": sorted(uuids)})}
+    return cast(
+        "dict[str, RequestedInstance]",
+        {row.uuid: row for row in tx.execute(_LOCKED_IN_ORDER, {"wanted": sorted(uuids)})},
+    )
 
 
-def moved(row: sa.Row, values: Mapping[str, Any]) -> Any:
+def place_of(row: InstanceRow) -> tuple[str, str]:
+    """Host and node of an instance that a host has claimed."""
+    assert row.host is not None, "a host has claimed the instance"
+    assert row.node is not None, "a claim names its node"
+    return row.host, row.node
+
+
+def moved(row: RequestedInstance, values: Mapping[str, Any]) -> RequestedInstance:
     """The locked ``row`` with ``values``, which were written, without another query."""
-    return types.SimpleNamespace(**{**row._mapping, **values})
+    return cast("RequestedInstance", types.SimpleNamespace(**{**cast("Row", row)._mapping, **values}))
 
 
 def leave_host(
-    tx: Transaction, row: sa.Row, values: Mapping[str, Any], now: datetime.datetime, failed: bool = False
+    tx: Transaction, row: RequestedInstance, values: Mapping[str, Any], now: datetime.datetime, failed: bool = False
 ) -> None:
     """Set ``values`` on a locked row, and release what its host holds for it.
 
@@ -250,18 +323,18 @@ def leave_host(
     """
     tx.update(INSTANCES, row.uuid, {"updated_at": now, **NOTHING_CLAIMED, **values})
     tx.touch(INSTANCES, row.uuid)
-    if row.host is not None:
+    if row.host is not None and row.node is not None:
         hosts.refresh_usage(tx, row.host, row.node, now, built=False if failed else None)
 
 
-def stale(row: sa.Row, attempt: int, host: str) -> errors.StaleBuild:
+def stale(row: InstanceRow, attempt: int, host: str) -> errors.StaleBuild:
     """The error for a late message of ``host`` about ``attempt``. It names no other host."""
     where = "no host" if row.host is None else "this host" if row.host == host else "another host"
     state = f"it is {row.vm_state}/{row.task_state or '-'} at attempt {row.attempt} on {where}"
     return errors.StaleBuild(instance_uuid=row.uuid, attempt=attempt, reason=state)
 
 
-def require_readable(row: Any) -> None:
+def require_readable(row: RequestedInstance) -> None:
     """:raises errors.RequestUnreadable: the stored request cannot be read: a host would be chosen by other sizes"""
     for spec in (row.spec, row.resized_spec):
         if stored_json.is_unreadable(spec):
@@ -269,7 +342,7 @@ def require_readable(row: Any) -> None:
             raise errors.RequestUnreadable(kind="instance", uuid=row.uuid)
 
 
-def spec_of(row: Any) -> dict[str, Any]:
+def spec_of(row: RequestedInstance) -> dict[str, Any]:
     """The spec of the request, with the changes of a resize and of the user."""
     return changed_spec(row.spec, row.resized_spec, row.details)
 
@@ -283,7 +356,7 @@ def changed_spec(
     return {**spec, **(resized_spec or {}), **(details or {})}
 
 
-def to_instance(row: Any) -> Instance:
+def to_instance(row: RequestedInstance) -> Instance:
     """The value that is sent. ``row`` is from a query of this module, or from :func:`moved`."""
     spec = spec_of(row)
     return Instance(
@@ -336,7 +409,7 @@ def to_wire(stored: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any
     return wire
 
 
-def _sized(row: Any, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def _sized(row: RequestedInstance, spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """The flavor. That of a request that cannot be read has the sizes that the row has besides."""
     flavor: Mapping[str, Any] = spec["flavor"]
     if flavor is not _FLAVOR:

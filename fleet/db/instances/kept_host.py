@@ -102,7 +102,7 @@ def choose(tx: Transaction, now: datetime.datetime, patience_s: float, down_time
     Return what is kept now.
     """
     queue = room_queue.lock(tx, now)
-    kept = Kept(queue.kept_host, queue.kept_for) if queue.kept_for else None
+    kept = Kept(queue.kept_host, queue.kept_for) if queue.kept_host and queue.kept_for else None
     if kept is not None and is_valid(tx, kept, now, down_time_s):
         return kept
     following = _next(tx, now, patience_s, down_time_s) if patience_s else None

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
 from fleet import errors, move_states, stored_json
 from fleet.db.catalog import groups
+from fleet.db.catalog.groups import PlacedMember
 from fleet.db.engine import claimed
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import instances
 from fleet.db.tables import models
+from fleet.db.tables.instances import RequestedInstance
+from fleet.db.tables.moves import MigrationRow
 from fleet.objects import Attachment, Holding, Migration, Sizing
 
 MIGRATIONS = models.migrations
@@ -57,37 +60,42 @@ _UNCONFIRMED = (
 )
 
 
-def find(connection: Transaction | sa.Connection, uuid: str) -> sa.Row | None:
-    return connection.execute(_FOUND, {"wanted": uuid}).one_or_none()
+def find(connection: Transaction | sa.Connection, uuid: str) -> MigrationRow | None:
+    return cast("MigrationRow | None", connection.execute(_FOUND, {"wanted": uuid}).one_or_none())
 
 
-def lock(tx: Transaction, uuid: str) -> tuple[sa.Row, sa.Row]:
+def lock(tx: Transaction, uuid: str) -> tuple[RequestedInstance, MigrationRow]:
     """The instance's row and the record, locked in this order. :raises errors.NotFound:"""
     found = find(tx, uuid)
     if found is None:
         raise errors.NotFound(kind="Migration", name=uuid)
     instance = instances.lock(tx, found.instance_uuid)
-    record = tx.execute(_LOCKED, {"wanted": uuid}).one()
+    record = cast("MigrationRow", tx.execute(_LOCKED, {"wanted": uuid}).one())
     return instance, record
 
 
-def of_instance(connection: Transaction | sa.Connection, instance_uuid: str, *where: Any) -> sa.Row | None:
+def of_instance(connection: Transaction | sa.Connection, instance_uuid: str, *where: Any) -> MigrationRow | None:
     """The record of the instance that is in progress or holds something. There is at most one."""
-    return connection.execute(_OF_INSTANCE.where(*where), {"wanted": instance_uuid}).one_or_none()
+    return cast(
+        "MigrationRow | None", connection.execute(_OF_INSTANCE.where(*where), {"wanted": instance_uuid}).one_or_none()
+    )
 
 
 def of_host(
     connection: sa.Connection, host: str, instance_uuids: Sequence[str] | None = None
-) -> list[tuple[sa.Row, sa.Row]]:
+) -> list[tuple[RequestedInstance, MigrationRow]]:
     """Moves to and from ``host`` that are in progress or hold something: the instance's row and the record."""
     if instance_uuids is None:
-        records = connection.execute(_OF_HOST, {"on_host": host}).all()
+        records = cast("Sequence[MigrationRow]", connection.execute(_OF_HOST, {"on_host": host}).all())
     else:
-        records = connection.execute(_THESE_OF_HOST, {"on_host": host, "wanted": list(instance_uuids)}).all()
+        records = cast(
+            "Sequence[MigrationRow]",
+            connection.execute(_THESE_OF_HOST, {"on_host": host, "wanted": list(instance_uuids)}).all(),
+        )
     return _with_instances(connection, records)
 
 
-def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> list[tuple[sa.Row, sa.Row]]:
+def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> list[tuple[RequestedInstance, MigrationRow]]:
     """Moves whose step is overdue, the most urgent first: the instance's row and the record."""
     return _with_instances(connection, connection.execute(_DUE, {"now": now, "at_most": limit}).all())
 
@@ -114,20 +122,24 @@ _NOT_CLEANED = (
 )
 
 
-def unconfirmed(connection: sa.Connection, since: datetime.datetime, limit: int) -> list[tuple[sa.Row, sa.Row]]:
+def unconfirmed(
+    connection: sa.Connection, since: datetime.datetime, limit: int
+) -> list[tuple[RequestedInstance, MigrationRow]]:
     """Resizes that have waited for their confirmation since ``since`` or longer, the longest first, as in :func:`due`."""
     return _with_instances(connection, connection.execute(_UNCONFIRMED, {"since": since, "at_most": limit}).all())
 
 
-def _with_instances(connection: sa.Connection, records: Sequence[sa.Row]) -> list[tuple[sa.Row, sa.Row]]:
+def _with_instances(
+    connection: sa.Connection, records: Sequence[MigrationRow]
+) -> list[tuple[RequestedInstance, MigrationRow]]:
     """Each record after the row of its instance, if that is not deleted."""
     by_uuid = {row.uuid: row for row in instances.of_uuids(connection, {each.instance_uuid for each in records})}
     return [(by_uuid[each.instance_uuid], each) for each in records if each.instance_uuid in by_uuid]
 
 
-def destinations_of_group(connection: Transaction | sa.Connection, group_uuid: str) -> Sequence[sa.Row]:
+def destinations_of_group(connection: Transaction | sa.Connection, group_uuid: str) -> Sequence[PlacedMember]:
     """``uuid`` and ``host`` of the group's evacuated members that were sent to a destination, which has not claimed yet."""
-    return connection.execute(_SENT, {"of_group": group_uuid}).all()
+    return cast("Sequence[PlacedMember]", connection.execute(_SENT, {"of_group": group_uuid}).all())
 
 
 _FILTERS: Mapping[str, Callable[[Any], Any]] = {
@@ -143,11 +155,11 @@ _FILTERS: Mapping[str, Callable[[Any], Any]] = {
 FILTERS = tuple(sorted(_FILTERS))
 
 
-def list_all(connection: sa.Connection, *where: Any, **filters: Any) -> Sequence[sa.Row]:
+def list_all(connection: sa.Connection, *where: Any, **filters: Any) -> Sequence[MigrationRow]:
     """Records, the newest first. :param filters: named in FILTERS"""
     named = [_FILTERS[name](value) for name, value in filters.items()]
     query = sa.select(MIGRATIONS).where(*where, *named).order_by(MIGRATIONS.c.created_at.desc(), MIGRATIONS.c.uuid)
-    return connection.execute(query).all()
+    return cast("Sequence[MigrationRow]", connection.execute(query).all())
 
 
 def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: Any) -> None:
@@ -179,7 +191,10 @@ def not_cleaned(connection: sa.Connection, instance_uuid: str) -> list[str]:
 
 
 def to_migration(
-    instance: Any, record: Any, step_within_s: float | None = None, volumes: Sequence[Attachment] = ()
+    instance: RequestedInstance,
+    record: MigrationRow,
+    step_within_s: float | None = None,
+    volumes: Sequence[Attachment] = (),
 ) -> Migration:
     """The value that is sent."""
     return Migration(
@@ -196,13 +211,13 @@ def to_migration(
         new=_sizing(record.new_spec, instance, record),
         limits=record.plan.get("limits"),
         held=_holding(record),
-        failure=record.failure,
+        failure=None if record.failure is None else {**record.failure},
         step_within_s=step_within_s,
         volumes=list(volumes),
     )
 
 
-def _sizing(spec: Mapping[str, Any], instance: Any, record: Any) -> Sizing:
+def _sizing(spec: Mapping[str, Any], instance: RequestedInstance, record: MigrationRow) -> Sizing:
     """A size that cannot be read counts as the present one, so that the host can end the move."""
     if stored_json.is_unreadable(spec):
         stored_json.note(spec, "migrations", record.uuid)
@@ -210,7 +225,7 @@ def _sizing(spec: Mapping[str, Any], instance: Any, record: Any) -> Sizing:
     return Sizing.from_wire(spec)
 
 
-def _holding(record: Any) -> Holding | None:
+def _holding(record: MigrationRow) -> Holding | None:
     if record.held_host is None:
         return None
     return Holding(record.instance_uuid, record.held_host, record.held_node, claimed.of(record))

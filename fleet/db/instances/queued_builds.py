@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
@@ -14,6 +14,8 @@ from fleet import states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.instances import InstanceRow
+from fleet.db.tables.queue import QueuedRow
 
 QUEUED = models.queued_builds
 INSTANCES = models.instances
@@ -54,6 +56,15 @@ _WAKE = QUEUED.update().where(_THESE).values(due_at=None, fresh=False)
 _POSTPONE = QUEUED.update().where(_THESE, _WAITS, QUEUED.c.due_at <= _NOW)
 
 
+class DueBuild(InstanceRow, Protocol):
+    """An instance with what its queued build waits for."""
+
+    wait_until: datetime.datetime
+    due_at: datetime.datetime
+    shape: str
+    refused_generation: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Why:
     """Why builds of one request are queued: see the columns of the same names."""
@@ -73,7 +84,7 @@ class Why:
 
 def enter(
     tx: Transaction,
-    rows: Sequence[Any],
+    rows: Sequence[InstanceRow],
     why: Why,
     *,
     wait_until: datetime.datetime,
@@ -169,10 +180,10 @@ def leave(tx: Transaction, uuids: Collection[str]) -> None:
     tx.execute(_LEAVE, {"these": sorted(uuids)})
 
 
-def find(connection: Transaction | sa.Connection, uuid: str) -> sa.Row | None:
-    return connection.execute(_ONE, {"wanted": uuid}).one_or_none()
+def find(connection: Transaction | sa.Connection, uuid: str) -> QueuedRow | None:
+    return cast("QueuedRow | None", connection.execute(_ONE, {"wanted": uuid}).one_or_none())
 
 
-def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
+def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[DueBuild]:
     """Instances with ``wait_until``, that a conductor must act on now; oldest first."""
-    return connection.execute(_DUE, {"now": now, "at_most": limit}).all()
+    return cast("Sequence[DueBuild]", connection.execute(_DUE, {"now": now, "at_most": limit}).all())

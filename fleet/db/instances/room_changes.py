@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
@@ -14,6 +14,7 @@ from fleet import capacity
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import aggregates, services
 from fleet.db.tables import models
+from fleet.db.tables.hosts import NodeRow
 from fleet.objects.room import Amount, Room
 
 NODES = models.compute_nodes
@@ -45,6 +46,13 @@ _ROOMS = (
 )
 
 
+class _Node(NodeRow, Protocol):
+    """A node with the liveness of its agent."""
+
+    last_seen_up: datetime.datetime | None
+    forced_down: bool
+
+
 def rooms(
     tx: Transaction,
     since: int,
@@ -67,12 +75,12 @@ def rooms(
     if not hosts:
         return []
     zones = _zones(aggregates.list_all(tx))
-    found = tx.execute(_ROOMS, {"hosts": sorted(hosts)}).all()
+    found = cast("Sequence[_Node]", tx.execute(_ROOMS, {"hosts": sorted(hosts)}).all())
     up = [row for row in found if services.is_up(row, now, down_time_s)]
     return [_room(row, anew.get(row.host, 0), row.created_at >= looked_at, zones.get(row.host)) for row in up]
 
 
-def _room(row: Any, anew: int, new: bool, zone: str | None) -> Room:
+def _room(row: _Node, anew: int, new: bool, zone: str | None) -> Room:
     free = Amount(
         _usable(row.vcpus, row.reserved_vcpus, row.cpu_allocation_ratio, row.vcpus_used) if row.vcpus else math.inf,
         _usable(row.memory_mb, row.reserved_memory_mb, row.ram_allocation_ratio, row.memory_mb_used),

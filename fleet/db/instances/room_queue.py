@@ -6,13 +6,16 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
 from fleet import capacity, states
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.base import Row
+from fleet.db.tables.instances import InstanceRow
+from fleet.db.tables.queue import RoomQueueRow
 from fleet.objects.room import Amount, ReturnedRoom, Room, Waiter
 
 QUEUE = models.room_queue
@@ -136,6 +139,46 @@ _SERVED = TURNS.update().where(TURNS.c.project_id == sa.bindparam("whose")).valu
 _MOST = 2.0**53
 
 
+class _Sized(Protocol):
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int
+
+
+class WaitingBuild(InstanceRow, Protocol):
+    """An instance that is queued. :param turn: its number among the builds of ``project``, oldest first"""
+
+    project: str
+    turn: int
+    shape: str
+    need_vcpus: int
+    need_memory_mb: int
+    need_disk_gb: int
+    by_room: bool
+    fresh: bool
+    refused_generation: int
+    together: bool
+
+
+class ListedBuild(Row, Protocol):
+    """A queued build as users see it."""
+
+    uuid: str
+    name: str
+    flavor_name: str | None
+    created_at: datetime.datetime
+    launch_index: int
+    project_id: str | None
+    reason: str
+    message: str
+    lacks: str | None
+    queued_at: datetime.datetime
+    wait_until: datetime.datetime
+    project: str
+    turn: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Pulse:
     """Whether there is anything to do, from one statement that reads no waiting build.
@@ -166,12 +209,12 @@ def pulse(connection: sa.Connection) -> Pulse:
     return Pulse(changed, row.generation or 0, row.first_due, bool(row.fresh), row.kept_host, row.kept_for)
 
 
-def lock(tx: Transaction, now: datetime.datetime) -> sa.Row:
+def lock(tx: Transaction, now: datetime.datetime) -> RoomQueueRow:
     """The row of the queue, so that one conductor wakes at a time."""
-    row = tx.execute(_LOCKED).one_or_none()
+    row = cast("RoomQueueRow | None", tx.execute(_LOCKED).one_or_none())
     if row is None:
         tx.insert(QUEUE, {"id": 1, "generation": 0, "looked_at": now})
-        row = tx.execute(_LOCKED).one()
+        row = cast("RoomQueueRow", tx.execute(_LOCKED).one())
     return row
 
 
@@ -201,19 +244,21 @@ def resting(tx: Transaction, now: datetime.datetime) -> dict[str, datetime.datet
     return {row.shape: row.until for row in tx.execute(_RESTING, {"now": now})}
 
 
-def in_order(tx: Transaction, rooms: Sequence[Room], limit: int) -> Mapping[str, sa.Row]:
+def in_order(tx: Transaction, rooms: Sequence[Room], limit: int) -> Mapping[str, WaitingBuild]:
     """Queued builds that fit into the largest of ``rooms``, by uuid, in the order in which they are woken."""
     if not rooms:
         return {}
     largest = {
         name: min(max(getattr(room.free, name) for room in rooms), _MOST) for name in ("vcpus", "memory_mb", "disk_gb")
     }
-    return {row.uuid: row for row in tx.execute(_IN_ORDER, {**largest, "at_most": limit})}
+    return cast(
+        "Mapping[str, WaitingBuild]", {row.uuid: row for row in tx.execute(_IN_ORDER, {**largest, "at_most": limit})}
+    )
 
 
-def listed(connection: sa.Connection, project_id: str | None, limit: int | None) -> list[tuple[int, sa.Row]]:
+def listed(connection: sa.Connection, project_id: str | None, limit: int | None) -> list[tuple[int, ListedBuild]]:
     """Builds that wait, in the order in which they are woken, each with its place among all. :param project_id: only its"""
-    found = list(enumerate(connection.execute(_LISTED_IN_ORDER), 1))
+    found = list(enumerate(cast("Sequence[ListedBuild]", connection.execute(_LISTED_IN_ORDER).all()), 1))
     return [each for each in found if project_id in (None, each[1].project_id)][:limit]
 
 
@@ -223,7 +268,7 @@ def totals(connection: sa.Connection) -> tuple[int, datetime.datetime | None]:
     return number, oldest
 
 
-def waiter(row: Any) -> Waiter:
+def waiter(row: WaitingBuild) -> Waiter:
     return Waiter(
         uuid=row.uuid,
         request=(row.reservation_id, row.attempt),
@@ -240,7 +285,7 @@ def waiter(row: Any) -> Waiter:
     )
 
 
-def _size(row: Any) -> Amount:
+def _size(row: _Sized) -> Amount:
     return Amount(row.vcpus, row.memory_mb, capacity.claimed_disk_gb(row.root_gb, row.ephemeral_gb))
 
 

@@ -6,9 +6,15 @@ Names and units are nova's where nova has them: memory in MB, disk in GB, times 
 A *tracked* table has a ``generation`` column: the engine stamps a changed row with the generation of its transaction,
 and the schedulers read what is newer than theirs. A tracked row is marked ``deleted`` and not removed, so that schedulers
 can read its removal as well.
+
+A class named ``…Row`` beside a table is the type of its rows. SQLAlchemy makes the rows; the classes have no code.
 """
 
 from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
@@ -32,7 +38,7 @@ UUID = sa.String(36)
 NAME = sa.String(255)
 
 
-def tracked() -> list[sa.Column]:
+def tracked() -> list[sa.Column[Any]]:
     return [
         sa.Column("created_at", Timestamp, nullable=False),
         sa.Column("updated_at", Timestamp),
@@ -42,9 +48,33 @@ def tracked() -> list[sa.Column]:
     ]
 
 
-def number(name: str) -> sa.Column:
+def number(name: str) -> sa.Column[Any]:
     return sa.Column(name, sa.Integer, nullable=False, default=0, server_default="0")
 
 
-def generation(name: str) -> sa.Column:
+def generation(name: str) -> sa.Column[Any]:
     return sa.Column(name, sa.BigInteger, nullable=False, default=0, server_default="0")
+
+
+#: Columns of JSON.
+JSONObject = dict[str, Any]
+JSONList = list[Any]
+
+
+class Row(Protocol):
+    """A row as a query returns it, with its columns by name."""
+
+    @property
+    def _mapping(self) -> Mapping[str, Any]: ...
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class TrackedRow(Protocol):
+    """The columns that rows of tracked tables share."""
+
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    deleted_at: datetime.datetime | None
+    deleted: bool
+    generation: int

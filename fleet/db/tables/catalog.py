@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import datetime
+from typing import Protocol
+
 import sqlalchemy as sa
 
-from fleet.db.tables.base import METADATA, NAME, UUID, Timestamp, number
+from fleet.db.tables.base import METADATA, NAME, UUID, JSONList, JSONObject, Timestamp, number
 
 flavors = sa.Table(
     "flavors",
@@ -22,6 +25,22 @@ flavors = sa.Table(
     sa.Column("created_at", Timestamp, nullable=False),
 )
 
+
+class FlavorRow(Protocol):
+    """A row of flavors."""
+
+    id: int
+    flavorid: str
+    name: str
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int
+    swap: int
+    extra_specs: JSONObject
+    created_at: datetime.datetime
+
+
 #: One row: the sizes that the fleet is asked for (``fleet.objects.flavor_mix``), faded until ``faded_until``. Instances are
 #: counted until ``counted_until``; the generations are those of the last two counts.
 flavor_mix = sa.Table(
@@ -35,6 +54,19 @@ flavor_mix = sa.Table(
     sa.Column("generation", sa.BigInteger, nullable=False),
     sa.Column("former_generation", sa.BigInteger, nullable=False),
 )
+
+
+class FlavorMixRow(Protocol):
+    """The row of flavor_mix."""
+
+    id: int
+    version: int
+    mix: JSONList
+    faded_until: datetime.datetime
+    counted_until: datetime.datetime
+    generation: int
+    former_generation: int
+
 
 images = sa.Table(
     "images",
@@ -51,6 +83,22 @@ images = sa.Table(
     sa.Column("created_at", Timestamp, nullable=False),
 )
 
+
+class ImageRow(Protocol):
+    """A row of images."""
+
+    uuid: str
+    name: str
+    location: str
+    checksum: str
+    disk_format: str
+    min_ram: int
+    min_disk: int
+    size: int
+    properties: JSONObject
+    created_at: datetime.datetime
+
+
 instance_groups = sa.Table(
     "instance_groups",
     METADATA,
@@ -63,12 +111,25 @@ instance_groups = sa.Table(
     sa.UniqueConstraint("project_id", "name"),
 )
 
+
+class GroupRow(Protocol):
+    """A row of instance_groups."""
+
+    uuid: str
+    name: str
+    policy: str
+    max_server_per_host: int
+    project_id: str | None
+    created_at: datetime.datetime
+
+
 instance_group_members = sa.Table(
     "instance_group_members",
     METADATA,
     sa.Column("group_uuid", sa.ForeignKey("instance_groups.uuid"), primary_key=True),
     sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), primary_key=True),
 )
+
 
 #: Limits that projects have of their own; NULL stands for the default. The lock of a row lets one transaction at a time
 #: take what its project may have (``fleet.db.catalog.quotas``).
@@ -82,6 +143,20 @@ quotas = sa.Table(
     ),
 )
 
+
+class QuotaRow(Protocol):
+    """A row of quotas."""
+
+    project_id: str
+    instances: int | None
+    cores: int | None
+    ram: int | None
+    server_groups: int | None
+    volumes: int | None
+    gigabytes: int | None
+    local_gb: int | None
+
+
 #: Public keys by project and user; the empty text is one that is not known.
 project_key_pairs = sa.Table(
     "project_key_pairs",
@@ -92,6 +167,17 @@ project_key_pairs = sa.Table(
     sa.Column("public_key", sa.Text, nullable=False),
     sa.Column("created_at", Timestamp, nullable=False),
 )
+
+
+class KeyPairRow(Protocol):
+    """A row of project_key_pairs."""
+
+    project_id: str
+    user_id: str
+    name: str
+    public_key: str
+    created_at: datetime.datetime
+
 
 #: Those of conductors of earlier releases, by user only. This release does not read them.
 key_pairs = sa.Table(

@@ -3,9 +3,24 @@
 
 from __future__ import annotations
 
+import datetime
+from typing import Protocol
+
 import sqlalchemy as sa
 
-from fleet.db.tables.base import METADATA, NAME, UUID, BigId, HeldJSON, Timestamp, number, tracked
+from fleet.db.tables.base import (
+    METADATA,
+    NAME,
+    UUID,
+    BigId,
+    HeldJSON,
+    JSONList,
+    JSONObject,
+    Timestamp,
+    TrackedRow,
+    number,
+    tracked,
+)
 
 services = sa.Table(
     "services",
@@ -34,6 +49,30 @@ services = sa.Table(
     *tracked(),
     sa.UniqueConstraint("host", "binary"),
 )
+
+
+class ServiceRow(TrackedRow, Protocol):
+    """A row of services."""
+
+    id: int
+    host: str
+    binary: str
+    topic: str
+    report_count: int
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    clock_skew_s: float
+    last_seen_up: datetime.datetime | None
+    incarnation: str | None
+    identity: str | None
+    life: int | None
+    pid: int | None
+    hostname: str | None
+    started_at: datetime.datetime | None
+    rpc_version: str | None
+    release: str | None
+
 
 compute_nodes = sa.Table(
     "compute_nodes",
@@ -77,6 +116,46 @@ compute_nodes = sa.Table(
     sa.UniqueConstraint("host", "hypervisor_hostname"),
 )
 
+
+class NodeRow(TrackedRow, Protocol):
+    """A row of compute_nodes."""
+
+    id: int
+    uuid: str
+    host: str
+    hypervisor_hostname: str
+    vcpus: int
+    vcpus_used: int
+    memory_mb: int
+    memory_mb_used: int
+    free_ram_mb: int
+    local_gb: int
+    local_gb_used: int
+    free_disk_gb: int
+    disk_available_least: int | None
+    reserved_vcpus: int
+    reserved_memory_mb: int
+    reserved_disk_gb: int
+    orphaned_memory_mb: int
+    cpu_allocation_ratio: float
+    ram_allocation_ratio: float
+    disk_allocation_ratio: float
+    running_vms: int
+    current_workload: int
+    io_workload: int
+    failed_builds: int
+    hypervisor_type: str | None
+    hypervisor_version: int
+    host_ip: str | None
+    cpu_info: str | None
+    supported_instances: JSONList | None
+    numa_topology: JSONObject | None
+    pci_device_pools: JSONList | None
+    pci_stats: JSONList | None
+    metrics: JSONList | None
+    stats: JSONObject | None
+
+
 aggregates = sa.Table(
     "aggregates",
     METADATA,
@@ -85,6 +164,7 @@ aggregates = sa.Table(
     sa.Column("name", NAME, nullable=False, unique=True),
     *tracked(),
 )
+
 
 aggregate_hosts = sa.Table(
     "aggregate_hosts",

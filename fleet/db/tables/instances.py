@@ -3,9 +3,26 @@
 
 from __future__ import annotations
 
+import datetime
+from typing import Protocol
+
 import sqlalchemy as sa
 
-from fleet.db.tables.base import METADATA, NAME, UUID, BigId, HeldJSON, Timestamp, number, tracked
+from fleet.db.tables.base import (
+    METADATA,
+    NAME,
+    UUID,
+    BigId,
+    HeldJSON,
+    JSONList,
+    JSONObject,
+    Row,
+    Timestamp,
+    TrackedRow,
+    number,
+    tracked,
+)
+from fleet.objects.plans import StoredPlace
 
 #: One row for each request of a client; its instances refer to it. ``spec`` is a BuildRequest with the flavor inline.
 build_requests = sa.Table(
@@ -22,6 +39,7 @@ build_requests = sa.Table(
     sa.Column("fingerprint", sa.String(64)),
     sa.Index(None, "project_id", "client_token", unique=True),
 )
+
 
 #: What the instances of a request find at their first boot, if it named anything. User data may have secrets, so they are
 #: not in the request, which schedulers and operators read.
@@ -84,6 +102,54 @@ instances = sa.Table(
     sa.Index(None, "created_at", "launch_index", "uuid"),
 )
 
+
+class InstanceRow(TrackedRow, Protocol):
+    """A row of instances."""
+
+    uuid: str
+    name: str
+    reservation_id: str
+    launch_index: int
+    project_id: str | None
+    user_id: str | None
+    vm_state: str
+    task_state: str | None
+    power_state: int
+    attempt: int
+    deadline: datetime.datetime | None
+    step_deadline: datetime.datetime | None
+    host: str | None
+    node: str | None
+    chosen: list[StoredPlace] | None
+    launched_on: str | None
+    availability_zone: str | None
+    instance_type_id: int | None
+    flavor_name: str | None
+    os_type: str | None
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int
+    swap_mb: int
+    claimed_vcpus: int
+    claimed_memory_mb: int
+    claimed_disk_gb: int
+    claimed_numa_topology: JSONObject | None
+    claimed_pci_devices: JSONList | None
+    resized_spec: JSONObject | None
+    details: JSONObject | None
+    request_id: str | None
+    launched_at: datetime.datetime | None
+    terminated_at: datetime.datetime | None
+
+
+class RequestedInstance(InstanceRow, Protocol):
+    """An instance with the spec of its request."""
+
+    spec: JSONObject
+    group_uuid: str | None
+
+
 instance_faults = sa.Table(
     "instance_faults",
     METADATA,
@@ -97,6 +163,21 @@ instance_faults = sa.Table(
     sa.Column("request_id", NAME),
     sa.Column("created_at", Timestamp, nullable=False),
 )
+
+
+class FaultRow(Row, Protocol):
+    """A row of instance_faults."""
+
+    id: int
+    instance_uuid: str
+    code: int
+    error: str
+    message: str
+    details: JSONObject | None
+    host: str | None
+    request_id: str | None
+    created_at: datetime.datetime
+
 
 instance_events = sa.Table(
     "instance_events",
@@ -115,3 +196,20 @@ instance_events = sa.Table(
     sa.Column("request_id", NAME),
     sa.Column("created_at", Timestamp, nullable=False),
 )
+
+
+class EventRow(Row, Protocol):
+    """A row of instance_events."""
+
+    id: int
+    instance_uuid: str
+    event: str
+    attempt: int
+    host: str | None
+    node: str | None
+    step: str | None
+    result: str
+    message: str | None
+    duration_s: float | None
+    request_id: str | None
+    created_at: datetime.datetime

@@ -23,6 +23,7 @@ generations = sa.Table(
     sa.Column("ledger", UUID),
 )
 
+
 #: Signatures of messages until they expire (see ``fleet.rpc.trust.replay_protection``).
 taken_signatures = sa.Table(
     "taken_signatures",

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import datetime
+from typing import Protocol
+
 import sqlalchemy as sa
 
-from fleet.db.tables.base import METADATA, NAME, UUID, HeldJSON, Timestamp, number
+from fleet.db.tables.base import METADATA, NAME, UUID, HeldJSON, JSONList, JSONObject, Timestamp, number
+from fleet.objects.plans import MovePlan, StoredFailure
 
 #: Moves of instances (``fleet.move_states``). A record may hold a claim on ``held_host``, besides that of its instance.
 migrations = sa.Table(
@@ -41,3 +45,33 @@ migrations = sa.Table(
     sa.Column("updated_at", Timestamp),
     sa.Index(None, "held_host", "held_node"),
 )
+
+
+class MigrationRow(Protocol):
+    """A row of migrations."""
+
+    uuid: str
+    instance_uuid: str
+    migration_type: str
+    status: str
+    attempt: int
+    source_compute: str
+    source_node: str
+    dest_compute: str | None
+    dest_node: str | None
+    old_spec: JSONObject
+    new_spec: JSONObject
+    plan: MovePlan
+    held_host: str | None
+    held_node: str | None
+    claimed_vcpus: int
+    claimed_memory_mb: int
+    claimed_disk_gb: int
+    claimed_numa_topology: JSONObject | None
+    claimed_pci_devices: JSONList | None
+    failure: StoredFailure | None
+    deadline: datetime.datetime | None
+    step_deadline: datetime.datetime | None
+    request_id: str | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import datetime
+from typing import Protocol
+
 import sqlalchemy as sa
 
 from fleet.db.tables.base import METADATA, NAME, UUID, Timestamp, generation, number
@@ -42,6 +45,32 @@ queued_builds = sa.Table(
     number("depth"),
 )
 
+
+class QueuedRow(Protocol):
+    """A row of queued_builds."""
+
+    instance_uuid: str
+    queued_at: datetime.datetime
+    wait_until: datetime.datetime
+    due_at: datetime.datetime | None
+    reason: str
+    message: str
+    lacks: str | None
+    nearest: str | None
+    refused_generation: int
+    fresh: bool
+    by_room: bool
+    need_vcpus: int
+    need_memory_mb: int
+    need_disk_gb: int
+    shape: str
+    together: bool
+    misses: int
+    not_before: datetime.datetime | None
+    woken_for: int | None
+    depth: int
+
+
 #: One row: the generation up to which changes have woken queued builds. Its lock lets one conductor wake at a time.
 #: ``kept_host`` takes no builds of other requests than ``kept_for``.
 room_queue = sa.Table(
@@ -53,6 +82,17 @@ room_queue = sa.Table(
     sa.Column("kept_host", NAME),
     sa.Column("kept_for", UUID),
 )
+
+
+class RoomQueueRow(Protocol):
+    """The row of room_queue."""
+
+    id: int
+    generation: int
+    looked_at: datetime.datetime
+    kept_host: str | None
+    kept_for: str | None
+
 
 #: When a build of each project was last woken, so that projects take turns.
 queue_turns = sa.Table(

@@ -3,9 +3,25 @@
 
 from __future__ import annotations
 
+import datetime
+from typing import Protocol
+
 import sqlalchemy as sa
 
-from fleet.db.tables.base import METADATA, NAME, UUID, BigId, HeldJSON, Timestamp, number, tracked
+from fleet.db.tables.base import (
+    METADATA,
+    NAME,
+    UUID,
+    BigId,
+    HeldJSON,
+    JSONObject,
+    Row,
+    Timestamp,
+    TrackedRow,
+    number,
+    tracked,
+)
+from fleet.objects.plans import StoredFailure, VolumePlan
 
 #: Pools of storage backends; ``host`` is the backend's name, ``machine@backend``. Capacities are in GiB, and NULL if the
 #: backend reports "infinite" or "unknown". ``capabilities`` is the report as it was received.
@@ -35,6 +51,28 @@ storage_pools = sa.Table(
     *tracked(),
     sa.UniqueConstraint("host", "pool"),
 )
+
+
+class PoolRow(TrackedRow, Protocol):
+    """A row of storage_pools."""
+
+    id: int
+    uuid: str
+    host: str
+    pool: str
+    availability_zone: str | None
+    volume_backend_name: str | None
+    total_capacity_gb: float | None
+    free_capacity_gb: float | None
+    allocated_capacity_gb: int
+    provisioned_capacity_gb: float
+    reserved_percentage: int
+    max_over_subscription_ratio: str | None
+    thin_provisioning_support: bool
+    thick_provisioning_support: bool
+    total_volumes: int
+    capabilities: JSONObject
+
 
 #: Volumes and snapshots (``fleet.volume_states``). Each claims ``claimed_gb`` of the pool that ``host`` and ``pool`` name,
 #: and ``held_gb`` of that of ``held_host`` and ``held_pool``.
@@ -76,6 +114,35 @@ volumes = sa.Table(
     sa.Index(None, "project_id", "deleted"),
 )
 
+
+class VolumeRow(TrackedRow, Protocol):
+    """A row of volumes."""
+
+    uuid: str
+    name: str
+    project_id: str | None
+    user_id: str | None
+    size_gb: int
+    snapshot_of: str | None
+    status: str
+    step: str | None
+    attempt: int
+    host: str | None
+    pool: str | None
+    claimed_gb: int
+    held_host: str | None
+    held_pool: str | None
+    held_gb: int
+    availability_zone: str | None
+    volume_type: str | None
+    spec: JSONObject
+    plan: VolumePlan
+    failure: StoredFailure | None
+    deadline: datetime.datetime | None
+    step_deadline: datetime.datetime | None
+    request_id: str | None
+
+
 #: Volumes that guests have, or are to get or lose: a row is removed when its volume is available again. ``connection`` says
 #: where the data of the volume are. A volume has at most one row, and a guest one disk of a name.
 volume_attachments = sa.Table(
@@ -96,6 +163,23 @@ volume_attachments = sa.Table(
     sa.UniqueConstraint("instance_uuid", "device"),
 )
 
+
+class AttachmentRow(Protocol):
+    """A row of volume_attachments."""
+
+    uuid: str
+    volume_uuid: str
+    instance_uuid: str
+    device: str
+    status: str
+    attempt: int
+    connection: JSONObject
+    deadline: datetime.datetime | None
+    step_deadline: datetime.datetime | None
+    request_id: str | None
+    created_at: datetime.datetime
+
+
 #: What happened to volumes and snapshots (``fleet.db.volumes.volume_history``).
 volume_events = sa.Table(
     "volume_events",
@@ -114,6 +198,24 @@ volume_events = sa.Table(
     sa.Column("request_id", NAME, index=True),
     sa.Column("created_at", Timestamp, nullable=False),
 )
+
+
+class VolumeEventRow(Row, Protocol):
+    """A row of volume_events."""
+
+    id: int
+    volume_uuid: str
+    event: str
+    attempt: int
+    host: str | None
+    pool: str | None
+    step: str | None
+    result: str
+    message: str | None
+    duration_s: float | None
+    request_id: str | None
+    created_at: datetime.datetime
+
 
 #: Volumes of requests that have a client token; ``number`` is their order. ``fingerprint``: as of build_requests.
 volume_requests = sa.Table(

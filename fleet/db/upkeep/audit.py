@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
@@ -22,6 +22,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instances, moves
 from fleet.db.tables import models
+from fleet.db.tables.moves import MigrationRow
 from fleet.db.volumes import attachments, volumes
 
 INSTANCES = models.instances
@@ -159,10 +160,14 @@ def _late(connection: sa.Connection, now: datetime.datetime) -> Iterator[Inconsi
         yield Inconsistency("step", _named(row), found, _NOBODY_SWEEPS)
 
 
+class _LateMove(MigrationRow, Protocol):
+    step_deadline: datetime.datetime
+
+
 def _late_moves(connection: sa.Connection, now: datetime.datetime) -> Iterator[Inconsistency]:
     """Overdue steps. The step deadline of a move is in its record, not in the row of the instance."""
     late = (MIGRATIONS.c.status.in_(move_states.UNDER_WAY), MIGRATIONS.c.step_deadline < now - seconds(GRACE_S))
-    for row in moves.list_all(connection, *late):
+    for row in cast("Sequence[_LateMove]", moves.list_all(connection, *late)):
         found = f"{row.migration_type} is overdue in {row.status} by {(now - row.step_deadline).total_seconds():.0f} s"
         yield Inconsistency("step", f"{row.instance_uuid} ({row.uuid})", found, _NOBODY_SWEEPS)
 
@@ -180,9 +185,9 @@ def _attachments(connection: sa.Connection, now: datetime.datetime) -> Iterator[
         guest = row.instance or "no instance"
         found = f"it is {row.status}, and attached to {guest}{', which is deleted' if row.deleted else ''}"
         yield Inconsistency("volume", _named(row), found, "it gets the status of its attachment", _agree(row.uuid))
-    for row in attachments.due(connection, now - seconds(GRACE_S), _MOST_LATE):
-        found = f"{row.status} is overdue by {(now - row.step_deadline).total_seconds():.0f} s"
-        yield Inconsistency("step", f"{row.volume_name} ({row.volume_uuid})", found, _NOBODY_SWEEPS)
+    for each in attachments.due(connection, now - seconds(GRACE_S), _MOST_LATE):
+        found = f"{each.status} is overdue by {(now - each.step_deadline).total_seconds():.0f} s"
+        yield Inconsistency("step", f"{each.volume_name} ({each.volume_uuid})", found, _NOBODY_SWEEPS)
 
 
 def _agree(uuid: str) -> Heal:

@@ -18,6 +18,8 @@ from fleet.db.catalog import groups
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.tables import models
+from fleet.db.tables.hosts import ServiceRow
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
 
 INSTANCES = models.instances
@@ -104,7 +106,7 @@ def _leave_backend(tx: Transaction, host: str, now: datetime.datetime) -> None:
         volumes.write(tx, row, now, **volumes.placed(volumes.HELD, None, None, 0), step=None, step_deadline=None)
 
 
-def _has_left(row: Any, host: str) -> bool:
+def _has_left(row: VolumeRow, host: str) -> bool:
     """Whether only the removal of its data waits for the backend."""
     settled = (row.status, row.step) == (volume_states.AVAILABLE, volume_states.REMOVING)
     return settled and row.host != host
@@ -135,7 +137,7 @@ def host_of_agent(tx: Transaction, host: str, now: datetime.datetime, down_time_
 _IN_PROGRESS = MIGRATIONS.c.status.in_(move_states.IN_PROGRESS)
 
 
-def _require_down(row: sa.Row, now: datetime.datetime, down_time_s: float) -> None:
+def _require_down(row: ServiceRow, now: datetime.datetime, down_time_s: float) -> None:
     if services.is_up(row, now, down_time_s):
         raise errors.Conflict(
             kind="Service", name=f"{row.binary} on {row.host}", reason="is up; stop the daemon before you delete it"

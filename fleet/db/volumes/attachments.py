@@ -8,8 +8,9 @@ instance, the attachment, the volume.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Sequence
-from typing import Any
+import types
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
@@ -17,6 +18,8 @@ from fleet import volume_states
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import instances
 from fleet.db.tables import models
+from fleet.db.tables.base import Row
+from fleet.db.tables.volumes import AttachmentRow
 from fleet.db.volumes import volumes
 from fleet.objects import Attachment, VolumeConnection, location
 
@@ -72,9 +75,30 @@ _THEIR_INSTANCES = (
 )
 
 
-def of_instances(connection: Transaction | sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
+class PlacedAttachment(AttachmentRow, Protocol):
+    """An attachment with what is shown of its instance and its volume."""
+
+    instance_name: str
+    instance_host: str | None
+    volume_name: str
+    volume_host: str | None
+    volume_pool: str | None
+    size_gb: int
+    project_id: str | None
+    user_id: str | None
+
+
+class DueAttachment(PlacedAttachment, Protocol):
+    """An attachment whose step has a deadline."""
+
+    step_deadline: datetime.datetime
+
+
+def of_instances(connection: Transaction | sa.Connection, uuids: Collection[str]) -> Sequence[PlacedAttachment]:
     """Attachments of these instances, oldest first, with names and places of instances and volumes."""
-    return connection.execute(_OF_INSTANCES, {"wanted": list(uuids)}).all() if uuids else []
+    return cast(
+        "Sequence[PlacedAttachment]", connection.execute(_OF_INSTANCES, {"wanted": list(uuids)}).all() if uuids else []
+    )
 
 
 def volumes_by_instance(connection: sa.Connection, uuids: Collection[str]) -> dict[str, list[str]]:
@@ -88,42 +112,47 @@ def volumes_by_instance(connection: sa.Connection, uuids: Collection[str]) -> di
     return found
 
 
-def of_volumes(connection: Transaction | sa.Connection, uuids: Collection[str]) -> dict[str, sa.Row]:
+def of_volumes(connection: Transaction | sa.Connection, uuids: Collection[str]) -> dict[str, PlacedAttachment]:
     """By volume, its attachment, as :func:`of_instances` has it."""
     found = connection.execute(_OF_VOLUMES, {"wanted": list(uuids)}) if uuids else ()
     return {row.volume_uuid: row for row in found}
 
 
-def find(connection: Transaction | sa.Connection, uuid: str) -> sa.Row | None:
-    return connection.execute(_ONE, {"one": uuid}).one_or_none()
+def find(connection: Transaction | sa.Connection, uuid: str) -> PlacedAttachment | None:
+    return cast("PlacedAttachment | None", connection.execute(_ONE, {"one": uuid}).one_or_none())
 
 
-def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
+def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[DueAttachment]:
     """Attachments whose step is overdue, the most urgent first."""
-    return connection.execute(_DUE, {"now": now, "at_most": limit}).all()
+    return cast("Sequence[DueAttachment]", connection.execute(_DUE, {"now": now, "at_most": limit}).all())
 
 
-def lock_all(tx: Transaction, uuids: Collection[str]) -> Sequence[Any]:
+def lock_all(tx: Transaction, uuids: Collection[str]) -> Sequence[AttachmentRow]:
     """The rows that exist, locked with their instances in one order for all transactions until this one ends."""
     instances.lock_all(tx, tx.execute(_THEIR_INSTANCES, {"wanted": list(uuids)}).scalars().all())
     return _lock(tx, uuids)
 
 
-def lock(tx: Transaction, uuid: str) -> Any | None:
+def lock(tx: Transaction, uuid: str) -> AttachmentRow | None:
     return next(iter(lock_all(tx, [uuid])), None)
 
 
-def _lock(tx: Transaction, uuids: Collection[str]) -> Sequence[Any]:
-    return tx.execute(_LOCKED, {"wanted": list(uuids)}).all()
+def _lock(tx: Transaction, uuids: Collection[str]) -> Sequence[AttachmentRow]:
+    return cast("Sequence[AttachmentRow]", tx.execute(_LOCKED, {"wanted": list(uuids)}).all())
 
 
-def _lock_of(tx: Transaction, instance_uuid: str) -> Sequence[Any]:
+def _lock_of(tx: Transaction, instance_uuid: str) -> Sequence[AttachmentRow]:
     """:param instance_uuid: of a locked instance"""
     uuids = tx.execute(_UUIDS, {"of_instance": instance_uuid}).scalars().all()
     return _lock(tx, uuids) if uuids else ()
 
 
-def remove(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> None:
+def changed(row: AttachmentRow, values: Mapping[str, Any]) -> AttachmentRow:
+    """The locked ``row`` with ``values``, which were written, without another query."""
+    return cast("AttachmentRow", types.SimpleNamespace(**{**cast("Row", row)._mapping, **values}))
+
+
+def remove(tx: Transaction, row: AttachmentRow, now: datetime.datetime, **values: Any) -> None:
     """Remove a locked attachment: its volume is available. :param values: of the volume, besides"""
     tx.execute(ATTACHMENTS.delete().where(ATTACHMENTS.c.uuid == row.uuid))
     volumes.write(tx, volumes.lock(tx, row.volume_uuid), now, status=volume_states.AVAILABLE, **values)
@@ -147,7 +176,7 @@ def settle(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
 UNREADABLE = "/unreadable"
 
 
-def to_attachment(row: Any) -> Attachment:
+def to_attachment(row: PlacedAttachment) -> Attachment:
     """The value that is sent. ``row`` is from a query of this module that has names and places."""
     return Attachment(
         uuid=row.uuid,

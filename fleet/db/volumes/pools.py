@@ -11,7 +11,7 @@ import dataclasses
 import datetime
 import types
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
@@ -19,6 +19,7 @@ from oslo_utils import uuidutils
 from fleet import errors, pool_capacity
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.volumes import PoolRow
 from fleet.objects import PoolReport, location, pool_report
 
 POOLS = models.storage_pools
@@ -65,6 +66,15 @@ _ALL = sa.select(
     sa.func.sum(POOLS.c.free_capacity_gb).label("free"),
     sa.func.sum(POOLS.c.allocated_capacity_gb).label("allocated"),
 ).where(sa.not_(POOLS.c.deleted))
+
+
+class PoolTotals(Protocol):
+    """Sums over all pools; None if there are none. :param total: and ``free``: GiB of those with a known capacity"""
+
+    number: int
+    total: float | None
+    free: float | None
+    allocated: float | None
 
 
 def report(tx: Transaction, inventory: PoolReport, now: datetime.datetime) -> None:
@@ -144,7 +154,7 @@ def claim(tx: Transaction, host: str, pool: str, wanted: Request, now: datetime.
     _change(tx, row, wanted.size_gb, volumes, now, wanted.stored_gb)
 
 
-def require_room(row: Any, wanted: Request) -> None:
+def require_room(row: PoolRow, wanted: Request) -> None:
     """:raises errors.PoolSpaceUnavailable: with the numbers of the pool"""
     space = space_of(row)
     if space.free_gb is not None:
@@ -185,7 +195,7 @@ def location_info(connection: Transaction, host: str, pool: str) -> str | None:
     return None if row is None else row.capabilities.get("location_info")
 
 
-def space_of(row: Any) -> pool_capacity.Space:
+def space_of(row: PoolRow) -> pool_capacity.Space:
     """The capacity of a pool, as its row has it."""
     return pool_capacity.Space(
         total_gb=row.total_capacity_gb,
@@ -198,7 +208,7 @@ def space_of(row: Any) -> pool_capacity.Space:
 
 
 def _change(
-    tx: Transaction, row: Any, growth_gb: int, volumes: int, now: datetime.datetime, stored_gb: int = 0
+    tx: Transaction, row: PoolRow, growth_gb: int, volumes: int, now: datetime.datetime, stored_gb: int = 0
 ) -> None:
     """Change what volumes claim of a pool by ``growth_gb``. :param stored_gb: what of it takes, or frees, no space"""
     free = row.free_capacity_gb
@@ -213,7 +223,7 @@ def _change(
     tx.locked[POOLS][row.host, row.pool] = types.SimpleNamespace(**{**_known(row), **changed})
 
 
-def _known(row: Any) -> dict[str, Any]:
+def _known(row: PoolRow) -> dict[str, Any]:
     return dict(row._mapping) if isinstance(row, sa.Row) else vars(row)
 
 
@@ -229,7 +239,7 @@ def lock_all(tx: Transaction, places: Iterable[tuple[str, str]]) -> None:
         tx.locked[POOLS].update({(row.host, row.pool): row for row in rows})
 
 
-def _lock(tx: Transaction, host: str, pool: str) -> Any | None:
+def _lock(tx: Transaction, host: str, pool: str) -> PoolRow | None:
     """The locked row as it is now."""
     known = tx.locked[POOLS]
     if (host, pool) not in known:
@@ -240,13 +250,13 @@ def _lock(tx: Transaction, host: str, pool: str) -> Any | None:
     return known[host, pool]
 
 
-def list_all(connection: sa.Connection, host: str | None = None) -> Sequence[sa.Row]:
+def list_all(connection: sa.Connection, host: str | None = None) -> Sequence[PoolRow]:
     """Pools that are reported, by host and pool."""
     query = sa.select(POOLS).where(sa.not_(POOLS.c.deleted)).order_by(POOLS.c.host, POOLS.c.pool)
-    return connection.execute(query.where(POOLS.c.host == host) if host else query).all()
+    return cast("Sequence[PoolRow]", connection.execute(query.where(POOLS.c.host == host) if host else query).all())
 
 
-def named(connection: sa.Connection, where: str) -> Sequence[sa.Row]:
+def named(connection: sa.Connection, where: str) -> Sequence[PoolRow]:
     """The pool ``machine@backend#pool``, or the pools of a backend. :raises errors.NotFound:"""
     known = list_all(connection, location.extract_host(where))
     there = [each for each in known if where in (each.host, location.append_host(each.host, each.pool))]
@@ -255,6 +265,6 @@ def named(connection: sa.Connection, where: str) -> Sequence[sa.Row]:
     return there
 
 
-def space_of_all(connection: sa.Connection) -> sa.Row:
+def space_of_all(connection: sa.Connection) -> PoolTotals:
     """``number`` of pools; ``total`` and ``free`` GiB of those with a known capacity; ``allocated`` GiB of all."""
-    return connection.execute(_ALL).one()
+    return cast("PoolTotals", connection.execute(_ALL).one())

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
 from fleet import volume_states
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.volumes import VolumeEventRow, VolumeRow
 
 EVENTS = models.volume_events
 
@@ -47,7 +48,7 @@ def created(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
         _add(tx, row["uuid"], row["created_at"], row["request_id"], **event)
 
 
-def changed(tx: Transaction, row: Any, values: Mapping[str, Any], now: datetime.datetime) -> None:
+def changed(tx: Transaction, row: VolumeRow, values: Mapping[str, Any], now: datetime.datetime) -> None:
     """``values`` are written to a locked row. What only hands out, takes or postpones a volume is no event."""
     event = _event(row, values)
     if event is None:
@@ -57,7 +58,7 @@ def changed(tx: Transaction, row: Any, values: Mapping[str, Any], now: datetime.
     _add(tx, row.uuid, now, row.request_id, attempt=row.attempt, duration_s=duration_s, **event)
 
 
-def _event(row: Any, values: Mapping[str, Any]) -> dict[str, Any] | None:
+def _event(row: VolumeRow, values: Mapping[str, Any]) -> dict[str, Any] | None:
     status, step = values.get("status", row.status), values.get("step", row.step)
     failed = _failure(row, values, step)
     if failed is not None:
@@ -79,14 +80,14 @@ def _event(row: Any, values: Mapping[str, Any]) -> dict[str, Any] | None:
     return _end_of(row) if row.step else None
 
 
-def _end_of(row: Any) -> dict[str, Any]:
+def _end_of(row: VolumeRow) -> dict[str, Any]:
     """The end of the step of a row, with the pool that acted."""
     held = row.step in volume_states.HOLDING
     host, pool = (row.held_host, row.held_pool) if held else (row.host, row.pool)
     return {"event": row.status, "step": row.step, "host": host, "pool": pool}
 
 
-def _failure(row: Any, values: Mapping[str, Any], step: str | None) -> tuple[str, str] | None:
+def _failure(row: VolumeRow, values: Mapping[str, Any], step: str | None) -> tuple[str, str] | None:
     """Name and message of the error that ``values`` record."""
     failure = values.get("failure")
     if failure:
@@ -104,20 +105,24 @@ def _add(tx: Transaction, uuid: str, now: datetime.datetime, request_id: str | N
     tx.defer_insert(EVENTS, event)
 
 
-def of_volume(connection: sa.Connection, uuid: str, limit: int) -> Sequence[sa.Row]:
+def of_volume(connection: sa.Connection, uuid: str, limit: int) -> Sequence[VolumeEventRow]:
     """Oldest first. :param limit: most events"""
-    return connection.execute(_ordered(EVENTS.c.volume_uuid == uuid).limit(limit)).all()
+    return cast(
+        "Sequence[VolumeEventRow]", connection.execute(_ordered(EVENTS.c.volume_uuid == uuid).limit(limit)).all()
+    )
 
 
-def faults(connection: sa.Connection, uuid: str) -> Sequence[sa.Row]:
+def faults(connection: sa.Connection, uuid: str) -> Sequence[VolumeEventRow]:
     """What failed in the life of a volume, oldest first."""
     failed = sa.and_(EVENTS.c.volume_uuid == uuid, EVENTS.c.result.not_in((SUCCESS, BEGUN)))
-    return connection.execute(_ordered(failed)).all()
+    return cast("Sequence[VolumeEventRow]", connection.execute(_ordered(failed)).all())
 
 
-def of_request(connection: sa.Connection, request_id: str, limit: int) -> Sequence[sa.Row]:
+def of_request(connection: sa.Connection, request_id: str, limit: int) -> Sequence[VolumeEventRow]:
     """Events of the volumes that a request has made, oldest first. :param limit: most events"""
-    return connection.execute(_ordered(EVENTS.c.request_id == request_id).limit(limit)).all()
+    return cast(
+        "Sequence[VolumeEventRow]", connection.execute(_ordered(EVENTS.c.request_id == request_id).limit(limit)).all()
+    )
 
 
 def _ordered(condition: sa.ColumnElement[bool]) -> sa.Select:

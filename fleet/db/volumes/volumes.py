@@ -9,14 +9,16 @@ from __future__ import annotations
 import datetime
 import types
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import sqlalchemy as sa
 
 from fleet import errors, stored_json, volume_states
 from fleet.db.engine.database import Transaction
+from fleet.db.engine.under_way import UnderWay
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volume_history
 from fleet.objects import Volume, VolumeImage, VolumeType, fields
 
@@ -72,20 +74,20 @@ def create(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
     volume_history.created(tx, rows)
 
 
-def accepted(row: Mapping[str, Any]) -> Any:
+def accepted(row: Mapping[str, Any]) -> VolumeRow:
     """A volume as :func:`create` writes it, in the form of a row that was read."""
-    return types.SimpleNamespace(**{**_DEFAULTS, **row})
+    return cast("VolumeRow", types.SimpleNamespace(**{**_DEFAULTS, **row}))
 
 
-def get(connection: Transaction | sa.Connection, uuid: str) -> sa.Row:
+def get(connection: Transaction | sa.Connection, uuid: str) -> VolumeRow:
     """The row, also of a deleted volume. :raises errors.NotFound:"""
-    row = connection.execute(_FOUND, {"one": uuid}).one_or_none()
+    row = cast("VolumeRow | None", connection.execute(_FOUND, {"one": uuid}).one_or_none())
     if row is None:
         raise errors.NotFound(kind="Volume", name=uuid)
     return row
 
 
-def find(connection: sa.Connection, name: str, kind: Kind = "Volume", project: str | None = None) -> sa.Row:
+def find(connection: sa.Connection, name: str, kind: Kind = "Volume", project: str | None = None) -> VolumeRow:
     """By uuid, by the name of a live one of this kind, or by the beginning of a uuid.
 
     :param project: look only at its volumes; None: at all
@@ -94,17 +96,17 @@ def find(connection: sa.Connection, name: str, kind: Kind = "Volume", project: s
     of_kind = _OF_KIND[kind]
     among = of_kind, *lookup.of_project(VOLUMES, project)
     uuid = lookup.find(connection, kind, VOLUMES, name, _LIVE, among=among)
-    row = connection.execute(_FOUND.where(of_kind), {"one": uuid}).one_or_none()
+    row = cast("VolumeRow | None", connection.execute(_FOUND.where(of_kind), {"one": uuid}).one_or_none())
     if row is None:
         raise errors.NotFound(kind=kind, name=name)
     lookup.require_visible(row, kind, name, project)
     return row
 
 
-def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
+def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[VolumeRow]:
     """The rows of these volumes and snapshots, also of deleted ones, oldest first."""
     query = sa.select(VOLUMES).where(_THESE).order_by(*_ORDER)
-    return connection.execute(query, {"wanted": list(uuids)}).all()
+    return cast("Sequence[VolumeRow]", connection.execute(query, {"wanted": list(uuids)}).all())
 
 
 def of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> set[str]:
@@ -122,7 +124,7 @@ def require_known(filters: Mapping[str, Any] | None) -> None:
         fields.parse(wanted, value, f"filters.{name}")
 
 
-def list_all(connection: sa.Connection, kind: Kind = "Volume", **filters: Any) -> Sequence[sa.Row]:
+def list_all(connection: sa.Connection, kind: Kind = "Volume", **filters: Any) -> Sequence[VolumeRow]:
     """Live volumes or snapshots, oldest first. :param filters: named in FILTERS; None does not filter"""
     where = [
         VOLUMES.c.uuid.in_(value) if name == "uuids" else VOLUMES.c[name] == value
@@ -130,7 +132,12 @@ def list_all(connection: sa.Connection, kind: Kind = "Volume", **filters: Any) -
         if value is not None
     ]
     query = sa.select(VOLUMES).where(_LIVE, _OF_KIND[kind], *where).order_by(*_ORDER)
-    return connection.execute(query).all()
+    return cast("Sequence[VolumeRow]", connection.execute(query).all())
+
+
+def snapshots(connection: sa.Connection, filters: Mapping[str, Any]) -> Sequence[VolumeRow]:
+    """Live snapshots; as :func:`list_all`."""
+    return list_all(connection, "Snapshot", **filters)
 
 
 def snapshots_of(connection: Transaction | sa.Connection, uuid: str) -> list[str]:
@@ -140,16 +147,19 @@ def snapshots_of(connection: Transaction | sa.Connection, uuid: str) -> list[str
 
 def on_host(
     connection: Transaction | sa.Connection, host: str, uuids: Collection[str] | None = None
-) -> Sequence[sa.Row]:
+) -> Sequence[VolumeRow]:
     """Live volumes and snapshots that claim or hold space of a backend. :param uuids: only these of them"""
     if uuids is None:
-        return connection.execute(_ON_HOST, {"on_host": host}).all()
-    return connection.execute(_ON_HOST.where(_THESE), {"on_host": host, "wanted": list(uuids)}).all()
+        return cast("Sequence[VolumeRow]", connection.execute(_ON_HOST, {"on_host": host}).all())
+    return cast(
+        "Sequence[VolumeRow]",
+        connection.execute(_ON_HOST.where(_THESE), {"on_host": host, "wanted": list(uuids)}).all(),
+    )
 
 
-def live(connection: sa.Connection, uuids: Collection[str]) -> Sequence[sa.Row]:
+def live(connection: sa.Connection, uuids: Collection[str]) -> Sequence[VolumeRow]:
     """The rows of these volumes and snapshots, without deleted ones."""
-    return connection.execute(_THESE_LIVE, {"wanted": list(uuids)}).all()
+    return cast("Sequence[VolumeRow]", connection.execute(_THESE_LIVE, {"wanted": list(uuids)}).all())
 
 
 def not_on_host(connection: sa.Connection, host: str, uuids: Collection[str]) -> list[str]:
@@ -160,17 +170,17 @@ def not_on_host(connection: sa.Connection, host: str, uuids: Collection[str]) ->
     return [uuid for uuid in known if uuid not in there]
 
 
-def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[sa.Row]:
+def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[VolumeRow]:
     """Volumes whose step is overdue, the most urgent first."""
-    return connection.execute(_DUE, {"now": now, "at_most": limit}).all()
+    return cast("Sequence[VolumeRow]", connection.execute(_DUE, {"now": now, "at_most": limit}).all())
 
 
-def under_way(connection: sa.Connection) -> dict[str, sa.Row]:
+def under_way(connection: sa.Connection) -> dict[str, UnderWay]:
     """By step: ``number`` of volumes and snapshots in it, and when the ``oldest`` of them was changed."""
-    return {row.step: row for row in connection.execute(_UNDER_WAY)}
+    return cast("dict[str, UnderWay]", {row.step: row for row in connection.execute(_UNDER_WAY)})
 
 
-def lock_all(tx: Transaction, uuids: Collection[str]) -> Sequence[Any]:
+def lock_all(tx: Transaction, uuids: Collection[str]) -> list[VolumeRow]:
     """The rows that exist, locked in one order for all transactions until this one ends."""
     wanted, known = sorted(set(uuids)), tx.locked[VOLUMES]
     unread = [uuid for uuid in wanted if uuid not in known]
@@ -179,7 +189,7 @@ def lock_all(tx: Transaction, uuids: Collection[str]) -> Sequence[Any]:
     return [known[uuid] for uuid in wanted if uuid in known]
 
 
-def lock(tx: Transaction, uuid: str) -> Any:
+def lock(tx: Transaction, uuid: str) -> VolumeRow:
     """:raises errors.NotFound:"""
     rows = lock_all(tx, [uuid])
     if not rows:
@@ -187,7 +197,7 @@ def lock(tx: Transaction, uuid: str) -> Any:
     return rows[0]
 
 
-def write(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> Any:
+def write(tx: Transaction, row: VolumeRow, now: datetime.datetime, **values: Any) -> VolumeRow:
     """Set ``values`` on a locked row; return the row as it is then. Schedulers read it again if they need to.
 
     The history of the volume gets the event that this makes.
@@ -202,7 +212,7 @@ def write(tx: Transaction, row: Any, now: datetime.datetime, **values: Any) -> A
     return written
 
 
-def note(tx: Transaction, row: Any, **values: Any) -> Any:
+def note(tx: Transaction, row: VolumeRow, **values: Any) -> VolumeRow:
     """Set ``values`` on a locked row, which only users read: its step goes on as before. Return the row as it is then."""
     tx.update(VOLUMES, row.uuid, values)
     noted = tx.locked[VOLUMES][row.uuid] = changed(row, values)
@@ -215,10 +225,10 @@ def _is_read(values: Mapping[str, Any]) -> bool:
     return not (unclaimed and values.keys() <= _UNREAD)
 
 
-def changed(row: Any, values: Mapping[str, Any]) -> Any:
+def changed(row: VolumeRow, values: Mapping[str, Any]) -> VolumeRow:
     """The locked ``row`` with ``values``, which were written, without another query."""
     known = row._mapping if isinstance(row, sa.Row) else vars(row)
-    return types.SimpleNamespace(**{**known, **values})
+    return cast("VolumeRow", types.SimpleNamespace(**{**known, **values}))
 
 
 def placed(of: Claim, host: str | None, pool: str | None, size_gb: int) -> dict[str, Any]:
@@ -226,33 +236,40 @@ def placed(of: Claim, host: str | None, pool: str | None, size_gb: int) -> dict[
     return dict(zip(of, (host, pool, size_gb), strict=True))
 
 
-def acting_place(row: Any) -> tuple[str | None, str | None]:
+def place_of(row: VolumeRow) -> tuple[str, str]:
+    """Host and pool of a volume that has a pool."""
+    assert row.host is not None, "the volume has a backend"
+    assert row.pool is not None, "the volume has a pool"
+    return row.host, row.pool
+
+
+def acting_place(row: VolumeRow) -> tuple[str | None, str | None]:
     """The backend that must act, and the pool that it is about; (None, None) if none must."""
     if row.step in volume_states.HOLDING:
         return row.held_host, row.held_pool
     return (row.host, row.pool) if row.step == volume_states.WORKING else (None, None)
 
 
-def require_readable(row: Any) -> None:
+def require_readable(row: VolumeRow) -> None:
     """:raises errors.RequestUnreadable: the stored request cannot be read: the volume would get other data"""
     if stored_json.is_unreadable(row.spec):
         stored_json.note(row.spec, "volumes", row.uuid)
         raise errors.RequestUnreadable(kind="volume", uuid=row.uuid)
 
 
-def acting_host(row: Any) -> str | None:
+def acting_host(row: VolumeRow) -> str | None:
     """The backend that must act; None if none must."""
     return acting_place(row)[0]
 
 
-def type_of(row: Any) -> VolumeType | None:
+def type_of(row: VolumeRow) -> VolumeType | None:
     """The type that the volume was made with, or is to have."""
     spec = row.spec["retype"] if row.status == volume_states.RETYPING else row.spec
     found = spec.get("volume_type")
     return None if found is None else VolumeType.from_wire(found)
 
 
-def to_volume(row: Any) -> Volume:
+def to_volume(row: VolumeRow) -> Volume:
     """The value that is sent."""
     return Volume(
         uuid=row.uuid,

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a move or a volume goes, where it has been, and why it failed: columns of JSON, as the ledger stores them.
+
+The types have the keys that this release writes. A reader keeps keys that it does not know.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class StoredPlace(TypedDict):
+    """A ``Place`` as ``to_wire`` returns it."""
+
+    host: str
+    nodename: str | None
+    limits: dict[str, Any] | None
+
+
+class StoredFailure(TypedDict):
+    """Why a move or a volume failed, or is being undone. :param error: the name of a class of ``fleet.errors``"""
+
+    error: str
+    message: str
+    details: dict[str, Any]
+
+
+class MovePlan(TypedDict, total=False):
+    """The plan of a move.
+
+    :param destination: host that the user named
+    :param limits: of the claim on the destination
+    :param alternates: the scheduler's other choices, best first
+    :param tried: host and node of each destination that failed
+    :param follows: whether the move waits for the moves of its group
+    :param copied: per cent of the guest that is copied
+    """
+
+    destination: str
+    limits: dict[str, Any] | None
+    alternates: list[StoredPlace]
+    tried: list[list[str | None]]
+    follows: bool
+    copied: int
+
+
+class TriedPool(TypedDict):
+    """An attempt on a pool that failed. :param backend: ``machine@backend#pool``"""
+
+    backend: str | None
+    attempt: int
+    step: str | None
+    result: str
+    reason: str
+
+
+class VolumePlan(TypedDict, total=False):
+    """The plan of a volume.
+
+    :param to: location that the user named
+    :param alternates: the scheduler's other choices, best first
+    :param copy_from: address of the data on the source
+    :param tried: attempts that failed
+    :param refusals: how often no scheduler had a pool
+    :param copied: per cent of the volume that is copied
+    """
+
+    to: str
+    alternates: list[StoredPlace]
+    copy_from: str | None
+    tried: list[TriedPool]
+    refusals: int
+    copied: int

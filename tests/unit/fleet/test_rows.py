@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The classes of rows agree with the tables: columns, types and which values may be None."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import pkgutil
+import types
+import typing
+
+import pytest
+import sqlalchemy as sa
+
+from fleet.db import tables
+from fleet.db.tables import base, models
+
+#: A class and its table have one name, but for these.
+OTHERWISE_NAMED = {
+    "EventRow": models.instance_events,
+    "FaultRow": models.instance_faults,
+    "GroupRow": models.instance_groups,
+    "KeyPairRow": models.project_key_pairs,
+    "NodeRow": models.compute_nodes,
+    "PoolRow": models.storage_pools,
+    "QueuedRow": models.queued_builds,
+    "RoomQueueRow": models.room_queue,
+    "FlavorMixRow": models.flavor_mix,
+    "AttachmentRow": models.volume_attachments,
+    "VolumeEventRow": models.volume_events,
+}
+
+
+def _rows() -> dict[str, type]:
+    modules = [
+        importlib.import_module(f"{tables.__name__}.{each.name}") for each in pkgutil.iter_modules(tables.__path__)
+    ]
+    found = {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, type) and name.endswith("Row") and value.__module__ == module.__name__
+    }
+    return {name: value for name, value in found.items() if value not in (base.Row, base.TrackedRow)}
+
+
+ROWS = _rows()
+
+
+def _table(name: str) -> sa.Table:
+    return OTHERWISE_NAMED.get(name, models.METADATA.tables.get(f"{name.removesuffix('Row').lower()}s"))
+
+
+def _of_column(column: sa.Column) -> tuple[object, bool]:
+    """The type of the values, and whether a value may be None."""
+    kind = "JSON" if isinstance(column.type, sa.JSON) else column.type.python_type
+    return kind, bool(column.nullable)
+
+
+def _of_annotation(annotation: object) -> tuple[object, bool]:
+    parts = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    (kind,) = (each for each in parts if each is not types.NoneType)
+    plain = kind in (str, int, float, bool, datetime.datetime)
+    return kind if plain else "JSON", types.NoneType in parts
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_a_row_has_the_columns_of_its_table(name: str) -> None:
+    """A column that is added, renamed or may be NULL from now on must be so in the class, too."""
+    expected = {column.name: _of_column(column) for column in _table(name).columns}
+    hints = typing.get_type_hints(ROWS[name])
+    assert expected == {column: _of_annotation(hint) for column, hint in hints.items()}
+
+
+def test_the_rows_that_most_code_reads_have_classes() -> None:
+    assert {"InstanceRow", "MigrationRow", "NodeRow", "ServiceRow", "VolumeRow"} <= ROWS.keys()
