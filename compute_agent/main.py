@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import random
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from oslo_log import log as logging
 
 from compute_agent import conf as agent_conf
 from compute_agent import drivers
-from compute_agent.agent import Agent, Intervals, ServedHost
+from compute_agent.agent import Agent, Calls, Intervals, ServedHost
 from compute_agent.drivers.base import ComputeDriver
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.instance_info import InstanceInfo
@@ -36,17 +35,15 @@ from compute_agent.work.power_sync import PowerSync
 from compute_agent.work.termination import Termination
 from fleet import conf as fleet_conf
 from fleet import context, errors, service
-from fleet.agent import host_names, identity, presence
+from fleet.agent import connection, host_names, identity, presence
+from fleet.agent.life import Process
 from fleet.agent.patience import Patience
 from fleet.agent.work_queues import WorkQueues
 from fleet.checks import required
 from fleet.clock.skew import ClockSkew
 from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import server
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
-from fleet.rpc.pins import Pins
-from fleet.rpc.rabbit import host_queues
 from fleet.service import probes
 
 LOG = logging.getLogger(__name__)
@@ -74,17 +71,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     def build(number: int) -> service.Process:
         transport = rpc_transport.get_transport(conf)
         skew = ClockSkew(conf.max_clock_skew)
-        through = {probes.BROKER: _through_broker(conf, transport, hosts[0]), probes.CLOCK: skew.require_in_step}
+        through = {
+            probes.BROKER: connection.through_broker(conf, transport, TOPIC, hosts[0]),
+            probes.CLOCK: skew.require_in_step,
+        }
         named = ",".join(conf.hosts) if conf.hosts else conf.host
         return probes.process(conf, BINARY, number, through, lambda: servers(conf, transport, skew), named)
 
     return service.launch(conf, BINARY, build, check=functools.partial(fleet_conf.check_files, argv, register))
-
-
-def _through_broker(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, host: str) -> probes.Probe:
-    """Return a probe through the queue of one of the hosts; all are served by the same threads."""
-    host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
-    return probes.through_broker(conf, host_transport, TOPIC, host, exchange)
 
 
 def require_free(conf: cfg.ConfigOpts, identities: identity.Identities, hosts: Sequence[str]) -> None:
@@ -162,77 +156,79 @@ def build_agents(
     :raises errors.HostTaken: another process on this machine serves one of the hosts
     """
     hosts = names(conf) if hosts is None else host_names.expand(hosts)
-    identities = identity.hold(conf.instances_path, hosts)
-    incarnation = service.new_incarnation()
-    stopping = threading.Event()
-    patience = Patience(stopping)
-    pins = Pins(conf)
-    mine = LedgerIdentity(TOPIC, identities.ledger())
-    conductor = ConductorAPI(transport, conf, pins, mine)
-    host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
-    message_queues = host_queues.of(host_transport, TOPIC, exchange)
-    told = InstanceInfo(SchedulerAPI(transport, conf, pins, mine) if conf.scheduler_tracks_instance_changes else None)
-    build_calls = BuildCalls(
-        conductor, ComputeTaskAPI(transport, conf, pins, mine, for_agents=True), patience, conf.claim_timeout, told
-    )
-    move_calls = MoveCalls(MigrationAPI(transport, conf, pins, mine, for_agents=True), patience, conf.claim_timeout)
+    here = connection.Connection(conf, transport, TOPIC, hosts, "instances_path", skew)
+    calls = _calls(conf, here)
     notifications = Notifications(notifier or rpc_transport.get_notifier(conf, publisher_id=TOPIC))
     executor = futures.ThreadPoolExecutor(conf.agent_threads, thread_name_prefix="build")
-    policy = HostPolicy.from_conf(conf)
-
-    def belongs_to(ledger: str) -> None:
-        mine.learn(ledger)
-        identities.remember_ledger(ledger)
 
     def superseded(name: str, reason: str) -> None:
         agent.superseded(name, reason)
 
-    def serve(name: str, driver: ComputeDriver) -> ServedHost:
-        driver.use_images(build_calls.find_image)
-        driver.use_boot_data(functools.partial(build_calls.find_boot_data, host=name))
-        host = Host(name, driver, policy, incarnation, superseded)
-        queues = WorkQueues(executor, conf.max_concurrent_builds)
-        builder = BuildRunner(host, build_calls, notifications)
-        termination = Termination(host, build_calls, move_calls, queues)
-        mover, switch = Mover(host, move_calls, notifications), PowerSwitch(host, build_calls, notifications)
-        attacher = Attacher(host, build_calls)
-        manager = ComputeManager(host, builder, mover, termination, switch, attacher, queues)
-        served = server.get_server(host_transport, TOPIC, name, [manager], exchange, queues=message_queues, ledger=mine)
-        return ServedHost(host, served, queues)
-
     loaded = load_drivers(conf, hosts)
     warn_of_simulated(loaded)
-    served = [serve(name, driver) for name, driver in loaded.items()]
+    policy = HostPolicy.from_conf(conf)
+    served_hosts = [Host(name, each, policy, here.incarnation, superseded) for name, each in loaded.items()]
+    served = [
+        _serve(host, here, calls, notifications, WorkQueues(executor, conf.max_concurrent_builds))
+        for host in served_hosts
+    ]
+
+    def release() -> None:
+        for name, driver in loaded.items():
+            driver.cleanup_host(name)
+        here.identities.release()
+
     agent = Agent(
         served,
-        Reporter(
-            conductor,
-            patience,
-            [entry.host for entry in served],
-            incarnation,
-            identities,
-            Monitors.from_conf(conf),
-            notifications,
-            LastReports(conf.inventory_resend_interval),
-            belongs_to,
-            skew or ClockSkew(conf.max_clock_skew),
-        ),
-        build_calls,
-        executor,
-        stopping,
-        Intervals(
-            heartbeat_s=conf.report_interval,
-            audit_s=conf.update_resources_interval,
-            stop_s=conf.stop_timeout,
-            sync_s=conf.scheduler_instance_sync_interval,
-        ),
-        random.Random(),
-        identities.release,
-        told,
-        move_calls,
-        PowerSync(build_calls, notifications, conf.lost_guest_action),
+        _reporter(conf, here, served_hosts, notifications),
+        calls,
+        PowerSync(calls.builds, notifications, conf.lost_guest_action),
+        Intervals(conf.report_interval, conf.update_resources_interval, conf.scheduler_instance_sync_interval),
+        Process(executor, here.stopping, conf.stop_timeout, release),
     )
     return agent
+
+
+def _calls(conf: cfg.ConfigOpts, here: connection.Connection) -> Calls:
+    told = InstanceInfo(here.client(SchedulerAPI) if conf.scheduler_tracks_instance_changes else None)
+    conductor, tasks = here.client(ConductorAPI), here.client(ComputeTaskAPI, for_agents=True)
+    moves = here.client(MigrationAPI, for_agents=True)
+    return Calls(
+        BuildCalls(conductor, tasks, here.patience, conf.claim_timeout, told),
+        MoveCalls(moves, here.patience, conf.claim_timeout),
+        told,
+    )
+
+
+def _serve(
+    host: Host, here: connection.Connection, calls: Calls, notifications: Notifications, queues: WorkQueues
+) -> ServedHost:
+    """One host with all that works on it."""
+    host.driver.use_images(calls.builds.find_image)
+    host.driver.use_boot_data(functools.partial(calls.builds.find_boot_data, host=host.name))
+    manager = ComputeManager(
+        host,
+        BuildRunner(host, calls.builds, notifications),
+        Mover(host, calls.moves, notifications),
+        Termination(host, calls.builds, calls.moves, queues),
+        PowerSwitch(host, calls.builds, notifications),
+        Attacher(host, calls.builds),
+        queues,
+    )
+    return ServedHost(host.name, here.server(host.name, manager), queues, host)
+
+
+def _reporter(
+    conf: cfg.ConfigOpts, here: connection.Connection, hosts: Sequence[Host], notifications: Notifications
+) -> Reporter:
+    return Reporter(
+        *(here.client(ConductorAPI), here.patience, hosts, here.incarnation, here.identities),
+        Monitors.from_conf(conf),
+        notifications,
+        LastReports(conf.inventory_resend_interval),
+        here.belongs_to,
+        here.skew,
+    )
 
 
 if __name__ == "__main__":

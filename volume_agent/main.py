@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import functools
-import random
 import sys
-import threading
 from collections.abc import Sequence
 from concurrent import futures
 
@@ -16,18 +14,14 @@ from oslo_log import log as logging
 
 from fleet import conf as fleet_conf
 from fleet import errors, service
-from fleet.agent import identity
-from fleet.agent.patience import Patience
+from fleet.agent import connection, identity
+from fleet.agent.life import Process
 from fleet.agent.presence import Presence
 from fleet.agent.work_queues import WorkQueues
 from fleet.checks import required
 from fleet.clock.skew import ClockSkew
-from fleet.ledger_identity import LedgerIdentity
-from fleet.rpc import server
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ConductorAPI, VolumeTaskAPI
-from fleet.rpc.pins import Pins
-from fleet.rpc.rabbit import host_queues
 from fleet.service import probes
 from volume_agent import conf as volume_conf
 from volume_agent.agent import Intervals, ServedBackend, VolumeAgent
@@ -60,8 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def build(number: int) -> service.Process:
         transport = rpc_transport.get_transport(conf)
         skew = ClockSkew(conf.max_clock_skew)
-        host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
-        through_broker = probes.through_broker(conf, host_transport, TOPIC, names[0], exchange)
+        through_broker = connection.through_broker(conf, transport, TOPIC, names[0])
         through = {probes.BROKER: through_broker, probes.CLOCK: skew.require_in_step}
         return probes.process(conf, BINARY, number, through, lambda: servers(conf, transport, skew), conf.host)
 
@@ -85,52 +78,33 @@ def build_agent(
     """
     loaded = backends.load(conf)
     _warn_of_simulated(loaded)
-    identities = identity.hold(conf.volume_state_path, [each.name for each in loaded], "volume_state_path")
-    stopping = threading.Event()
-    patience, pins = Patience(stopping), Pins(conf)
-    mine = LedgerIdentity(TOPIC, identities.ledger())
-    tasks = VolumeTaskAPI(transport, conf, pins, mine, for_agents=True)
-    host_transport, exchange = rpc_transport.get_host_transport(conf, transport), rpc_transport.host_exchange(conf)
-    message_queues = host_queues.of(host_transport, TOPIC, exchange)
+    here = connection.Connection(conf, transport, TOPIC, [each.name for each in loaded], "volume_state_path", skew)
+    tasks = here.client(VolumeTaskAPI, for_agents=True)
+    calls = VolumeCalls(tasks, here.patience)
     executor = futures.ThreadPoolExecutor(conf.volume_threads, thread_name_prefix="volume")
-    calls = VolumeCalls(tasks, patience)
-
-    def belongs_to(ledger: str) -> None:
-        mine.learn(ledger)
-        identities.remember_ledger(ledger)
 
     def superseded(name: str, reason: str) -> None:
         agent.superseded(name, reason)
 
-    def serve(backend: Backend) -> ServedBackend:
-        queues = WorkQueues(executor, slots=0)
-        manager = BackendManager(VolumeWorker(backend, calls), queues)
-        served = server.get_server(
-            host_transport, TOPIC, backend.name, [manager], exchange, queues=message_queues, ledger=mine
-        )
-        return ServedBackend(backend, manager, served, queues)
-
     presence = Presence(
-        ConductorAPI(transport, conf, pins, mine),
-        patience,
-        BINARY,
-        TOPIC,
-        service.new_incarnation(),
-        identities,
-        belongs_to,
-        skew or ClockSkew(conf.max_clock_skew),
+        *(here.client(ConductorAPI), here.patience, BINARY, TOPIC, here.incarnation, here.identities),
+        here.belongs_to,
+        here.skew,
     )
     agent = VolumeAgent(
-        [serve(backend) for backend in loaded],
+        [_serve(backend, here, calls, WorkQueues(executor, slots=0)) for backend in loaded],
         Reporter(tasks, presence, loaded, superseded),
         calls,
-        executor,
-        stopping,
-        Intervals(conf.report_interval, conf.backend_stats_polling_interval, conf.stop_timeout),
-        random.Random(),
-        identities.release,
+        Intervals(conf.report_interval, conf.backend_stats_polling_interval),
+        Process(executor, here.stopping, conf.stop_timeout, here.identities.release),
     )
     return agent
+
+
+def _serve(backend: Backend, here: connection.Connection, calls: VolumeCalls, queues: WorkQueues) -> ServedBackend:
+    """One backend with what works on it."""
+    manager = BackendManager(VolumeWorker(backend, calls), queues)
+    return ServedBackend(backend.name, here.server(backend.name, manager), queues, backend, manager)
 
 
 def _warn_of_simulated(loaded: Sequence[Backend]) -> None:

@@ -48,8 +48,10 @@ class Reporter:
         """
         self._presence.register(self._backends)
 
-    def leave(self) -> None:
-        self._presence.leave(list(self._backends), idle=True)
+    def leave(self, idle: bool) -> None:
+        """The process stops. Its backends are down at once, before their work has ended (``idle``)."""
+        if not idle:
+            self._presence.leave(list(self._backends), idle=True)
 
     def heartbeat(self) -> None:
         usable = [name for name, backend in self._backends.items() if not backend.problem]
