@@ -58,6 +58,8 @@ FRAMES = {
     "a body without a header": frame(_BODY, 1, b"body"),
     "a method without its number": frame(_METHOD, 1, b"\0"),
     "the end of the connection": frame(_METHOD, 0, struct.pack(">HHH", 10, 50, 320) + b"\x04away" + bytes(4)),
+    "the end of a channel": frame(_METHOD, 1, struct.pack(">HHH", 20, 40, 404) + b"\x04gone" + bytes(4)),
+    "another size of frames": frame(_METHOD, 0, struct.pack(">HHHIH", 10, 30, 0, 9, 0)),
     "an unknown kind": frame(99, 1, b"x"),
     "bytes without frames": bytes(range(256)),
 }

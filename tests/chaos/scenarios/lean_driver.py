@@ -178,7 +178,7 @@ def _arguments(chance: random.Random) -> bytes:
     return made
 
 
-def _reply(chance: random.Random) -> tuple[bytes | str, str, str]:
+def _reply(chance: random.Random) -> tuple[bytes, str, str]:
     """Return a body with its content type and encoding."""
     content: dict[str, Any] = {
         "result": _value(chance),
@@ -193,9 +193,9 @@ def _reply(chance: random.Random) -> tuple[bytes | str, str, str]:
     envelope: Any = {"oslo.version": "2.0", "oslo.message": json.dumps(content)}
     if chance.random() < 0.1:
         envelope = chance.choice((content, _value(chance), {**envelope, "oslo.version": _value(chance)}))
-    body: bytes | str = json.dumps(envelope)
+    body = json.dumps(envelope).encode()
     if chance.random() < 0.2:
-        damaged = bytearray(body.encode())
+        damaged = bytearray(body)
         for _place in range(chance.randrange(1, 6)):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)
         body = bytes(damaged[: chance.randrange(1, len(damaged) + 1)])

@@ -47,7 +47,7 @@ class Consumption:
         with self.link.lock:
             if self.is_lost:
                 return False
-            self.link.write(frames.acknowledgement(self.channel.channel_id, message.delivery_tag))
+            self.link.write(frames.acknowledgement(self.channel, message.delivery_tag))
         with self._lock:
             self._unsettled -= 1
         return True

@@ -189,13 +189,21 @@ class Dispatcher:
         return True
 
 
-def acknowledgement(channel: int, delivery_tag: int) -> bytes:
-    """Return the frame that acknowledges one message."""
-    return b"".join((_FRAME.pack(_METHOD, channel, 13), _ACK, _TAG.pack(delivery_tag, 0), _END))
+def _number(channel: amqp.Channel) -> int:
+    """:raises amqp.ConnectionError: the channel was closed"""
+    number = channel.channel_id
+    if not isinstance(number, int):
+        raise amqp.ConnectionError("the channel is closed")
+    return number
+
+
+def acknowledgement(channel: amqp.Channel, delivery_tag: int) -> bytes:
+    """Return the frame that acknowledges one message. :raises amqp.ConnectionError: the channel was closed"""
+    return b"".join((_FRAME.pack(_METHOD, _number(channel), 13), _ACK, _TAG.pack(delivery_tag, 0), _END))
 
 
 def publication(
-    channel: int,
+    channel: amqp.Channel,
     exchange: str,
     key: str,
     body: bytes,
@@ -209,7 +217,9 @@ def publication(
     """Return the frames of a JSON message.
 
     :raises ValueError: a name is longer than 255 bytes
+    :raises amqp.ConnectionError: the channel was closed
     """
+    number = _number(channel)
     method = b"".join((_PUBLISH, _short(exchange), _short(key), _MANDATORY if mandatory else b"\0"))
     flags = _CONTENT_TYPE | _ENCODING | _DELIVERY_MODE | _MESSAGE_ID | (0 if expiration_ms is None else _EXPIRATION)
     header = b"".join(
@@ -225,7 +235,7 @@ def publication(
     parts = [body] if len(body) <= most else [body[at : at + most] for at in range(0, len(body), most)]
     payloads = [(_METHOD, method), (_HEADER, header), *((_BODY, part) for part in parts if part)]
     return b"".join(
-        piece for kind, payload in payloads for piece in (_FRAME.pack(kind, channel, len(payload)), payload, _END)
+        piece for kind, payload in payloads for piece in (_FRAME.pack(kind, number, len(payload)), payload, _END)
     )
 
 

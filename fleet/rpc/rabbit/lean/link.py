@@ -81,6 +81,9 @@ class Link:
         #: Seconds after which a waiting reader must look after the heartbeat.
         self.tick_s = settings.heartbeat_s / settings.heartbeat_rate / 2 if settings.heartbeat_s else 3600.0
         self._beat_at = time.monotonic() + self.tick_s
+        # As they were agreed on: a peer may send the method again at any time.
+        self.frame_max: int = connection.frame_max
+        self._silence_s: float = connection.heartbeat or 0
         #: When the broker has sent something.
         self._heard_at = time.monotonic()
 
@@ -166,7 +169,7 @@ class Link:
                 except Exception as failure:
                     raise broken(failure) from failure
                 silent_s = time.monotonic() - self._heard_at
-                if 0 < self.connection.heartbeat < silent_s and not self._has_arrived():
+                if 0 < self._silence_s < silent_s and not self._has_arrived():
                     raise amqp.exceptions.ConnectionForced(f"the broker has been silent for {silent_s:.0f} s")
 
     def _has_arrived(self) -> bool:

@@ -393,7 +393,7 @@ class Outgoing:
             publication.body = publication.remake(publication.reply_queue)
         expiration_s = publication.expiration_s
         made = frames.publication(
-            channel.channel.channel_id,
+            channel.channel,
             exchange.name,
             publication.key,
             publication.body,
@@ -401,7 +401,7 @@ class Outgoing:
             persistent=self._settings.persistent,
             message_id=publication.message_id,
             expiration_ms=None if expiration_s is None else int(expiration_s * 1000),
-            frame_max=link.connection.frame_max,
+            frame_max=link.frame_max,
         )
         if not channel.add(publication):
             return False
