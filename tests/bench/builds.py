@@ -96,7 +96,7 @@ def measure(here: Site, shape: Shape, **about: object) -> None:
     with _fleet(here, shape) as fleet, _client(fleet.config) as tasks:
         _build(here, tasks, COUNTED, 1)
         _measure_single(here, tasks, fleet, about)
-        for size in SIZES[:1]:
+        for size in SIZES:
             _measure(here, tasks, fleet, size, about)
 
 
@@ -116,7 +116,10 @@ def _fleet(here: Site, shape: Shape) -> Iterator[Fleet]:
     config = here.config("builds", default, _FAKE)
     with contextlib.ExitStack() as running:
         parts = {
-            name: [running.enter_context(here.daemon(f"{name}{number}", module, config)) for number in range(count)]
+            name: [
+                running.enter_context(here.daemon(f"{name}{number}", module, config, *_node(here, name, number)))
+                for number in range(count)
+            ]
             for name, module, count in (
                 ("conductor", "conductor_stub.main", shape.conductors),
                 ("scheduler", "scheduler.main", 1),
@@ -130,6 +133,16 @@ def _fleet(here: Site, shape: Shape) -> Iterator[Fleet]:
             agent.await_ready()
         eventually(lambda: _count(here, models.compute_nodes) == shape.agents * shape.hosts, timeout_s=TIMEOUT_S)
         yield Fleet(shape, config, parts)
+
+
+def _node(here: Site, name: str, number: int) -> list[str]:
+    """Arguments for a conductor that uses another node of the database than the first conductor."""
+    others = here.server.others
+    if name != "conductor" or not number or not others:
+        return []
+    path = here.directory / f"node{number}.conf"
+    path.write_text(f"[database]\nconnection = {others[(number - 1) % len(others)]}\n")
+    return ["--config-file", str(path)]
 
 
 def _host_names(shape: Shape) -> Iterator[str]:

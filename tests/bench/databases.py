@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import pathlib
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -23,13 +23,17 @@ _COMMITS = sa.text("SELECT xact_commit FROM pg_stat_database WHERE datname = cur
 
 @dataclasses.dataclass
 class Server:
-    """``pid`` is that of the server; ``private`` is a PostgreSQL server, or None."""
+    """``pid`` is that of the server; ``private`` is a PostgreSQL server, or None.
+
+    ``others`` are URLs of further nodes that accept writes: each conductor but the first uses one of them, in turn.
+    """
 
     kind: str
     url: str
     pid: int
     database: Database
     private: private_servers.PostgreSQL | None = None
+    others: Sequence[str] = ()
 
     def commits(self) -> int:
         """Transactions that were committed so far. Those that only read are rolled back, and not counted."""
@@ -83,6 +87,24 @@ def mariadb() -> Iterator[Server]:
         with database.engine.connect() as connection:
             path = connection.execute(sa.text("SELECT @@pid_file")).scalar_one()
         yield Server("mariadb", url, int(pathlib.Path(path).read_text()), database)
+
+
+@contextlib.contextmanager
+def synchronous() -> Iterator[Server]:
+    """A PostgreSQL primary, whose commits wait for one of two standbys."""
+    with private_servers.postgresql_cluster() as cluster:
+        primary = cluster.primary
+        with _opened(primary.url()) as database:
+            yield Server("postgresql", primary.url(), primary.pid, database, primary)
+
+
+@contextlib.contextmanager
+def galera() -> Iterator[Server]:
+    """The first of three Galera nodes; all of them accept writes."""
+    with private_servers.galera_cluster() as cluster:
+        node, *others = cluster.nodes
+        with _opened(node.url()) as database:
+            yield Server("mariadb", node.url(), node.pid, database, others=[each.url() for each in others])
 
 
 SERVERS: Mapping[str, Callable[[], contextlib.AbstractContextManager[Server]]] = {
