@@ -36,6 +36,8 @@ class Keeper(Protocol):
 
 
 KEEPERS: list[Keeper] = []
+#: Children of ours whose own children count as ours.
+PARENTS: list[int] = []
 
 
 @pytest.fixture
@@ -84,8 +86,9 @@ def _is_kept(thread: threading.Thread) -> bool:
 
 
 def _children() -> set[int]:
-    """Pids of this process's direct children, but for those that have ended and wait to be reaped."""
-    listed = (_read(task / "children") for task in pathlib.Path("/proc/self/task").iterdir())
+    """Pids of this process's direct children and of those of ``PARENTS``, without those that have ended."""
+    tasks = [task for pid in ("self", *PARENTS) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()]
+    listed = (_read(task / "children") for task in tasks)
     pids = {int(pid) for line in listed for pid in line.split()}
     return {pid for pid in pids if not _is_zombie(pid)}
 

@@ -24,6 +24,8 @@ from fleet.rpc import transport
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, OperatorAPI, SchedulerAPI
 from fleet.rpc.rabbit.conf import LEAN
 from tests import evidence, leftovers
+from tests.amqp.launched import Launched, launcher
+from tests.amqp.launcher import PROGRAMS
 
 READY_S = 180
 STOP_S = 40
@@ -109,7 +111,7 @@ class Trio:
         client_file = directory / "client.conf"
         client_file.write_text(config.replace(transport_url, direct_url) if direct_url else config)
         self._commands: dict[str, list[str]] = {}
-        self._processes: dict[str, subprocess.Popen] = {}
+        self._processes: dict[str, subprocess.Popen | Launched] = {}
         # oslo.messaging declares some options on no other; an earlier trio's values are the same but for its URLs.
         cfg.CONF.reset()
         files = ["--config-file", str(client_file)]
@@ -127,18 +129,19 @@ class Trio:
 
     def manage(self, *arguments: str) -> str:
         """Run fleet-manage to its end. :raises subprocess.CalledProcessError:"""
-        command = [_script("fleet-manage"), "--config-file", str(self.config_file), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        done = launcher().run(["fleet-manage", "--config-file", str(self.config_file), *arguments], environment())
+        done.check_returncode()
+        return done.stdout
 
     def cli(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the fleet command as a user would, with these variables in its environment."""
         own = {**environment(), "FLEET_CONFIG_FILE": str(self.config_file), **variables}
-        return subprocess.run([_script("fleet"), *arguments], capture_output=True, text=True, env=own, check=False)
+        return launcher().run(["fleet", *arguments], own)
 
     def start(self, name: str, program: str, *arguments: str, command: Sequence[str] = ()) -> None:
-        """``command`` is run instead of the console script ``program``, with the same arguments."""
+        """``command`` is run instead of ``program``, with the same arguments."""
         self._commands[name] = [
-            *(command or [_script(program)]),
+            *(command or [program]),
             "--config-file",
             str(self.config_file),
             *arguments,
@@ -146,6 +149,10 @@ class Trio:
         self.restart(name)
 
     def restart(self, name: str) -> None:
+        if self._commands[name][0] in PROGRAMS:
+            log = self.log_file(name)
+            self._processes[name] = launcher().start(self._commands[name], environment(), log, log)
+            return
         with self.log_file(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 self._commands[name],
@@ -265,7 +272,11 @@ class Trio:
         return [each["uuid"] for each in accepted["instances"]]
 
     def terminate(self, uuids: Sequence[str]) -> None:
-        self.tasks.terminate_instances(new_context(project_id="tests"), list(uuids))
+        """A call that is repeated while there is no answer: what is deleted already stays so."""
+        eventually(
+            lambda: self.tasks.terminate_instances(new_context(project_id="tests"), list(uuids)) or True,
+            retry_on=oslo_messaging.MessagingException,
+        )
 
     def show(self, uuid: str) -> dict[str, Any]:
         return self.operator("show_instance", name=uuid)
@@ -330,6 +341,6 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path}
 
 
-def _script(name: str) -> str:
+def script(name: str) -> str:
     """The console script beside this interpreter."""
     return str(pathlib.Path(sys.executable).parent / name)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.amqp.daemons import Trio, _script, environment
+from tests.amqp.daemons import Trio, environment, script
 from tests.amqp.invariants import come_to_rest
 
 WHERE = [("on the same machine", "instances"), ("on another machine", "instances-elsewhere")]
@@ -18,7 +18,7 @@ def test_a_second_agent_refuses_to_start(trio: Trio, where: str, directory: str)
     """It names the process that serves the host and ends with status 1; the first agent continues."""
     file = trio.directory / f"{directory}.conf"
     file.write_text(trio.config_file.read_text().replace(str(trio.instances_path), str(trio.directory / directory)))
-    command = [_script("fleet-compute"), "--config-file", str(file), "--hosts", "new1,a2"]
+    command = [script("fleet-compute"), "--config-file", str(file), "--hosts", "new1,a2"]
     second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment())
     assert 1 == second.returncode
     assert "fleet-compute: Host a2 is served by another agent: pid " in second.stderr

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import json
 import shlex
-import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -22,8 +21,9 @@ from fleet import errors
 from fleet.context import new_context
 from fleet.rpc import clients, transport
 from fleet_trial.private_servers import RabbitMQ
-from tests.amqp.daemons import Trio, _script, environment, eventually, running
+from tests.amqp.daemons import Trio, environment, eventually, running
 from tests.amqp.invariants import come_to_rest
+from tests.amqp.launched import launcher
 
 NAME = "least_privilege"
 ROLES = {"conductor": "lp_conductor", "scheduler": "lp_scheduler"}
@@ -211,7 +211,7 @@ def _fleet(trio: Trio, url: str, keys: str, *arguments: str) -> tuple[int, str]:
     signing = SIGNING.format(trio.directory / f"{keys}.keys") if keys else ""
     path.write_text(f"[DEFAULT]\ntransport_url = {url}\n{signing}")
     own = {**environment(), "FLEET_CONFIG_FILE": str(path)}
-    done = subprocess.run([_script("fleet"), *arguments], capture_output=True, text=True, env=own, check=False)
+    done = launcher().run(["fleet", *arguments], own)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -14,8 +14,9 @@ import trustme
 
 from fleet_trial import private_servers
 from fleet_trial.private_servers import RabbitMQ
+from tests.amqp.daemons import eventually
 
-#: Longer than a program takes that is let in.
+#: Longer than a program that is let in takes from its connection to its answer.
 REFUSED_S = 10
 
 
@@ -49,14 +50,20 @@ def echo(directory: pathlib.Path, node: RabbitMQ, ca_file: pathlib.Path | None, 
     )
     program = pathlib.Path(__file__).parent / "tls_echo.py"
     command = [sys.executable, "-u", str(program), "--config-file", str(config)]
-    program_ = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    printed = directory / "printed"
+    with printed.open("w") as output:
+        program_ = subprocess.Popen(command, stdout=output)
     try:
-        said = program_.communicate(timeout=within_s)[0]
+        # However long it takes to start, it has this time for the rest.
+        eventually(lambda: "reachable\n" in printed.read_text())
+        program_.wait(within_s)
     except subprocess.TimeoutExpired:
         # It goes on trying to connect, as a daemon does.
+        pass
+    finally:
         program_.kill()
-        said = program_.communicate()[0]
-    return [line for line in said.splitlines() if line.endswith(("reachable", "answer", "answered"))]
+        program_.wait()
+    return [line for line in printed.read_text().splitlines() if line.endswith(("reachable", "answer", "answered"))]
 
 
 def test_only_the_right_broker_is_talked_to(
