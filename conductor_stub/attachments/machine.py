@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from conductor_stub.steps.limits import StepContext, not_after
-from conductor_stub.steps.machine import Machine
+from conductor_stub.steps.machine import TimedRow
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
@@ -46,9 +46,7 @@ class AttachmentReport:
     failure: fields.LongText = ""
 
 
-class AttachmentMachine(Machine[AttachmentRow]):
-    waiting = placing = ""
-
+class AttachmentMachine(TimedRow[AttachmentRow]):
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[AttachmentRow]:
         return list(attachments.lock_all(tx, uuids))
 
@@ -59,9 +57,6 @@ class AttachmentMachine(Machine[AttachmentRow]):
         self, tx: Transaction, rows: Sequence[AttachmentRow], status: str, due: datetime.datetime, ctx: StepContext
     ) -> list[AttachmentRow]:
         return [_set(tx, row, status=status, step_deadline=not_after(due, row.deadline)) for row in rows]
-
-    def refused(self, tx: Transaction, row: AttachmentRow, error: Exception, ctx: StepContext) -> AttachmentRow:
-        raise AssertionError("no scheduler decides on attachments")
 
     def timed_out(self, tx: Transaction, row: AttachmentRow, ctx: StepContext) -> AttachmentTimeout:
         timeout_s = f"{ctx.limits.attach_timeout_s:.0f}"

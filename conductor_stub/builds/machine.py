@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 from conductor_stub.builds import waiting
 from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext, not_after
-from conductor_stub.steps.machine import Machine
+from conductor_stub.steps.machine import PlacedRow
 from fleet import errors, failpoints, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
@@ -29,7 +29,7 @@ class TakenBuild(RequestedInstance, Protocol):
     failed_orders: list[EventRow]
 
 
-class BuildMachine(Machine[RequestedInstance]):
+class BuildMachine(PlacedRow[RequestedInstance]):
     waiting, placing = states.SCHEDULING, states.PLACING
 
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[RequestedInstance]:

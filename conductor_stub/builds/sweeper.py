@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -15,7 +16,7 @@ from conductor_stub.builds.termination import Termination
 from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
-from conductor_stub.steps.sweeper import Sweeper
+from conductor_stub.steps.sweeper import PlacedSweeper
 from fleet import states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext, new_context
@@ -30,7 +31,7 @@ LOG = logging.getLogger(__name__)
 BATCH = 500
 
 
-class BuildSweeper(Sweeper[RequestedInstance]):
+class BuildSweeper(PlacedSweeper[RequestedInstance]):
     """The service calls ``end_overdue`` and ``retry_lost`` every ``sweep_interval`` seconds, each in its own thread.
 
     While the broker is away no message can be sent, and the sender may block for as long. Deadlines are kept by the
@@ -59,7 +60,7 @@ class BuildSweeper(Sweeper[RequestedInstance]):
         overdue = self._database.read(builds.past_deadline, now, BATCH)
         self._database.read(_count, now)
         for row in overdue:
-            self._time_out(row)
+            self._end(row)
         return len(overdue)
 
     def retry_lost(self) -> int:
@@ -96,13 +97,11 @@ class BuildSweeper(Sweeper[RequestedInstance]):
         failure = Failure(step=row.task_state, code=faults.AttemptLost.__name__, message=reason)
         self._placement.reschedule(self._context(row), Attempt(row.uuid, row.attempt, host, node), failure, ())
 
-    def _time_out(self, row: RequestedInstance) -> None:
-        self._context(row)
-        error = self._database.write(self._machine.time_out, row.uuid, self._step_context(row))
-        if error is not None:
-            metrics.SWEEPER_ACTIONS.labels("end overdue").inc()
-            metrics.BUILDS_ENDED.labels(states.ERROR, error.reason_code.value).inc()
-            LOG.warning("Setting instance to ERROR state: %s: %s", error.reason_code.value, error)
+    def _ended(self, context: RequestContext, row: RequestedInstance, result: Any) -> None:
+        """:param result: the fault"""
+        metrics.SWEEPER_ACTIONS.labels("end overdue").inc()
+        metrics.BUILDS_ENDED.labels(states.ERROR, result.reason_code.value).inc()
+        LOG.warning("Setting instance to ERROR state: %s: %s", result.reason_code.value, result)
 
     def _terminate_again(self, row: RequestedInstance) -> None:
         now = self._clock()

@@ -13,7 +13,7 @@ from typing import Any
 
 from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext, not_after
-from conductor_stub.steps.machine import Machine
+from conductor_stub.steps.machine import PlacedRow
 from fleet import errors, failpoints, move_states, states
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts
@@ -96,7 +96,7 @@ class Move:
         return not self.instance.deleted and self.instance.task_state != states.DELETING
 
 
-class MoveMachine(Machine[Move]):
+class MoveMachine(PlacedRow[Move]):
     waiting, placing = move_states.ACCEPTED, move_states.PREPARING
 
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[Move]:

@@ -10,7 +10,7 @@ from conductor_stub.moves import failures, intake
 from conductor_stub.moves.machine import Move, MoveMachine
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.steps.limits import StepLimits
-from conductor_stub.steps.sweeper import Sweeper
+from conductor_stub.steps.sweeper import PlacedSweeper
 from fleet import errors
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext, new_context
@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 BATCH = 200
 
 
-class MoveSweeper(Sweeper[Move]):
+class MoveSweeper(PlacedSweeper[Move]):
     _placement: MovePlacement
 
     def __init__(self, database: Database, placement: MovePlacement, limits: StepLimits, clock: Clock = utcnow) -> None:
@@ -37,23 +37,23 @@ class MoveSweeper(Sweeper[Move]):
         return len(overdue) + self._confirm_waiting()
 
     def _sweep_one(self, move: Move) -> None:
+        if move.record.status not in self._machine.unclaimed:
+            self._go_on(move)
+        elif not self._end(move):
+            self._hand_out_again([move])
+
+    def _ended(self, context: RequestContext, row: Move, result: Move) -> None:
+        failure = result.record.failure
+        LOG.warning("The %s is given up: %s", row.record.migration_type, failure and failure["message"])
+
+    def _go_on(self, move: Move) -> None:
+        """A host is late, or silent."""
         context, ctx, record = self._context(move), self._step_context(move), move.record
-        if record.status in self._machine.unclaimed:
-            ended = self._database.write(self._machine.time_out, move.uuid, ctx)
-            if ended is None:
-                self._hand_out_again([move])
-            else:
-                LOG.warning(
-                    "The %s is given up: %s",
-                    record.migration_type,
-                    ended.record.failure and ended.record.failure["message"],
-                )
-            return
         hosts = {host for host in (record.source_compute, record.dest_compute) if host is not None}
         silent = self._database.read(services.silent, hosts, ctx.now, self._limits.service_down_time_s)
         following = self._database.write(failures.overdue, move, silent, ctx)
         if following is None:
-            following = next(iter(self._database.write(self._machine.postpone, [move], ctx)), None)
+            following = self._postpone(move)
         if following is not None:
             status = following.record.status
             LOG.warning("A %s was overdue in status %s; it is %s now", record.migration_type, record.status, status)

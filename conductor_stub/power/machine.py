@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from conductor_stub.steps.limits import StepContext, not_after
-from conductor_stub.steps.machine import Machine
+from conductor_stub.steps.machine import TimedRow
 from fleet import errors, failpoints, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
@@ -50,9 +50,7 @@ class PowerReport:
     failure: fields.LongText = ""
 
 
-class PowerMachine(Machine[RequestedInstance]):
-    waiting = placing = ""
-
+class PowerMachine(TimedRow[RequestedInstance]):
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[RequestedInstance]:
         return list(instances.lock_all(tx, uuids).values())
 
@@ -63,9 +61,6 @@ class PowerMachine(Machine[RequestedInstance]):
         self, tx: Transaction, rows: Sequence[RequestedInstance], status: str, due: datetime.datetime, ctx: StepContext
     ) -> list[RequestedInstance]:
         return [_set(tx, row, ctx, step_deadline=not_after(due, row.deadline)) for row in rows]
-
-    def refused(self, tx: Transaction, row: RequestedInstance, error: Exception, ctx: StepContext) -> RequestedInstance:
-        raise AssertionError("no scheduler decides on power tasks")
 
     def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> PowerTimeout:
         timeout_s = f"{ctx.limits.power_timeout_s:.0f}"

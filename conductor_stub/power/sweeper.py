@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from oslo_log import log as logging
 
 from conductor_stub.power.intake import PowerIntake
-from conductor_stub.power.machine import PowerMachine
-from conductor_stub.steps.limits import StepContext, StepLimits
+from conductor_stub.power.machine import PowerMachine, PowerTimeout
+from conductor_stub.steps.limits import StepLimits
+from conductor_stub.steps.sweeper import TimedSweeper
 from fleet.clock import Clock, utcnow
-from fleet.context import new_context
+from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Database
 from fleet.db.instances import instances
 from fleet.db.tables.instances import RequestedInstance
@@ -21,30 +24,22 @@ LOG = logging.getLogger(__name__)
 BATCH = 500
 
 
-class PowerSweeper:
+class PowerSweeper(TimedSweeper[RequestedInstance]):
     def __init__(self, database: Database, intake: PowerIntake, limits: StepLimits, clock: Clock = utcnow) -> None:
-        self._database = database
+        super().__init__(database, PowerMachine(), limits, clock)
         self._intake = intake
-        self._limits = limits
-        self._clock = clock
-        self._machine = PowerMachine()
 
-    def sweep(self) -> int:
-        """Act on every overdue step; return how many there were."""
-        overdue = self._database.read(instances.switching, self._clock(), BATCH)
-        for row in overdue:
-            self._sweep_one(row)
-        return len(overdue)
+    def _overdue(self) -> Sequence[RequestedInstance]:
+        return self._database.read(instances.switching, self._clock(), BATCH)
 
-    def _sweep_one(self, row: RequestedInstance) -> None:
+    def _ended(self, context: RequestContext, row: RequestedInstance, result: PowerTimeout) -> None:
+        metrics.SWEEPER_ACTIONS.labels("end the power task").inc()
+        LOG.warning("The power task is given up: %s", result.message)
+
+    def _again(self, context: RequestContext, row: RequestedInstance) -> None:
+        metrics.SWEEPER_ACTIONS.labels("notify again of the power task").inc()
+        self._intake.notify(context, row)
+
+    def _context(self, row: RequestedInstance) -> RequestContext:
         context = new_context(project_id=row.project_id, user_id=row.user_id).under(row.request_id)
-        context = context.about(instance_uuid=row.uuid, host=row.host)
-        ctx = StepContext(self._limits, self._clock(), row.request_id)
-        late = self._database.write(self._machine.time_out, row.uuid, ctx)
-        if late is not None:
-            metrics.SWEEPER_ACTIONS.labels("end the power task").inc()
-            LOG.warning("The power task is given up: %s", late.message)
-            return
-        for again in self._database.write(self._machine.postpone, [row], ctx):
-            metrics.SWEEPER_ACTIONS.labels("notify again of the power task").inc()
-            self._intake.notify(context, again)
+        return context.about(instance_uuid=row.uuid, host=row.host)

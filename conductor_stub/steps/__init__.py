@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What builds, moves and volumes have in common: one state machine, and what drives a row through it.
 
-Read ``machine`` (the life of a row, drawn), ``limits`` (time limits, and the context of a transaction), ``placement``
+Read ``machine`` (the lives of rows, drawn), ``limits`` (time limits, and the context of a transaction), ``placement``
 (waiting rows get a host), ``sweeper`` (what was lost is repeated), ``attempt`` (an attempt on one host, and why it failed),
 ``avoidance`` (hosts that the next attempt leaves out), ``casting`` (messages to hosts), ``group_commit`` (many writes in
 one transaction), ``local_placement`` (threads that place what this conductor has accepted). ``request_spec`` makes what

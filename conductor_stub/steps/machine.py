@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state machine of every row that a conductor drives: builds, moves and volumes.
+"""The state machines of the rows that a conductor drives.
 
-A row has a *status*, an *attempt*, a *step deadline* and a *deadline*::
+A row has a *status*, an *attempt*, a *step deadline* and a *deadline*. The host of a :class:`TimedRow` (a power task, an
+attachment) is known when it is accepted. A :class:`PlacedRow` (a build, a move, a volume) waits for a host first::
 
                     put back, postpone
               ┌──────────────────────────┐
@@ -19,8 +20,8 @@ status and attempt with what the caller expects, and writes only if both match. 
 one wins; a message that is repeated or late changes nothing. A worker that dies leaves a row whose step deadline passes:
 the sweeper then postpones the row, which hands it out again. After its deadline the row ends.
 
-A kind of row supplies its statuses and how it is locked, written and ended; see ``builds.machine``, ``moves.machine`` and
-``volumes.machine``.
+A kind of row supplies its statuses and how it is locked, written and ended; see ``builds.machine``, ``moves.machine``,
+``volumes.machine``, ``power.machine`` and ``attachments.machine``.
 """
 
 from __future__ import annotations
@@ -37,11 +38,8 @@ from fleet.objects import Place
 RowT = TypeVar("RowT")
 
 
-class Machine(abc.ABC, Generic[RowT]):
+class TimedRow(abc.ABC, Generic[RowT]):
     """Rows have ``uuid``, ``attempt``, ``step_deadline`` and ``deadline``."""
-
-    waiting: ClassVar[str]
-    placing: ClassVar[str]
 
     # Supplied by each kind of row
 
@@ -60,14 +58,51 @@ class Machine(abc.ABC, Generic[RowT]):
         """Write the status of locked rows, and ``due`` as their step deadline, or the row's deadline if that is earlier."""
 
     @abc.abstractmethod
-    def refused(self, tx: Transaction, row: RowT, error: Exception, ctx: StepContext) -> RowT:
-        """End a locked row that no host can take."""
-
-    @abc.abstractmethod
     def timed_out(self, tx: Transaction, row: RowT, ctx: StepContext) -> Any:
         """End a locked row whose deadline has passed; return what :meth:`time_out` is to return."""
 
     # The same for all
+
+    def postpone(self, tx: Transaction, seen: Sequence[Any], ctx: StepContext) -> list[RowT]:
+        """Take rows whose step is overdue, and repeat it. Return those taken.
+
+        :param seen: rows as the sweeper read them; one that has changed since is left out
+        """
+        return self._repeat(tx, self._overdue(tx, seen, ctx), ctx)
+
+    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+        """End the row if its deadline has passed while it was under way; None if it has not."""
+        rows: list[Any] = self.lock(tx, [uuid])
+        for row in rows:
+            if self.status(row) is not None and row.deadline is not None and row.deadline <= ctx.now:
+                return self.timed_out(tx, row, ctx)
+        return None
+
+    def _overdue(self, tx: Transaction, seen: Sequence[Any], ctx: StepContext) -> list[RowT]:
+        """Lock the rows that are still as they were ``seen``, and overdue."""
+        expected = {row.uuid: (self.status(row), row.attempt, row.step_deadline) for row in seen}
+        locked: list[Any] = self.lock(tx, expected)
+        due = [row for row in locked if row.step_deadline is not None and row.step_deadline <= ctx.now]
+        return [row for row in due if (self.status(row), row.attempt, row.step_deadline) == expected[row.uuid]]
+
+    def _repeat(self, tx: Transaction, rows: Sequence[RowT], ctx: StepContext) -> list[RowT]:
+        """Give locked rows more time for the step that they are in."""
+        repeated = []
+        for row in rows:
+            if (status := self.status(row)) is not None:
+                repeated += self.enter(tx, [row], status, ctx.due(ctx.limits.placing_timeout_s), ctx)
+        return repeated
+
+
+class PlacedRow(TimedRow[RowT]):
+    """A row that a scheduler finds a host for."""
+
+    waiting: ClassVar[str]
+    placing: ClassVar[str]
+
+    @abc.abstractmethod
+    def refused(self, tx: Transaction, row: RowT, error: Exception, ctx: StepContext) -> RowT:
+        """Supplied by each kind of row: end a locked row that no host can take."""
 
     @property
     def unclaimed(self) -> tuple[str, str]:
@@ -110,25 +145,11 @@ class Machine(abc.ABC, Generic[RowT]):
 
         :param seen: rows as the sweeper read them; one that has changed since is left out
         """
-        expected = {row.uuid: (self.status(row), row.attempt, row.step_deadline) for row in seen}
-        locked: list[Any] = self.lock(tx, expected)
-        due = [row for row in locked if row.step_deadline is not None and row.step_deadline <= ctx.now]
-        mine = [row for row in due if (self.status(row), row.attempt, row.step_deadline) == expected[row.uuid]]
-        waiting = [row for row in mine if self.status(row) in self.unclaimed]
+        rows = self._overdue(tx, seen, ctx)
+        waiting = [row for row in rows if self.status(row) in self.unclaimed]
+        claimed = [row for row in rows if self.status(row) not in self.unclaimed]
         postponed = self.enter(tx, waiting, self.waiting, ctx.due(ctx.limits.retry_interval_s), ctx) if waiting else []
-        for row in mine:
-            status = self.status(row)
-            if status is not None and status not in self.unclaimed:
-                postponed += self.enter(tx, [row], status, ctx.due(ctx.limits.placing_timeout_s), ctx)
-        return postponed
-
-    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> Any:
-        """End the row if its deadline has passed while it was under way; None if it has not."""
-        rows: list[Any] = self.lock(tx, [uuid])
-        for row in rows:
-            if self.status(row) is not None and row.deadline is not None and row.deadline <= ctx.now:
-                return self.timed_out(tx, row, ctx)
-        return None
+        return postponed + self._repeat(tx, claimed, ctx)
 
     def after_failure(
         self, deadline: datetime.datetime | None, places: Sequence[Place], ctx: StepContext

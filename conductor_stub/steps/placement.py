@@ -21,7 +21,7 @@ from oslo_log import log as logging
 
 from conductor_stub.steps.avoidance import Avoidance
 from conductor_stub.steps.limits import StepContext, StepLimits
-from conductor_stub.steps.machine import Machine, RowT
+from conductor_stub.steps.machine import PlacedRow, RowT
 from fleet import errors, failpoints
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -70,7 +70,7 @@ class Placement(abc.ABC, Generic[RowT]):
     def __init__(
         self,
         database: Database,
-        machine: Machine[RowT],
+        machine: PlacedRow[RowT],
         select: Select,
         limits: StepLimits,
         clock: Clock = utcnow,

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds rows whose step is overdue: a message or a worker was lost. Each kind of row has a sweeper of its own.
 
+::
+
+    overdue ──▶ is its deadline over? ── yes ──▶ end
+                        └──── no ──▶ repeat the step: notify its host, or hand it out again
+
 Every conductor sweeps. Each act compares and sets the row, so of two sweepers, or of a sweeper and a slow worker, one wins.
 """
 
@@ -13,7 +18,7 @@ from typing import Any, Generic
 from oslo_log import log as logging
 
 from conductor_stub.steps.limits import StepContext, StepLimits
-from conductor_stub.steps.machine import Machine, RowT
+from conductor_stub.steps.machine import PlacedRow, RowT, TimedRow
 from conductor_stub.steps.placement import Placement
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -23,17 +28,9 @@ LOG = logging.getLogger(__name__)
 
 
 class Sweeper(abc.ABC, Generic[RowT]):
-    def __init__(
-        self,
-        database: Database,
-        machine: Machine[RowT],
-        placement: Placement[RowT],
-        limits: StepLimits,
-        clock: Clock = utcnow,
-    ) -> None:
+    def __init__(self, database: Database, machine: TimedRow[RowT], limits: StepLimits, clock: Clock = utcnow) -> None:
         self._database = database
         self._machine = machine
-        self._placement = placement
         self._limits = limits
         self._clock = clock
 
@@ -45,8 +42,60 @@ class Sweeper(abc.ABC, Generic[RowT]):
     def _context(self, row: Any) -> RequestContext:
         """Context of the request that asked for ``row``, so that log lines go on under its id."""
 
+    @abc.abstractmethod
+    def _ended(self, context: RequestContext, row: Any, result: Any) -> None:
+        """The deadline of ``row`` has passed. :param result: of ``TimedRow.time_out``"""
+
     def _step_context(self, row: Any) -> StepContext:
         return StepContext(self._limits, self._clock(), row.request_id)
+
+    def _end(self, row: Any) -> bool:
+        """End the row if its deadline has passed; return whether it has."""
+        context = self._context(row)
+        result = self._database.write(self._machine.time_out, row.uuid, self._step_context(row))
+        if result is not None:
+            self._ended(context, row, result)
+        return result is not None
+
+    def _postpone(self, row: Any) -> Any:
+        """The row, if its step is still overdue and this sweeper repeats it; None otherwise."""
+        return next(iter(self._database.write(self._machine.postpone, [row], self._step_context(row))), None)
+
+
+class TimedSweeper(Sweeper[RowT]):
+    """The host is known: it is notified again."""
+
+    @abc.abstractmethod
+    def _overdue(self) -> Sequence[Any]:
+        """Rows whose step is overdue."""
+
+    @abc.abstractmethod
+    def _again(self, context: RequestContext, row: Any) -> None:
+        """Notify the host of a row that repeats its step."""
+
+    def sweep(self) -> int:
+        overdue = self._overdue()
+        for row in overdue:
+            if not self._end(row) and (repeated := self._postpone(row)) is not None:
+                self._again(self._context(row), repeated)
+        return len(overdue)
+
+
+class PlacedSweeper(Sweeper[RowT]):
+    """A row without a host is handed out again. What a claimed one does depends on its host."""
+
+    _machine: PlacedRow[RowT]
+
+    def __init__(
+        self,
+        database: Database,
+        machine: PlacedRow[RowT],
+        placement: Placement[RowT],
+        limits: StepLimits,
+        clock: Clock = utcnow,
+    ) -> None:
+        super().__init__(database, machine, limits, clock)
+        self._placement = placement
 
     def _hand_out_again(self, rows: Sequence[Any]) -> int:
         """Postpone rows of one request and attempt that wait for a host, and hand them out; return how many."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext, not_after
-from conductor_stub.steps.machine import Machine
+from conductor_stub.steps.machine import PlacedRow
 from fleet import errors, failpoints, volume_states
 from fleet.db.engine.database import Transaction
 from fleet.db.tables.volumes import VolumeRow
@@ -51,7 +51,7 @@ class VolumeTimeout(errors.FleetError):
         return cls(kind=kind, wanted=_WANTED[row.status], timeout_s=timeout_s, step=str(row.step), place=place)
 
 
-class VolumeMachine(Machine[VolumeRow]):
+class VolumeMachine(PlacedRow[VolumeRow]):
     waiting, placing = volume_states.SCHEDULING, volume_states.PLACING
 
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[VolumeRow]:

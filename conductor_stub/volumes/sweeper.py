@@ -8,7 +8,7 @@ import datetime
 from oslo_log import log as logging
 
 from conductor_stub.steps.limits import StepLimits
-from conductor_stub.steps.sweeper import Sweeper
+from conductor_stub.steps.sweeper import PlacedSweeper
 from conductor_stub.volumes import failures
 from conductor_stub.volumes.machine import VolumeMachine
 from conductor_stub.volumes.placement import VolumePlacement
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 BATCH = 200
 
 
-class VolumeSweeper(Sweeper[VolumeRow]):
+class VolumeSweeper(PlacedSweeper[VolumeRow]):
     _placement: VolumePlacement
 
     def __init__(
@@ -44,21 +44,24 @@ class VolumeSweeper(Sweeper[VolumeRow]):
         return len(overdue)
 
     def _sweep_one(self, row: VolumeRow) -> None:
+        if row.step not in self._machine.unclaimed:
+            self._go_on(row)
+        elif not self._end(row):
+            self._hand_out_again([row])
+
+    def _ended(self, context: RequestContext, row: VolumeRow, result: VolumeRow) -> None:
+        LOG.warning("The volume is %s now: %s", result.status, result.failure and result.failure["message"])
+
+    def _go_on(self, row: VolumeRow) -> None:
+        """The agent of the backend is late, or silent."""
         context, ctx = self._context(row), self._step_context(row)
-        if row.step in self._machine.unclaimed:
-            ended = self._database.write(self._machine.time_out, row.uuid, ctx)
-            if ended is None:
-                self._hand_out_again([row])
-            else:
-                LOG.warning("The volume is %s now: %s", ended.status, ended.failure["message"])
-            return
         down_time_s = self._limits.service_down_time_s
         host = volumes.acting_host(row)
         hosts = [] if host is None else [host]
         silent = self._database.read(services.silent, hosts, ctx.now, down_time_s, services.VOLUME)
         following = self._database.write(failures.overdue, row, bool(silent), ctx)
         if following is None:
-            following = next(iter(self._database.write(self._machine.postpone, [row], ctx)), None)
+            following = self._postpone(row)
         if following is not None:
             now = f"{following.status}/{following.step or '-'}"
             LOG.warning("Volume was overdue as %s/%s on backend %s; it is %s now", row.status, row.step, host, now)

@@ -12,7 +12,7 @@ import pytest
 from conductor_stub.builds.machine import BuildMachine
 from conductor_stub.moves.machine import Move, MoveMachine
 from conductor_stub.steps.limits import StepContext
-from conductor_stub.steps.machine import Machine
+from conductor_stub.steps.machine import PlacedRow
 from fleet import errors
 from fleet.clock import seconds
 from fleet.db.engine.database import Database
@@ -24,7 +24,7 @@ from tests.functional.test_moves import LARGE, Stage
 class Row:
     """A row that waits at its first attempt."""
 
-    def __init__(self, conductor: Conductor, machine: Machine[Any], uuid: str) -> None:
+    def __init__(self, conductor: Conductor, machine: PlacedRow[Any], uuid: str) -> None:
         self.conductor, self.machine, self.uuid = conductor, machine, uuid
 
     def write(self, method: str, *arguments: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from conductor_stub.builds import claims
-from conductor_stub.steps.machine import Machine
+from conductor_stub.steps.machine import PlacedRow
 from fleet import states
 from fleet.db.instances import instances
 from fleet.db.volumes import pools
@@ -96,5 +96,5 @@ def test_a_broken_ledger_of_pools_is_caught(simulated: SimulatedDatabase, monkey
 
 def test_a_broken_machine_is_caught(simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the comparison of status and attempt before a step, some seed shows it."""
-    monkeypatch.setattr(Machine, "is_at", lambda *_expected: True)
+    monkeypatch.setattr(PlacedRow, "is_at", lambda *_expected: True)
     assert any(Scenario(seed, simulated).play().wrong for seed in SEEDS)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conductor_stub.steps.limits import StepContext, StepLimits
-from conductor_stub.steps.machine import Machine
+from conductor_stub.steps.machine import PlacedRow
 from fleet.clock import seconds
 from fleet.objects import Place
 
@@ -31,7 +31,7 @@ class Volume:
     uuid: str = "v"
 
 
-class Volumes(Machine[Volume]):
+class Volumes(PlacedRow[Volume]):
     waiting, placing = WAITING, PLACING
 
     def __init__(self, *rows: Volume) -> None:
