@@ -18,7 +18,7 @@ from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.avoidance import Avoidance, HostNode
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext, StepLimits
-from conductor_stub.steps.placement import Batch, Placement
+from conductor_stub.steps.placement import Batch, Kind, Placement
 from fleet import errors, failpoints, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -38,7 +38,6 @@ LOG = logging.getLogger(__name__)
 
 
 class BuildPlacement(Placement[RequestedInstance]):
-    noun = "build"
     _machine: BuildMachine
     #: The host that builds leave to one that has waited longest for room. The room queue sets it.
     kept: Kept | None = None
@@ -55,7 +54,19 @@ class BuildPlacement(Placement[RequestedInstance]):
         grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
     ) -> None:
         """:param grouped: makes a group commit; the simulation has its own, because it has no threads"""
-        super().__init__(database, BuildMachine(), scheduler.select_destinations, limits, clock)
+        kind = Kind(
+            noun="build",
+            select=scheduler.select_destinations,
+            cast=self._cast,
+            split=self._split,
+            about=self._about,
+            request=self._request,
+            send=self._send,
+            ask_again_at=self._ask_again_at,
+            give_up=self._give_up,
+            explain=self._explain,
+        )
+        super().__init__(database, BuildMachine(), kind, limits, clock)
         self._choices: GroupCommit[choice.Choices, None] = grouped(lambda each: database.write(choice.write, each))
         self._compute = compute
         self._tasks = tasks
@@ -112,12 +123,12 @@ class BuildPlacement(Placement[RequestedInstance]):
         elif not following.later:
             self.hand_out(context, [row.uuid], attempt)
 
-    # What the shared placement needs
+    # How builds are requested and sent
 
     def _cast(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
         self._tasks.build_instances(context, list(uuids), attempt)
 
-    def _batches(self, rows: Sequence[RequestedInstance], attempt: int) -> list[Batch]:
+    def _split(self, rows: Sequence[RequestedInstance], attempt: int) -> list[Batch]:
         """One batch of rows for each set of avoided hosts. At the first attempt that is a single one."""
         now = self._clock()
         alike: dict[frozenset[HostNode], tuple[list[RequestedInstance], Avoidance]] = {}
@@ -153,31 +164,19 @@ class BuildPlacement(Placement[RequestedInstance]):
         """The host that these builds leave alone for another one."""
         return self.kept if self.kept is not None and self.kept.uuid not in batch.uuids else None
 
-    def _ask(self, context: RequestContext, batch: Batch) -> tuple[Sequence[Selection], dict[str, Any]] | Exception:
-        answer = super()._ask(context, batch)
-        if not isinstance(answer, errors.NoValidHost):
-            return answer
+    def _explain(self, batch: Batch, refusal: errors.NoValidHost) -> errors.NoValidHost:
         kept, lacking = self._kept_from(batch), self._lacking(batch.rows[0])
-        refusal = waiting.beside(answer, kept.host) if kept else answer
+        refusal = waiting.beside(refusal, kept.host) if kept else refusal
         return reach.beside(refusal, lacking) if lacking else refusal
 
-    def _send_all(
+    def _send(
         self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: dict[str, Any]
     ) -> None:
         """The choice is written first: the host may claim as soon as it has the order."""
         places = [(_place(each), *each.alternates) for each in selections]
         self._choices.write({row.uuid: (batch.attempt, chosen) for row, chosen in zip(batch.rows, places, strict=True)})
-        super()._send_all(context, batch, selections, properties)
-
-    def _send(
-        self,
-        context: RequestContext,
-        batch: Batch,
-        row: RequestedInstance,
-        selection: Selection,
-        properties: dict[str, Any],
-    ) -> None:
-        self._cast_order(context, row, batch.attempt, _place(selection), selection.alternates, properties)
+        for row, (place, *alternates) in zip(batch.rows, places, strict=True):
+            self._cast_order(context, row, batch.attempt, place, alternates, properties)
 
     def _cast_order(
         self,

@@ -14,7 +14,7 @@ from conductor_stub.moves.machine import Move, MoveMachine
 from conductor_stub.steps import casting, reach, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.limits import StepLimits
-from conductor_stub.steps.placement import Batch, Placement, knows_no_host
+from conductor_stub.steps.placement import Batch, Kind, Placement, knows_no_host
 from fleet import errors, move_states, stored_json
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -36,8 +36,6 @@ _REACHED_BY: Mapping[str, str] = {
 
 
 class MovePlacement(Placement[Move]):
-    noun = "move"
-
     def __init__(
         self,
         database: Database,
@@ -49,7 +47,19 @@ class MovePlacement(Placement[Move]):
         clock: Clock = utcnow,
     ) -> None:
         """:param same_host: whether a resize may keep its host (``allow_resize_to_same_host``)"""
-        super().__init__(database, MoveMachine(), scheduler.select_destinations, limits, clock)
+        kind = Kind(
+            noun="move",
+            select=scheduler.select_destinations,
+            cast=self._cast,
+            split=self._split,
+            about=self._about,
+            request=self._request,
+            send=self._send,
+            ask_again_at=self._ask_again_at,
+            give_up=self._give_up,
+            explain=self._explain,
+        )
+        super().__init__(database, MoveMachine(), kind, limits, clock)
         self._compute = compute
         self._tasks = tasks
         self.same_host = same_host
@@ -98,13 +108,13 @@ class MovePlacement(Placement[Move]):
             )
             self.notify(context, following)
 
-    # What the shared placement needs
+    # How moves are requested and sent
 
     def _cast(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
         for uuid in uuids:
             self._tasks.place_migration(context, uuid, attempt)
 
-    def _batches(self, rows: Sequence[Move], attempt: int) -> list[Batch]:
+    def _split(self, rows: Sequence[Move], attempt: int) -> list[Batch]:
         return [Batch([row], attempt) for row in rows]
 
     def _about(self, context: RequestContext, row: Move, attempt: int) -> RequestContext:
@@ -153,16 +163,14 @@ class MovePlacement(Placement[Move]):
             request_spec.setup_instance_group(properties, group, members, [row.uuid])
         return spec, properties
 
-    def _ask(self, context: RequestContext, batch: Batch) -> tuple[Sequence[Selection], dict[str, Any]] | Exception:
-        answer = super()._ask(context, batch)
-        if not isinstance(answer, errors.NoValidHost):
-            return answer
+    def _explain(self, batch: Batch, refusal: errors.NoValidHost) -> errors.NoValidHost:
         lacking = self._database.read(reach.lacking, batch.rows[0].instance.uuid)
-        return reach.beside(answer, lacking) if lacking else answer
+        return reach.beside(refusal, lacking) if lacking else refusal
 
     def _send(
-        self, context: RequestContext, batch: Batch, row: Move, selection: Selection, properties: dict[str, Any]
+        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: dict[str, Any]
     ) -> None:
+        (row,), (selection,) = batch.rows, selections
         place = Place(selection.host, selection.nodename, selection.limits)
         ctx = self.step_context(context)
         routed = self._database.write(claims.route, row.uuid, batch.attempt, place, selection.alternates, ctx)

@@ -10,11 +10,10 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic
+from typing import Any, Generic
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -61,59 +60,61 @@ class Batch:
         return [row.uuid for row in self.rows]
 
 
-class Placement(abc.ABC, Generic[RowT]):
-    """Moves rows from ``waiting`` to the queue of a host. It holds no state: the rows do."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Kind(Generic[RowT]):
+    """How one kind of row is requested and sent.
 
-    #: In log lines.
-    noun: ClassVar[str]
+    :param noun: in log lines
+    :param select: calls the scheduler
+    :param cast: casts the order to place rows to any conductor
+    :param split: the rows of one request, split where they avoid different hosts
+    :param about: the context of log lines about a row, which stands for its batch
+    :param request: request spec and filter properties for the scheduler
+    :param send: sends the order for each row of a batch to its selected host
+    :param ask_again_at: when to call the scheduler again after a refusal; None to give up
+    :param give_up: ends the rows of a batch: the scheduler has no host for them
+    :param explain: adds to a refusal what the request has left out
+    :param together: whether the scheduler can choose for several rows of a batch now
+    :param apart: whether rows that were refused together are then placed one by one
+    :param take: ``waiting → placing``; None: in one transaction
+    """
+
+    noun: str
+    select: Select
+    cast: Callable[[RequestContext, Sequence[str], int], None]
+    split: Callable[[Sequence[RowT], int], list[Batch]]
+    about: Callable[[RequestContext, RowT, int], RequestContext]
+    request: Callable[[Batch], tuple[dict[str, Any], dict[str, Any]]]
+    send: Callable[[RequestContext, Batch, Sequence[Selection], dict[str, Any]], None]
+    ask_again_at: Callable[[Batch, Exception], datetime.datetime | None]
+    give_up: Callable[[RequestContext, Batch, Exception], None]
+    explain: Callable[[Batch, errors.NoValidHost], errors.NoValidHost] = lambda _batch, refusal: refusal
+    together: Callable[[], bool] = lambda: True
+    apart: bool = False
+    take: Callable[[RequestContext, Sequence[str], int], Sequence[RowT]] | None = None
+
+
+class Placement(Generic[RowT]):
+    """Moves rows from ``waiting`` to the queue of a host. It holds no state: the rows do."""
 
     def __init__(
         self,
         database: Database,
         machine: PlacedRow[RowT],
-        select: Select,
+        kind: Kind[RowT],
         limits: StepLimits,
         clock: Clock = utcnow,
     ) -> None:
         self._database = database
         self._machine = machine
-        self._select = select
+        self._kind = kind
         self._limits = limits
         self._clock = clock
 
-    # Supplied by each kind of row
-
-    @abc.abstractmethod
-    def _cast(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
-        """Cast the order to place these rows to any conductor."""
-
-    @abc.abstractmethod
-    def _batches(self, rows: Sequence[RowT], attempt: int) -> list[Batch]:
-        """``rows``, split where they avoid different hosts."""
-
-    @abc.abstractmethod
-    def _request(self, batch: Batch) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Request spec and filter properties for the scheduler."""
-
-    @abc.abstractmethod
-    def _send(
-        self, context: RequestContext, batch: Batch, row: RowT, selection: Selection, properties: dict[str, Any]
-    ) -> None:
-        """Send the order for ``row`` to the selected host."""
-
-    @abc.abstractmethod
-    def _ask_again_at(self, batch: Batch, refusal: Exception) -> datetime.datetime | None:
-        """When to call the scheduler again after ``refusal``; None to give up."""
-
-    @abc.abstractmethod
-    def _give_up(self, context: RequestContext, batch: Batch, refusal: Exception) -> None:
-        """End the rows: the scheduler has no host for them."""
-
-    @abc.abstractmethod
-    def _about(self, context: RequestContext, row: RowT, attempt: int) -> RequestContext:
-        """``context`` for log lines about ``row``, which stands for its batch."""
-
-    # The same for all
+    @property
+    def noun(self) -> str:
+        """In log lines."""
+        return self._kind.noun
 
     def step_context(self, context: RequestContext | None = None) -> StepContext:
         return StepContext(self._limits, self._clock(), context.request_id if context else None)
@@ -123,7 +124,7 @@ class Placement(abc.ABC, Generic[RowT]):
 
         def cast() -> None:
             try:
-                self._cast(context, uuids, attempt)
+                self._kind.cast(context, uuids, attempt)
             except oslo_messaging.MessagingException as lost:
                 LOG.warning("Could not hand out %d %ss (%s); the sweeper will", len(uuids), self.noun, lost)
 
@@ -151,33 +152,37 @@ class Placement(abc.ABC, Generic[RowT]):
         if not taken:
             LOG.debug("None of %d %ss still waits at attempt %d", len(uuids), self.noun, attempt)
             return
-        for batch in self._batches(taken, attempt):
+        for batch in self._kind.split(taken, attempt):
             self._place(context, batch)
 
     def _take(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> Sequence[RowT]:
+        if self._kind.take is not None:
+            return self._kind.take(context, uuids, attempt)
         return self._database.write(self._machine.take, uuids, attempt, self.step_context(context))
 
     def _place(self, context: RequestContext, batch: Batch) -> None:
-        context = self._about(context, batch.rows[0], batch.attempt)
+        if len(batch.rows) > 1 and not self._kind.together():
+            self._place_each(context, batch)
+            return
+        context = self._kind.about(context, batch.rows[0], batch.attempt)
         answer = self._ask(context, batch)
         if isinstance(answer, Exception):
-            self._handle(context, batch, answer)
+            explained = self._kind.explain(batch, answer) if isinstance(answer, errors.NoValidHost) else answer
+            self._handle(context, batch, explained)
             return
         selections, properties = answer
-        self._send_all(context, batch, selections, properties)
+        self._kind.send(context, batch, selections, properties)
 
-    def _send_all(
-        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: dict[str, Any]
-    ) -> None:
-        for row, selection in zip(batch.rows, selections, strict=True):
-            self._send(context, batch, row, selection, properties)
+    def _place_each(self, context: RequestContext, batch: Batch) -> None:
+        for row in batch.rows:
+            self._place(context, Batch([row], batch.attempt, batch.avoided))
 
     def _ask(self, context: RequestContext, batch: Batch) -> tuple[Sequence[Selection], dict[str, Any]] | Exception:
         """Selections, and the filter properties that were sent. An error is returned, and handled outside of ``except``."""
         try:
-            spec, properties = self._request(batch)
+            spec, properties = self._kind.request(batch)
             failpoints.hit("conductor.select.before")
-            answer = self._select(context, spec, properties)
+            answer = self._kind.select(context, spec, properties)
             failpoints.hit("conductor.select.after")
             return [Selection.from_wire(each) for each in answer], properties
         except (errors.FleetError, oslo_messaging.MessagingException) as refusal:
@@ -196,9 +201,13 @@ class Placement(abc.ABC, Generic[RowT]):
             )
             self._database.write(self._machine.put_back, batch.uuids, batch.attempt, due, ctx)
             return
-        again = self._ask_again_at(batch, error)
+        if self._kind.apart and len(batch.rows) > 1:
+            # They have no room together. Some may have.
+            self._place_each(context, batch)
+            return
+        again = self._kind.ask_again_at(batch, error)
         if again is None:
-            self._give_up(context, batch, error)
+            self._kind.give_up(context, batch, error)
             return
         wait_s = (again - ctx.now).total_seconds()
         LOG.info("No host now, the scheduler is called again in %.0f s: %s", wait_s, error)

@@ -13,7 +13,7 @@ from conductor_stub.steps import casting
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext, StepLimits
-from conductor_stub.steps.placement import NO_ANSWER, Batch, Placement, knows_no_host
+from conductor_stub.steps.placement import Batch, Kind, Placement, knows_no_host
 from conductor_stub.volumes import claims, failures, request_spec
 from conductor_stub.volumes.machine import VolumeMachine
 from conductor_stub.volumes.together import Step, Steps
@@ -31,8 +31,6 @@ LOG = logging.getLogger(__name__)
 
 
 class VolumePlacement(Placement[VolumeRow]):
-    noun = "volume"
-
     def __init__(
         self,
         database: Database,
@@ -48,8 +46,22 @@ class VolumePlacement(Placement[VolumeRow]):
             decide = others.get(spec["operation"], scheduler.select_backend)
             return decide(context, spec, properties)
 
-        super().__init__(database, VolumeMachine(), select, limits, clock)
-        self._scheduler = scheduler
+        kind = Kind(
+            noun="volume",
+            select=select,
+            cast=self._cast,
+            split=self._split,
+            about=self._about,
+            request=self._request,
+            send=self._send,
+            ask_again_at=self._ask_again_at,
+            give_up=self._give_up,
+            # New volumes of one request.
+            together=scheduler.takes_several,
+            apart=True,
+            take=self._take_together,
+        )
+        super().__init__(database, VolumeMachine(), kind, limits, clock)
         self.steps = Steps(database, grouped)
         self._backends = backends
         self._tasks = tasks
@@ -87,9 +99,9 @@ class VolumePlacement(Placement[VolumeRow]):
             self.notify(context, following)
         # Otherwise the sweeper does: an agent that is restarted has a queue again after some seconds.
 
-    # What the shared placement needs
+    # How volumes are requested and sent
 
-    def _take(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> Sequence[VolumeRow]:
+    def _take_together(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> Sequence[VolumeRow]:
         ctx = self.step_context(context)
         taken = [self.steps.write(self._machine.take, uuid, [uuid], attempt, ctx) for uuid in uuids]
         return [row for rows in taken for row in rows]
@@ -98,7 +110,7 @@ class VolumePlacement(Placement[VolumeRow]):
         for uuid in uuids:
             self._tasks.place_volume(context, uuid, attempt)
 
-    def _batches(self, rows: Sequence[VolumeRow], attempt: int) -> list[Batch]:
+    def _split(self, rows: Sequence[VolumeRow], attempt: int) -> list[Batch]:
         return [Batch([row], attempt) for row in rows]
 
     def _about(self, context: RequestContext, row: VolumeRow, attempt: int) -> RequestContext:
@@ -110,30 +122,12 @@ class VolumePlacement(Placement[VolumeRow]):
         several = {"volume_ids": batch.uuids} if others else {}
         return {**request_spec.build_request_spec(row), **several}, request_spec.build_filter_properties(row)
 
-    def _place(self, context: RequestContext, batch: Batch) -> None:
-        """Place new volumes of one request together, if the schedulers know how to; otherwise each for itself."""
-        if len(batch.rows) == 1 or self._scheduler.takes_several():
-            super()._place(context, batch)
-        else:
-            self._place_each(context, batch)
-
-    def _place_each(self, context: RequestContext, batch: Batch) -> None:
-        for row in batch.rows:
-            super()._place(context, Batch([row], batch.attempt, batch.avoided))
-
-    def _handle(self, context: RequestContext, batch: Batch, error: Exception) -> None:
-        if len(batch.rows) > 1 and not isinstance(error, NO_ANSWER):
-            # They have no room together. Some may have.
-            self._place_each(context, batch)
-        else:
-            super()._handle(context, batch, error)
-
-    def _send_all(
+    def _send(
         self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: dict[str, Any]
     ) -> None:
         """Claim the space of several new volumes together."""
         if len(batch.rows) == 1:
-            super()._send_all(context, batch, selections, properties)
+            self._send_one(context, batch, batch.rows[0], selections[0])
             return
         ctx = self.step_context(context)
         asked = [(row, _places(selection)) for row, selection in zip(batch.rows, selections, strict=True)]
@@ -147,9 +141,7 @@ class VolumePlacement(Placement[VolumeRow]):
             elif answer is not None:
                 self.notify(about, answer)
 
-    def _send(
-        self, context: RequestContext, batch: Batch, row: VolumeRow, selection: Selection, properties: dict[str, Any]
-    ) -> None:
+    def _send_one(self, context: RequestContext, batch: Batch, row: VolumeRow, selection: Selection) -> None:
         places = [each for each in _places(selection) if _may_be(row, each)]
         if places:
             self._claim(context, row, places)

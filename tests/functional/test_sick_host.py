@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def conductor(database: Database) -> Conductor:
     def select(context: Any, request_spec: Any, filter_properties: Any) -> Any:
         return manager.select_destinations(context, request_spec=request_spec, filter_properties=filter_properties)
 
-    conductor.placement._select = select
+    conductor.placement._kind = dataclasses.replace(conductor.placement._kind, select=select)
     report(conductor, "big", 64_000)
     report(conductor, "small", 8_000)
     return conductor

@@ -62,7 +62,8 @@ class Volumes(Conductor):
         self.driver: Scheduler = service.build_driver(conf, *made, self.clock)
         instances = {UUID: "m2"}
         self.calls = Direct(VolumeSchedulerManager(self.driver, instances.get, TYPES.__getitem__, self.clock))
-        self.volume_placement._select = self.calls.select_backend
+        placement = self.volume_placement
+        placement._kind = dataclasses.replace(placement._kind, select=self.calls.select_backend)
 
     def make(self, size: int, **request: Any) -> dict[str, Any]:
         (made,) = self.operator.create_volumes({"size": size, **request})["volumes"]
