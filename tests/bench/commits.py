@@ -47,10 +47,11 @@ def _cases() -> Iterator[tuple[str, Opening, builds.Shape]]:
                 settings = {"fsync": "on", "commit_siblings": "0", "commit_delay": str(int(delay_ms * 1_000))}
                 opened = functools.partial(databases.postgresql, settings)
                 yield f"delay of {delay_ms:g} ms", opened, builds.Shape(AGENTS, conductors=conductors)
-    for name, opened in (("synchronous", databases.synchronous), ("galera", databases.galera)):
+    clusters = (("synchronous", databases.synchronous, "postgresql"), ("galera", databases.galera, "mariadb"))
+    for name, opened, kind in clusters:
         if name in chosen:
             for conductors in numbers:
-                yield name, opened, builds.Shape(AGENTS, conductors=conductors)
+                yield name, opened, builds.Shape(AGENTS, server=kind, conductors=conductors)
 
 
 def _commit_ms(server: databases.Server) -> float:
