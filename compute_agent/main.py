@@ -120,7 +120,7 @@ def load_drivers(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> dict[str, Comput
     """Return one initialised driver for each host. :raises errors.ConfigError:"""
     if drivers.driver_class(conf.compute_driver).one_host_only and len(hosts) > 1:
         raise errors.ConfigError(
-            option="hosts", reason=f"the driver {conf.compute_driver} serves one host, not {len(hosts)}"
+            option="hosts", reason=f"names {len(hosts)} hosts, and the driver {conf.compute_driver} serves one"
         )
     loaded = {host: drivers.load(conf) for host in hosts}
     for host, driver in loaded.items():

@@ -66,7 +66,9 @@ def pci_devices(texts: Sequence[str]) -> list[dict[str, Any]]:
         try:
             (pool,) = pci.pools_from_wire(f"[{text}]", "pool")
         except (errors.InvalidInput, ValueError):
-            raise errors.ConfigError(option=_OPTION, reason=f"{text} is no JSON object with a count") from None
+            raise errors.ConfigError(
+                option=_OPTION, reason=f"has {text}, which is no JSON object with a count"
+            ) from None
         for slot in itertools.islice(slots, pool.count):
             address = f"0000:{slot // 8 // 32:02x}:{slot // 8 % 32:02x}.{slot % 8}"
             devices.append({**dict(pool.tags), "numa_node": pool.numa_node, "address": address})

@@ -347,7 +347,7 @@ def _require_user(name: str) -> None:
     try:
         uid = pwd.getpwnam(name).pw_uid
     except KeyError:
-        raise errors.ConfigError(option="[local] guest_user", reason=f"there is no user {name}") from None
+        raise errors.ConfigError(option="[local] guest_user", reason=f"is {name}, and there is no such user") from None
     if os.geteuid() not in (0, uid):
         own = pwd.getpwuid(os.geteuid()).pw_name
         raise errors.ConfigError(

@@ -82,5 +82,5 @@ def _devices(wanted: Sequence[BlockDevice], flavor: Flavor) -> list[str]:
         raise errors.InvalidInput(field=field, reason=f"has {len(wanted)} volumes, more than a guest may have")
     for name in named:
         if named.count(name) > 1 or name in devices.own(flavor.ephemeral_gb, flavor.swap):
-            raise errors.InvalidInput(field=f"{field}.device_name", reason=f"{name} is taken by another disk")
+            raise errors.InvalidInput(field=f"{field}.device_name", reason=f"is {name}, which another disk has")
     return [devices.plain(each.device_name) if each.device_name else free.pop(0) for each in wanted]

@@ -28,10 +28,10 @@ def check_image(image: Image, flavor: Flavor, field: str = "request.flavor") -> 
     if image.status != "active":
         raise errors.InvalidInput(field="request.image.status", reason=f"is {image.status!r}, must be 'active'")
     if flavor.memory_mb < image.min_ram:
-        reason = f"is {flavor.memory_mb}, the image needs {image.min_ram} MB"
+        reason = f"is {flavor.memory_mb}, but the image needs {image.min_ram} MB"
         raise errors.InvalidInput(field=f"{field}.memory_mb", reason=reason)
     if flavor.root_gb and image.size > flavor.root_gb * units.Gi:
-        reason = f"is {flavor.root_gb} GB, the image has {image.size / units.Gi:.1f} GB ({image.size} bytes)"
+        reason = f"is {flavor.root_gb}, but the image has {image.size / units.Gi:.1f} GB ({image.size} bytes)"
         raise errors.InvalidInput(field=f"{field}.root_gb", reason=reason)
     if 0 < flavor.root_gb < image.min_disk:
         raise errors.InvalidInput(

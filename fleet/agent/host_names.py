@@ -48,9 +48,9 @@ def _expand_element(element: str) -> list[str]:
         return [_checked(element)]
     head, first, last, tail = span.groups()
     if int(first) > int(last):
-        raise _Malformed(f"{element!r} runs backwards")
+        raise _Malformed(f"has {element!r}, which runs backwards")
     if int(last) - int(first) >= MAX_HOSTS:
-        raise _Malformed(f"{element!r} is longer than {MAX_HOSTS}")
+        raise _Malformed(f"has {element!r}, which is longer than {MAX_HOSTS}")
     return [_checked(f"{head}{number:0{len(first)}d}{tail}") for number in range(int(first), int(last) + 1)]
 
 
@@ -59,14 +59,14 @@ def _lines(path: str) -> list[str]:
         with open(path, encoding="utf-8") as names:
             lines = [line.strip() for line in names]
     except (OSError, UnicodeDecodeError) as unreadable:
-        raise _Malformed(f"cannot read {path}: {unreadable}") from None
+        raise _Malformed(f"names {path}, which cannot be read: {unreadable}") from None
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def _checked(name: str) -> str:
     if "[" in name or "]" in name:
-        raise _Malformed(f"{name!r} is not NAME, NAME[FIRST-LAST] or @FILE")
+        raise _Malformed(f"has {name!r}, which is not NAME, NAME[FIRST-LAST] or @FILE")
     try:
         return fields.parse(fields.Name, name, "hosts")
     except errors.InvalidInput as invalid:
-        raise _Malformed(f"{name!r}: {invalid.reason}") from None
+        raise _Malformed(f"has the name {name!r}, which {invalid.reason}") from None

@@ -60,7 +60,9 @@ class Identities(Mapping[str, Identity]):
         by_ledger = {found: host for host, (_uuid, file) in self._held.items() if (found := _read(file).get("ledger"))}
         if len(by_ledger) > 1:
             said = ", ".join(f"{host} belongs to ledger {ledger}" for ledger, host in sorted(by_ledger.items()))
-            raise errors.ConfigError(option="host", reason=f"{said}: one process serves hosts of one ledger")
+            raise errors.ConfigError(
+                option="host", reason=f"names hosts of several ledgers, and one process serves those of one: {said}"
+            )
         return next(iter(by_ledger), None)
 
     def remember_ledger(self, ledger: str) -> None:

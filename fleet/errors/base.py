@@ -49,7 +49,7 @@ class InvalidInput(FleetError):
     code = 400
     reason_code = Reason.MISCONFIGURED
     final = True
-    template = "Invalid input for {field}: {reason}"
+    template = "{field} {reason}"
     field: str
     reason: str
 

@@ -10,7 +10,7 @@ class ConfigError(FleetError):
 
     code = 400
     reason_code = Reason.MISCONFIGURED
-    template = "Option {option}: {reason}"
+    template = "Option {option} {reason}"
 
 
 class NotConfigured(ConfigError):
@@ -22,7 +22,7 @@ class NotConfigured(ConfigError):
 class FilterNotFound(ConfigError):
     """``scheduler_default_filters`` names filters that ``scheduler_available_filters`` does not provide."""
 
-    template = "Option scheduler_default_filters: Scheduler Host Filter {filter_name} could not be found."
+    template = "Option scheduler_default_filters names Scheduler Host Filter {filter_name}, which could not be found."
 
     def __init__(self, *, filter_name: str) -> None:
         super().__init__(filter_name=filter_name)
@@ -31,4 +31,4 @@ class FilterNotFound(ConfigError):
 class ClassNotFound(ConfigError):
     """A dotted path in the configuration names nothing usable."""
 
-    template = "Option {option}: Class {class_name} could not be found: {reason}"
+    template = "Option {option} names class {class_name}, which could not be found: {reason}"

@@ -231,7 +231,7 @@ def parse(text: str) -> dict[str, Failpoint]:
     points = fields.parse(dict[str, Failpoint], data, "failpoints")
     for name in points:
         if name not in NAMES:
-            raise errors.InvalidInput(field=f"failpoints.{name}", reason="there is no such point")
+            raise errors.InvalidInput(field=f"failpoints.{name}", reason="is not a point of failure")
     return points
 
 

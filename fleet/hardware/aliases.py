@@ -48,13 +48,15 @@ def parse_aliases(texts: Sequence[str]) -> Aliases:
         try:
             alias = fields.parse(Alias, structure.plain(text, "alias"), "alias")
         except errors.InvalidInput as invalid:
-            raise errors.ConfigError(option=OPTION, reason=f"{text}: {invalid.message}") from None
+            raise errors.ConfigError(option=OPTION, reason=f"has {text}, where {invalid.message}") from None
         others = found.get(alias.name, ())
         if any((each.device_type, each.numa_policy) != (alias.device_type, alias.numa_policy) for each in others):
-            reason = f"all entries of {alias.name} must have the same device_type and numa_policy"
+            reason = f"has entries of {alias.name} with different device_type or numa_policy"
             raise errors.ConfigError(option=OPTION, reason=reason)
         if not alias.properties():
-            raise errors.ConfigError(option=OPTION, reason=f"{alias.name} names no property of a device")
+            raise errors.ConfigError(
+                option=OPTION, reason=f"has the alias {alias.name}, which names no property of a device"
+            )
         found[alias.name] = (*others, alias)
     return found
 

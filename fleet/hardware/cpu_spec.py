@@ -21,11 +21,13 @@ def parse(text: str, field: str) -> frozenset[int]:
     for part in text.replace(" ", "").split(","):
         match = _PART.fullmatch(part)
         if match is None:
-            raise errors.InvalidInput(field=field, reason=f"{part!r} is not a CPU number or a range such as 0-3 or ^2")
+            raise errors.InvalidInput(
+                field=field, reason=f"has {part!r}, which is neither a CPU number nor a range such as 0-3 or ^2"
+            )
         first = int(match[2])
         last = int(match[3] or first)
         if last < first:
-            raise errors.InvalidInput(field=field, reason=f"the range {part!r} is empty")
+            raise errors.InvalidInput(field=field, reason=f"has {part!r}, which is an empty range")
         numbers = (1 << (last + 1)) - (1 << first)
         if match[1]:
             unwanted |= numbers

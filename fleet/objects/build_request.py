@@ -77,7 +77,9 @@ class BuildRequest:
         low = request.min_count or request.count or 1
         high = request.max_count or request.count or low
         if low > high:
-            raise errors.InvalidInput(field=f"{field}.min_count", reason=f"{low} may not exceed max_count {high}")
+            raise errors.InvalidInput(
+                field=f"{field}.min_count", reason=f"is {low}, which may not exceed max_count {high}"
+            )
         Zone.parse(request.availability_zone, f"{field}.availability_zone")
         hints.check(request.scheduler_hints, f"{field}.scheduler_hints")
         request._check_volumes(f"{field}.block_device_mapping")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
@@ -113,9 +114,14 @@ def _reason(error: Mapping[str, Any]) -> str:
             return "must be a UUID"
         return "must not contain control characters"
     if error["type"] == "tuple_type":
-        return "input should be a valid list"
+        return "must be a valid list"
     # What a validator of ours says stands after "Value error, ".
     message = str(error["ctx"]["error"] if error["type"] == "value_error" else error["msg"])
     if error["type"] in ("too_long", "too_short") and error["ctx"]["field_type"] == "Tuple":
-        return message.replace("Tuple", "list", 1)
-    return message[:1].lower() + message[1:]
+        message = message.replace("Tuple", "List", 1)
+    if error["type"] == "missing":
+        return "is required"
+    if error["type"] == "extra_forbidden":
+        return "is not known here"
+    # "Input should be a valid integer", "String should have at most 255 characters"
+    return re.sub(r"^\w+ should ", "must ", message)

@@ -38,7 +38,7 @@ def query(hints: Mapping[str, Any], field: str = _FIELD) -> Any:
     try:
         return hint_query.parse(text)
     except ValueError as wrong:
-        raise errors.InvalidInput(field=f"{field}.query", reason=str(wrong)) from None
+        raise errors.InvalidInput(field=f"{field}.query", reason=f"cannot be read: {wrong}") from None
 
 
 def near_network(hints: Mapping[str, Any], field: str = _FIELD) -> Network | None:

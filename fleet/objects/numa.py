@@ -95,7 +95,7 @@ class HostTopology:
         topology = known or (fields.parse(cls, data, field) if data else cls(()))
         ids = [cell.id for cell in topology.cells]
         if len(set(ids)) < len(ids):
-            raise errors.InvalidInput(field=f"{field}.cells", reason="two cells have the same id")
+            raise errors.InvalidInput(field=f"{field}.cells", reason="has two cells with the same id")
         return topology if topology.cells else None
 
     def to_wire(self) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def devices_from_wire(data: object, field: str = "pci_devices") -> tuple[PciDevi
     found = tuple(_device(each, f"{field}.{number}") for number, each in enumerate(_records(data, "objects", field)))
     addresses = [device.address for device in found]
     if len(set(addresses)) < len(addresses):
-        raise errors.InvalidInput(field=field, reason="two devices have the same address")
+        raise errors.InvalidInput(field=field, reason="has two devices with the same address")
     return found
 
 

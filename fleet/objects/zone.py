@@ -21,7 +21,7 @@ class Zone:
         """:raises errors.InvalidInput: more than two colons"""
         parts = text.split(":")
         if len(parts) > 3:
-            raise errors.InvalidInput(field=field, reason=f"unable to parse {text!r}; use ZONE[:HOST[:NODE]]")
+            raise errors.InvalidInput(field=field, reason=f"is {text!r}, which is not ZONE[:HOST[:NODE]]")
         return cls(*parts)
 
     @property

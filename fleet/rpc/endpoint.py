@@ -63,7 +63,7 @@ def endpoint(method: Endpoint) -> Endpoint:
     def called(self: object, context: object, /, **arguments: Any) -> Any:
         for name in needed:
             if name not in arguments:
-                raise errors.InvalidInput(field=name, reason="missing required argument")
+                raise errors.InvalidInput(field=name, reason="is required")
         try:
             return checked(self, context, **{name: value for name, value in arguments.items() if name in parameters})
         except pydantic.ValidationError as invalid:

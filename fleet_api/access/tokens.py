@@ -63,7 +63,7 @@ class Protected:
             self._checked = middleware.AuthProtocol(application, options)
             self._checked_again = middleware.AuthProtocol(self._no_answer, options)
         except self._exceptions.ClientException as wrong:
-            raise errors.ConfigError(option=f"[{GROUP}]", reason=str(wrong)) from None
+            raise errors.ConfigError(option=f"[{GROUP}]", reason=f"cannot be used: {wrong}") from None
         if "password" in conf[GROUP] and not conf[GROUP].password:
             raise errors.ConfigError(option=f"[{GROUP}] password", reason="is needed")
 
@@ -124,7 +124,7 @@ def imported(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        reason = "keystone needs keystonemiddleware; install it with: pip install 'fleet[keystone]'"
+        reason = "is keystone, which needs keystonemiddleware; install it with: pip install 'fleet[keystone]'"
         raise errors.ConfigError(option="[api] auth_strategy", reason=reason) from None
 
 

@@ -234,11 +234,13 @@ def _text(path: pathlib.Path, option: str, secret: bool = False) -> str:
     """:raises errors.ConfigError: it cannot be read, or others may read secrets in it"""
     try:
         if secret and path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
-            raise _wrong(option, f"{path} can be read or written by every user of this machine: chmod o-rw")
+            raise _wrong(
+                option, f"names {path}, which can be read or written by every user of this machine: chmod o-rw"
+            )
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as unreadable:
         reason = unreadable.strerror if isinstance(unreadable, OSError) else "it is not UTF-8"
-        raise _wrong(option, f"{path} cannot be read: {reason}") from None
+        raise _wrong(option, f"names {path}, which cannot be read: {reason}") from None
 
 
 def _wrong(option: str, reason: str) -> errors.ConfigError:

@@ -127,7 +127,7 @@ def naming(field: str) -> Iterator[None]:
     try:
         yield
     except errors.NotFound as unknown:
-        raise errors.InvalidInput(field=field, reason=unknown.message) from None
+        raise errors.InvalidInput(field=field, reason=f"cannot be used: {unknown.message}") from None
 
 
 def flag(request: falcon.Request, name: str, default: bool = False) -> bool:

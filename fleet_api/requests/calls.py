@@ -80,7 +80,7 @@ class Calls:
         try:
             signature.bind(context, **arguments)
         except TypeError as wrong:
-            raise errors.InvalidInput(field="arguments", reason=str(wrong)) from None
+            raise errors.InvalidInput(field="arguments", reason=f"do not fit: {wrong}") from None
         for name, value in arguments.items():
             # The service checks them, but the client looks into them before.
             fields.parse(signature.parameters[name].annotation, value, f"arguments.{name}")

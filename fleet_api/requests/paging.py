@@ -29,7 +29,7 @@ def cut(request: falcon.Request, found: Sequence[Item], keys: Sequence[str], mos
     start = 0
     if marker := request.get_param("marker"):
         if marker not in keys:
-            raise errors.InvalidInput(field="marker", reason=f"{marker[:100]} is not in the list")
+            raise errors.InvalidInput(field="marker", reason=f"is {marker[:100]}, which is not in the list")
         start = keys.index(marker) + 1
     end = start + limit_of(request, most)
     return found[start:end], end < len(found)

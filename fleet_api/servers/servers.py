@@ -113,7 +113,8 @@ class Servers:
         except errors.NotFound as unknown:
             if unknown.kind not in _NAMED_BY:
                 raise
-            raise errors.InvalidInput(field=_NAMED_BY[unknown.kind], reason=unknown.message) from None
+            reason = f"cannot be used: {unknown.message}"
+            raise errors.InvalidInput(field=_NAMED_BY[unknown.kind], reason=reason) from None
 
     @answers.gives(answers.listed("servers", server_view.BriefServer))
     @bodies.asks(*_PARAMETERS)

@@ -66,7 +66,7 @@ class HTTPServer:
             dispatcher.shutdown(timeout=_STOP_S)
             where = f"{options.bind_host}:{options.port}"
             raise errors.ConfigError(
-                option="[api] port", reason=f"cannot listen on {where}: {refused.strerror}"
+                option="[api] port", reason=f"cannot be used: {where}: {refused.strerror}"
             ) from None
         addresses = [(each.effective_host, each.effective_port) for each in listening]
         self._server = server.MultiSocketServer(sockets, asked, addresses, dispatcher)

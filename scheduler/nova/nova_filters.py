@@ -39,4 +39,6 @@ class NovaFilters:
             raise self._failed(str(failure)) from None
 
     def _failed(self, problem: str) -> errors.ConfigError:
-        return errors.ConfigError(option="--nova-python", reason=f"{self.python} cannot run nova's filters: {problem}")
+        return errors.ConfigError(
+            option="--nova-python", reason=f"is {self.python}, which cannot run nova's filters: {problem}"
+        )

@@ -65,7 +65,9 @@ class Placement:
             session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
             return cls(loading.load_adapter_from_conf_options(conf, GROUP, session=session, auth=auth))
         except (exceptions.AuthPluginException, cfg.Error) as wrong:
-            raise errors.ConfigError(option="[placement]", reason=f"{type(wrong).__name__}: {wrong}"[:200]) from None
+            raise errors.ConfigError(
+                option="[placement]", reason=f"cannot be used: {type(wrong).__name__}: {wrong}"[:200]
+            ) from None
 
     def allocations(self, consumer: str) -> tuple[dict[str, Any], int | None]:
         """Return what a consumer holds, by provider, and its generation (None: it holds nothing and is new)."""

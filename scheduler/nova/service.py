@@ -52,7 +52,7 @@ def check(conf: cfg.ConfigOpts) -> None:
         example = "such as api_connection = postgresql+psycopg2://READER:PASSWORD@HOST/nova_api"
         raise errors.NotConfigured(option="[nova] api_connection", files=required.files(conf), example=example)
     if signing.keys_of(conf):
-        raise errors.ConfigError(option="[message_signing]", reason="nova signs no messages; remove the section")
+        raise errors.ConfigError(option="[message_signing]", reason="must not be set, as nova signs no messages")
     loading.load_pipeline(conf, NOVA_MACHINES)
     driver_loading.load_driver_class(conf)
     driver_loading.load_host_manager_class(conf)

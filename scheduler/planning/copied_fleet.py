@@ -86,6 +86,8 @@ def without_filters(asked: pipeline.Pipeline, without: Sequence[str]) -> pipelin
     names = [type(each).__name__ for each in asked.filters]
     for name in without:
         if name not in names:
-            raise errors.InvalidInput(field="without-filter", reason=f"{name} is not among {', '.join(names)}")
+            raise errors.InvalidInput(
+                field="without-filter", reason=f"is {name}, which is not among {', '.join(names)}"
+            )
     left = [each for each in asked.filters if type(each).__name__ not in without]
     return dataclasses.replace(asked, filters=left)

@@ -45,7 +45,7 @@ def test_hosts_as_a_table_are_those_of_the_list(conductor: Conductor) -> None:
     names = list(listed[0])
     assert [[each[name] for name in names] for each in listed] == conductor.operator.host_table(names)
     assert [["nova", "h1"], ["near", "h2"]] == conductor.operator.host_table(["zone", "host"])
-    with pytest.raises(errors.InvalidInput, match="columns: must be of host, node.*, not colour"):
+    with pytest.raises(errors.InvalidInput, match="columns must be of host, node.*, not colour"):
         conductor.operator.host_table(["host", "colour"])
 
 
@@ -88,7 +88,7 @@ def test_an_answer_that_would_be_too_large_is_refused(conductor: Conductor, monk
     conductor.create(name="five", max_count=5, min_count=5)
     one = len(orjson.dumps(conductor.operator.list_instances())) // 5
     monkeypatch.setattr(instance_list, "MOST_BYTES", 4 * one + one // 2)
-    with pytest.raises(errors.InvalidInput, match="limit: must be at most 4 here") as refused:
+    with pytest.raises(errors.InvalidInput, match="limit must be at most 4 here") as refused:
         conductor.operator.list_instances()
     assert "marker" in refused.value.message
     first = conductor.operator.list_instances(limit=4)

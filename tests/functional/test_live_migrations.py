@@ -240,8 +240,8 @@ def test_progress_is_the_sources(stage: Live) -> None:
 def test_what_cannot_be_migrated_is_refused_at_once(stage: Live, database: Database) -> None:
     """The sentence says why, and the instance is free for another task."""
     refused = [
-        ({"host": "h3"}, errors.InvalidInput, "host: is h3, which does not take running guests of h1"),
-        ({"host": "h1"}, errors.InvalidInput, "host: is h1, where"),
+        ({"host": "h3"}, errors.InvalidInput, "host is h3, which does not take running guests of h1"),
+        ({"host": "h1"}, errors.InvalidInput, "host is h1, where"),
         ({"host": "h9"}, errors.NotFound, "Host h9"),
     ]
     for arguments, error, message in refused:

@@ -644,7 +644,7 @@ def test_a_destination_must_be_another_known_host(stage: Stage) -> None:
     """The operator learns it at once, and the instance is free for another task."""
     with pytest.raises(errors.NotFound, match="Host nowhere"):
         stage.operator.migrate_instance(stage.uuid, host="nowhere")
-    with pytest.raises(errors.InvalidInput, match="host: is h1, where"):
+    with pytest.raises(errors.InvalidInput, match="host is h1, where"):
         stage.operator.migrate_instance(stage.uuid, host="h1")
     assert ("active", None, "h1") == stage.state()
 

@@ -310,14 +310,14 @@ def test_a_volume_begins_with_an_image(volumes: Volumes) -> None:
     )
     with pytest.raises(errors.InvalidInput, match="must be at least what the image needs, 3 GiB, got 2"):
         volumes.ask(A, size=2, image="linux")
-    with pytest.raises(errors.InvalidInput, match="request.image: cannot be given together with source"):
+    with pytest.raises(errors.InvalidInput, match="request.image cannot be given together with source"):
         volumes.ask(A, image="linux", source=uuid)
     with pytest.raises(errors.NotFound, match="other"):
         volumes.ask(A, image="other")
     volumes.operator.create_image({"name": "small", "location": "/images/small", "size": 5 * 2**30 + 1})
     assert 6 == volumes.operator.show_volume(volumes.ask(A, size=None, image="small"))["size_gb"]
     volumes.operator.create_image({"name": "unknown", "location": "/images/unknown"})
-    with pytest.raises(errors.InvalidInput, match="request.size: is required"):
+    with pytest.raises(errors.InvalidInput, match="request.size is required"):
         volumes.ask(A, size=None, image="unknown")
 
 

@@ -143,7 +143,9 @@ def sections(conf: cfg.ConfigOpts) -> Sequence[str]:
     found = host_names.expand(conf.enabled_backends, "enabled_backends")
     for section in found:
         if "@" in section or "#" in section:
-            raise errors.ConfigError(option="enabled_backends", reason=f"{section!r} must not contain @ or #")
+            raise errors.ConfigError(
+                option="enabled_backends", reason=f"names {section!r}, which must not contain @ or #"
+            )
     return found
 
 

@@ -82,7 +82,7 @@ class LibvirtDriver(ComputeDriver):
         try:
             capabilities = self._capabilities()
         except Unreachable as away:
-            raise errors.ConfigError(option="[libvirt] connection_uri", reason=str(away)) from None
+            raise errors.ConfigError(option="[libvirt] connection_uri", reason=f"leads nowhere: {away}") from None
         if not capabilities.can_run(self.kind):
             kinds = ", ".join(sorted({kind for _architecture, kind in capabilities.guests})) or "no guests"
             reason = f"is {self.kind}, and this machine runs {kinds}"

@@ -69,7 +69,7 @@ def add(devices: Element, claimed: Iterable[pci.PciDevice]) -> None:
         address = _ADDRESS.fullmatch(device.address)
         if address is None:
             raise errors.InvalidInput(
-                field="instance.claimed_pci_devices", reason=f"{device.address} is no PCI address"
+                field="instance.claimed_pci_devices", reason=f"has {device.address}, which is no PCI address"
             )
         hostdev = SubElement(devices, "hostdev", mode="subsystem", type="pci", managed="yes")
         parts = zip(("domain", "bus", "slot", "function"), address.groups(), strict=True)

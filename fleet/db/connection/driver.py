@@ -26,9 +26,13 @@ def require(connection: str) -> None:
     except ImportError as missing:
         extra = _EXTRAS.get(url.get_backend_name())
         advice = f"; install it with: pip install 'fleet[{extra}]'" if extra else ""
-        raise errors.ConfigError(option=_OPTION, reason=f"the driver is not installed ({missing}){advice}") from None
+        raise errors.ConfigError(
+            option=_OPTION, reason=f"needs a driver that is not installed ({missing}){advice}"
+        ) from None
     except sa.exc.NoSuchModuleError:
-        reason = f"there is no database {url.drivername}; use postgresql+psycopg2, mysql+pymysql or sqlite"
+        reason = f"is for {url.drivername}, which is no database here; use postgresql+psycopg2, mysql+pymysql or sqlite"
         raise errors.ConfigError(option=_OPTION, reason=reason) from None
     except (sa.exc.ArgumentError, TypeError, ValueError) as wrong:
-        raise errors.ConfigError(option=_OPTION, reason=f"{url.drivername} cannot use this URL ({wrong})") from None
+        raise errors.ConfigError(
+            option=_OPTION, reason=f"is a URL that {url.drivername} cannot use ({wrong})"
+        ) from None

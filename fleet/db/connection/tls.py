@@ -81,7 +81,7 @@ def require_trusted(connection: str) -> None:
     else:
         return
     if reason:
-        raise errors.ConfigError(option="[database] connection", reason=f"no trusted connection: {reason}")
+        raise errors.ConfigError(option="[database] connection", reason=f"leads to no trusted connection: {reason}")
 
 
 def _parsed(connection: str) -> sa.URL:

@@ -71,10 +71,10 @@ def parse(text: str, path: str) -> dict[str, Key]:
             continue
         problem = _problem(parts, keys)
         if problem:
-            raise errors.ConfigError(option=_OPTION, reason=f"{path} line {number}: {problem}")
+            raise errors.ConfigError(option=_OPTION, reason=f"names {path}, line {number}: {problem}")
         keys[parts[0]] = Key(parts[0], parts[1], parts[2].encode())
     if not keys:
-        raise errors.ConfigError(option=_OPTION, reason=f"{path} has no key")
+        raise errors.ConfigError(option=_OPTION, reason=f"names {path}, which has no key")
     return keys
 
 
@@ -140,10 +140,12 @@ class Keyring:
         try:
             found = os.stat(self._path)
         except OSError as lost:
-            raise errors.ConfigError(option=_OPTION, reason=f"{self._path}: {lost.strerror}") from None
+            raise errors.ConfigError(
+                option=_OPTION, reason=f"names {self._path}, which cannot be read: {lost.strerror}"
+            ) from None
         if found.st_mode & _OTHERS:
             mode = f"{found.st_mode & 0o777:04o}"
-            reason = f"{self._path} has mode {mode}: group and others must have no right. chmod 0600 {self._path}"
+            reason = f"names {self._path}, of mode {mode}: group and others must have no right. chmod 0600 {self._path}"
             raise errors.ConfigError(option=_OPTION, reason=reason)
         return found.st_mtime_ns, found.st_ino
 
@@ -153,4 +155,6 @@ class Keyring:
                 return parse(file.read(), self._path)
         except (OSError, UnicodeDecodeError) as unreadable:
             reason = getattr(unreadable, "strerror", None) or "is not a text"
-            raise errors.ConfigError(option=_OPTION, reason=f"{self._path}: {reason}") from None
+            raise errors.ConfigError(
+                option=_OPTION, reason=f"names {self._path}, which cannot be read: {reason}"
+            ) from None

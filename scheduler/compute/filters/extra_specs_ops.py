@@ -65,7 +65,9 @@ def of_request(key: str, wanted: str) -> Test:
     try:
         return requirement(wanted)
     except ValueError as wrong:
-        raise errors.InvalidInput(field=f"request_spec.instance_type.extra_specs.{key}", reason=str(wrong)) from None
+        raise errors.InvalidInput(
+            field=f"request_spec.instance_type.extra_specs.{key}", reason=f"cannot be read: {wrong}"
+        ) from None
 
 
 def _binary(name: str, operand: str) -> Test:

@@ -94,7 +94,7 @@ def _parsed(request: RequestSpec, names: tuple[str, ...], parse: Callable[[str],
             return parse(str(value))
         except ValueError as wrong:
             field = f"request_spec.image.properties.{name}"
-            raise errors.InvalidInput(field=field, reason=str(wrong)) from None
+            raise errors.InvalidInput(field=field, reason=f"cannot be read: {wrong}") from None
     return None
 
 

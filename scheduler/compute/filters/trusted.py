@@ -37,7 +37,7 @@ class TrustedFilter(ColumnFilter):
         options = conf.trusted_computing
         if not options.attestation_server:
             option = "[trusted_computing] attestation_server"
-            raise errors.ConfigError(option=option, reason="TrustedFilter needs the address of the service")
+            raise errors.ConfigError(option=option, reason="is required by TrustedFilter")
         # Few use it, and an HTTP client is a tenth of what all others would have to load.
         from scheduler.compute.domain import attestation
 

@@ -146,7 +146,7 @@ def read_mix(path: str) -> FlavorMix:
     try:
         return FlavorMix.from_wire(json.loads(pathlib.Path(path).read_text(encoding="utf-8")))
     except (OSError, ValueError, errors.InvalidInput) as wrong:
-        raise errors.ConfigError(option=MIX_OPTION, reason=f"{path} cannot be used: {wrong}") from None
+        raise errors.ConfigError(option=MIX_OPTION, reason=f"names {path}, which cannot be used: {wrong}") from None
 
 
 def _build(mix: FlavorMix, hosts: Candidates) -> _Tables:

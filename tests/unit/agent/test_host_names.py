@@ -30,11 +30,11 @@ def test_expand(elements: list[str], expected: list[str]) -> None:
     ("elements", "reason"),
     [
         pytest.param(["a", "b", "a"], "names hosts twice: a", id="twice"),
-        pytest.param(["h[5-1]"], "'h[5-1]' runs backwards", id="backwards"),
-        pytest.param(["h[1-99999999]"], "'h[1-99999999]' is longer than 10000", id="endless"),
-        pytest.param(["h[a-b]"], "'h[a-b]' is not NAME, NAME[FIRST-LAST] or @FILE", id="no numbers"),
-        pytest.param([""], "'': string should have at least 1 character", id="empty"),
-        pytest.param(["@/does/not/exist"], "cannot read /does/not/exist", id="no such file"),
+        pytest.param(["h[5-1]"], "has 'h[5-1]', which runs backwards", id="backwards"),
+        pytest.param(["h[1-99999999]"], "has 'h[1-99999999]', which is longer than 10000", id="endless"),
+        pytest.param(["h[a-b]"], "has 'h[a-b]', which is not NAME, NAME[FIRST-LAST] or @FILE", id="no numbers"),
+        pytest.param([""], "has the name '', which must have at least 1 character", id="empty"),
+        pytest.param(["@/does/not/exist"], "names /does/not/exist, which cannot be read", id="no such file"),
     ],
 )
 def test_expand_refuses(elements: list[str], reason: str) -> None:

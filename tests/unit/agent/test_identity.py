@@ -83,5 +83,5 @@ def test_a_torn_file_is_written_anew(tmp_path: pathlib.Path, how: str, content: 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: pathlib.Path) -> None:
     """The operator learns which option to change."""
     (tmp_path / "file").touch()
-    with pytest.raises(errors.ConfigError, match="instances_path: cannot be written"):
+    with pytest.raises(errors.ConfigError, match="instances_path cannot be written"):
         identity.hold(str(tmp_path / "file"), ["h1"])

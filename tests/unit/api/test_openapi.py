@@ -27,9 +27,9 @@ from tests.unit.api.test_requests import BAD_SERVERS, SERVER, FakeConductor
 BEYOND_SCHEMAS = {
     *("flavorRef", "imageRef", "networks", "block_device_mapping_v2", "host", "server.key_name", "security group"),
     *(
-        "tags: is known from version 2.52",
-        "description: is known from version 2.19",
-        "server.user_data: must be base64",
+        "tags is known from version 2.52",
+        "description is known from version 2.19",
+        "server.user_data must be base64",
     ),
 }
 

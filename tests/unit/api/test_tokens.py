@@ -49,9 +49,9 @@ def configured(tmp_path: pathlib.Path, **options: str) -> cfg.ConfigOpts:
 @pytest.mark.parametrize(
     ("lacks", "words"),
     [
-        ("auth_type", r"\[keystone_authtoken\] auth_type: is needed"),
+        ("auth_type", r"\[keystone_authtoken\] auth_type is needed"),
         ("auth_url", r"\[keystone_authtoken\].*auth_url"),
-        ("password", r"\[keystone_authtoken\] password: is needed"),
+        ("password", r"\[keystone_authtoken\] password is needed"),
     ],
 )
 def test_options_that_are_missing(tmp_path: pathlib.Path, conductor: FakeConductor, lacks: str, words: str) -> None:

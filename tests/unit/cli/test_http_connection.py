@@ -109,7 +109,7 @@ def test_a_call(there: HttpConnection, conductor: Conductor) -> None:
     ("failure", "kind", "message"),
     [
         (Remote(kind="Instance", name="web"), errors.NotFound, "Instance web"),
-        (errors.InvalidInput(field="x", reason="is wrong"), errors.InvalidInput, "x: is wrong"),
+        (errors.InvalidInput(field="x", reason="is wrong"), errors.InvalidInput, "x is wrong"),
         (oslo_messaging.MessagingTimeout("late"), oslo_messaging.MessagingTimeout, "late"),
         (oslo_messaging.MessageDeliveryFailure("nobody"), oslo_messaging.MessageDeliveryFailure, "nobody"),
         (oslo_messaging.RemoteError("KeyError", "k"), oslo_messaging.RemoteError, "KeyError"),

@@ -66,7 +66,7 @@ def test_what_cannot_be_measured_is_left_out(caplog: pytest.LogCaptureFixture) -
 @pytest.mark.parametrize("name", ["nosuch", "no.such.monitor", "compute_agent.node.host.Host"])
 def test_a_monitor_that_cannot_be_found_is_named(name: str) -> None:
     """The agent does not start."""
-    with pytest.raises(errors.ClassNotFound, match="Option compute_monitors: Class") as wrong:
+    with pytest.raises(errors.ClassNotFound, match="Option compute_monitors names class") as wrong:
         Monitors.from_conf(builders.a_conf(compute_monitors=[name]))
     assert name in wrong.value.message
 

@@ -19,7 +19,7 @@ REFUSED = [
         "a byte too large",
         Image(size=2 * GIB + 1),
         "request.flavor.root_gb",
-        "is 2 GB, the image has 2.0 GB (2147483649",
+        "is 2, but the image has 2.0 GB (2147483649",
     ),
 ]
 

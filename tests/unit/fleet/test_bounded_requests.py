@@ -117,13 +117,13 @@ def test_sixteen_kibibytes_of_free_form_values() -> None:
     limit = "at most 16384 are allowed"
     many = {f"key{number}": "x" * 200 for number in range(100)}
     for name in ("metadata", "scheduler_hints"):
-        with pytest.raises(errors.InvalidInput, match=f"request.{name}: has .* bytes as JSON, {limit}"):
+        with pytest.raises(errors.InvalidInput, match=f"request.{name} has .* bytes as JSON, {limit}"):
             build(**{name: many})
-        with pytest.raises(errors.InvalidInput, match=f"request.{name}: has .* bytes as JSON, {limit}"):
+        with pytest.raises(errors.InvalidInput, match=f"request.{name} has .* bytes as JSON, {limit}"):
             VolumeRequest.from_wire({"size": 1, name: many})
-    with pytest.raises(errors.InvalidInput, match=f"request.image.properties: has .* bytes as JSON, {limit}"):
+    with pytest.raises(errors.InvalidInput, match=f"request.image.properties has .* bytes as JSON, {limit}"):
         build(image={"properties": {"a": "x" * 20_000}})
-    with pytest.raises(errors.InvalidInput, match=f"request.flavor.extra_specs: has .* bytes as JSON, {limit}"):
+    with pytest.raises(errors.InvalidInput, match=f"request.flavor.extra_specs has .* bytes as JSON, {limit}"):
         build(flavor={"vcpus": 1, "memory_mb": 1, "extra_specs": many})
     build(metadata={f"key{number}": "x" * 200 for number in range(50)})
 
@@ -132,7 +132,7 @@ def test_vcpus_are_limited_by_name() -> None:
     """The largest number of one instance is in the message."""
     build(flavor={"vcpus": 4096, "memory_mb": 1})
     with pytest.raises(
-        errors.InvalidInput, match="request.flavor.vcpus: must be a whole number from 1 to 4096, got 4097"
+        errors.InvalidInput, match="request.flavor.vcpus must be a whole number from 1 to 4096, got 4097"
     ):
         build(flavor={"vcpus": 4097, "memory_mb": 1})
 

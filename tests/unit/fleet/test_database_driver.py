@@ -28,7 +28,7 @@ def test_missing(url: str, module: str, told: str, monkeypatch: pytest.MonkeyPat
 
 def test_unknown() -> None:
     """An unknown database is a mistake in the URL."""
-    with pytest.raises(errors.ConfigError, match="there is no database oracel; use postgresql"):
+    with pytest.raises(errors.ConfigError, match="is for oracel, which is no database here; use postgresql"):
         driver.require("oracel://h/x")
 
 

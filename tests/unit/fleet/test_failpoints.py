@@ -107,7 +107,7 @@ def test_half_a_configuration_ends_the_program(tmp_path: pathlib.Path, what: str
     path.write_text(f"[failpoints]\n{line}\n")
     with pytest.raises(SystemExit) as ended:
         fleet_conf.load_config(["--config-file", str(path)], "fleet-test", conf=cfg.ConfigOpts(), setup_logging=False)
-    assert str(ended.value).startswith("fleet-test: Option [failpoints] file: ")
+    assert str(ended.value).startswith("fleet-test: Option [failpoints] file ")
 
 
 @pytest.mark.parametrize(("action", "times"), [("deadlock", 2), ("disconnect", 2)])

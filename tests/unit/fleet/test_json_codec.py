@@ -30,7 +30,7 @@ def test_what_is_accepted_reads_back_equal(value: Any) -> None:
     try:
         text = json_codec.dumps(value)
     except errors.InvalidInput:
-        with pytest.raises(errors.InvalidInput, match="^Invalid input for field"):
+        with pytest.raises(errors.InvalidInput, match="^field"):
             json_codec.require(value, "field")
         return
     json_codec.require(value, "field")
@@ -39,23 +39,23 @@ def test_what_is_accepted_reads_back_equal(value: Any) -> None:
 
 
 REFUSED = [
-    ("a whole number of 321 digits", {"hints": {"free": 10**320}}, "f.hints.free: must be a whole number from -2"),
-    ("65 bits", [1, 2**64], "f.1: must be a whole number from"),
-    ("NaN beside null", {"a": None, "b": [float("nan")]}, "f.b.0: must be a finite number"),
-    ("NUL", {"a": "x\0"}, "f.a: must not contain a NUL character"),
-    ("NUL in a key", {"a": {"x\0": 1}}, "f.a: must have no key with a NUL character"),
-    ("half a surrogate pair", {"a": "\ud800"}, "f.a: must not contain half a surrogate pair"),
-    ("a number as key", {"a": {1: 2}}, "f.a: has a key that is no text"),
-    ("a hundred thousand brackets", functools.reduce(lambda inner, _: [inner], range(100_000), []), "f: is nested too"),
-    ("65 brackets", functools.reduce(lambda inner, _: [inner], range(65), []), "f: is nested too deeply"),
-    ("bytes", {"a": b"x"}, "f.a: is no JSON value: bytes"),
+    ("a whole number of 321 digits", {"hints": {"free": 10**320}}, "f.hints.free must be a whole number from -2"),
+    ("65 bits", [1, 2**64], "f.1 must be a whole number from"),
+    ("NaN beside null", {"a": None, "b": [float("nan")]}, "f.b.0 must be a finite number"),
+    ("NUL", {"a": "x\0"}, "f.a must not contain a NUL character"),
+    ("NUL in a key", {"a": {"x\0": 1}}, "f.a must have no key with a NUL character"),
+    ("half a surrogate pair", {"a": "\ud800"}, "f.a must not contain half a surrogate pair"),
+    ("a number as key", {"a": {1: 2}}, "f.a has a key that is no text"),
+    ("a hundred thousand brackets", functools.reduce(lambda inner, _: [inner], range(100_000), []), "f is nested too"),
+    ("65 brackets", functools.reduce(lambda inner, _: [inner], range(65), []), "f is nested too deeply"),
+    ("bytes", {"a": b"x"}, "f.a is no JSON value: bytes"),
 ]
 
 
 @pytest.mark.parametrize(("what", "value", "why"), REFUSED, ids=[each[0] for each in REFUSED])
 def test_the_value_that_cannot_be_stored_is_named(what: str, value: Any, why: str) -> None:
     """By its path, with what is allowed."""
-    with pytest.raises(errors.InvalidInput, match=f"Invalid input for {why}"):
+    with pytest.raises(errors.InvalidInput, match=f"{why}"):
         json_codec.require(value, "f")
 
 
@@ -68,7 +68,7 @@ def test_text_that_looks_like_nul_is_text() -> None:
 def test_a_number_of_a_million_digits_is_not_computed(text: str) -> None:
     """Computing it would take longer than any request may."""
     began = time.process_time()
-    with pytest.raises(errors.InvalidInput, match="server.a.1: must be a whole number"):
+    with pytest.raises(errors.InvalidInput, match="server.a.1 must be a whole number"):
         json_codec.parse(text % ("0" * 1_000_000), "server")
     assert time.process_time() - began < 1
 
@@ -82,14 +82,14 @@ def test_what_is_no_json_is_no_json(text: str) -> None:
 
 def test_a_text_of_brackets_is_refused() -> None:
     """Without running out of stack."""
-    with pytest.raises(errors.InvalidInput, match="server: is nested too deeply"):
+    with pytest.raises(errors.InvalidInput, match="server is nested too deeply"):
         json_codec.parse("[" * 100_000, "server")
 
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**300, 10**320])
 def test_a_number_that_a_reader_would_change_is_not_sent(number: int) -> None:
     """It is named. Other values, and keys that are no text, are for the reader to judge."""
-    with pytest.raises(errors.InvalidInput, match="Invalid input for request.hints.1: must be a whole number from"):
+    with pytest.raises(errors.InvalidInput, match="request.hints.1 must be a whole number from"):
         json_codec.require_whole_numbers({"request": {"hints": [1, number]}})
     json_codec.require_whole_numbers({"a": [2**64 - 1, -(2**63), 1e300, float("nan"), "9" * 30], "b": {1: True}})
 

@@ -39,5 +39,5 @@ def test_a_pattern_is_searched_in_a_name(pattern: str, name: str, found: bool) -
 )
 def test_a_wrong_pattern_is_named(pattern: str, why: str) -> None:
     """As a mistake of the sender's."""
-    with pytest.raises(errors.InvalidInput, match=f"^Invalid input for name: .*{why}"):
+    with pytest.raises(errors.InvalidInput, match=f"^name .*{why}"):
         name_pattern.compiled(pattern, "name")

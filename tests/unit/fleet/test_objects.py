@@ -165,8 +165,8 @@ def test_a_selection_may_have_no_limits() -> None:
 @pytest.mark.parametrize(
     ("hosts", "message"),
     [
-        (["h1"], "filter_properties.retry.hosts.0: input should be a valid list"),
-        ([["h1", "n1", "x"]], "filter_properties.retry.hosts.0: list should have at most 2 items"),
+        (["h1"], "filter_properties.retry.hosts.0 must be a valid list"),
+        ([["h1", "n1", "x"]], "filter_properties.retry.hosts.0 must have at most 2 items"),
     ],
 )
 def test_messages_speak_json(hosts, message):

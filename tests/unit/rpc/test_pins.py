@@ -289,6 +289,6 @@ def test_a_number_beyond_64_bits_is_refused_before_it_is_sent(conf: cfg.ConfigOp
     """The receiver would read it as a float. The error names the field."""
     conductor = Receiver("1.16")
     api = clients.ComputeTaskAPI(sending(conf, conductor), conf)
-    with pytest.raises(errors.InvalidInput, match="request.scheduler_hints.free: must be a whole number"):
+    with pytest.raises(errors.InvalidInput, match="request.scheduler_hints.free must be a whole number"):
         api.create(new_context(), {"scheduler_hints": {"free": 10**30}}, "token")
     assert [] == conductor.taken

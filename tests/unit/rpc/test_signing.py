@@ -278,7 +278,7 @@ def test_a_changed_file_is_read_again(post: Post, tmp_path: pathlib.Path, caplog
     assert ("agent-a-2", 2) == (keys.own().key_id, len(keys.keys()))
     first, second = caplog.messages
     assert "Signing messages with key agent-a-2 now; 2 keys are loaded" in first
-    assert "keys line 1: is not ID WHOSE SECRET" in second
+    assert "keys, line 1: is not ID WHOSE SECRET" in second
 
 
 FILES = [
@@ -298,7 +298,7 @@ FILES = [
 @pytest.mark.parametrize(("what", "text", "expected"), FILES, ids=[case[0] for case in FILES])
 def test_a_file_that_cannot_be_used(what: str, text: str, expected: str) -> None:
     """The option, the file and the line are named; the secret is not."""
-    with pytest.raises(errors.ConfigError, match="Option \\[message_signing\\] keys_file: keys") as refused:
+    with pytest.raises(errors.ConfigError, match="Option \\[message_signing\\] keys_file names keys") as refused:
         keyring.parse(text, "keys")
     assert expected in refused.value.message
     assert "x" * 32 not in refused.value.message
@@ -306,7 +306,7 @@ def test_a_file_that_cannot_be_used(what: str, text: str, expected: str) -> None
 
 def test_a_file_that_is_not_there() -> None:
     """Named, with the system's reason."""
-    with pytest.raises(errors.ConfigError, match="/nowhere: No such file"):
+    with pytest.raises(errors.ConfigError, match="/nowhere, which cannot be read: No such file"):
         keyring.Keyring("/nowhere")
 
 

@@ -117,7 +117,7 @@ def test_vcpu_hours_count_to_the_end_of_the_trace():
     [
         (Change(without_hosts=["z"]), errors.NotFound, "Host z"),
         (Change(more_hosts=1, like="z"), errors.NotFound, "Host z"),
-        (Change(without_filters=["NoFilter"]), errors.InvalidInput, "NoFilter is not among"),
+        (Change(without_filters=["NoFilter"]), errors.InvalidInput, "without-filter is NoFilter, which is not among"),
     ],
 )
 def test_what_is_not_there_cannot_be_changed(change, error, said):

@@ -49,7 +49,7 @@ def test_the_local_driver_serves_one_host() -> None:
     """Two hosts on one machine would sell it twice."""
     with pytest.raises(errors.ConfigError) as wrong:
         main.load_drivers(builders.a_conf(compute_driver="local"), ["a", "b"])
-    assert "the driver local serves one host, not 2" == wrong.value.reason
+    assert "names 2 hosts, and the driver local serves one" == wrong.value.reason
 
 
 @pytest.mark.parametrize(

@@ -297,7 +297,7 @@ def test_a_guest_runs_as_the_user_that_the_option_names(tmp_path: pathlib.Path) 
 
 def test_an_unknown_user_is_refused(tmp_path: pathlib.Path) -> None:
     """Before anything is served."""
-    with pytest.raises(errors.ConfigError, match=r"\[local\] guest_user: there is no user nobody-knows"):
+    with pytest.raises(errors.ConfigError, match=r"\[local\] guest_user is nobody-knows, and there is no such user"):
         Machine(tmp_path, guest_user="nobody-knows")
 
 

@@ -78,7 +78,7 @@ def test_no_valid_host_on_the_wire():
     ("failure", "reason"),
     [
         (errors.NoValidHost(reason="All are full.", details={"reason_code": "CAPACITY"}), "CAPACITY: All are full."),
-        (errors.InvalidInput(field="a.b", reason="must be text"), "MISCONFIGURED: Invalid input for a.b: must be text"),
+        (errors.InvalidInput(field="a.b", reason="must be text"), "MISCONFIGURED: a.b must be text"),
         (
             errors.RequestExpired(late_s="1.5"),
             "MESSAGING: The scheduler received the request 1.5 s after its caller had stopped waiting.",

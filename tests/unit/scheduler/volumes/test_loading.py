@@ -59,8 +59,8 @@ def test_other_names_and_classes_of_users() -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"scheduler_default_filters": ["RamFilter", "Nope"]}, "scheduler_default_filters: Class RamFilter, Nope"),
-        ({"scheduler_default_weighers": ["RAMWeigher"]}, "scheduler_default_weighers: Class RAMWeigher"),
+        ({"scheduler_default_filters": ["RamFilter", "Nope"]}, "scheduler_default_filters names class RamFilter, Nope"),
+        ({"scheduler_default_weighers": ["RAMWeigher"]}, "scheduler_default_weighers names class RAMWeigher"),
         ({"scheduler_default_filters": ["no.such.Filter"]}, "no.such.Filter"),
         ({"scheduler_default_filters": [f"{HERE}.Older"]}, "it is not a subclass of"),
         ({"scheduler_driver": "no_scheduler"}, "scheduler_driver"),

@@ -104,7 +104,7 @@ def test_no_pool_is_left() -> None:
     ("change", "error", "said"),
     [
         (Change(without_hosts=["z"]), errors.NotFound, "Host z"),
-        (Change(without_filters=["NoFilter"]), errors.InvalidInput, "NoFilter is not among"),
+        (Change(without_filters=["NoFilter"]), errors.InvalidInput, "without-filter is NoFilter, which is not among"),
     ],
 )
 def test_what_is_not_there_cannot_be_changed(change: Change, error: type[Exception], said: str) -> None:
