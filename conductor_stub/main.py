@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
@@ -43,7 +45,7 @@ CONNECTIONS_FOR_AGENTS = 8
 #: Seconds between two removals of expired signatures.
 PRUNE_EVERY_S = 60
 
-#: Makes a server for a topic, with the options of :func:`fleet.rpc.server.get_server`.
+#: Makes a server from a topic, endpoints, and more of ``server.Options``.
 Receive = Callable[..., server.Server]
 
 
@@ -61,9 +63,11 @@ def build_servers(
     parts = wiring.wire(common)
     common.pins.learn(parts.agents.api.lowest_versions())
     taken = signatures.TakenSignatures(database, common.clock)
-    receive = functools.partial(
-        server.get_server, rpc_transport, server=conf.host, ledger=common.ledger, signatures=taken
-    )
+    options = server.Options(ledger=common.ledger, signatures=taken)
+
+    def receive(topic: str, endpoints: Sequence[object], **more: Any) -> server.Server:
+        return server.get_server(rpc_transport, topic, conf.host, endpoints, dataclasses.replace(options, **more))
+
     return [
         server.get_keeper(host_transport, transport.host_exchange(conf), f"{conf.host}-{os.getpid()}"),
         *([service.Periodic("signatures", taken.prune, PRUNE_EVERY_S)] if signing.keys_of(conf) else []),
@@ -97,7 +101,7 @@ def _common(
 
 
 def _volume_servers(volumes: Part, receive: Receive, skew: ClockSkew) -> list[service.Runnable]:
-    return [receive(VOLUME_CONDUCTOR, endpoints=volumes.for_agents), *_periodic(volumes, skew)]
+    return [receive(VOLUME_CONDUCTOR, volumes.for_agents), *_periodic(volumes, skew)]
 
 
 def _servers(
@@ -109,8 +113,8 @@ def _servers(
     endpoints = [endpoint for part in parts for endpoint in part.endpoints]
     guard = Tenancy(common.database)
     return [
-        receive(ledger_queue.TOPIC, endpoints=for_agents),
-        receive(TOPIC, endpoints=endpoints, draining=common.draining, threads=_threads(conf), guard=guard),
+        receive(ledger_queue.TOPIC, for_agents),
+        receive(TOPIC, endpoints, draining=common.draining, threads=_threads(conf), guard=guard),
         common.local,
         *(run for part in parts if part is not parts.volumes for run in _periodic(part, skew)),
     ]

@@ -98,10 +98,9 @@ def _machines(
     )
     compare_s = conf.scheduler_compare_period
     manager = SchedulerManager(driver, clock, name=neighbours.name)
+    options = server.Options(ledger=ledger, acknowledged_late=SchedulerManager.REPEATABLE)
     runs: list[service.Runnable] = [
-        server.get_server(
-            transport, TOPIC, conf.host, [manager], ledger=ledger, acknowledged_late=SchedulerManager.REPEATABLE
-        ),
+        server.get_server(transport, TOPIC, conf.host, [manager], options),
         service.Periodic("driver", driver.run_periodic_tasks, conf.scheduler_driver_task_period),
         service.Periodic("compare", driver.host_manager.compare, compare_s, initial_s=compare_s),
     ]

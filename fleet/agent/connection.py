@@ -61,12 +61,8 @@ class Connection:
 
     def server(self, name: str, manager: object) -> server.Server:
         """Return the server of one host or backend."""
-        return server.get_server(
-            self._host_transport,
-            *(self._topic, name, [manager], self._exchange),
-            queues=self._queues,
-            ledger=self._ledger,
-        )
+        options = server.Options(exchange=self._exchange, queues=self._queues, ledger=self._ledger)
+        return server.get_server(self._host_transport, self._topic, name, [manager], options)
 
     def belongs_to(self, ledger: str) -> None:
         """Store the ledger that a conductor has answered with."""

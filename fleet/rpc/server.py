@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Collection, Sequence
 
@@ -55,50 +56,59 @@ class Server:
         self._served.handle_strays()
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a server receives messages, and which of them it accepts.
+
+    :param exchange: if it is not ``control_exchange``
+    :param draining: set when a stop has ended the intake, while the last messages are still handled
+    :param queues: connection shared with other hosts; the server then receives messages to ``topic.server`` only
+    :param ledger: messages of another ledger are refused
+    :param threads: messages handled at a time; None: ``executor_thread_pool_size``
+    :param signatures: record of signed messages, shared with the other servers of the topic
+    :param serializer: reads the context of messages
+    :param guard: decides what callers may ask for
+    :param acknowledged_late: methods whose messages another server gets if this process is killed while it handles them;
+        so they must do no harm if they are handled twice
+    """
+
+    exchange: str | None = None
+    draining: threading.Event = dataclasses.field(default_factory=threading.Event)
+    queues: SharedQueues | None = None
+    ledger: LedgerIdentity | None = None
+    threads: int | None = None
+    signatures: replay_protection.Record | None = None
+    serializer: serializer.ContextSerializer = dataclasses.field(default_factory=serializer.ContextSerializer)
+    guard: admission.Guard | None = None
+    acknowledged_late: Collection[str] = ()
+
+
 def get_server(
     transport: oslo_messaging.RPCTransport,
     topic: str,
     server: str,
     endpoints: Sequence[object],
-    exchange: str | None = None,
-    draining: threading.Event | None = None,
-    queues: SharedQueues | None = None,
-    ledger: LedgerIdentity | None = None,
-    threads: int | None = None,
-    signatures: replay_protection.Record | None = None,
-    serializing: serializer.ContextSerializer | None = None,
-    guard: admission.Guard | None = None,
-    acknowledged_late: Collection[str] = (),
+    options: Options | None = None,
 ) -> Server:
-    """Return a server for ``topic``. It also receives messages to ``topic.server`` and fanouts, and serves ``baseapi``.
-
-    :param exchange: if it is not ``control_exchange``
-    :param draining: set when a stop has ended the intake, while the last messages are still handled
-    :param ledger: messages of another ledger are refused
-    :param signatures: record of signed messages, shared with the other servers of the topic
-    :param threads: messages handled at a time; None: ``executor_thread_pool_size``
-    :param serializing: reads the context of messages that are not this project's own
-    :param guard: decides what callers may ask for
-    :param acknowledged_late: methods whose messages another server gets if this process is killed while it handles them;
-        so they must do no harm if they are handled twice
-    :param queues: connection shared with other hosts; the server then receives messages to ``topic.server`` only
-    """
+    """Return a server for ``topic``. It also receives messages to ``topic.server`` and fanouts, and serves ``baseapi``."""
+    options = options or Options()
     keys = signing.keys_of(transport.conf)
     dispatching = admission.Dispatcher(
         [*endpoints, BaseAPI(topic)],
-        serializing or serializer.ContextSerializer(),
+        options.serializer,
         admission.MethodsOnly,
-        checker=signing.Checker(transport.conf, keys, topic, server, record=signatures) if keys else None,
-        ledger=ledger,
-        guard=guard,
+        checker=signing.Checker(transport.conf, keys, topic, server, record=options.signatures) if keys else None,
+        ledger=options.ledger,
+        guard=options.guard,
     )
-    target = oslo_messaging.Target(exchange=exchange, topic=topic, server=server)
-    options = (transport, target, dispatching, "threading")
-    served = (
-        rpc_server.HostServer(queues, *options) if queues is not None else rpc_server.LeaderFollowersServer(*options)
-    )
-    served.acknowledged_late = frozenset(acknowledged_late)
-    return Server(served, draining or threading.Event(), threads)
+    target = oslo_messaging.Target(exchange=options.exchange, topic=topic, server=server)
+    parts = (transport, target, dispatching, "threading")
+    if options.queues is not None:
+        served = rpc_server.HostServer(options.queues, *parts)
+    else:
+        served = rpc_server.LeaderFollowersServer(*parts)
+    served.acknowledged_late = frozenset(options.acknowledged_late)
+    return Server(served, options.draining, options.threads)
 
 
 def get_keeper(transport: oslo_messaging.RPCTransport, exchange: str, name: str) -> Server:
@@ -107,4 +117,4 @@ def get_keeper(transport: oslo_messaging.RPCTransport, exchange: str, name: str)
     The exchange is deleted with its last queue, and a message to a deleted exchange breaks the sender's channel. Each
     sender to hosts runs one keeper, with a ``name`` of its own.
     """
-    return get_server(transport, "keeper", name, [], exchange)
+    return get_server(transport, "keeper", name, [], Options(exchange=exchange))

@@ -71,10 +71,9 @@ def servers(
         return database.read(volume_types.find, name)
 
     manager = VolumeSchedulerManager(driver, locate, find_type, clock)
+    options = server.Options(ledger=ledger, acknowledged_late=VolumeSchedulerManager.REPEATABLE)
     compare_s = conf.scheduler_compare_period
     return [
-        server.get_server(
-            transport, TOPIC, conf.host, [manager], ledger=ledger, acknowledged_late=VolumeSchedulerManager.REPEATABLE
-        ),
+        server.get_server(transport, TOPIC, conf.host, [manager], options),
         service.Periodic("compare volumes", driver.host_manager.compare, compare_s, initial_s=compare_s),
     ]

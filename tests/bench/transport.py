@@ -117,7 +117,7 @@ def _serving(url: str, kind: str) -> Iterator[None]:
 def _serve(url: str, kind: str, ready: Connection) -> None:
     bus = _bus(url, kind)
     if kind == LEAN:
-        served: Any = server.get_server(bus, _topic(kind), "s1", [_Echo()], threads=_SERVER_THREADS)
+        served: Any = server.get_server(bus, _topic(kind), "s1", [_Echo()], server.Options(threads=_SERVER_THREADS))
     else:
         target = oslo_messaging.Target(topic=_topic(kind), server="s1")
         served = oslo_messaging.get_rpc_server(bus, target, [_Echo()], executor="threading")

@@ -30,7 +30,9 @@ class Worker:
         self.gate = threading.Event()
         self.taken: list[int] = []
         self.draining = threading.Event()
-        self._server = server.get_server(bus, topic, name, [self], exchange, self.draining)
+        self._server = server.get_server(
+            bus, topic, name, [self], server.Options(exchange=exchange, draining=self.draining)
+        )
         self._server.start(override_pool_size=2)
 
     def terminate_instance(self, _context: object, instance_uuid: str) -> None:

@@ -80,7 +80,8 @@ def open_server(conf: cfg.ConfigOpts) -> Iterator[Callable[..., server.Server]]:
     bus = transport.get_host_transport(conf, transport.get_transport(conf))
     exchange = transport.host_exchange(conf)
     queues = host_queues.of(bus, "compute", exchange)
-    yield lambda name, endpoint: server.get_server(bus, "compute", name, [endpoint], exchange, queues=queues)
+    options = server.Options(exchange=exchange, queues=queues)
+    yield lambda name, endpoint: server.get_server(bus, "compute", name, [endpoint], options)
     bus.cleanup()
 
 

@@ -38,7 +38,7 @@ class Meeting:
 @contextlib.contextmanager
 def serving(url: str, topic: str) -> Iterator[server.Server]:
     with opened(url, LEAN) as bus:
-        served = server.get_server(bus, topic, "s1", [Meeting()], threads=THREADS)
+        served = server.get_server(bus, topic, "s1", [Meeting()], server.Options(threads=THREADS))
         served.start()
         try:
             yield served
@@ -109,7 +109,7 @@ def two_servers(url: str, topic: str) -> Iterator[tuple[Held, Any, Held]]:
     second.release.set()
     with opened(url, LEAN) as one, opened(url, LEAN) as other:
         servers = [
-            server.get_server(bus, topic, name, [held], threads=2, acknowledged_late=["late"])
+            server.get_server(bus, topic, name, [held], server.Options(threads=2, acknowledged_late=["late"]))
             for bus, name, held in ((one, "s1", first), (other, "s2", second))
         ]
         servers[0].start()
