@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that the three services share. This package imports none of them.
+"""Everything that the services share. This package imports none of them.
 
 Vocabulary: a *host* is a service host name; a *node* is one hypervisor on it (most hosts have one); an *instance* is
 one virtual machine; a *build* is an instance on its way to ACTIVE; an *attempt* is one host tried for it; a *claim*
