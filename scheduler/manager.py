@@ -56,10 +56,6 @@ class SchedulerManager:
         """:raises errors.InvalidInput: naming the field; :raises errors.NoValidHost: with the filters' counts;
         :raises errors.RequestExpired: nobody waits for the answer, so that nothing must be booked
         """
-        with self._driver.expecting():
-            return self._select(context, request_spec, filter_properties)
-
-    def _select(self, context: RequestContext, request_spec: Any, filter_properties: Any) -> list[dict[str, Any]]:
         require_size([request_spec, filter_properties], "request_spec")
         request = self._parse(request_spec, filter_properties)
 

@@ -25,7 +25,7 @@ _SET = "read into a set"
 _DICT = "read into a dict by key"
 REASONS = {
     "hosts.aggregates:create": _ONE,
-    "feed.feed:_first_rows": _CACHE,
+    "feed.feed:_follow": _CACHE,
     "feed.feed:_read_heartbeats": _CACHE,
     "feed.feed:changed": _CACHE,
     "feed.feed:there": _CACHE,
@@ -70,7 +70,7 @@ REASONS = {
     "upkeep.use_history:read": "whole numbers, added up",
 }
 #: These run the statements of other modules.
-_RUNNERS = ("database", "transaction", "prepared_query", "prefetched_query", "reader")
+_RUNNERS = ("database", "transaction", "prepared_query", "reader")
 _Select = sa.Select | sa.CompoundSelect
 
 

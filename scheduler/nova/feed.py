@@ -58,14 +58,6 @@ class NovaFeed:
         self._unmapped: set[str] = set()
         self._newest = 0
 
-    # There is nothing to gain from asking ahead: requests are decided by what the last poll has shown.
-
-    def prefetch(self, since: int) -> None:
-        """Do nothing."""
-
-    def discard_prefetched(self) -> None:
-        """Do nothing."""
-
     def read(self, since: int) -> Changes:
         """All changes after generation ``since``. 0 reads all. :raises errors.DatabaseError: of the API database"""
         generation = max(self._now(), self._newest + 1)

@@ -110,12 +110,6 @@ class FixedFeed:
     def __init__(self, state: Changes) -> None:
         self._state = dataclasses.replace(state, full=True, generation=max(state.generation, 1))
 
-    def prefetch(self, since: int) -> None:
-        """Nothing to prefetch."""
-
-    def discard_prefetched(self) -> None:
-        """Nothing to forget."""
-
     def read(self, since: int) -> Changes:
         return self._state if since == 0 else Changes(self._state.generation)
 

@@ -16,10 +16,9 @@ states in the cache, if these are younger than ``scheduler_max_state_age``, and 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from oslo_log import log as logging
@@ -53,10 +52,6 @@ class Decide(Protocol):
 
 class Feed(Protocol):
     """The source of changes: :mod:`fleet.db.feed.feed`."""
-
-    def prefetch(self, since: int) -> None: ...
-
-    def discard_prefetched(self) -> None: ...
 
     def read(self, since: int) -> Any: ...
 
@@ -93,8 +88,6 @@ class HostManager:
         self._lock = threading.Lock()
         self._cache = HostCache(self.domain)
         self._turnstile = threading.Lock()
-        #: The thread that has prefetched from the feed, and so is in the turnstile.
-        self._asking: int | None = None
         self._reads_begun = 0
         self._newest_applied = 0
         self._newest_ended = 0
@@ -111,42 +104,11 @@ class HostManager:
         """True if the cache has been filled once."""
         return self._newest_applied > 0
 
-    @contextlib.contextmanager
-    def expecting(self) -> Iterator[None]:
-        """Around a request that has just come, and will :meth:`refresh`: the feed is asked now, and answers meanwhile.
-
-        Whoever refreshes before that waits, so nothing slow may come between. Where somebody else is at the feed, nothing
-        is asked ahead.
-        """
-        if not self._turnstile.acquire(blocking=False):
-            yield
-            return
-        self._reads_begun += 1
-        self._asking = threading.get_ident()
-        try:
-            self._feed.prefetch(self._cache.generation)
-            yield
-        finally:
-            if self._asking == threading.get_ident():
-                self._leave()
-
-    def _leave(self) -> None:
-        self._feed.discard_prefetched()
-        self._asking = None
-        self._turnstile.release()
-
     def refresh(self) -> None:
-        """Bring the cache to what was committed when this was called (or :meth:`expecting` begun), or later.
+        """Bring the cache to what was committed when this was called, or later.
 
         :raises errors.StaleState: the feed cannot be read, and what is known is too old
         """
-        if self._asking == threading.get_ident():
-            try:
-                self._read(self._reads_begun)
-                self._require_known()
-            finally:
-                self._leave()
-            return
         arrived = self._reads_begun
         with self._turnstile:
             if self._newest_ended <= arrived:  # no read has begun and ended since we came

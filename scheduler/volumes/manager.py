@@ -69,8 +69,7 @@ class VolumeSchedulerManager:
         :raises errors.InvalidInput: naming the field
         :raises errors.NoValidHost: with the filters' counts
         """
-        with self._driver.expecting():
-            return self._select(self._request(context, request_spec, filter_properties), context)
+        return self._select(self._request(context, request_spec, filter_properties), context)
 
     @endpoint
     def create_volume(
@@ -86,10 +85,8 @@ class VolumeSchedulerManager:
         """Return a pool for a new volume."""
         sources = {"snapshot_id": snapshot_id, "image_id": image_id}
         spec = _completed(request_spec, volume, volume_id, sources)
-        with self._driver.expecting():
-            return self._select(
-                self._request(context, {**spec, "operation": "create_volume"}, filter_properties), context
-            )
+        request = self._request(context, {**spec, "operation": "create_volume"}, filter_properties)
+        return self._select(request, context)
 
     @endpoint
     def migrate_volume_to_host(

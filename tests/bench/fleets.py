@@ -59,12 +59,6 @@ class ChangingFeed:
         self._pending = Changes(self._generation, nodes=changed, instances=placed)
         return count
 
-    def prefetch(self, since: int) -> None:
-        """There is nothing to wait for."""
-
-    def discard_prefetched(self) -> None:
-        """Do nothing: no query was sent."""
-
     def read(self, since: int) -> Changes:
         if since == 0:
             return self._everything()

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from concurrent import futures
 
 import pytest
 import sqlalchemy as sa
 
-from fleet.db.engine import prefetched_query
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.feed.feed import ChangeFeed, Changes
 from fleet.db.hosts import aggregates, heartbeats, hosts, services
@@ -386,87 +384,6 @@ def test_a_reader_survives_the_loss_of_what_it_has_prepared(database: Database) 
     for kind in ("nodes", "services", "instances"):
         assert [tuple(row) for row in getattr(plain, kind)] == [tuple(row) for row in getattr(prepared, kind)]
     assert ["h1", "h1"] == [prepared.nodes[0].host, prepared.instances[0].host]
-
-
-def _changed(changes: Changes) -> tuple[int, list[tuple]]:
-    return changes.generation, [tuple(row) for row in changes.nodes]
-
-
-def test_a_prefetched_query_reads_what_any_other_does(database: Database) -> None:
-    """Its answer equals an ordinary query's, with and without news, and also after an answer that was not read."""
-    conductor = Conductor(database)
-    conductor.add_host("h1")
-    early, plain = ChangeFeed(database, retry=False), ChangeFeed(database, retry=False)
-    since = early.read(0).generation
-    assert since == plain.read(0).generation
-    for memory_mb in (9000, None, 10_000, 11_000, None, None):
-        if memory_mb:
-            report(database, "h1", memory_mb)
-        early.prefetch(since)
-        if memory_mb == 11_000:
-            early.discard_prefetched()
-            report(database, "h1", 12_000)
-        told = early.read(since)
-        assert _changed(told) == _changed(plain.read(since))
-        assert bool(memory_mb) == bool(told.nodes)
-        since = told.generation
-
-
-def test_a_prefetched_query_reads_what_was_committed_then(database: Database) -> None:
-    """The next read returns what was committed after it; nothing is missed."""
-    register(database, "h1")
-    report(database, "h1")
-    feed = ChangeFeed(database, retry=False)
-    before = feed.read(0).generation
-    feed.prefetch(before)
-    report(database, "h1", memory_mb=9000)
-    first = feed.read(before)
-    second = feed.read(first.generation)
-    assert [9000] == [row.memory_mb for row in [*first.nodes, *second.nodes]]
-    assert (database.engine.dialect.name == "postgresql") == (first.generation == before)
-
-
-def _with_news(database: Database) -> tuple[ChangeFeed, int]:
-    """A feed that has prefetched before, and a generation after which a host has changed."""
-    register(database, "h1")
-    report(database, "h1")
-    feed = ChangeFeed(database, retry=False)
-    before = feed.read(0).generation
-    feed.prefetch(before)
-    feed.read(before)
-    report(database, "h1", memory_mb=9000)
-    return feed, before
-
-
-@pytest.mark.parametrize("lost", ["asking", "answering"])
-def test_an_answer_that_is_lost_is_asked_for_as_usual(database: Database, lost: str) -> None:
-    """An ordinary query follows, and prefetching stops for a while."""
-    feed, before = _with_news(database)
-    if lost == "answering":
-        feed.prefetch(before)
-    if feed._prefetched._connection is not None:
-        feed._prefetched._connection.close()
-    if lost == "asking":
-        feed.prefetch(before)
-    assert [9000] == [row.memory_mb for row in feed.read(before).nodes]
-    feed.prefetch(before)
-    assert feed._prefetched._connection is None
-    feed._prefetched._clock = lambda: time.monotonic() + prefetched_query.REST_S
-    feed.prefetch(before)
-    assert (database.engine.dialect.name == "postgresql") == (feed._prefetched._connection is not None)
-    assert [9000] == [row.memory_mb for row in feed.read(before).nodes]
-
-
-def test_a_database_that_is_silent_is_not_waited_for(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other requests would wait, too. An ordinary query may still get an answer."""
-    monkeypatch.setattr(prefetched_query, "TIMEOUT_S", 0.2)
-    feed, before = _with_news(database)
-    feed.prefetch(before)
-    if feed._prefetched._connection is not None:  # on PostgreSQL
-        feed._prefetched._wait()
-        feed._prefetched._cursor.execute("SELECT pg_sleep(30)")
-    assert [9000] == [row.memory_mb for row in feed.read(before).nodes]
-    assert feed._prefetched._connection is None
 
 
 def test_heartbeats_of_many_hosts_are_read_less_often(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

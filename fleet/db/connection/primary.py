@@ -71,11 +71,6 @@ class Primary:
         """The primary with the newest time line that this process has found."""
         return self._newest
 
-    def address(self) -> dict[str, str]:
-        """Parameters of the driver that lead to the newest primary; none before it was found."""
-        place = self._place
-        return {"host": place[0], "port": place[1]} if place and len(self._places) > 1 else {}
-
     def opened(self, session: Any) -> Server:
         """The server of a session that this has opened."""
         return self._opened[session]

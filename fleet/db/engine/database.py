@@ -24,7 +24,6 @@ from fleet import errors, failpoints, json_codec, stored_json
 from fleet.db.connection import demotion, driver, idle_ping, limits, primary, silent_peer, tls
 from fleet.db.connection import options as database_options
 from fleet.db.engine import failures
-from fleet.db.engine.prefetched_query import PrefetchedQuery
 from fleet.db.engine.reader import Reader
 from fleet.db.engine.transaction import Connection, Transaction
 from fleet.db.tables import models
@@ -200,10 +199,6 @@ class Database:
         :param in_snapshot: whether all statements of a read see one snapshot, or (cheaper) each sees the newest commit
         """
         return Reader(self._snapshot) if in_snapshot else Reader(self._single, in_transaction=False)
-
-    def prefetched_query(self) -> PrefetchedQuery:
-        """For queries that are sent before their rows are wanted, if the database can do that."""
-        return PrefetchedQuery(self._engine, self._primary)
 
     def retried(self, read: Callable[P, Result]) -> Callable[P, Result]:
         """``read`` with retries while the database is away, as [database] configures them."""

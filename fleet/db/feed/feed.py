@@ -13,7 +13,6 @@ import sqlalchemy as sa
 
 from fleet.clock import Clock, seconds, utcnow
 from fleet.db.engine.database import Database
-from fleet.db.engine.prepared_query import PreparedQuery
 from fleet.db.feed import feed_queries as queries
 from fleet.db.hosts import aggregates, flavor_mix
 from fleet.ledger_identity import LedgerIdentity
@@ -80,7 +79,6 @@ class ChangeFeed:
         self._note_time = note_time
         self._ledger = ledger or LedgerIdentity()
         self._newest, self._snapshot = database.reader(in_snapshot=False), database.reader(in_snapshot=True)
-        self._prefetched = database.prefetched_query()
         self._attempt = database.retried(_once) if retry else _once
         self._of = of or (queries.MACHINES_WITH_IMAGES if with_images else queries.MACHINES)
         self._clock = clock
@@ -92,21 +90,6 @@ class ChangeFeed:
         self._heartbeat_period = HEARTBEAT_PERIOD
         self._newest_heartbeat: datetime.datetime | None = None
         self._mix_version: int | None = None
-
-    def prefetch(self, since: int) -> None:
-        """Send the first query of :meth:`read` now. It reads what is committed by now."""
-        if since and not self._heartbeats_due():
-            self._prefetched.send(*self._first_query(since))
-
-    def discard_prefetched(self) -> None:
-        """Do not use the prefetched rows: they are stale for later requests."""
-        self._prefetched.discard()
-
-    def _first_query(self, since: int) -> tuple[PreparedQuery, int]:
-        return (queries.NEWEST_OF, 1) if self._at_rest else (self._of.nodes.with_generation, since)
-
-    def _first_rows(self, connection: sa.Connection, query: PreparedQuery, number: int) -> Sequence[Any]:
-        return self._prefetched.rows(query, number) or query.rows(connection, number)
 
     def read(self, since: int) -> Changes:
         """All changes after generation ``since``, in one snapshot. 0, or a generation newer than the newest, reads all."""
@@ -143,13 +126,13 @@ class ChangeFeed:
         """
         if self._has_lost_a_connection():
             return None
-        if self._at_rest and self._first_rows(connection, queries.NEWEST_OF, 1)[0].value == since:
+        if self._at_rest and queries.NEWEST_OF.rows(connection, 1)[0].value == since:
             return Changes(since)
 
         def changed(of: queries.TableQueries) -> Sequence[Any]:
             return of.with_generation.rows(connection, since)
 
-        nodes = self._first_rows(connection, self._of.nodes.with_generation, since)
+        nodes = self._of.nodes.with_generation.rows(connection, since)
         newest = nodes[0]
         self._at_rest = newest.value == since
         if newest.noted != newest.value:
@@ -202,7 +185,7 @@ class ChangeFeed:
         return self._connections_lost() != self._lost
 
     def _connections_lost(self) -> int:
-        return self._newest.lost + self._snapshot.lost + self._prefetched.lost
+        return self._newest.lost + self._snapshot.lost
 
     def _heartbeats_due(self) -> bool:
         return self._heartbeats_read is None or self._clock() - self._heartbeats_read >= self._heartbeat_period

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 
 
@@ -19,10 +17,6 @@ class CachingScheduler(FilterScheduler):
 
     def refresh(self) -> None:
         """Do nothing: a hint does not shorten the period."""
-
-    def expecting(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context that does nothing: a request does not read the feed."""
-        return contextlib.nullcontext()
 
     def _update_host_states(self) -> None:
         """Read the feed only if the periodic read has not succeeded: states must not grow too old."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -47,14 +46,6 @@ class Scheduler:
             self.host_manager = host_manager
         if notifier is not None:
             self.notifier = notifier
-
-    def expecting(self) -> contextlib.AbstractContextManager[None]:
-        """Around each request for :meth:`select_destinations`, before it is looked into; by default nothing.
-
-        For who can do something meanwhile; see :meth:`HostManager.expecting`, for which :meth:`select_destinations` must
-        refresh the host states before anything slow: a driver that does not is to leave this as it is here.
-        """
-        return contextlib.nullcontext()
 
     def select_destinations(self, context: RequestContext, request: RequestSpec) -> Sequence[Selection]:
         """Return one host for each instance, in their order. :raises errors.NoValidHost: if not all find one"""

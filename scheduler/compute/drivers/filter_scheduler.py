@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
@@ -37,9 +36,6 @@ class FilterScheduler(Scheduler):
         super().__init__(conf, host_manager, notifier)
         load = functools.partial(loading.load_pipeline, self.conf, self.host_manager.domain)
         self._decider = Decider(self.conf, self.host_manager, load)
-
-    def expecting(self) -> contextlib.AbstractContextManager[None]:
-        return self.host_manager.expecting()
 
     def select_destinations(
         self, context: RequestContext, request: RequestSpec | Mapping[str, Any], filter_properties: Any = None

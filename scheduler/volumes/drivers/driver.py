@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 from oslo_config import cfg
@@ -22,13 +21,6 @@ class Scheduler:
     def __init__(self, conf: cfg.ConfigOpts, host_manager: HostManager) -> None:
         self.conf = conf
         self.host_manager = host_manager
-
-    def expecting(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context around each request, entered before the request is read. By default it does nothing.
-
-        See :meth:`scheduler.state.host_manager.HostManager.expecting`.
-        """
-        return contextlib.nullcontext()
 
     def select_backend(self, context: RequestContext, request: VolumeRequest) -> Selection:
         """Return a pool for a volume, and book it. :raises errors.NoValidHost:"""

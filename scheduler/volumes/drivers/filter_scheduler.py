@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from typing import Any
 
@@ -28,9 +27,6 @@ class FilterScheduler(Scheduler):
     def __init__(self, conf: cfg.ConfigOpts, host_manager: HostManager) -> None:
         super().__init__(conf, host_manager)
         self._decider = Decider(conf, host_manager, functools.partial(loading.load_pipeline, conf))
-
-    def expecting(self) -> contextlib.AbstractContextManager[None]:
-        return self.host_manager.expecting()
 
     def select_backend(self, context: RequestContext, request: VolumeRequest) -> Selection:
         (selection,) = self._selected(context, request)

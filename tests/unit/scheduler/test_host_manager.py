@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import functools
 import random
 import threading
@@ -28,14 +27,7 @@ class FakeFeed:
         self.batches = list(batches)
         self.hosts = dict(hosts)
         self.reads = []
-        self.asked = []
         self.busy = threading.Lock()
-
-    def prefetch(self, since):
-        self.asked.append(since)
-
-    def discard_prefetched(self):
-        self.asked.append("forget")
 
     def read(self, since):
         assert self.busy.acquire(blocking=False), "two threads read at once"
@@ -121,56 +113,6 @@ def test_the_database_is_away_for_a_while(caplog):
     feed.away = False
     host_manager.refresh()
     assert not select(host_manager, request()).state.stale
-
-
-def test_a_request_that_comes_has_the_feed_asked_before_it_is_looked_into():
-    """A request prefetches the feed before it is prepared.
-
-    Its refresh reads that answer; the next request sends a new query.
-    """
-    feed = FakeFeed(changes([node("a")], generation=4, full=True))
-    host_manager = manager(feed=feed)
-    for _request in range(2):
-        with host_manager.expecting():
-            asked, read = len(feed.asked), len(feed.reads)
-            host_manager.refresh()
-            assert (asked + 1, read + 1) == (len(feed.asked), len(feed.reads))
-    assert [0, "forget", 4, "forget"] == feed.asked
-    assert [0, 4] == feed.reads
-
-
-def test_what_a_refused_request_has_asked_is_nobody_else_s_answer():
-    """The prefetched answer is stale for later requests."""
-    feed = FakeFeed(changes([node("a")], generation=4, full=True))
-    host_manager = manager(feed=feed)
-    with contextlib.suppress(errors.InvalidInput), host_manager.expecting():
-        raise errors.InvalidInput(field="request_spec", reason="is none")
-    assert [0, "forget"] == feed.asked
-    host_manager.refresh()
-    assert [0] == feed.reads
-
-
-def test_who_comes_later_does_not_share_what_was_asked_before():
-    """A change may have been committed between the two."""
-    feed = FakeFeed(changes([node("a")], generation=4, full=True))
-    host_manager = manager(feed=feed)
-    came, done = threading.Event(), threading.Event()
-
-    def other():
-        with host_manager.expecting():  # somebody is at the feed: nothing is prefetched
-            came.set()
-            host_manager.refresh()
-        done.set()
-
-    with host_manager.expecting():
-        thread = threading.Thread(target=other)
-        thread.start()
-        assert came.wait(10)
-        assert not done.wait(0.1)
-        host_manager.refresh()
-        assert done.wait(10)
-        thread.join()
-    assert ([0, "forget"], [0, 4]) == (feed.asked, feed.reads)
 
 
 def test_requests_that_wait_share_a_read():
