@@ -67,7 +67,9 @@ def require() -> None:
     try:
         import matplotlib  # noqa: F401 - optional
     except ImportError:
-        raise NotInstalled("matplotlib is not installed: pip install 'fleet[plot]'") from None
+        raise NotInstalled(
+            "matplotlib is not installed: pip install '.[plot]' in the directory of the source"
+        ) from None
 
 
 def draw(path: pathlib.Path, scenarios: Mapping[str, Mapping[str, Any]]) -> None:

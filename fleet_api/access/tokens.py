@@ -3,7 +3,7 @@
 
 keystonemiddleware stands in front of the application and asks keystone about each token. Its options are in the group
 ``[keystone_authtoken]``, as for every service of OpenStack. It is an extra of the package
-(``pip install 'fleet[keystone]'``), and imported only where it is used, because it takes memory.
+(``pip install '.[keystone]'`` in the directory of the source), and imported only where it is used, because it takes memory.
 
 Browsers cannot add a header to a stream of events. So the page has its token in a cookie, see
 :mod:`fleet_api.access.sessions`.
@@ -124,7 +124,8 @@ def imported(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        reason = "is keystone, which needs keystonemiddleware; install it with: pip install 'fleet[keystone]'"
+        advice = "pip install '.[keystone]' in the directory of the source"
+        reason = f"is keystone, which needs keystonemiddleware; install it with: {advice}"
         raise errors.ConfigError(option="[api] auth_strategy", reason=reason) from None
 
 

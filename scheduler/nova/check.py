@@ -120,7 +120,7 @@ def _filters(conf: cfg.ConfigOpts, theirs: set[str]) -> Iterator[Finding]:
     ours = set(conf.scheduler_default_filters)
     missing, more = sorted(theirs - ours), sorted(ours - theirs - set(_OURS_ONLY))
     if missing:
-        fix = "Add them to scheduler_default_filters, and their classes to scheduler_available_filters."
+        fix = "Add them to scheduler_default_filters; for filters of your own, set scheduler_additional_filters."
         yield findings.doubtful("filters", f"only nova has {', '.join(missing)}", fix)
     if more:
         yield findings.doubtful("filters", f"only here are {', '.join(more)}", "Remove them, unless you want them.")

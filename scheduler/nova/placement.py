@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls to the placement service: allocations of instances, and compute nodes by trait.
 
-keystoneauth is an extra of the package: ``pip install 'fleet[nova]'``.
+keystoneauth is an extra of the package: ``pip install '.[nova]'`` in the directory of the source.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Placement:
     def from_conf(cls, conf: cfg.ConfigOpts) -> Placement:
         """Return the placement of section ``[placement]``. :raises errors.ConfigError:"""
         if loading is None:
-            reason = "needs keystoneauth1; install it with: pip install 'fleet[nova]'"
+            reason = "needs keystoneauth1; install it with: pip install '.[nova]' in the directory of the source"
             raise errors.ConfigError(option="[nova] placement", reason=reason)
         register_opts(conf)
         try:

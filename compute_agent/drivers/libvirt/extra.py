@@ -19,7 +19,8 @@ def module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        reason = f"is libvirt, and the Python package {_PACKAGES[name]} is not installed: pip install 'fleet[libvirt]'"
+        advice = "pip install '.[libvirt]' in the directory of the source"
+        reason = f"is libvirt, and the Python package {_PACKAGES[name]} is not installed: {advice}"
         raise errors.ConfigError(option="compute_driver", reason=reason) from None
 
 

@@ -25,7 +25,7 @@ def require(connection: str) -> None:
         url.get_dialect()().create_connect_args(url)
     except ImportError as missing:
         extra = _EXTRAS.get(url.get_backend_name())
-        advice = f"; install it with: pip install 'fleet[{extra}]'" if extra else ""
+        advice = f"; install it with: pip install '.[{extra}]' in the directory of the source" if extra else ""
         raise errors.ConfigError(
             option=_OPTION, reason=f"needs a driver that is not installed ({missing}){advice}"
         ) from None

@@ -19,13 +19,14 @@ _BUILT_IN = {"scheduler.filters.": filters.CLASSES, "scheduler.weights.": weight
 
 
 def load_filters(conf: cfg.ConfigOpts) -> list[filters.BaseHostFilter]:
-    """The filters of ``scheduler_default_filters``, each made once, in their order.
+    """The filters of ``scheduler_default_filters``, then those of ``scheduler_additional_filters``, each made once.
 
     :raises errors.FilterNotFound: naming all that are not available
-    :raises errors.ClassNotFound: a path of ``scheduler_available_filters`` leads to no filter
+    :raises errors.ClassNotFound: a path of one of the other two options leads to no filter
     """
     available = _available(conf)
     wanted = list(conf.scheduler_default_filters)
+    wanted += [name for name in _classes(conf, "scheduler_additional_filters") if name not in wanted]
     unknown = [name for name in wanted if name not in available]
     if unknown:
         raise errors.FilterNotFound(filter_name=", ".join(unknown))
@@ -46,7 +47,10 @@ def load_plugins(conf: cfg.ConfigOpts) -> Plugins:
 
 
 def _available(conf: cfg.ConfigOpts) -> dict[str, type[filters.BaseHostFilter]]:
-    option = "scheduler_available_filters"
+    return _classes(conf, "scheduler_available_filters") | _classes(conf, "scheduler_additional_filters")
+
+
+def _classes(conf: cfg.ConfigOpts, option: str) -> dict[str, type[filters.BaseHostFilter]]:
     classes = named_classes.matching(filters.BaseHostFilter, conf[option], option, _BUILT_IN)
     return {cls.__name__: cls for cls in classes}
 

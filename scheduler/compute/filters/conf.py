@@ -20,15 +20,22 @@ FILTER_OPTS = [
         default=["scheduler.filters.all_filters"],
         deprecated_opts=_later("available_filters"),
         help="Dotted paths of filter classes, or of functions that return filter classes. scheduler_default_filters may "
-        "name these classes. May be given several times; a leading 'nova.' is dropped. To add your own filters, "
-        "repeat the default and add their paths.",
+        "name these classes. May be given several times; a leading 'nova.' is dropped. To add your own filters, set "
+        "scheduler_additional_filters instead.",
     ),
     cfg.ListOpt(
         "scheduler_default_filters",
         default=list(VIRTUAL_MACHINES.default_filters),
         deprecated_opts=_later("enabled_filters"),
         help="Class names of the filters that a host must pass, in this order. Put filters that exclude many hosts first: "
-        "the order affects speed and the reasons of refusals only. An unknown name stops the service at start.",
+        "the order affects speed and the reasons of refusals only. An unknown name stops the service at start. A list of "
+        "your own replaces the default: a part of a request that no filter judges has no effect.",
+    ),
+    cfg.MultiStrOpt(
+        "scheduler_additional_filters",
+        default=[],
+        help="Dotted paths of filter classes, or of functions that return filter classes, that a host must pass besides "
+        "those of scheduler_default_filters, after them. May be given several times.",
     ),
     cfg.StrOpt(
         "default_availability_zone",

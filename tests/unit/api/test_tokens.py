@@ -68,7 +68,7 @@ def test_the_extra_is_not_installed(
 
     conf = configured(tmp_path, **COMPLETE)
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(errors.ConfigError, match=r"pip install 'fleet\[keystone\]'"):
+    with pytest.raises(errors.ConfigError, match=r"pip install '\.\[keystone\]' in the"):
         application(conductor, conf)
 
 

@@ -11,8 +11,8 @@ from fleet import errors
 from fleet.db.connection import driver
 
 MISSING = [
-    ("postgresql+psycopg2://a:b@h/x", "psycopg2", "pip install 'fleet[postgresql]'"),
-    ("mysql+pymysql://a:b@h/x", "pymysql", "pip install 'fleet[mariadb]'"),
+    ("postgresql+psycopg2://a:b@h/x", "psycopg2", "pip install '.[postgresql]' in the directory of the source"),
+    ("mysql+pymysql://a:b@h/x", "pymysql", "pip install '.[mariadb]' in the directory of the source"),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import configparser
 import pathlib
+import re
 
 import pytest
 
@@ -39,3 +40,20 @@ def test_units_run_what_the_pages_install(unit: pathlib.Path) -> None:
     service = parsed["Service"]
     assert f"/opt/fleet/bin/{unit.stem} --config-file /etc/fleet/fleet.conf" == service["ExecStart"]
     assert "fleet" == service["User"]
+
+
+def test_nothing_of_the_index_is_installed_in_our_place() -> None:
+    """The index has a package named fleet, which is somebody else's: pages and messages install from the source."""
+    named = ["README.md", "docs", "etc", *packages()]
+    files = [
+        path for name in named for path in [ROOT / name, *(ROOT / name).rglob("*")] if path.suffix in (".md", ".py")
+    ]
+    assert len(files) > 500
+    assert [] == [path for path in files if re.search(r"pip install (-\S+ )*'?fleet\b", path.read_text())]
+
+
+def packages() -> list[str]:
+    """The top-level packages that are installed."""
+    parsed = configparser.ConfigParser(interpolation=None)
+    parsed.read(ROOT / "setup.cfg")
+    return [name for name in parsed["options.packages.find"]["include"].split() if not name.endswith("*")]

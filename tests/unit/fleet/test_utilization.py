@@ -116,5 +116,5 @@ def test_a_drawing(tmp_path: pathlib.Path, ending: str, names: list[str]) -> Non
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the extra."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(plot.NotInstalled, match=r"pip install 'fleet\[plot\]'"):
+    with pytest.raises(plot.NotInstalled, match=r"pip install '\.\[plot\]' in the"):
         plot.require()

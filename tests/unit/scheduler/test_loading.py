@@ -59,6 +59,19 @@ def test_a_plugin_beside_the_built_in_filters():
     assert ["RamFilter", "SpecifiedHostFilter"] == names(loading.load_filters(conf))
 
 
+def test_filters_besides_the_default_ones():
+    """They come after the default filters, which stay; one that the list names already runs once."""
+    default = names(loading.load_filters(configuration()))
+    conf = configuration(scheduler_additional_filters=[f"{HERE}.SpecifiedHostFilter", "scheduler.filters.RamFilter"])
+    assert [*default, "SpecifiedHostFilter"] == names(loading.load_filters(conf))
+
+
+def test_a_path_of_a_further_filter_that_leads_nowhere():
+    """The message names the option."""
+    with pytest.raises(errors.ClassNotFound, match="Option scheduler_additional_filters names class no.such.Filter"):
+        loading.load_filters(configuration(scheduler_additional_filters=["no.such.Filter"]))
+
+
 def test_unknown_filters_are_all_named():
     """The message lists every name that leads nowhere."""
     conf = configuration(scheduler_default_filters=["RamFilter", "NoSuch", "NorThis"])

@@ -378,4 +378,7 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     driver = libvirt.LibvirtDriver(builders.a_conf(compute_driver="libvirt", instances_path=str(tmp_path)))
     with pytest.raises(errors.ConfigError) as missing:
         driver.init_host("h1")
-    assert "libvirt-python is not installed: pip install 'fleet[libvirt]'" in missing.value.reason
+    assert (
+        "libvirt-python is not installed: pip install '.[libvirt]' in the directory of the source"
+        in missing.value.reason
+    )
