@@ -73,7 +73,7 @@ def add_build(parser: Arguments) -> None:
 def build_request(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str, Any]:
     """Return the BuildRequest of a command line.
 
-    :raises connection.CommandFailed: a host to be ignored does not exist
+    :raises connection.CommandFailed: the image, or a host to be ignored, does not exist
     """
     if parsed_args.ignore_host:
         _require_hosts(conductor, parsed_args.ignore_host)
@@ -108,13 +108,21 @@ def build_request(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str
 
 
 def _image_of(conductor: Calls, given: dict[str, str | int], properties: dict[str, str]) -> dict[str, Any]:
-    """Return the image with what the fleet's record has of it, if a record has its id."""
+    """Return the image with what the fleet's record has of it.
+
+    :raises connection.CommandFailed: no record has this id, name or beginning of an id
+    """
     if set(given) != {"id"} or not conductor.serves("show_image"):
         return {**given, "properties": properties}
     try:
         known = ImageRecord.from_wire(conductor.operator("show_image", name=given["id"])).to_image().to_wire()
-    except (errors.NotFound, errors.VersionPinned):
+    except errors.VersionPinned:
         return {**given, "properties": properties}
+    except errors.NotFound:
+        advice = (
+            "'fleet image list' names the images; for one that is not among them, give its properties: id=ID,min_ram=MB"
+        )
+        raise connection.CommandFailed(f"--image {given['id']}: no such image; {advice}") from None
     return {**known, "properties": {**known["properties"], **properties}}
 
 

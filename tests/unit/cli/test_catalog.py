@@ -88,10 +88,13 @@ def test_boot_from_an_image(run) -> None:
 
 
 def test_boot_from_an_image_without_a_record(run) -> None:
-    """The id goes with the request as it is."""
+    """It is refused by its name, as flavors and groups are; with its properties the id goes with the request as it is."""
     conductor = fakes.Conductor()
-    run(conductor, "boot", "web", "--flavor", "small", "--image", "other")
-    assert {"id": "other", "properties": {}} == conductor.requests[0]["image"]
+    status, _, complaint = run(conductor, "boot", "web", "--flavor", "small", "--image", "other")
+    assert (1, []) == (status, conductor.requests)
+    assert "--image other: no such image" in complaint
+    run(conductor, "boot", "web", "--flavor", "small", "--image", "id=other,min_disk=1")
+    assert {"id": "other", "min_disk": 1, "properties": {}} == conductor.requests[0]["image"]
 
 
 def test_a_new_key_pair(run, tmp_path: pathlib.Path) -> None:
