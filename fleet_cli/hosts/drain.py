@@ -55,6 +55,7 @@ class DrainHost(command.Command):
             self._move(parsed_args)
         staying = self.conductor.operator("list_instances", filters={"host": host}, brief=True)
         self._say(f"{host} is idle; {len(staying)} instances stay on it")
+        self._say(f"To let it take builds again: fleet service enable {host}")
 
     def _move(self, parsed_args: argparse.Namespace) -> None:
         """:raises connection.CommandFailed: some instances are left"""
