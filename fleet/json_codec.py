@@ -17,6 +17,10 @@ import orjson
 
 from fleet import control_characters, errors
 
+#: An object and a list, as their writer has made them.
+JSONObject = dict[str, Any]
+JSONList = list[Any]
+
 #: Range of whole numbers: signed and unsigned 64 bits, as readers in C have it.
 LEAST_NUMBER, MOST_NUMBER = -(2**63), 2**64 - 1
 #: How many lists and objects may be nested. The writer refuses 255.

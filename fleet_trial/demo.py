@@ -52,7 +52,7 @@ def run(conductor: Calls) -> bool:
     """Boot the batch and print the host of each instance, and why one has none. Return True if all is as expected."""
     print(f"Booting {sum(order.count for order in BATCH)} instances on {HOSTS} simulated hosts (16 CPUs, 32 GB each):")
     for flavor in (SMALL, MEDIUM, LARGE, HUGE):
-        conductor.operator("create_flavor", flavor=dict(flavor))
+        conductor.operator.create_flavor(flavor=dict(flavor))
     accepted = {order.name: _boot(conductor, order) for order in BATCH}
     uuids = [uuid for each in accepted.values() for uuid in each]
     late = following.follow(conductor, uuids, _TIMEOUT_S, on_end=lambda instance: None)
@@ -68,7 +68,7 @@ def _boot(conductor: Calls, order: Order) -> list[str]:
     group = ""
     if order.policy:
         group = f"{order.name}-group"
-        conductor.operator("create_group", name=group, policy=order.policy, max_server_per_host=1)
+        conductor.operator.create_group(name=group, policy=order.policy, max_server_per_host=1)
     request = {"name": order.name, "flavor": order.flavor["name"], "count": order.count, "group": group}
     print(f"  {order.name:6} {order.count} x {order.flavor['name']:7} {order.story}")
     return [each["uuid"] for each in conductor.create(request)["instances"]]
@@ -88,7 +88,7 @@ def _tell_hosts(conductor: Calls, instances: list[following.Record]) -> None:
         if each["vm_state"] == states.ACTIVE:
             names[each["host"]].append(each["name"])
     print("\nHost    CPUs   Memory (MB)    Instances")
-    for host in conductor.operator("list_hosts"):
+    for host in conductor.operator.list_hosts():
         memory = f"{host['memory_mb_used']}/{host['memory_mb']}"
         cpus = f"{host['vcpus_used']}/{host['vcpus']}"
         print(f"{host['host']:7} {cpus:6} {memory:14} {', '.join(sorted(names[host['host']]))}")
@@ -98,6 +98,6 @@ def _tell_failures(conductor: Calls, instances: list[following.Record]) -> None:
     for each in instances:
         if each["vm_state"] == states.ERROR:
             print(f"\nWhy {each['name']} is nowhere:")
-            shown = conductor.operator("show_instance", name=each["uuid"])
+            shown = conductor.operator.show_instance(name=each["uuid"])
             for line in (line for fault in shown["faults"] for line in faults.fault_lines(fault)):
                 print(f"  {line}")

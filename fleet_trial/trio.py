@@ -116,7 +116,7 @@ def wait_until_ready(
             raise TrioFailed(f"{_module(ended[0])} ended with status {ended[0].returncode}")
         # A call before the conductor has its queue is lost, so a lost call must not be waited for.
         with contextlib.suppress(connection.CommandFailed), conductor.plain_failures(), conductor.impatient(2):
-            nodes, agents = conductor.operator("list_hosts"), conductor.operator("list_services")
+            nodes, agents = conductor.operator.list_hosts(), conductor.operator.list_services()
             stopping = {
                 each["host"] for each in agents if each["disabled_reason"] == f"{services.AUTO}{services.STOPPING}"
             }

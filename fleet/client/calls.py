@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import oslo_messaging
 from oslo_utils import uuidutils
 
 from fleet import errors
+from fleet.objects.answers.volumes import MadeVolumes
+from fleet.rpc.clients import OperatorCalls
+from fleet.rpc.clients.operator.volumes import Token
 from fleet.rpc.rabbit import broker
 
 #: One object as the conductor returns it: an instance, a host, a flavor.
 Record = Mapping[str, Any]
+
+Answer = TypeVar("Answer")
 
 
 class CommandFailed(Exception):
@@ -43,9 +47,14 @@ class Calls(abc.ABC):
     def timeout_s(self) -> int:
         """How long a call waits for its answer."""
 
+    @property
+    def operator(self) -> OperatorCalls:
+        """The calls of the contract's ``operator`` namespace."""
+        return OperatorCalls(self.ask)
+
     @abc.abstractmethod
-    def operator(self, method: str, **arguments: Any) -> Any:
-        """Call ``method`` of the contract's ``operator`` namespace."""
+    def ask(self, method: str, **arguments: Any) -> Any:
+        """Call ``method`` of the contract's ``operator`` namespace. :attr:`operator` has a method for each, with types."""
 
     def serves(self, method: str) -> bool:
         """Return True if the ``operator`` namespace has the method."""
@@ -66,19 +75,15 @@ class Calls(abc.ABC):
     def _create(self, request: dict[str, Any], token: str | None) -> dict[str, Any]:
         """Request a build once."""
 
-    def create_volumes(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
+    def create_volumes(self, request: dict[str, Any], client_token: str | None = None) -> MadeVolumes:
         """Request volumes; as :meth:`create`."""
-        return self._once(functools.partial(self._ask_for_volumes, "create_volumes", request), client_token)
+        return self._once(lambda token: self.operator.create_volumes(request, **_named(token)), client_token)
 
-    def manage_volume(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
+    def manage_volume(self, request: dict[str, Any], client_token: str | None = None) -> MadeVolumes:
         """Request that what lies on a pool becomes a volume; as :meth:`create`."""
-        return self._once(functools.partial(self._ask_for_volumes, "manage_volume", request), client_token)
+        return self._once(lambda token: self.operator.manage_volume(request, **_named(token)), client_token)
 
-    def _ask_for_volumes(self, method: str, request: dict[str, Any], token: str | None) -> dict[str, Any]:
-        named = {"client_token": token} if token else {}
-        return self.operator(method, request=request, **named)
-
-    def _once(self, send: Callable[[str | None], dict[str, Any]], client_token: str | None) -> dict[str, Any]:
+    def _once(self, send: Callable[[str | None], Answer], client_token: str | None) -> Answer:
         """Send a request, and after a timeout once more with the same token, so that it is carried out once."""
         token = client_token or uuidutils.generate_uuid()
         try:
@@ -101,22 +106,22 @@ class Calls(abc.ABC):
         """Delete instances."""
 
     @abc.abstractmethod
-    def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+    def explain(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
         """Ask the scheduler what it would do.
 
         :param asked: an answer of the conductor's ``request_of`` or ``request_for``
         """
 
     @abc.abstractmethod
-    def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+    def capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
         """Ask the scheduler how much more would fit. :param asked: as for :meth:`explain`"""
 
     @abc.abstractmethod
-    def explain_volume(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+    def explain_volume(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
         """Ask the scheduler for volumes what it would do. :param asked: ``request_spec`` and ``filter_properties``"""
 
     @abc.abstractmethod
-    def volume_capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+    def volume_capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
         """Ask the scheduler for volumes how many more fit. :param asked: as for :meth:`explain_volume`"""
 
     @abc.abstractmethod
@@ -175,3 +180,7 @@ class Calls(abc.ABC):
 
 def nobody_takes(topic: str) -> str:
     return f"no daemon serves topic {topic}; start fleet-{topic.removeprefix('volume_')}, or see 'fleet doctor'"
+
+
+def _named(token: str | None) -> Token:
+    return {"client_token": token} if token else {}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import oslo_messaging
@@ -56,7 +56,7 @@ class Connection(Calls):
         found: int = self._conf.rpc_response_timeout
         return found
 
-    def operator(self, method: str, **arguments: Any) -> Any:
+    def ask(self, method: str, **arguments: Any) -> Any:
         if not self.serves(method):
             raise CommandFailed("this command is for a fleet, and [nova] transport_url is set: use nova's own commands")
         topic = "scheduler" if nova_broker.is_active(self._conf) else "conductor"
@@ -75,20 +75,20 @@ class Connection(Calls):
     def terminate(self, uuids: list[str]) -> None:
         self._served_by("conductor").tasks.terminate_instances(context.new_context(), uuids)
 
-    def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+    def explain(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
         with self._scheduler_failures():
             return self._served_by("scheduler").scheduler.explain(self._context(), **asked, best=best)
 
-    def explain_volume(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+    def explain_volume(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
         with self._scheduler_failures():
             return self._served_by("volume_scheduler").volume_scheduler.explain(self._context(), **asked, best=best)
 
-    def volume_capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+    def volume_capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
         with self._scheduler_failures():
             served = self._served_by("volume_scheduler").volume_scheduler
             return served.capacity(self._context(), **asked, group_by=group_by)
 
-    def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+    def capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
         with self._scheduler_failures():
             return self._served_by("scheduler").scheduler.capacity(self._context(), **asked, group_by=group_by)
 

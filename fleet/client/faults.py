@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from cliff import columns
 
@@ -75,7 +74,7 @@ def _place(event: Record) -> str:
     return f"{event['host']}:{node}" if node and node != event["host"] else str(event["host"])
 
 
-def reason(fault: dict[str, Any]) -> str:
+def reason(fault: Record) -> str:
     """Return a fault in few words, for counting: the error's class, its code, and the filter that left no host."""
     details = fault.get("details") or {}
     words = [str(details["reason_code"])] if details.get("reason_code") else []

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from fleet import move_states, states, volume_states
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
+from fleet.objects.answers.instances import MigrationView
 
 #: Instances in one call: the answer stays much smaller than a message may be.
 _BATCH = 500
@@ -43,7 +44,7 @@ def look(conductor: Calls, uuids: Iterable[str]) -> dict[str, Record]:
     found: dict[str, Record] = {}
     for start in range(0, len(wanted), _BATCH):
         part = wanted[start : start + _BATCH]
-        listed = {each["uuid"]: each for each in conductor.operator("list_instances", filters={"uuids": part})}
+        listed = {each["uuid"]: each for each in conductor.operator.list_instances(filters={"uuids": part})}
         found.update({uuid: listed.get(uuid) or gone(uuid) for uuid in part})
     return found
 
@@ -99,7 +100,7 @@ def drain(
     conductor: Calls,
     host: str,
     timeout_s: float,
-    on_change: Callable[[list[Record], int], object],
+    on_change: Callable[[Sequence[Record], int], object],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
     moving: bool = False,
@@ -113,13 +114,13 @@ def drain(
     :param moving: the caller waits for moves itself: wait for builds and deletions only
     """
     tasks = (*states.BUILD_STEPS, states.DELETING)
-    building = conductor.operator("list_instances", filters={"vm_state": states.BUILDING}, brief=True)
+    building = conductor.operator.list_brief(filters={"vm_state": states.BUILDING})
     coming = {each["uuid"]: each["attempt"] for each in building if each["task_state"] == states.PLACING}
     before = None
     for _ in _looks(timeout_s, clock, sleep):
         found = look(conductor, coming)
         coming = {uuid: attempt for uuid, attempt in coming.items() if _is_placed(found[uuid], attempt)}
-        there = conductor.operator("list_instances", filters={"host": host}, brief=True)
+        there = conductor.operator.list_brief(filters={"host": host})
         under_way = [each for each in there if not ended(each) or each["task_state"]]
         if moving:
             under_way = [each for each in under_way if each["task_state"] in tasks]
@@ -128,7 +129,7 @@ def drain(
             before = now
         if not (under_way or coming):
             break
-    return under_way + [found[uuid] for uuid in coming]
+    return [*under_way, *(found[uuid] for uuid in coming)]
 
 
 def moves(
@@ -137,11 +138,11 @@ def moves(
     timeout_s: float,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> tuple[list[Record], list[Record]]:
+) -> tuple[list[MigrationView], list[MigrationView]]:
     """Wait until these moves have ended; return ended ones, and those left after ``timeout_s``."""
     wanted = list(uuids)
     for _ in _looks(timeout_s, clock, sleep):
-        found = conductor.operator("list_migrations", filters={"uuids": wanted})
+        found = conductor.operator.list_migrations(filters={"uuids": wanted})
         late = [each for each in found if each["status"] in move_states.UNDER_WAY]
         if not late:
             break
@@ -170,7 +171,7 @@ def volumes(
         found: list[Record] = []
         for start in range(0, len(wanted), _BATCH):
             part = wanted[start : start + _BATCH]
-            listed = {each["uuid"]: each for each in conductor.operator(method, filters={"uuids": part})}
+            listed = {each["uuid"]: each for each in conductor.operator.call(method, filters={"uuids": part})}
             found += [listed.get(uuid) or {"uuid": uuid, "status": volume_states.DELETED} for uuid in part]
         on_look(found)
         if all(map(is_over, found)):

@@ -52,7 +52,7 @@ class HttpConnection(Calls):
     def timeout_s(self) -> int:
         return self._timeout_s
 
-    def operator(self, method: str, **arguments: Any) -> Any:
+    def ask(self, method: str, **arguments: Any) -> Any:
         return self._call("operator", method, arguments)
 
     def _create(self, request: dict[str, Any], token: str | None) -> dict[str, Any]:
@@ -61,19 +61,19 @@ class HttpConnection(Calls):
     def terminate(self, uuids: list[str]) -> None:
         self._call("compute_task", "terminate_instances", {"instance_uuids": uuids})
 
-    def explain(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+    def explain(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
         with self._scheduler_failures():
             return self._call("scheduler", "explain", {**asked, "best": best})
 
-    def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+    def capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
         with self._scheduler_failures():
             return self._call("scheduler", "capacity", {**asked, "group_by": group_by})
 
-    def explain_volume(self, asked: dict[str, Any], best: int) -> dict[str, Any]:
+    def explain_volume(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
         with self._scheduler_failures():
             return self._call("volume_scheduler", "explain", {**asked, "best": best})
 
-    def volume_capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+    def volume_capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
         with self._scheduler_failures():
             return self._call("volume_scheduler", "capacity", {**asked, "group_by": group_by})
 

@@ -21,10 +21,10 @@ def instances(conductor: Calls, filters: Mapping[str, Any], most: int | None = N
         wanted = _BATCH if most is None else min(_BATCH, most - len(found))
         after = {"marker": found[-1]["uuid"]} if found else {}
         try:
-            part = conductor.operator("list_instances", filters=dict(filters), limit=wanted, **after)
+            part = conductor.operator.list_instances(filters=dict(filters), limit=wanted, **after)
         except errors.VersionPinned:
             # A conductor that is too old for markers answers with all.
-            found, part = [], conductor.operator("list_instances", filters=dict(filters))
+            found, part = [], conductor.operator.list_instances(filters=dict(filters))
         found += part
         # One that is too old for a limit as well.
         if len(part) != wanted or len(found) == most:

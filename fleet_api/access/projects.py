@@ -44,7 +44,7 @@ class Projects:
         name = request.get_param("name")
         names = {name} if name else {request.context.caller.project_id}
         if not name and identity.allows(request, ALL_QUOTAS):
-            names |= {each["project_id"] for each in self._conductor.ask(request, "list_quotas")}
+            names |= {each["project_id"] for each in self._conductor.operator(request).list_quotas()}
         response.media = {"projects": [_view(each) for each in sorted(names)], "links": {"next": None}}
 
     @answers.gives(answers.Answer({"project": ProjectShown}))

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet.objects import fields
+from fleet.objects.answers import volumes as operator_answers
 from fleet_api.block_storage import views
 from fleet_api.requests import answers, bodies
 from fleet_api.requests.conductor import Conductor
@@ -76,8 +77,8 @@ class ExistingVolumes:
         token = request.get_header(IDEMPOTENCY_KEY)
         named = {"client_token": token} if token else {}
         with bodies.naming("volume"):
-            (made,) = self._conductor.ask(request, "manage_volume", request=wanted, **named)["volumes"]
-        shown = self._conductor.ask(request, "show_volume", name=made["uuid"])
+            (made,) = self._conductor.operator(request).manage_volume(request=wanted, **named)["volumes"]
+        shown = self._conductor.operator(request).show_volume(name=made["uuid"])
         response.media = {"volume": views.volume(request, shown)}
         response.status = falcon.HTTP_202
 
@@ -92,12 +93,11 @@ class ExistingVolumes:
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {"manageable-volumes": [_whole(each) for each in self._found(request)]}
 
-    def _found(self, request: falcon.Request) -> list[Mapping[str, Any]]:
+    def _found(self, request: falcon.Request) -> list[operator_answers.Manageable]:
         host = request.get_param("host")
         if not host:
             raise errors.InvalidInput(field="host", reason="is required: machine@backend#pool, or machine@backend")
-        found: list[Mapping[str, Any]] = self._conductor.ask(request, "list_manageable", host=host)
-        return found
+        return self._conductor.operator(request).list_manageable(host=host)
 
 
 def _reference(given: Mapping[str, str]) -> str:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NotRequired
 
 import falcon
 from typing_extensions import TypedDict
 
+from fleet.objects.answers.volumes import PoolView
 from fleet_api.block_storage import views
 from fleet_api.requests import answers, bodies
 from fleet_api.requests.conductor import Conductor
@@ -54,7 +56,7 @@ class Pools:
     @bodies.asks("detail")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         whole = bodies.flag(request, "detail")
-        found = self._conductor.ask(request, "list_pools")
+        found = self._conductor.operator(request).list_pools()
         response.media = {
             "pools": [
                 {"name": each["name"], **({"capabilities": _capabilities(each)} if whole else {})} for each in found
@@ -66,9 +68,9 @@ class Pools:
         """The agents of backends, under cinder's name."""
         zones = {
             each["name"].partition("#")[0]: each["availability_zone"]
-            for each in self._conductor.ask(request, "list_pools")
+            for each in self._conductor.operator(request).list_pools()
         }
-        found = [each for each in self._conductor.ask(request, "list_services") if each["binary"] == _AGENT]
+        found = [each for each in self._conductor.operator(request).list_services() if each["binary"] == _AGENT]
         response.media = {
             "services": [
                 {
@@ -86,13 +88,15 @@ class Pools:
 
     @answers.gives(answers.Answer({"availabilityZoneInfo": list[VolumeZone]}))
     def on_get_zones(self, request: falcon.Request, response: falcon.Response) -> None:
-        zones = sorted({each["availability_zone"] for each in self._conductor.ask(request, "list_pools")} - {None})
+        found = (each["availability_zone"] for each in self._conductor.operator(request).list_pools())
+        zones = sorted({zone for zone in found if zone is not None})
         available = {"available": True}
         response.media = {"availabilityZoneInfo": [{"zoneName": zone, "zoneState": available} for zone in zones]}
 
 
-def _capabilities(pool: dict[str, Any]) -> dict[str, Any]:
+def _capabilities(pool: PoolView) -> dict[str, Any]:
     """What the backend reports, and what the ledger counts."""
-    counted = {name: pool[name] for name in _CAPABILITIES}
+    stored: Mapping[str, Any] = pool
+    counted = {name: stored[name] for name in _CAPABILITIES}
     where = {"backend_state": pool["state"], "timestamp": views.plain(pool["updated_at"])}
     return {**(pool["capabilities"] or {}), **counted, **where}

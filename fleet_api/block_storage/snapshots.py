@@ -12,6 +12,7 @@ from oslo_utils import uuidutils
 
 from fleet import errors
 from fleet.objects import fields
+from fleet.objects.answers.volumes import SnapshotView
 from fleet_api.block_storage import views
 from fleet_api.requests import answers, bodies
 from fleet_api.requests.conductor import Conductor
@@ -47,10 +48,11 @@ class Snapshots:
         if asked.description:
             raise NotHere("The description of a snapshot")
         with bodies.naming("snapshot.volume_id"):
-            volume = self._conductor.ask(request, "show_volume", name=asked.volume_id)
+            volume = self._conductor.operator(request).show_volume(name=asked.volume_id)
             views.require_own(request, volume, "Volume", asked.volume_id)
-        given = {"name": asked.name or "", "metadata": asked.metadata or {}}
-        made = self._conductor.ask(request, "create_snapshot", volume=asked.volume_id, **given)
+        made = self._conductor.operator(request).create_snapshot(
+            volume=asked.volume_id, name=asked.name or "", metadata=asked.metadata or {}
+        )
         response.media = {"snapshot": views.brief_snapshot(request, made)}
         response.status = falcon.HTTP_202
 
@@ -71,18 +73,17 @@ class Snapshots:
     @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, snapshot_id: str) -> None:
         self._shown(request, snapshot_id)
-        self._conductor.ask(request, "delete_snapshot", name=snapshot_id)
+        self._conductor.operator(request).delete_snapshot(name=snapshot_id)
         response.status = falcon.HTTP_202
 
-    def _found(self, request: falcon.Request) -> list[Mapping[str, Any]]:
+    def _found(self, request: falcon.Request) -> list[SnapshotView]:
         wanted = views.filters(request, _FILTERS)
-        found: list[Mapping[str, Any]] = self._conductor.ask(request, "list_snapshots", filters=wanted)
-        return found
+        return self._conductor.operator(request).list_snapshots(filters=wanted)
 
     def _shown(self, request: falcon.Request, snapshot_id: str) -> Mapping[str, Any]:
         """By uuid only. :raises errors.NotFound:"""
         if not uuidutils.is_uuid_like(snapshot_id):
             raise errors.NotFound(kind="Snapshot", name=snapshot_id)
-        found: Mapping[str, Any] = self._conductor.ask(request, "show_snapshot", name=snapshot_id)
+        found: Mapping[str, Any] = self._conductor.operator(request).show_snapshot(name=snapshot_id)
         views.require_own(request, found, "Snapshot", snapshot_id)
         return found

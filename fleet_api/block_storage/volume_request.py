@@ -87,4 +87,4 @@ def _require_origin(request: falcon.Request, conductor: Conductor, asked: _Volum
     ):
         if uuid := getattr(asked, field):
             with bodies.naming(f"volume.{field}"):
-                views.require_own(request, conductor.ask(request, method, name=uuid), kind, uuid)
+                views.require_own(request, conductor.operator(request).call(method, name=uuid), kind, uuid)

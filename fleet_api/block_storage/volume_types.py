@@ -64,7 +64,7 @@ class VolumeTypes:
         if asked.is_public is False:
             raise NotHere("A volume type that is not public")
         wanted = {"name": asked.name, "extra_specs": asked.extra_specs, "description": asked.description or ""}
-        made = self._conductor.ask(request, "create_volume_type", volume_type=wanted)
+        made = self._conductor.operator(request).create_volume_type(volume_type=wanted)
         response.media = {"volume_type": _view(request, VolumeType.from_wire(made))}
 
     @answers.gives(_ONE)
@@ -73,7 +73,7 @@ class VolumeTypes:
 
     @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
-        self._conductor.ask(request, "delete_volume_type", name=self._by_id(request, type_id).name)
+        self._conductor.operator(request).delete_volume_type(name=self._by_id(request, type_id).name)
         response.status = falcon.HTTP_202
 
     @answers.gives(_SPECS)
@@ -85,7 +85,7 @@ class VolumeTypes:
     def on_post_extra_specs(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         name = self._by_id(request, type_id).name
         given = bodies.part(request, "extra_specs", fields.Texts)
-        self._conductor.ask(request, "update_volume_type", name=name, extra_specs=given)
+        self._conductor.operator(request).update_volume_type(name=name, extra_specs=given)
         response.media = {"extra_specs": given}
 
     @answers.gives(answers.NOTHING, 202)
@@ -93,7 +93,7 @@ class VolumeTypes:
         known = self._by_id(request, type_id)
         if key not in known.extra_specs:
             raise Fault(404, f"Volume type {known.name} has no extra spec {key[:100]}.")
-        self._conductor.ask(request, "update_volume_type", name=known.name, extra_specs={key: None})
+        self._conductor.operator(request).update_volume_type(name=known.name, extra_specs={key: None})
         response.status = falcon.HTTP_202
 
     def _by_id(self, request: falcon.Request, type_id: str) -> VolumeType:
@@ -113,7 +113,7 @@ def find(conductor: Conductor, request: falcon.Request, name: str) -> VolumeType
 
 
 def _all(conductor: Conductor, request: falcon.Request) -> list[VolumeType]:
-    return [VolumeType.from_wire(each) for each in conductor.ask(request, "list_volume_types")]
+    return [VolumeType.from_wire(each) for each in conductor.operator(request).list_volume_types()]
 
 
 def _view(request: falcon.Request, known: VolumeType) -> _TypeShown:

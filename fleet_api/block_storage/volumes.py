@@ -12,6 +12,7 @@ from oslo_utils import uuidutils
 
 from fleet import errors
 from fleet.objects import fields
+from fleet.objects.answers.volumes import VolumeView
 from fleet.objects.changes import NewMetadata
 from fleet.objects.volume import Size
 from fleet_api.access import identity, policies
@@ -95,7 +96,7 @@ class Volumes:
         token = request.get_header(IDEMPOTENCY_KEY)
         named = {"client_token": token} if token else {}
         with bodies.naming("volume"):
-            (made,) = self._conductor.ask(request, "create_volumes", request=wanted, **named)["volumes"]
+            (made,) = self._conductor.operator(request).create_volumes(request=wanted, **named)["volumes"]
         response.media = {"volume": views.volume(request, self._shown(request, made["uuid"]))}
         response.status = falcon.HTTP_202
 
@@ -135,7 +136,7 @@ class Volumes:
         self._shown(request, volume_id)
         if bodies.flag(request, "cascade"):
             raise NotHere("Deletion of a volume together with its snapshots")
-        self._conductor.ask(request, "delete_volume", name=volume_id)
+        self._conductor.operator(request).delete_volume(name=volume_id)
         response.status = falcon.HTTP_202
 
     @answers.gives(_METADATA)
@@ -167,7 +168,7 @@ class Volumes:
         response.media = {"metadata": changed["metadata"]}
 
     def _change(self, request: falcon.Request, volume_id: str, **changes: Any) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._conductor.ask(request, "update_volume", name=volume_id, changes=changes)
+        found: Mapping[str, Any] = self._conductor.operator(request).update_volume(name=volume_id, changes=changes)
         return found
 
     @answers.gives(answers.NOTHING, 202)
@@ -185,35 +186,34 @@ class Volumes:
 
     def _extend(self, request: falcon.Request, volume_id: str, wanted: Any) -> None:
         size = fields.parse(_Extend, wanted, "os-extend").new_size
-        self._conductor.ask(request, "extend_volume", name=volume_id, size=size)
+        self._conductor.operator(request).extend_volume(name=volume_id, size=size)
 
     def _migrate(self, request: falcon.Request, volume_id: str, wanted: Any) -> None:
         identity.require(request, policies.MIGRATE_VOLUME)
         host = fields.parse(_Migrate, wanted, "os-migrate_volume").host
         with bodies.naming("os-migrate_volume.host"):
-            self._conductor.ask(request, "migrate_volume", name=volume_id, **({"host": host} if host else {}))
+            self._conductor.operator(request).migrate_volume(name=volume_id, **({"host": host} if host else {}))
 
     def _retype(self, request: falcon.Request, volume_id: str, wanted: Any) -> None:
         asked = fields.parse(_Retype, wanted, "os-retype")
         with bodies.naming("os-retype.new_type"):
             name = volume_types.find(self._conductor, request, asked.new_type).name
         policy = asked.migration_policy
-        self._conductor.ask(request, "retype_volume", name=volume_id, volume_type=name, migration_policy=policy)
+        self._conductor.operator(request).retype_volume(name=volume_id, volume_type=name, migration_policy=policy)
 
     def _unmanage(self, request: falcon.Request, volume_id: str, _wanted: Any) -> None:
         """The volume goes, and its data stay on their pool."""
         identity.require(request, policies.MANAGE_VOLUME)
-        self._conductor.ask(request, "unmanage_volume", name=volume_id)
+        self._conductor.operator(request).unmanage_volume(name=volume_id)
 
-    def _found(self, request: falcon.Request) -> list[Mapping[str, Any]]:
+    def _found(self, request: falcon.Request) -> list[VolumeView]:
         wanted = views.filters(request, _FILTERS)
-        found: list[Mapping[str, Any]] = self._conductor.ask(request, "list_volumes", filters=wanted)
-        return found
+        return self._conductor.operator(request).list_volumes(filters=wanted)
 
     def _shown(self, request: falcon.Request, volume_id: str) -> Mapping[str, Any]:
         """By uuid only: clients look for a name in the list. :raises errors.NotFound:"""
         if not uuidutils.is_uuid_like(volume_id):
             raise errors.NotFound(kind="Volume", name=volume_id)
-        found: Mapping[str, Any] = self._conductor.ask(request, "show_volume", name=volume_id)
+        found: Mapping[str, Any] = self._conductor.operator(request).show_volume(name=volume_id)
         views.require_own(request, found, "Volume", volume_id)
         return found

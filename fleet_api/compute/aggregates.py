@@ -103,7 +103,7 @@ class Aggregates:
     @answers.gives(answers.Answer({"aggregates": list[AggregateShown]}))
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {
-            "aggregates": [view(request, each) for each in self._conductor.ask(request, "list_aggregates")]
+            "aggregates": [view(request, each) for each in self._conductor.operator(request).list_aggregates()]
         }
 
     @answers.gives(answers.Answer({"aggregate": NewAggregate}))
@@ -111,7 +111,7 @@ class Aggregates:
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = bodies.part(request, "aggregate", _New)
         metadata = {_ZONE: wanted.availability_zone} if wanted.availability_zone else {}
-        made = self._conductor.ask(request, "create_aggregate", name=wanted.name, metadata=metadata)
+        made = self._conductor.operator(request).create_aggregate(name=wanted.name, metadata=metadata)
         response.media = {"aggregate": _new(request, made)}
 
     @answers.gives(_ONE)
@@ -125,14 +125,14 @@ class Aggregates:
         wanted = bodies.part(request, "aggregate", _Change)
         if wanted.availability_zone is not None:
             metadata = {_ZONE: wanted.availability_zone or None}
-            self._conductor.ask(request, "set_aggregate_metadata", name=name, metadata=metadata)
+            self._conductor.operator(request).set_aggregate_metadata(name=name, metadata=metadata)
         if wanted.name is not None:
-            self._conductor.ask(request, "rename_aggregate", name=name, new_name=wanted.name)
+            self._conductor.operator(request).rename_aggregate(name=name, new_name=wanted.name)
         response.media = {"aggregate": view(request, self._find(request, aggregate_id))}
 
     @answers.gives(answers.NOTHING)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
-        self._conductor.ask(request, "delete_aggregate", name=self._find(request, aggregate_id)["name"])
+        self._conductor.operator(request).delete_aggregate(name=self._find(request, aggregate_id)["name"])
 
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body(_ACTIONS))
@@ -144,11 +144,13 @@ class Aggregates:
         work = self._actions[name]
         wanted: Any = bodies.part(request, name, _ACTIONS[name])
         found = self._find(request, aggregate_id)
-        changed = work(lambda method, **more: self._conductor.ask(request, method, name=found["name"], **more), wanted)
+        changed = work(
+            lambda method, **more: self._conductor.operator(request).call(method, name=found["name"], **more), wanted
+        )
         response.media = {"aggregate": view(request, changed)}
 
     def _find(self, request: falcon.Request, aggregate_id: str) -> Mapping[str, Any]:
-        for each in self._conductor.ask(request, "list_aggregates"):
+        for each in self._conductor.operator(request).list_aggregates():
             if str(each["id"]) == aggregate_id:
                 return each
         raise errors.NotFound(kind="Aggregate", name=aggregate_id)

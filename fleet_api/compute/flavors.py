@@ -141,7 +141,7 @@ class Flavors:
             ephemeral_gb=wanted.ephemeral,
             swap=wanted.swap,
         )
-        created = Flavor.from_wire(self._conductor.ask(request, "create_flavor", flavor=made.to_wire()))
+        created = Flavor.from_wire(self._conductor.operator(request).create_flavor(flavor=made.to_wire()))
         response.media = {"flavor": view(request, created)}
 
     @answers.gives(_ONE)
@@ -151,7 +151,7 @@ class Flavors:
     @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
         self._conductor.flavor(request, flavor_id)
-        self._conductor.ask(request, "delete_flavor", name=flavor_id)
+        self._conductor.operator(request).delete_flavor(name=flavor_id)
         response.status = falcon.HTTP_202
 
 
@@ -196,4 +196,4 @@ class ExtraSpecs:
 
     def _change(self, request: falcon.Request, flavor_id: str, specs: dict[str, Any]) -> None:
         self._conductor.flavor(request, flavor_id)
-        self._conductor.ask(request, "update_flavor", name=flavor_id, extra_specs=specs)
+        self._conductor.operator(request).update_flavor(name=flavor_id, extra_specs=specs)

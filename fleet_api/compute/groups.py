@@ -81,7 +81,7 @@ class Groups:
         caller = request.context.caller
         everywhere = request.context.is_open or (bodies.flag(request, "all_projects") and identity.sees_all(request))
         of_project = {} if everywhere else {"project_id": caller.project_id}
-        found = self._conductor.ask(request, "list_groups", **of_project)
+        found = self._conductor.operator(request).list_groups(**of_project)
         start = bodies.number(request, "offset") or 0
         part = found[start : start + paging.limit_of(request, _MOST)]
         response.media = {"server_groups": [view(request, each) for each in part]}
@@ -96,8 +96,8 @@ class Groups:
         most = wanted.rules.max_server_per_host if wanted.rules else 1
         if most != 1 and policies[0] != "anti-affinity":
             raise errors.InvalidInput(field="server_group.rules", reason="are for policy anti-affinity only")
-        about = {"name": wanted.name, "policy": policies[0], "max_server_per_host": most}
-        response.media = {"server_group": view(request, self._conductor.ask(request, "create_group", **about))}
+        made = self._conductor.operator(request).create_group(wanted.name, policies[0], max_server_per_host=most)
+        response.media = {"server_group": view(request, made)}
 
     @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, group_id: str) -> None:
@@ -105,12 +105,12 @@ class Groups:
 
     @answers.gives(answers.NOTHING, 204)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, group_id: str) -> None:
-        self._conductor.ask(request, "delete_group", name=self._find(request, group_id)["uuid"])
+        self._conductor.operator(request).delete_group(name=self._find(request, group_id)["uuid"])
         response.status = falcon.HTTP_204
 
     def _find(self, request: falcon.Request, group_id: str) -> Mapping[str, Any]:
         """By uuid only: clients look for a name in the list. :raises errors.NotFound:"""
-        found: Mapping[str, Any] = self._conductor.ask(request, "show_group", name=group_id)
+        found: Mapping[str, Any] = self._conductor.operator(request).show_group(name=group_id)
         if found["uuid"] != group_id:
             raise errors.NotFound(kind="Server group", name=group_id)
         return found

@@ -110,7 +110,7 @@ class Hypervisors:
 
     def _all(self, request: falcon.Request) -> list[Mapping[str, Any]]:
         """Return the nodes, each with its ``number``: the id in versions before uuids."""
-        listed = self._conductor.ask(request, "list_hosts")
+        listed = self._conductor.operator(request).list_hosts()
         found: list[Mapping[str, Any]] = [{**each, "number": number} for number, each in enumerate(listed, 1)]
         if pattern := request.get_param("hypervisor_hostname_pattern"):
             found = [each for each in found if pattern in each["node"]]
@@ -220,21 +220,23 @@ class Services:
         about = self._named(request, service_id)
         where = {"host": about["host"], "binary": about["binary"]}
         if change.forced_down is not None:
-            self._conductor.ask(request, "force_down", **where, forced=change.forced_down)
+            self._conductor.operator(request).force_down(**where, forced=change.forced_down)
         if change.status is not None:
             reason = change.disabled_reason if change.status == "disabled" else None
-            self._conductor.ask(request, "update_service", **where, disabled=change.status == "disabled", reason=reason)
+            self._conductor.operator(request).update_service(
+                **where, disabled=change.status == "disabled", reason=reason
+            )
         response.media = {"service": self._view(request, self._named(request, service_id), 0)}
 
     @answers.gives(answers.NOTHING, 204)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, service_id: str) -> None:
         about = self._named(request, service_id)
-        self._conductor.ask(request, "delete_service", host=about["host"], binary=about["binary"])
+        self._conductor.operator(request).delete_service(host=about["host"], binary=about["binary"])
         response.status = falcon.HTTP_204
 
     def _all(self, request: falcon.Request) -> list[Mapping[str, Any]]:
-        zones = dict(self._conductor.ask(request, "host_table", columns=["host", "zone"]))
-        found = self._conductor.ask(request, "list_services")
+        zones = dict(self._conductor.operator(request).host_table(columns=["host", "zone"]))
+        found = self._conductor.operator(request).list_services()
         return [{**each, "zone": zones.get(each["host"], "internal")} for each in found]
 
     def _named(self, request: falcon.Request, wanted: str) -> Mapping[str, Any]:
@@ -295,7 +297,7 @@ class Zones:
 
     def _list(self, request: falcon.Request, detail: bool) -> dict[str, Any]:
         zones: dict[str, dict[str, Any]] = {}
-        for row in self._conductor.ask(request, "host_table", columns=_OF_ZONES):
+        for row in self._conductor.operator(request).host_table(columns=_OF_ZONES):
             host = dict(zip(_OF_ZONES, row, strict=True))
             zones.setdefault(host["zone"], {})[host["host"]] = host
         return {"availabilityZoneInfo": [self._view(name, zones[name], detail) for name in sorted(zones)]}

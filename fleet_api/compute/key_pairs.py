@@ -71,7 +71,7 @@ class KeyPairs:
     @bodies.asks("user_id")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         _require_own(request, request.get_param("user_id"))
-        found = self._conductor.ask(request, "list_key_pairs")
+        found = self._conductor.operator(request).list_key_pairs()
         part, more = paging.cut(request, found, [each["name"] for each in found], _MOST)
         response.media = {"keypairs": [{"keypair": view(request, each)} for each in part]}
         if more and request.context.version >= _PAGES:
@@ -83,7 +83,7 @@ class KeyPairs:
         wanted = bodies.part(request, "keypair", _New)
         _require_own(request, wanted.user_id)
         named = {"name": wanted.name, "public_key": wanted.public_key}
-        made = self._conductor.ask(request, "create_key_pair", key_pair=named)
+        made = self._conductor.operator(request).create_key_pair(key_pair=named)
         response.status = falcon.HTTP_201 if request.context.version >= _TYPES else falcon.HTTP_200
         new: NewKeyPair = {**view(request, made), "user_id": _user(request)}
         response.media = {"keypair": new}
@@ -92,7 +92,7 @@ class KeyPairs:
     @bodies.asks("user_id")
     def on_get_one(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         _require_own(request, request.get_param("user_id"))
-        found = self._conductor.ask(request, "show_key_pair", name=name)
+        found = self._conductor.operator(request).show_key_pair(name=name)
         shown: KeyPairShown = {
             **view(request, found),
             "user_id": _user(request),
@@ -107,7 +107,7 @@ class KeyPairs:
     @bodies.asks("user_id")
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         _require_own(request, request.get_param("user_id"))
-        self._conductor.ask(request, "delete_key_pair", name=name)
+        self._conductor.operator(request).delete_key_pair(name=name)
         response.status = falcon.HTTP_204 if request.context.version >= _TYPES else falcon.HTTP_202
 
 

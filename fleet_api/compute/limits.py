@@ -42,7 +42,7 @@ class Limits:
         project_id = request.get_param("tenant_id") or own
         if project_id != own:
             identity.require(request, ALL_QUOTAS)
-        found = self._conductor.ask(request, "show_quota", project_id=project_id)
+        found = self._conductor.operator(request).show_quota(project_id=project_id)
         absolute = dict.fromkeys(_UNLIMITED, -1)
         for resource, (most, used) in _NAMES.items():
             absolute.update({most: found["limits"][resource], used: found["used"][resource]})

@@ -54,7 +54,7 @@ class Migrations:
     @bodies.asks("limit", "marker", *_FILTERS, "migration_type")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         filters = {name: value for name in _FILTERS if (value := request.get_param(name))}
-        found = self._conductor.ask(request, "list_migrations", filters=filters)
+        found = self._conductor.operator(request).list_migrations(filters=filters)
         wanted = request.get_param("migration_type")
         records = [each for each in found if wanted in (None, _type(each))]
         part, more = paging.cut(request, records, [each["uuid"] for each in records], self._most)

@@ -8,7 +8,7 @@ names that it knows. What a fleet does not limit is -1.
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import falcon
 import pydantic
@@ -85,22 +85,22 @@ class Quotas:
                 raise errors.InvalidInput(field=f"quota_set.{name}"[:100], reason="is not limited here: must be -1")
         limits = {name: limit for name in _LIMITED if (limit := getattr(wanted, name)) is not None}
         if limits:
-            self._conductor.ask(request, "set_quota", project_id=project_id, limits=limits)
+            self._conductor.operator(request).set_quota(project_id=project_id, limits=limits)
         response.media = self._of(request, project_id, "limits")
         del response.media["quota_set"]["id"]
 
     @answers.gives(answers.NOTHING, 202)
     def on_delete(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
-        self._conductor.ask(request, "delete_quota", project_id=project_id)
+        self._conductor.operator(request).delete_quota(project_id=project_id)
         response.status = falcon.HTTP_202
 
     def _of(
-        self, request: falcon.Request, project_id: str, which: str, with_usage: bool = False
+        self, request: falcon.Request, project_id: str, which: Literal["limits", "default"], with_usage: bool = False
     ) -> dict[str, dict[str, Any]]:
         """:param which: ``limits`` or ``default``. :raises faults.Fault: another project's are the administrator's"""
         if project_id != request.context.caller.project_id:
             identity.require(request, ALL_QUOTAS)
-        found = self._conductor.ask(request, "show_quota", project_id=project_id)
+        found = self._conductor.operator(request).show_quota(project_id=project_id)
         limits = {**dict.fromkeys(_unlimited(request), UNLIMITED), **{name: found[which][name] for name in _LIMITED}}
         if with_usage:
             used = found["used"]

@@ -115,7 +115,7 @@ class Events:
         """From now on, or from what the header ``Last-Event-ID`` names. :raises errors.InvalidInput: Fault:"""
         position = _position(request.get_header("Last-Event-ID"))
         if position is None:
-            position = self._conductor.ask(request, "list_events")["position"]
+            position = self._conductor.operator(request).list_events()["position"]
         response.stream = self._streams.hold(self._stream(request, position), request.context.caller.user_id)
         response.content_type = "text/event-stream"
         response.set_header("Cache-Control", "no-store")
@@ -141,7 +141,7 @@ class Events:
                 if sees_all and look % _HOSTS_EVERY == 0:
                     before, hosts = hosts, self._hosts(request)
                     lines += [_text("host", change) for change in _changes(before, hosts)]
-                found = self._conductor.ask(request, "list_events", after=dict(position))
+                found = self._conductor.operator(request).list_events(after=dict(position))
                 position = found["position"]
                 fresh = [each for each in found["events"] if (each["kind"], each["id"]) not in known]
                 known = {(each["kind"], each["id"]) for each in found["events"]}
@@ -159,7 +159,7 @@ class Events:
 
     def _hosts(self, request: falcon.Request) -> dict[str, tuple[str, str]]:
         """State and status of each host."""
-        services = self._conductor.ask(request, "list_services")
+        services = self._conductor.operator(request).list_services()
         return {each["host"]: (each["state"], each["status"]) for each in services if each["binary"] == "fleet-compute"}
 
 

@@ -8,6 +8,7 @@ columns and rows, which is a quarter of the size.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 import falcon
@@ -107,14 +108,14 @@ class Own:
     @answers.gives(answers.Answer(entire=HostTable))
     def on_get_hosts(self, request: falcon.Request, response: falcon.Response) -> None:
         """All hosts as ``columns`` and ``rows``."""
-        rows = self._conductor.ask(request, "host_table", columns=HOST_COLUMNS)
+        rows = self._conductor.operator(request).host_table(columns=HOST_COLUMNS)
         shown: HostTable = {"columns": list(HOST_COLUMNS), "rows": rows}
         response.media = shown
 
     @answers.gives(_ON_THE_WIRE)
     def on_get_host(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         """One host with its instances. :raises errors.NotFound:"""
-        response.media = self._conductor.ask(request, "show_host", name=name)
+        response.media = self._conductor.operator(request).show_host(name=name)
 
     @answers.gives(answers.Answer({"builds": list[BuildShown]}))
     @bodies.asks("limit", "vm_state")
@@ -122,26 +123,26 @@ class Own:
         """Instances, the newest first; each that is in ERROR with its newest fault."""
         limit = min(bodies.number(request, "limit") or _DEFAULT_BUILDS, _MOST_BUILDS)
         filters = {"vm_state": request.get_param("vm_state")}
-        found = self._conductor.ask(request, "list_instances", filters=filters, limit=limit, newest_first=True)
+        found = self._conductor.operator(request).list_instances(filters=filters, limit=limit, newest_first=True)
         failed = [each["uuid"] for each in found if each["vm_state"] == "error"]
-        faults = self._conductor.ask(request, "newest_faults", uuids=failed) if failed else {}
+        faults = self._conductor.operator(request).newest_faults(uuids=failed) if failed else {}
         response.media = {"builds": [_build(each, faults.get(each["uuid"])) for each in found]}
 
     @answers.gives(_ON_THE_WIRE)
     def on_get_trace(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         """The events of an instance, a reservation or a request id. :raises errors.NotFound: errors.Conflict:"""
-        response.media = self._conductor.ask(request, "trace", name=name)
+        response.media = self._conductor.operator(request).trace(name=name)
 
     @answers.gives(answers.Answer({"flavors": list[answers.AsOnTheWire]}))
     def on_get_flavors(self, request: falcon.Request, response: falcon.Response) -> None:
-        response.media = {"flavors": self._conductor.ask(request, "list_flavors")}
+        response.media = {"flavors": self._conductor.operator(request).list_flavors()}
 
     @answers.gives(_ON_THE_WIRE)
     @bodies.asks("hours", "points")
     def on_get_use(self, request: falcon.Request, response: falcon.Response) -> None:
         """What instances had in the last ``hours``, at evenly spaced times. :raises errors.InvalidInput:"""
         asked = {name: value for name in ("hours", "points") if (value := bodies.number(request, name)) is not None}
-        response.media = self._conductor.ask(request, "use_over_time", **asked)
+        response.media = self._conductor.operator(request).use_over_time(**asked)
 
     @answers.gives(_ON_THE_WIRE)
     @bodies.takes(bodies.Body(entire=_Wanted))
@@ -189,7 +190,7 @@ def _wanted(request: falcon.Request) -> _Wanted:
     return bodies.entire(request, _Wanted)
 
 
-def _build(instance: dict[str, Any], fault: dict[str, Any] | None) -> BuildShown:
+def _build(instance: Mapping[str, Any], fault: Mapping[str, Any] | None) -> BuildShown:
     flavor = instance["flavor"]
     known = {name: instance[name] for name in _BUILD_FIELDS}
     of_flavor = {name: flavor[name] for name in FlavorOfBuild.__annotations__}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import falcon
@@ -13,7 +14,7 @@ from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import Flavor, ImageRecord
 from fleet.rpc import transport
-from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI, SchedulerAPI
+from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI, OperatorCalls, SchedulerAPI
 from fleet_api.requests.calls import AWAY, Calls
 from fleet_api.requests.faults import Fault
 
@@ -28,8 +29,12 @@ class Conductor:
         self._scheduler = SchedulerAPI(bus, conf)
         self.calls = Calls(bus, conf)
 
+    def operator(self, request: falcon.Request) -> OperatorCalls:
+        """The calls of the namespace ``operator``, made for the caller of the HTTP request."""
+        return OperatorCalls(functools.partial(self.ask, request))
+
     def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
-        """Call a method of the namespace ``operator``."""
+        """Call a method of the namespace ``operator``. :meth:`operator` has a method for each, with types."""
         return self._operator.call(self._caller(request), method, **arguments)
 
     def create(self, request: falcon.Request, wanted: dict[str, Any], token: str | None) -> dict[str, Any]:
@@ -44,30 +49,30 @@ class Conductor:
 
         :param wanted: as for :meth:`create`
         """
-        asked = self._operator.call(self._caller(request), "request_for", request=wanted)
+        asked = self.operator(request).request_for(wanted)
         return self._scheduler.explain(self._caller(request), **asked, best=best)
 
     def capacity(self, request: falcon.Request, wanted: dict[str, Any], group_by: str | None) -> dict[str, Any]:
         """Return how many more instances fit. :param wanted: as for :meth:`create`"""
-        asked = self._operator.call(self._caller(request), "request_for", request=wanted)
+        asked = self.operator(request).request_for(wanted)
         return self._scheduler.capacity(self._caller(request), **asked, group_by=group_by)
 
     def flavors(self, request: falcon.Request) -> list[Flavor]:
-        return [Flavor.from_wire(each) for each in self.ask(request, "list_flavors")]
+        return [Flavor.from_wire(each) for each in self.operator(request).list_flavors()]
 
     def flavor(self, request: falcon.Request, flavor_id: str) -> Flavor:
         """By id only: clients look for a name in the list. :raises errors.NotFound:"""
-        found = Flavor.from_wire(self.ask(request, "show_flavor", name=flavor_id))
+        found = Flavor.from_wire(self.operator(request).show_flavor(name=flavor_id))
         if found.flavorid != flavor_id:
             raise errors.NotFound(kind="Flavor", name=flavor_id)
         return found
 
     def images(self, request: falcon.Request) -> list[ImageRecord]:
-        return [ImageRecord.from_wire(each) for each in self.ask(request, "list_images")]
+        return [ImageRecord.from_wire(each) for each in self.operator(request).list_images()]
 
     def image(self, request: falcon.Request, uuid: str) -> ImageRecord:
         """By uuid only. :raises errors.NotFound:"""
-        found = ImageRecord.from_wire(self.ask(request, "show_image", name=uuid))
+        found = ImageRecord.from_wire(self.operator(request).show_image(name=uuid))
         if found.uuid != uuid:
             raise errors.NotFound(kind="Image", name=uuid)
         return found

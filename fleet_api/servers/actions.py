@@ -130,7 +130,7 @@ class Actions:
 
         def work(request: falcon.Request, server_id: str, wanted: Any) -> None:
             _arguments(wanted)
-            self._conductor.ask(request, method, name=server_id)
+            self._conductor.operator(request).call(method, name=server_id)
 
         return work
 
@@ -142,25 +142,25 @@ class Actions:
         def work(request: falcon.Request, server_id: str, wanted: Any) -> None:
             host = fields.parse(kind, _arguments(wanted), action).host
             with bodies.naming(f"{action}.host"):
-                self._conductor.ask(request, method, name=server_id, **({"host": host} if host else {}))
+                self._conductor.operator(request).call(method, name=server_id, **({"host": host} if host else {}))
 
         return work
 
     def _reboot(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
         kind = fields.parse(_Reboot, wanted, "reboot").type
         hard = {"hard": True} if kind.upper() == "HARD" else {}
-        self._conductor.ask(request, "reboot_instance", name=server_id, **hard)
+        self._conductor.operator(request).reboot_instance(name=server_id, **hard)
 
     def _console(self, request: falcon.Request, server_id: str, wanted: Any) -> _Done:
         most = fields.parse(_Console, _arguments(wanted), "os-getConsoleOutput").length
-        lines = self._conductor.ask(request, "get_console_output", name=server_id).splitlines(keepends=True)
+        lines = self._conductor.operator(request).get_console_output(name=server_id).splitlines(keepends=True)
         return {"output": "".join(lines if most in (None, -1) else lines[len(lines) - min(most, len(lines)) :])}
 
     def _resize(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
         flavor_id = str(fields.parse(_Resize, wanted, "resize").flavorRef)
         with bodies.naming("resize.flavorRef"):
             flavor = self._conductor.flavor(request, flavor_id)
-        self._conductor.ask(request, "resize_instance", name=server_id, flavor=flavor.to_wire())
+        self._conductor.operator(request).resize_instance(name=server_id, flavor=flavor.to_wire())
 
 
 def _arguments(wanted: Any) -> Any:

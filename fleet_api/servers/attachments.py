@@ -61,7 +61,7 @@ class Attachments:
         if wanted.tag or wanted.delete_on_termination:
             raise NotHere("A tag of a volume" if wanted.tag else "A volume that is deleted with its server")
         named = {"name": server_id, "volume": wanted.volumeId, **({"device": wanted.device} if wanted.device else {})}
-        made = self._conductor.ask(request, "attach_volume", **named)
+        made = self._conductor.operator(request).attach_volume(**named)
         response.media = {"volumeAttachment": _view(request, made)}
 
     @answers.gives(_ONE)
@@ -71,7 +71,7 @@ class Attachments:
     @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, server_id: str, volume_id: str) -> None:
         self._one(request, server_id, volume_id)
-        self._conductor.ask(request, "detach_volume", name=server_id, volume=volume_id)
+        self._conductor.operator(request).detach_volume(name=server_id, volume=volume_id)
         response.status = falcon.HTTP_202
 
     def _one(self, request: falcon.Request, server_id: str, volume_id: str) -> Mapping[str, Any]:

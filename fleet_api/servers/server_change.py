@@ -53,5 +53,5 @@ def change(
     conductor: Conductor, request: falcon.Request, server_id: str, changes: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Change a server, which the caller may see, and return its instance. :param changes: an InstanceChanges"""
-    changed: Mapping[str, Any] = conductor.ask(request, "update_instance", name=server_id, changes=dict(changes))
+    changed: Mapping[str, Any] = conductor.operator(request).update_instance(name=server_id, changes=dict(changes))
     return changed

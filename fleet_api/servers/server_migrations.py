@@ -45,7 +45,7 @@ class ServerMigrations:
         self, request: falcon.Request, response: falcon.Response, server_id: str, migration_id: str
     ) -> None:
         found = self._one(request, server_id, migration_id)
-        self._conductor.ask(request, "abort_live_migration", name=server_id, migration=found["uuid"])
+        self._conductor.operator(request).abort_live_migration(name=server_id, migration=found["uuid"])
         response.status = falcon.HTTP_202
 
     def _one(self, request: falcon.Request, server_id: str, migration_id: str) -> Mapping[str, Any]:
@@ -57,7 +57,7 @@ class ServerMigrations:
 
     def _of(self, request: falcon.Request, server_id: str) -> list[Mapping[str, Any]]:
         uuid = show(self._conductor, request, server_id)["instance"]["uuid"]
-        found = self._conductor.ask(request, "list_migrations", filters={"instance_uuid": uuid})
+        found = self._conductor.operator(request).list_migrations(filters={"instance_uuid": uuid})
         return [
             each
             for each in found

@@ -110,7 +110,7 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
         build["image"] = _image(request, conductor, server.imageRef)
     if server.key_name:
         with bodies.naming("server.key_name"):
-            build["key_name"] = conductor.ask(request, "show_key_pair", name=server.key_name)["name"]
+            build["key_name"] = conductor.operator(request).show_key_pair(name=server.key_name)["name"]
     if volumes:
         build["block_device_mapping"] = volumes
     if server.user_data:

@@ -158,7 +158,7 @@ class Servers:
     def _list(self, request: falcon.Request, path: str, shown: View) -> dict[str, Any]:
         servers, marker = self._page(request, paging.limit_of(request, self._most), shown)
         failed = {each["id"]: each for each in servers if each.get("status") == "ERROR"}
-        faults = self._conductor.ask(request, "newest_faults", uuids=list(failed)) if failed else {}
+        faults = self._conductor.operator(request).newest_faults(uuids=list(failed)) if failed else {}
         for uuid, newest in faults.items():
             failed[uuid]["fault"] = server_view.fault(newest)
         answer: dict[str, Any] = {"servers": servers}
@@ -178,14 +178,15 @@ class Servers:
         matches = _conditions(request)
         # Only what the list shows and the filters look at is read.
         is_brief = shown is server_view.brief and not any(request.has_param(name) for name in _OF_SPEC)
-        sparing = {"brief": True} if is_brief else {}
+        calls = self._conductor.operator(request)
+        listed: Callable[..., Sequence[Instance]] = calls.list_brief if is_brief else calls.list_instances
         found: list[dict[str, Any]] = []
         marker, size, batch = request.get_param("marker"), 0, _FIRST_BATCH
         while True:
             more = {"marker": marker} if marker else {}
             # Without conditions of ours, what is asked for is what is needed, and one more.
             wanted = batch if matches else min(batch, limit + 1 - len(found))
-            part = self._conductor.ask(request, "list_instances", filters=exact, limit=wanted, **more, **sparing)
+            part = listed(filters=exact, limit=wanted, **more)
             for each in part:
                 if not all(match(each) for match in matches):
                     continue
@@ -211,7 +212,7 @@ def show(conductor: Conductor, request: falcon.Request, server_id: str) -> Mappi
     :raises errors.NotFound: there is none, or it was deleted
     """
     if uuidutils.is_uuid_like(server_id):
-        found: Mapping[str, Any] = conductor.ask(request, "show_instance", name=server_id)
+        found: Mapping[str, Any] = conductor.operator(request).show_instance(name=server_id)
         if not identity.owns(request, found["instance"]["project_id"]):
             raise errors.NotFound(kind="Instance", name=server_id)
         if not found["instance"]["deleted"] and found["instance"]["vm_state"] != states.DELETED:

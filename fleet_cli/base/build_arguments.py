@@ -115,7 +115,7 @@ def _image_of(conductor: Calls, given: dict[str, str | int], properties: dict[st
     if set(given) != {"id"} or not conductor.serves("show_image"):
         return {**given, "properties": properties}
     try:
-        known = ImageRecord.from_wire(conductor.operator("show_image", name=given["id"])).to_image().to_wire()
+        known = ImageRecord.from_wire(conductor.operator.show_image(name=str(given["id"]))).to_image().to_wire()
     except errors.VersionPinned:
         return {**given, "properties": properties}
     except errors.NotFound:
@@ -128,7 +128,7 @@ def _image_of(conductor: Calls, given: dict[str, str | int], properties: dict[st
 
 def _require_hosts(conductor: Calls, names: Sequence[str]) -> None:
     """:raises connection.CommandFailed:"""
-    known = {each["host"] for each in conductor.operator("list_hosts")}
+    known = {each["host"] for each in conductor.operator.list_hosts()}
     for name in names:
         if name not in known:
             raise connection.CommandFailed(f"--ignore-host {name}: no such host; 'fleet host list' names the hosts")

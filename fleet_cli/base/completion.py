@@ -161,7 +161,7 @@ def names(conductor: Any, kind: str) -> list[str]:
     method, arguments, field = KINDS[kind]
     try:
         with conductor.plain_failures(), conductor.impatient(_PATIENCE_S):
-            found: list[Record] = conductor.operator(method, **arguments)
+            found: list[Record] = conductor.operator.call(method, **arguments)
     except Exception:
         return []
     return sorted({str(each[field]) for each in found})

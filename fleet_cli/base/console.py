@@ -25,7 +25,7 @@ class ConsoleLog(command.Command):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        text = self.conductor.operator("get_console_output", name=parsed_args.server)
+        text = self.conductor.operator.get_console_output(name=parsed_args.server)
         lines = plain(text).splitlines()
         for line in lines[-parsed_args.lines :] if parsed_args.lines else lines:
             sys.stdout.write(f"{line}\n")

@@ -33,7 +33,7 @@ class DeleteServers(command.Command):
         if bool(parsed_args.server) == parsed_args.all:
             raise connection.CommandFailed("name the instances to delete, or use --all")
         if parsed_args.all:
-            meant = list(self.conductor.operator("list_instances", filters={}, brief=True))
+            meant: list[Record] = list(self.conductor.operator.list_brief(filters={}))
             if meant and not parsed_args.yes:
                 _confirm(len(meant))
         else:
@@ -61,7 +61,7 @@ class DeleteServers(command.Command):
 
     def _meant(self, name: str) -> Record:
         """Return the instance. A misspelt name must not be taken for the beginning of a uuid."""
-        found: Record = self.conductor.operator("show_instance", name=name)["instance"]
+        found: Record = self.conductor.operator.show_instance(name=name)["instance"]
         if name not in (found["name"], found["uuid"]) and len(name) < _LEAST_PREFIX:
             raise connection.CommandFailed(
                 f"no instance has the name {name}; it is the beginning of the uuid of {found['name']}, {found['uuid']}: "

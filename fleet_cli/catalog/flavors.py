@@ -50,7 +50,7 @@ class ListFlavors(listing.List):
     whole = (*COLUMNS, "share_of_requests", "share_of_core_hours")
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        return self.conductor.operator("list_flavors")
+        return self.conductor.operator.list_flavors()
 
 
 class ShowFlavor(command.ShowOne):
@@ -59,7 +59,7 @@ class ShowFlavor(command.ShowOne):
     arguments = (_FLAVOR,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return command.one(COLUMNS, self.conductor.operator("show_flavor", name=parsed_args.flavor))
+        return command.one(COLUMNS, self.conductor.operator.show_flavor(name=parsed_args.flavor))
 
 
 class CreateFlavor(command.ShowOne):
@@ -70,7 +70,7 @@ class CreateFlavor(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         sizes = {each: getattr(parsed_args, each) for each in COLUMNS if each != "extra_specs"}
         flavor = {**sizes, "extra_specs": dict(parsed_args.extra_specs)}
-        created = self.conductor.operator("create_flavor", flavor=flavor)
+        created = self.conductor.operator.create_flavor(flavor=flavor)
         return command.one(COLUMNS, created or flavor)
 
 
@@ -98,7 +98,7 @@ class SetFlavor(command.ShowOne):
         if not changes and not specs:
             raise connection.CommandFailed("nothing to change: use a size, --name, --property or --unset-property")
         asked = {"name": parsed_args.flavor, "changes": changes, "extra_specs": specs}
-        return command.one(COLUMNS, self.conductor.operator("update_flavor", **asked))
+        return command.one(COLUMNS, self.conductor.operator.update_flavor(**asked))
 
 
 class DeleteFlavor(command.Command):
@@ -107,4 +107,4 @@ class DeleteFlavor(command.Command):
     arguments = (_FLAVOR,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator("delete_flavor", name=parsed_args.flavor)
+        self.conductor.operator.delete_flavor(name=parsed_args.flavor)

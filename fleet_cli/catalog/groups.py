@@ -24,7 +24,7 @@ class ListGroups(listing.List):
     whole = COLUMNS
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        return self.conductor.operator("list_groups")
+        return self.conductor.operator.list_groups()
 
     def shortened(self, record: Record) -> Record:
         counted = {"per_host": record["max_server_per_host"], "members": len(record["members"])}
@@ -51,8 +51,7 @@ class CreateGroup(command.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         self.conductor.act_for(parsed_args.project, None)
-        created = self.conductor.operator(
-            "create_group",
+        created = self.conductor.operator.create_group(
             name=parsed_args.name,
             policy=parsed_args.policy,
             max_server_per_host=parsed_args.max_server_per_host,
@@ -66,7 +65,7 @@ class ShowGroup(command.ShowOne):
     arguments = (_GROUP,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return command.one((*COLUMNS, "hosts"), self.conductor.operator("show_group", name=parsed_args.group))
+        return command.one((*COLUMNS, "hosts"), self.conductor.operator.show_group(name=parsed_args.group))
 
 
 class SetGroup(command.ShowOne):
@@ -89,7 +88,7 @@ class SetGroup(command.ShowOne):
         }
         if all(value is None for value in wanted.values()):
             raise connection.CommandFailed("nothing to change: use --name, --policy or --max-server-per-host")
-        return command.one(COLUMNS, self.conductor.operator("update_group", name=parsed_args.group, **wanted))
+        return command.one(COLUMNS, self.conductor.operator.update_group(name=parsed_args.group, **wanted))
 
 
 class DeleteGroup(command.Command):
@@ -98,4 +97,4 @@ class DeleteGroup(command.Command):
     arguments = (_GROUP,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator("delete_group", name=parsed_args.group)
+        self.conductor.operator.delete_group(name=parsed_args.group)

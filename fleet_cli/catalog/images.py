@@ -28,7 +28,7 @@ class ListImages(listing.List):
     whole = COLUMNS
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        return self.conductor.operator("list_images")
+        return self.conductor.operator.list_images()
 
 
 class ShowImage(command.ShowOne):
@@ -37,7 +37,7 @@ class ShowImage(command.ShowOne):
     arguments = (_IMAGE,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return command.one(COLUMNS, self.conductor.operator("show_image", name=parsed_args.image))
+        return command.one(COLUMNS, self.conductor.operator.show_image(name=parsed_args.image))
 
 
 class CreateImage(command.ShowOne):
@@ -83,7 +83,7 @@ class CreateImage(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         texts = ("name", "location", "checksum", "disk_format")
         image = {name: getattr(parsed_args, name) for name in (*texts, *_NUMBERS)}
-        created = self.conductor.operator("create_image", image={**image, "properties": dict(parsed_args.properties)})
+        created = self.conductor.operator.create_image(image={**image, "properties": dict(parsed_args.properties)})
         return command.one(COLUMNS, created)
 
 
@@ -93,4 +93,4 @@ class DeleteImage(command.Command):
     arguments = (_IMAGE,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator("delete_image", name=parsed_args.image)
+        self.conductor.operator.delete_image(name=parsed_args.image)

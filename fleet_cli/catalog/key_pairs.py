@@ -33,7 +33,7 @@ class ListKeyPairs(listing.List):
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         self.conductor.act_for(parsed_args.project, parsed_args.user)
-        return self.conductor.operator("list_key_pairs")
+        return self.conductor.operator.list_key_pairs()
 
 
 class ShowKeyPair(command.ShowOne):
@@ -43,7 +43,7 @@ class ShowKeyPair(command.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         self.conductor.act_for(parsed_args.project, parsed_args.user)
-        return command.one(COLUMNS, self.conductor.operator("show_key_pair", name=parsed_args.keypair))
+        return command.one(COLUMNS, self.conductor.operator.show_key_pair(name=parsed_args.keypair))
 
 
 class CreateKeyPair(command.ShowOne):
@@ -69,7 +69,7 @@ class CreateKeyPair(command.ShowOne):
         else:
             public_key = _generated(pathlib.Path(parsed_args.private_key))
         named = {"name": parsed_args.name, "public_key": public_key}
-        return command.one(COLUMNS, self.conductor.operator("create_key_pair", key_pair=named))
+        return command.one(COLUMNS, self.conductor.operator.create_key_pair(key_pair=named))
 
 
 class DeleteKeyPair(command.Command):
@@ -79,7 +79,7 @@ class DeleteKeyPair(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.act_for(parsed_args.project, parsed_args.user)
-        self.conductor.operator("delete_key_pair", name=parsed_args.keypair)
+        self.conductor.operator.delete_key_pair(name=parsed_args.keypair)
 
 
 def _generated(path: pathlib.Path) -> str:

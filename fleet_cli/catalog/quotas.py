@@ -46,7 +46,7 @@ class ShowQuota(_OfProject):
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         named = {} if parsed_args.project is None else {"project_id": parsed_args.project}
-        return self.lines(self.conductor.operator("show_quota", **named))
+        return self.lines(self.conductor.operator.show_quota(**named))
 
 
 class SetQuota(_OfProject):
@@ -66,7 +66,7 @@ class SetQuota(_OfProject):
         limits = {name: limit for name in RESOURCES if (limit := getattr(parsed_args, name)) is not None}
         if not limits:
             raise connection.CommandFailed(f"nothing to change: use {', '.join(map(_option, RESOURCES))}")
-        return self.lines(self.conductor.operator("set_quota", project_id=parsed_args.project, limits=limits))
+        return self.lines(self.conductor.operator.set_quota(project_id=parsed_args.project, limits=limits))
 
 
 class ListQuotas(listing.List):
@@ -76,7 +76,7 @@ class ListQuotas(listing.List):
     brief = whole = ("project_id", *RESOURCES)
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        found = self.conductor.operator("list_quotas")
+        found = self.conductor.operator.list_quotas()
         return [{"project_id": each["project_id"], **each["limits"]} for each in found]
 
 
@@ -86,4 +86,4 @@ class DeleteQuota(command.Command):
     arguments = (_PROJECT,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator("delete_quota", project_id=parsed_args.project)
+        self.conductor.operator.delete_quota(project_id=parsed_args.project)

@@ -71,13 +71,13 @@ def daemons(conductor: Calls, sample: Sample, clock: Clock = utcnow) -> list[Fin
     if found[0].level:
         return [*found, ping(conductor, "scheduler")]
     asked_at = clock()
-    answer = _asked(lambda: conductor.operator("examine"))
+    answer = _asked(lambda: conductor.operator.examine())
     offset_s = _offset_s(answer, asked_at, clock()) if isinstance(answer, dict) else 0.0
     if not isinstance(answer, dict):
         fix = "Read the conductor's log: most likely its database is away."
         found.append(ping(conductor, "scheduler"))
         return [*found, findings.bad("database", f"the conductor cannot examine it: {answer}", fix)]
-    services = conductor.operator("list_services")
+    services = conductor.operator.list_services()
     found += [ping(conductor, topic) for topic in _served(services)]
     up = [each["host"] for each in services if each["binary"] == "fleet-compute" and each["state"] == "up"]
     found += [
@@ -89,7 +89,7 @@ def daemons(conductor: Calls, sample: Sample, clock: Clock = utcnow) -> list[Fin
     ]
     backends = [each for each in services if each["binary"] == "fleet-volume"]
     if backends:
-        found += storage_examination.examine(backends, conductor.operator("list_pools"), answer.get("volumes"))
+        found += storage_examination.examine(backends, conductor.operator.list_pools(), answer.get("volumes"))
     found += [*_clocks(services), *_agents(conductor, sample(up), len(up), offset_s, clock)]
     return found
 

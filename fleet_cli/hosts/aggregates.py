@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from fleet.client import argument_types, connection
 from fleet.client.connection import Record
+from fleet.objects.answers.hosts import AggregateView
 from fleet_cli.base import command, listing
 
 COLUMNS = ("name", "uuid", "hosts", "metadata")
@@ -33,7 +34,7 @@ class ListAggregates(listing.List):
     brief = whole = COLUMNS
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        return self.conductor.operator("list_aggregates")
+        return self.conductor.operator.list_aggregates()
 
     def shortened(self, record: Record) -> Record:
         return {**record, "hosts": listing.some(record["hosts"])}
@@ -44,7 +45,7 @@ class _Change(command.ShowOne):
 
     arguments: Sequence[command.Argument] = (_AGGREGATE,)
 
-    def shown(self, aggregate: dict) -> tuple:
+    def shown(self, aggregate: AggregateView) -> tuple:
         return command.one(COLUMNS, aggregate)
 
 
@@ -52,7 +53,7 @@ class ShowAggregate(_Change):
     """Show an aggregate."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        return self.shown(self.conductor.operator("show_aggregate", name=parsed_args.aggregate))
+        return self.shown(self.conductor.operator.show_aggregate(name=parsed_args.aggregate))
 
 
 class DeleteAggregate(command.Command):
@@ -61,7 +62,7 @@ class DeleteAggregate(command.Command):
     arguments = (_AGGREGATE,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator("delete_aggregate", name=parsed_args.aggregate)
+        self.conductor.operator.delete_aggregate(name=parsed_args.aggregate)
 
 
 class CreateAggregate(_Change):
@@ -73,7 +74,7 @@ class CreateAggregate(_Change):
         metadata = dict(parsed_args.metadata)
         if parsed_args.zone:
             metadata["availability_zone"] = parsed_args.zone
-        created = self.conductor.operator("create_aggregate", name=parsed_args.aggregate, metadata=metadata)
+        created = self.conductor.operator.create_aggregate(name=parsed_args.aggregate, metadata=metadata)
         return self.shown(created)
 
 
@@ -85,7 +86,7 @@ class AddHost(_Change):
     arguments = (command.argument("host"),)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        changed = self.conductor.operator(self.method, name=parsed_args.aggregate, host=parsed_args.host)
+        changed = self.conductor.operator.call(self.method, name=parsed_args.aggregate, host=parsed_args.host)
         return self.shown(changed)
 
 
@@ -110,9 +111,9 @@ class SetMetadata(_Change):
             metadata["availability_zone"] = parsed_args.zone or None
         if not metadata and not parsed_args.name:
             raise connection.CommandFailed("nothing to change: use --property, --zone or --name")
-        name, changed = parsed_args.aggregate, {}
+        name = parsed_args.aggregate
         if metadata:
-            changed = self.conductor.operator("set_aggregate_metadata", name=name, metadata=metadata)
+            changed = self.conductor.operator.set_aggregate_metadata(name=name, metadata=metadata)
         if parsed_args.name:
-            changed = self.conductor.operator("rename_aggregate", name=name, new_name=parsed_args.name)
+            changed = self.conductor.operator.rename_aggregate(name=name, new_name=parsed_args.name)
         return self.shown(changed)

@@ -41,8 +41,8 @@ class DrainHost(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         host = parsed_args.host
-        self.conductor.operator(
-            "update_service", host=host, binary="fleet-compute", disabled=True, reason=parsed_args.reason
+        self.conductor.operator.update_service(
+            host=host, binary="fleet-compute", disabled=True, reason=parsed_args.reason
         )
         self._say(f"{host} is disabled: {parsed_args.reason}")
         left = following.drain(self.conductor, host, parsed_args.timeout, self._waiting, moving=parsed_args.move)
@@ -53,14 +53,14 @@ class DrainHost(command.Command):
             )
         if parsed_args.move:
             self._move(parsed_args)
-        staying = self.conductor.operator("list_instances", filters={"host": host}, brief=True)
+        staying = self.conductor.operator.list_brief(filters={"host": host})
         self._say(f"{host} is idle; {len(staying)} instances stay on it")
         self._say(f"To let it take builds again: fleet service enable {host}")
 
     def _move(self, parsed_args: argparse.Namespace) -> None:
         """:raises connection.CommandFailed: some instances are left"""
         host = parsed_args.host
-        there = len(self.conductor.operator("show_host", name=host)["instances"])
+        there = len(self.conductor.operator.show_host(name=host)["instances"])
         with progress.shown(there, "moves", self.app.options.verbose_level) as shown:
             run = emptying.Emptying(self.conductor, host, parsed_args.at_a_time, lambda *now: shown.show_of(*now))
             try:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from fleet import errors, move_states, states
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
+from fleet.objects.answers.instances import InstanceView, MigrationView
 
 _PAUSE_S = 0.5
 
@@ -22,9 +22,9 @@ _PAUSE_S = 0.5
 class Look:
     """The present state of a host: instances to move, moves on their way, and instances that stay, with the reason."""
 
-    movable: list[Record]
-    moving: list[Record]
-    finished: list[Record]
+    movable: list[InstanceView]
+    moving: list[MigrationView]
+    finished: list[MigrationView]
     left: dict[str, str]
 
 
@@ -76,16 +76,16 @@ class Emptying:
                     **late,
                     **{each["uuid"]: "is not begun" for each in waiting},
                 }
-            for each in look.finished:
-                self._ask(each["instance_uuid"], "confirm_resize")
+            for move in look.finished:
+                self._ask(move["instance_uuid"], "confirm_resize")
             for each in waiting[: max(self._at_a_time - len(busy), 0)]:
                 self._ask(each["uuid"], "evacuate_instance" if self._is_down() else "migrate_instance")
             self._sleep(_PAUSE_S)
 
     def _look(self) -> Look:
         # In this order: an instance that has left since the records were read still has its move among them.
-        records = self._conductor.operator("list_migrations", filters={"host": self._host})
-        there = self._conductor.operator("show_host", name=self._host)["instances"]
+        records = self._conductor.operator.list_migrations(filters={"host": self._host})
+        there = self._conductor.operator.show_host(name=self._host)["instances"]
         away = [each for each in records if each["source_compute"] == self._host]
         moving = [each for each in away if each["status"] in move_states.UNDER_WAY]
         finished = [each for each in away if each["status"] == move_states.FINISHED]
@@ -95,17 +95,17 @@ class Emptying:
                 look.left[each["instance_uuid"]] = "its resize waits to be confirmed or reverted"
         busy = {each["instance_uuid"] for each in (*moving, *finished)}
         ended = {each["uuid"]: each for each in records if each["status"] not in move_states.IN_PROGRESS}
-        for each in there:
-            if each["uuid"] in busy or each["uuid"] in self._refused:
+        for instance in there:
+            if instance["uuid"] in busy or instance["uuid"] in self._refused:
                 continue
-            reason = self._why_not(each, ended)
+            reason = self._why_not(instance, ended)
             if reason:
-                look.left[each["uuid"]] = reason
+                look.left[instance["uuid"]] = reason
             else:
-                look.movable.append(each)
+                look.movable.append(instance)
         return look
 
-    def _why_not(self, instance: Record, ended: dict[str, Record]) -> str:
+    def _why_not(self, instance: InstanceView, ended: Mapping[str, MigrationView]) -> str:
         name = instance["name"]
         # A stopped instance cannot be started on a host that is down, so it may be evacuated as it is.
         stopped_there = instance["vm_state"] in states.AT_REST and self._is_down()
@@ -113,19 +113,20 @@ class Emptying:
             return f"{name} is {instance['vm_state'].upper()}"
         move = ended.get(self._asked.get(instance["uuid"], ""))
         if move is not None:
-            return f"{name} stays: {(move.get('failure') or {}).get('message') or 'its move is ' + move['status']}"
+            failure = move.get("failure")
+            return f"{name} stays: {(failure and failure.get('message')) or 'its move is ' + move['status']}"
         return ""
 
     def _ask(self, uuid: str, method: str) -> None:
         try:
-            record = self._conductor.operator(method, name=uuid)
+            record = self._conductor.operator.call(method, name=uuid)
         except errors.FleetError as refusal:
             self._refused[uuid] = refusal.message
             return
         self._asked[uuid] = record["uuid"]
 
     def _is_down(self) -> bool:
-        nodes: list[dict[str, Any]] = self._conductor.operator("show_host", name=self._host)["nodes"]
+        nodes = self._conductor.operator.show_host(name=self._host)["nodes"]
         return not any(each["state"] == "up" for each in nodes)
 
 

@@ -49,7 +49,7 @@ class ListHosts(listing.List):
     whole = COLUMNS
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        rows = [row(node) for node in self.conductor.operator("list_hosts")]
+        rows = [row(node) for node in self.conductor.operator.list_hosts()]
         listing.remark(simulated({each["host"]: each["driver"] for each in rows}))
         return rows
 
@@ -75,7 +75,7 @@ class ShowHost(ListHosts):
     arguments = (command.HOST,)
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        return map(row, self.conductor.operator("show_host", name=parsed_args.host)["nodes"])
+        return map(row, self.conductor.operator.show_host(name=parsed_args.host)["nodes"])
 
 
 class DeleteHost(command.Command):
@@ -84,4 +84,4 @@ class DeleteHost(command.Command):
     arguments = (command.HOST,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator("delete_host", host=parsed_args.host)
+        self.conductor.operator.delete_host(host=parsed_args.host)

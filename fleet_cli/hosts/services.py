@@ -30,7 +30,7 @@ class ListServices(listing.List):
     whole = (*COLUMNS, *LONG)
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        found = self.conductor.operator("list_services")
+        found = self.conductor.operator.list_services()
         agents = {each["host"]: each.get("driver") for each in found if each["binary"] == "fleet-compute"}
         listing.remark(hosts.simulated(agents))
         return [{**each, "state": state(each)} for each in found]
@@ -48,7 +48,7 @@ class ShowService(ListServices):
     arguments = (command.HOST,)
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        found = [each for each in self.conductor.operator("list_services") if each["host"] == parsed_args.host]
+        found = [each for each in self.conductor.operator.list_services() if each["host"] == parsed_args.host]
         if not found:
             raise connection.CommandFailed(f"Service on host {parsed_args.host} could not be found.")
         return [{**each, "state": state(each)} for each in found]
@@ -72,8 +72,8 @@ class EnableService(command.Command):
     arguments = _SERVICE
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator(
-            "update_service", host=parsed_args.host, binary=parsed_args.binary, disabled=False, reason=None
+        self.conductor.operator.update_service(
+            host=parsed_args.host, binary=parsed_args.binary, disabled=False, reason=None
         )
 
 
@@ -83,8 +83,7 @@ class DisableService(command.Command):
     arguments = (*_SERVICE, command.argument("--reason", help="Why; shown by 'fleet service list'."))
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator(
-            "update_service",
+        self.conductor.operator.update_service(
             host=parsed_args.host,
             binary=parsed_args.binary,
             disabled=True,
@@ -101,7 +100,7 @@ class ForceDown(command.Command):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator("force_down", host=parsed_args.host, forced=not parsed_args.unset)
+        self.conductor.operator.force_down(host=parsed_args.host, forced=not parsed_args.unset)
 
 
 class DeleteService(command.Command):
@@ -110,4 +109,4 @@ class DeleteService(command.Command):
     arguments = _SERVICE
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator("delete_service", host=parsed_args.host, binary=parsed_args.binary)
+        self.conductor.operator.delete_service(host=parsed_args.host, binary=parsed_args.binary)

@@ -12,6 +12,7 @@ from cliff import columns
 from fleet.client import argument_types, connection, faults
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
+from fleet.objects.answers.instances import SchedulingRequest
 from fleet_cli.base import build_arguments, command
 
 #: The fields of the answer in the order of the output; ``-f json`` has all of them (docs/explain.md).
@@ -59,15 +60,15 @@ class Explain(command.ShowOne):
         return FIELDS, shown(answer, FIELDS, _COLUMNS)
 
 
-def asked(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str, Any]:
+def asked(conductor: Calls, parsed_args: argparse.Namespace) -> SchedulingRequest:
     """Return the request for the scheduler. :raises connection.CommandFailed: neither or both ways were used"""
     server = getattr(parsed_args, "server", None)
     if bool(server) == bool(parsed_args.flavor):
         raise connection.CommandFailed("name a server, or use --flavor")
     if server:
-        return conductor.operator("request_of", name=server)
+        return conductor.operator.request_of(name=server)
     conductor.act_for(parsed_args.project, parsed_args.user)
-    return conductor.operator("request_for", request=build_arguments.build_request(conductor, parsed_args))
+    return conductor.operator.request_for(request=build_arguments.build_request(conductor, parsed_args))
 
 
 def add_volume(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
@@ -83,7 +84,7 @@ def volume_asked(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str,
         raise connection.CommandFailed("name a server, or use --flavor, or use --volume")
     conductor.act_for(parsed_args.project, parsed_args.user)
     named = parsed_args.volume_type
-    types = [each for each in conductor.operator("list_volume_types") if each["name"] == named] if named else []
+    types = [each for each in conductor.operator.list_volume_types() if each["name"] == named] if named else []
     if named and not types:
         raise connection.CommandFailed(f"no volume type is named {named}; see 'fleet volume type list'")
     properties = {

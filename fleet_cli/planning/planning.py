@@ -64,7 +64,7 @@ def _database(conf: cfg.ConfigOpts, command: str) -> contextlib.AbstractContextM
 
 def of_instance(conductor: Calls, uuid_: str) -> Demand:
     """Return the request that places an existing instance. :raises errors.NotFound: errors.Conflict:"""
-    asked = conductor.operator("request_of", name=uuid_)
+    asked = conductor.operator.request_of(name=uuid_)
     return Demand(asked["request_spec"], asked["filter_properties"], [None], name=uuid_)
 
 

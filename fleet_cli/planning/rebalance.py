@@ -67,7 +67,7 @@ class Rebalance(command.Lister):
         if parsed_args.flavor:
             self.conductor.act_for(parsed_args.project, parsed_args.user)
             request = build_arguments.build_request(self.conductor, parsed_args)
-            demands = planning.one_by_one(self.conductor.operator("request_for", request=request), parsed_args.count)
+            demands = planning.one_by_one(self.conductor.operator.request_for(request=request), parsed_args.count)
         goal = Goal(parsed_args.max_moves, parsed_args.free_hosts, demands)
         (entry,) = metadata.entry_points(group=ENTRY_POINTS)
         hosts = {node.host for node in state.nodes}

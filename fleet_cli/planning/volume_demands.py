@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import argparse
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from oslo_config import cfg
 
 from fleet.client import connection
 from fleet.client.calls import Calls
-from fleet.client.connection import Record
+from fleet.objects.answers.volumes import VolumeTypeView
 from fleet.objects.whatif import Demand
 from fleet_cli.planning import explain, planning, trace_arguments
 from fleet_trial.replaying.volume_traces import VolumeTraceRequest
@@ -28,7 +28,7 @@ def of_trace(conductor: Calls, parsed_args: argparse.Namespace) -> list[Demand]:
     """:raises connection.CommandFailed: the trace cannot be read, or it names a volume type that does not exist"""
     requests = trace_arguments.read_volume_trace(parsed_args)
     named = any(each.volume_type for each in requests)
-    types = {each["name"]: each for each in conductor.operator("list_volume_types")} if named else {}
+    types = {each["name"]: each for each in conductor.operator.list_volume_types()} if named else {}
     return [_demand(each, types) for each in requests]
 
 
@@ -55,7 +55,7 @@ def of_backends(conf: cfg.ConfigOpts, hosts: Iterable[str]) -> Sequence[Demand]:
     ]
 
 
-def _demand(asked: VolumeTraceRequest, types: dict[str, Record]) -> Demand:
+def _demand(asked: VolumeTraceRequest, types: Mapping[str, VolumeTypeView]) -> Demand:
     if asked.volume_type and asked.volume_type not in types:
         raise connection.CommandFailed(f"no volume type is named {asked.volume_type}; see 'fleet volume type list'")
     spec = {

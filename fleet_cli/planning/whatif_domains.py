@@ -94,7 +94,7 @@ class Instances(Domain):
         if parsed_args.flavor:
             self._conductor.act_for(parsed_args.project, parsed_args.user)
             request = build_arguments.build_request(self._conductor, parsed_args)
-            asked = self._conductor.operator("request_for", request=request)
+            asked = self._conductor.operator.request_for(request=request)
             return planning.one_by_one(asked, parsed_args.count), False
         gone = set(change.without_hosts)
         moving = [each.uuid for each in state.instances if each.host in gone]

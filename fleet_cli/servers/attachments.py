@@ -21,7 +21,7 @@ class _Change(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         device = {"device": parsed_args.device} if getattr(parsed_args, "device", None) else {}
-        asked = self.conductor.operator(self.method, name=parsed_args.server, volume=parsed_args.volume, **device)
+        asked = self.conductor.operator.call(self.method, name=parsed_args.server, volume=parsed_args.volume, **device)
         if not parsed_args.wait:
             return
         (found,) = following.volumes(self.conductor, [asked["volume"]], parsed_args.timeout, _is_over)
@@ -58,7 +58,7 @@ class ListAttachments(listing.List):
     arguments = (command.SERVER,)
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        return self.conductor.operator("show_instance", name=parsed_args.server).get("volumes", [])
+        return self.conductor.operator.show_instance(name=parsed_args.server).get("volumes", [])
 
 
 def _is_over(volume: Record) -> bool:

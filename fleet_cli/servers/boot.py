@@ -100,7 +100,7 @@ class Boot(listing.Fitted, command.Lister):
         self._failed = len(active) < enough
 
     def _say_waits(self, instance: Record) -> None:
-        queued = self.conductor.operator("show_instance", name=instance["uuid"]).get("queued")
+        queued = self.conductor.operator.show_instance(name=instance["uuid"]).get("queued")
         if queued:
             until = moments.shown(queued["wait_until"])
             listing.remark(f"{instance['name']} waits for room until {until}: {queued['reason']}: {queued['message']}")
@@ -122,7 +122,7 @@ class Boot(listing.Fitted, command.Lister):
     def _row(self, instance: dict[str, Any]) -> dict[str, Any]:
         row = servers.summary(instance)
         if instance["vm_state"] == states.ERROR:
-            shown = self.conductor.operator("show_instance", name=instance["uuid"])
+            shown = self.conductor.operator.show_instance(name=instance["uuid"])
             row["fault"] = next((fault["message"] for fault in shown["faults"]), "")
         return row
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from fleet import errors, move_states
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
+from fleet.objects.answers.instances import MigrationView
 from fleet.objects.rebalance import Move
 
 _PAUSE_S = 0.5
@@ -66,16 +67,16 @@ class MoveList:
 
     def _begin(self, move: Move) -> None:
         try:
-            record = self._conductor.operator("migrate_instance", name=move.instance_uuid, host=move.destination)
+            record = self._conductor.operator.migrate_instance(name=move.instance_uuid, host=move.destination)
         except errors.FleetError as refusal:
             self.failed[move.instance_uuid] = refusal.message
             return
         self._under_way[record["uuid"]] = move
 
     def _look(self) -> None:
-        found: list[Record] = []
+        found: list[MigrationView] = []
         if self._under_way:
-            found = self._conductor.operator("list_migrations", filters={"uuids": list(self._under_way)})
+            found = self._conductor.operator.list_migrations(filters={"uuids": list(self._under_way)})
         for each in found:
             if each["status"] == move_states.FINISHED:
                 self._confirm(each)
@@ -91,7 +92,7 @@ class MoveList:
             return
         self._confirmed.add(record["uuid"])
         try:
-            self._conductor.operator("confirm_resize", name=record["instance_uuid"])
+            self._conductor.operator.confirm_resize(name=record["instance_uuid"])
         except errors.FleetError as refusal:
             del self._under_way[record["uuid"]]
             self.failed[record["instance_uuid"]] = refusal.message

@@ -61,7 +61,7 @@ class ResizeServer(_Move):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         asked = {"name": parsed_args.server, "flavor": parsed_args.flavor}
-        self.follow(parsed_args, [self.conductor.operator("resize_instance", **asked)])
+        self.follow(parsed_args, [self.conductor.operator.resize_instance(**asked)])
 
 
 _DESTINATION = command.argument(
@@ -81,7 +81,7 @@ class MigrateServer(_Move):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         method = "live_migrate_instance" if parsed_args.live else "migrate_instance"
         asked = {"name": parsed_args.server, **_destination(parsed_args)}
-        self.follow(parsed_args, [self.conductor.operator(method, **asked)])
+        self.follow(parsed_args, [self.conductor.operator.call(method, **asked)])
 
 
 class AbortMigration(_Move):
@@ -91,7 +91,7 @@ class AbortMigration(_Move):
     failed = (move_states.ERROR, move_states.COMPLETED)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.follow(parsed_args, [self.conductor.operator("abort_live_migration", name=parsed_args.server)])
+        self.follow(parsed_args, [self.conductor.operator.abort_live_migration(name=parsed_args.server)])
 
 
 class ConfirmResize(_Move):
@@ -102,7 +102,7 @@ class ConfirmResize(_Move):
     arguments = (command.SERVER,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.follow(parsed_args, [self.conductor.operator(self.method, name=parsed_args.server)])
+        self.follow(parsed_args, [self.conductor.operator.call(self.method, name=parsed_args.server)])
 
 
 class RevertResize(ConfirmResize):
@@ -125,11 +125,11 @@ class EvacuateServer(_Move):
             raise connection.CommandFailed("name the instance to evacuate, or use --host HOST")
         names = [parsed_args.server] if parsed_args.server else self._on(parsed_args.host)
         asked = [{"name": name, **_destination(parsed_args)} for name in names]
-        self.follow(parsed_args, [self.conductor.operator("evacuate_instance", **each) for each in asked])
+        self.follow(parsed_args, [self.conductor.operator.evacuate_instance(**each) for each in asked])
 
     def _on(self, host: str) -> list[str]:
         """Return the instances of a host. :raises errors.NotFound: there is no such host"""
-        there = self.conductor.operator("show_host", name=host)["instances"]
+        there = self.conductor.operator.show_host(name=host)["instances"]
         may = (states.ACTIVE, *states.AT_REST)
         left = [each for each in there if each["vm_state"] not in may or each["task_state"] is not None]
         for each in left:
@@ -164,10 +164,10 @@ class ListMigrations(listing.List):
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         server = parsed_args.server
         if server:
-            server = self.conductor.operator("show_instance", name=server)["instance"]["uuid"]
+            server = self.conductor.operator.show_instance(name=server)["instance"]["uuid"]
         wanted = {"host": parsed_args.host, "instance_uuid": server, "status": parsed_args.status}
         filters = {key: value for key, value in wanted.items() if value}
-        found = self.conductor.operator("list_migrations", filters=filters)[: parsed_args.limit]
+        found = self.conductor.operator.list_migrations(filters=filters)[: parsed_args.limit]
         return [{**each, "failure": why(each)} for each in found]
 
     def shortened(self, record: Record) -> Record:

@@ -25,7 +25,7 @@ class StopServer(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         options = self.options(parsed_args)
-        accepted = [self.conductor.operator(self.method, name=name, **options) for name in parsed_args.server]
+        accepted = [self.conductor.operator.call(self.method, name=name, **options) for name in parsed_args.server]
         if not parsed_args.wait:
             for each in accepted:
                 self._say(f"{each['name']} ({each['uuid']}): {each['task_state']}")
@@ -43,7 +43,7 @@ class StopServer(command.Command):
 
     def _report(self, accepted: Record) -> bool:
         """Print how the task has ended; return True if it has succeeded."""
-        found = self.conductor.operator("show_instance", name=accepted["uuid"])
+        found = self.conductor.operator.show_instance(name=accepted["uuid"])
         event = states.POWER_TASKS[accepted["task_state"]]
         ended = next((each for each in reversed(found["events"]) if each["event"] == event), None)
         good = ended is not None and ended["result"] == "success"

@@ -34,7 +34,7 @@ class ListQueue(listing.List):
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         asked = {"project_id": parsed_args.project, "limit": parsed_args.limit}
-        answer = self.conductor.operator("list_queue", **{name: value for name, value in asked.items() if value})
+        answer = self.conductor.operator.list_queue(**{name: value for name, value in asked.items() if value})
         now = _moment(answer["now"])
         return [
             {

@@ -78,7 +78,7 @@ class ShowServer(command.ShowOne):
     arguments = (command.SERVER,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        found = self.conductor.operator("show_instance", name=parsed_args.server)
+        found = self.conductor.operator.show_instance(name=parsed_args.server)
         instance, flavor = found["instance"], found["instance"].get("flavor") or {}
         fields = {
             **{name: summary(instance).get(name) for name in COLUMNS},

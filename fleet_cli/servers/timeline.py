@@ -61,7 +61,7 @@ class Trace(listing.Fitted, command.Lister):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        found = self.conductor.operator("trace", name=parsed_args.name)
+        found = self.conductor.operator.trace(name=parsed_args.name)
         told = lines(found)
         if parsed_args.columns or not self.is_table(parsed_args):
             return command.table(COLUMNS, told)

@@ -46,7 +46,7 @@ class _Change(command.Command):
         wanted = {field: given for field, given in changes.items() if given or (field == "description" and given == "")}
         if not wanted:
             raise connection.CommandFailed(f"nothing to change; 'fleet help {self.cmd_name}' lists the options")
-        self.conductor.operator(self.method, name=changed, changes=wanted)
+        self.conductor.operator.call(self.method, name=changed, changes=wanted)
 
 
 class _ChangeServer(_Change):

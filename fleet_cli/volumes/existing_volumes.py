@@ -80,7 +80,7 @@ class UnmanageVolume(command.Command):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        asked = self.conductor.operator("unmanage_volume", name=parsed_args.volume)
+        asked = self.conductor.operator.unmanage_volume(name=parsed_args.volume)
         if not parsed_args.wait:
             return
         (found,) = following.volumes(self.conductor, [asked["uuid"]], parsed_args.timeout, _is_over)
@@ -103,7 +103,7 @@ class ListManageable(listing.List):
     )
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        return self.conductor.operator("list_manageable", host=parsed_args.pool)
+        return self.conductor.operator.list_manageable(host=parsed_args.pool)
 
 
 def _is_over(volume: Record) -> bool:

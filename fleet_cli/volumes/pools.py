@@ -25,7 +25,7 @@ class ListPools(listing.List):
     whole = COLUMNS
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        return [_with_words(each) for each in self.conductor.operator("list_pools")]
+        return [_with_words(each) for each in self.conductor.operator.list_pools()]
 
     def shortened(self, record: Record) -> Record:
         state = "disabled" if record["disabled"] else record["state"]
@@ -40,7 +40,7 @@ class ShowPool(command.ShowOne):
     arguments = (command.argument("pool", help="machine@backend#pool."),)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        found = self.conductor.operator("list_pools", name=parsed_args.pool)
+        found = self.conductor.operator.list_pools(name=parsed_args.pool)
         if len(found) > 1:
             names = ", ".join(each["name"] for each in found)
             raise connection.CommandFailed(f"{parsed_args.pool} is a backend with several pools: {names}")

@@ -36,7 +36,7 @@ class CreateSnapshot(command.ShowOne):
         return super().run(parsed_args) or int(self._failed)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        made = self.conductor.operator("create_snapshot", volume=parsed_args.volume, name=parsed_args.name)
+        made: Record = self.conductor.operator.create_snapshot(volume=parsed_args.volume, name=parsed_args.name)
         if parsed_args.wait:
             timeout_s = parsed_args.timeout
             (made,) = following.volumes(self.conductor, [made["uuid"]], timeout_s, volumes.is_made, method=_LIST)
@@ -56,8 +56,8 @@ class ListSnapshots(listing.List):
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         filters = {}
         if parsed_args.volume:
-            filters["snapshot_of"] = self.conductor.operator("show_volume", name=parsed_args.volume)["uuid"]
-        found = self.conductor.operator(_LIST, filters=filters)
+            filters["snapshot_of"] = self.conductor.operator.show_volume(name=parsed_args.volume)["uuid"]
+        found = self.conductor.operator.list_snapshots(filters=filters)
         return [{**each, "failure": volumes.why(each)} for each in found]
 
     def shortened(self, record: Record) -> Record:
@@ -73,7 +73,7 @@ class ShowSnapshot(command.ShowOne):
     arguments = (command.argument("snapshot", help="Name, uuid, or the beginning of one."),)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        found = self.conductor.operator("show_snapshot", name=parsed_args.snapshot)
+        found = self.conductor.operator.show_snapshot(name=parsed_args.snapshot)
         return command.one(COLUMNS, {**found, "failure": volumes.why(found)})
 
 
@@ -87,10 +87,10 @@ class DeleteSnapshots(command.Command):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        asked = [self.conductor.operator("show_snapshot", name=name) for name in parsed_args.snapshot]
+        asked = [self.conductor.operator.show_snapshot(name=name) for name in parsed_args.snapshot]
         uuids = list(dict.fromkeys(each["uuid"] for each in asked))
         for uuid in uuids:
-            self.conductor.operator("delete_snapshot", name=uuid)
+            self.conductor.operator.delete_snapshot(name=uuid)
         if parsed_args.wait:
             found = following.volumes(self.conductor, uuids, parsed_args.timeout, volumes.is_gone, method=_LIST)
             volumes.require_gone(found, parsed_args.timeout)

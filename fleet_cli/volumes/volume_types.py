@@ -30,7 +30,7 @@ class ListVolumeTypes(listing.List):
     brief = whole = COLUMNS
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        return self.conductor.operator("list_volume_types")
+        return self.conductor.operator.list_volume_types()
 
 
 class CreateVolumeType(command.ShowOne):
@@ -44,7 +44,7 @@ class CreateVolumeType(command.ShowOne):
             "extra_specs": dict(parsed_args.extra_specs),
             "description": parsed_args.description,
         }
-        return command.one(COLUMNS, self.conductor.operator("create_volume_type", volume_type=wanted))
+        return command.one(COLUMNS, self.conductor.operator.create_volume_type(volume_type=wanted))
 
 
 class SetVolumeType(command.ShowOne):
@@ -69,7 +69,7 @@ class SetVolumeType(command.ShowOne):
         if not specs and parsed_args.description is None:
             raise connection.CommandFailed("nothing to change: use --property, --unset-property or --description")
         asked = {"name": parsed_args.volume_type, "extra_specs": specs, "description": parsed_args.description}
-        return command.one(COLUMNS, self.conductor.operator("update_volume_type", **asked))
+        return command.one(COLUMNS, self.conductor.operator.update_volume_type(**asked))
 
 
 class DeleteVolumeType(command.Command):
@@ -78,4 +78,4 @@ class DeleteVolumeType(command.Command):
     arguments = (_TYPE,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator("delete_volume_type", name=parsed_args.volume_type)
+        self.conductor.operator.delete_volume_type(name=parsed_args.volume_type)

@@ -177,7 +177,7 @@ class ListVolumes(listing.List):
             "project_id": parsed_args.project,
         }
         filters = {key: value for key, value in wanted.items() if value}
-        found = self.conductor.operator("list_volumes", filters=filters)
+        found = self.conductor.operator.list_volumes(filters=filters)
         return [{**each, "failure": why(each), "reason": _word(each), "servers": _servers(each)} for each in found]
 
     def shortened(self, record: Record) -> Record:
@@ -194,7 +194,7 @@ class ShowVolume(command.ShowOne):
     arguments = (VOLUME,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        found = self.conductor.operator("show_volume", name=parsed_args.volume)
+        found = self.conductor.operator.show_volume(name=parsed_args.volume)
         tried = [f"{each['backend']}: {each['reason']}" for each in found["tried"]]
         faults = [
             f"{moments.shown(each['created_at'])} {each['event']} on {each['host'] or 'no pool'}: {each['message']}"
@@ -217,7 +217,7 @@ class ExtendVolume(command.Command):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        asked = self.conductor.operator("extend_volume", name=parsed_args.volume, size=parsed_args.size)
+        asked = self.conductor.operator.extend_volume(name=parsed_args.volume, size=parsed_args.size)
         if not parsed_args.wait:
             return
         (found,) = following.volumes(self.conductor, [asked["uuid"]], parsed_args.timeout, _is_extended)
@@ -242,7 +242,7 @@ class MigrateVolume(command.Command):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        asked = self.conductor.operator("migrate_volume", name=parsed_args.volume, host=parsed_args.location)
+        asked = self.conductor.operator.migrate_volume(name=parsed_args.volume, host=parsed_args.location)
         if not parsed_args.wait:
             return
         with _copies_shown(self.app.options.verbose_level) as show:
@@ -272,7 +272,7 @@ class RetypeVolume(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         asked = {"volume_type": parsed_args.volume_type, "migration_policy": parsed_args.migration_policy}
-        begun = self.conductor.operator("retype_volume", name=parsed_args.volume, **asked)
+        begun = self.conductor.operator.retype_volume(name=parsed_args.volume, **asked)
         if not parsed_args.wait:
             return
         with _copies_shown(self.app.options.verbose_level) as show:
@@ -294,10 +294,10 @@ class DeleteVolumes(command.Command):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        meant = [self.conductor.operator("show_volume", name=name) for name in parsed_args.volume]
+        meant = [self.conductor.operator.show_volume(name=name) for name in parsed_args.volume]
         uuids = list(dict.fromkeys(each["uuid"] for each in meant))
         for uuid in uuids:
-            self.conductor.operator("delete_volume", name=uuid)
+            self.conductor.operator.delete_volume(name=uuid)
         if not parsed_args.wait:
             return
         require_gone(following.volumes(self.conductor, uuids, parsed_args.timeout, is_gone), parsed_args.timeout)

@@ -11,6 +11,7 @@ from fleet import states
 from fleet.client import faults, following
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
+from fleet.objects.answers.hosts import HostView
 from fleet.objects.flavor_mix import Shape
 from fleet_trial.replaying import replay_report, traces
 from fleet_trial.replaying.pacing import Replay
@@ -28,7 +29,7 @@ class Run(Replay[traces.TraceRequest]):
         self._timeout_s = timeout_s
         self._outcomes: collections.Counter[str] = collections.Counter()
         self._refusals: collections.Counter[str] = collections.Counter()
-        self._hosts_before: list[Record] = []
+        self._hosts_before: Sequence[Record] = []
         self._results: list[replay_report.Result] = []
 
     def replay(self, requests: Sequence[traces.TraceRequest], on_done: Callable[[int], object]) -> None:
@@ -90,17 +91,16 @@ class Run(Replay[traces.TraceRequest]):
         return Shape(size["vcpus"], size["memory_mb"], size["root_gb"])
 
     def _why(self, uuid: str) -> str:
-        shown = self._conductor.operator("show_instance", name=uuid)["faults"]
+        shown = self._conductor.operator.show_instance(name=uuid)["faults"]
         return faults.reason(shown[0]) if shown else "unknown"
 
     def delete(self, uuids: set[str]) -> int:
         with self._conductor.plain_failures():
             return len(uuids) - len(following.delete(self._conductor, uuids, self._timeout_s))
 
-    def _list_hosts(self) -> list[Record]:
+    def _list_hosts(self) -> list[HostView]:
         with self._conductor.plain_failures():
-            found: list[Record] = self._conductor.operator("list_hosts")
-        return found
+            return self._conductor.operator.list_hosts()
 
     def _utilisation(self) -> dict[str, str]:
         hosts = self._list_hosts()
@@ -111,7 +111,7 @@ class Run(Replay[traces.TraceRequest]):
         }
 
 
-def _share(hosts: list[Record], used: str, total: str) -> str:
+def _share(hosts: Sequence[Record], used: str, total: str) -> str:
     """Return the usage of all hosts and its share of the physical total; more than 100 % is overcommitted."""
     used_sum, total_sum = sum(host[used] for host in hosts), sum(host[total] for host in hosts)
     percent = 100 * used_sum / total_sum if total_sum else 0.0

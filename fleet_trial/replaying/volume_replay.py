@@ -11,6 +11,7 @@ from fleet import volume_states
 from fleet.client import faults, following
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
+from fleet.objects.answers.volumes import PoolView
 from fleet.utilization import hours
 from fleet_trial.replaying import volume_replay_report
 from fleet_trial.replaying.pacing import Replay
@@ -28,17 +29,16 @@ class VolumeRun(Replay[VolumeTraceRequest]):
         self._reasons: collections.Counter[str] = collections.Counter()
         self._sizes: collections.Counter[str] = collections.Counter()
         self._lives: list[hours.Life] = []
-        self._pools_before: list[Record] = []
+        self._pools_before: Sequence[Record] = []
         self._results: list[volume_replay_report.Result] = []
 
     def replay(self, requests: Sequence[VolumeTraceRequest], on_done: Callable[[int], object]) -> None:
         self._pools_before = self._list_pools()
         super().replay(requests, on_done)
 
-    def _list_pools(self) -> list[Record]:
+    def _list_pools(self) -> list[PoolView]:
         with self._conductor.plain_failures():
-            found: list[Record] = self._conductor.operator("list_pools")
-        return found
+            return self._conductor.operator.list_pools()
 
     def send(self, number: int, request: VolumeTraceRequest) -> None:
         wanted = {"name": "replay", "size": request.size_gb, "volume_type": request.volume_type}
@@ -63,7 +63,7 @@ class VolumeRun(Replay[VolumeTraceRequest]):
     def delete(self, uuids: set[str]) -> int:
         with self._conductor.plain_failures():
             for uuid in uuids:
-                self._conductor.operator("delete_volume", name=uuid)
+                self._conductor.operator.delete_volume(name=uuid)
             found = following.volumes(self._conductor, uuids, self._timeout_s, _is_gone)
         return sum(map(_is_gone, found))
 
@@ -100,7 +100,7 @@ def _is_gone(volume: Record) -> bool:
     return volume["status"] == volume_states.DELETED
 
 
-def _share(pools: list[Record]) -> str:
+def _share(pools: Sequence[Record]) -> str:
     """What volumes claim, and its share of the capacity of pools that report one."""
     sized = [each for each in pools if each["total_capacity_gb"] is not None]
     provisioned = sum(each["provisioned_capacity_gb"] for each in sized)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Protocol
 
-from fleet.db.tables.base import JSONList, JSONObject
+from fleet.json_codec import JSONList, JSONObject
 from fleet.objects import Claimed
 
 _NAMES = tuple(field.name for field in dataclasses.fields(Claimed))

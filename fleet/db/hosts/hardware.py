@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
-from fleet.db.tables.base import JSONList, JSONObject
 from fleet.hardware import pools, usage
+from fleet.json_codec import JSONList, JSONObject
 from fleet.objects import numa, pci
 
 INSTANCES = models.instances

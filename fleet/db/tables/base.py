@@ -56,11 +56,6 @@ def generation(name: str) -> sa.Column[Any]:
     return sa.Column(name, sa.BigInteger, nullable=False, default=0, server_default="0")
 
 
-#: Columns of JSON.
-JSONObject = dict[str, Any]
-JSONList = list[Any]
-
-
 class Row(Protocol):
     """A row as a query returns it, with its columns by name."""
 

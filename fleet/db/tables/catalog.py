@@ -8,7 +8,8 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from fleet.db.tables.base import METADATA, NAME, UUID, JSONList, JSONObject, Timestamp, number
+from fleet.db.tables.base import METADATA, NAME, UUID, Timestamp, number
+from fleet.json_codec import JSONList, JSONObject
 
 flavors = sa.Table(
     "flavors",

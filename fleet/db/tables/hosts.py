@@ -14,13 +14,12 @@ from fleet.db.tables.base import (
     UUID,
     BigId,
     HeldJSON,
-    JSONList,
-    JSONObject,
     Timestamp,
     TrackedRow,
     number,
     tracked,
 )
+from fleet.json_codec import JSONList, JSONObject
 
 services = sa.Table(
     "services",

@@ -14,14 +14,13 @@ from fleet.db.tables.base import (
     UUID,
     BigId,
     HeldJSON,
-    JSONList,
-    JSONObject,
     Row,
     Timestamp,
     TrackedRow,
     number,
     tracked,
 )
+from fleet.json_codec import JSONList, JSONObject
 from fleet.objects.plans import StoredPlace
 
 #: One row for each request of a client; its instances refer to it. ``spec`` is a BuildRequest with the flavor inline.

@@ -8,7 +8,8 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from fleet.db.tables.base import METADATA, NAME, UUID, HeldJSON, JSONList, JSONObject, Timestamp, number
+from fleet.db.tables.base import METADATA, NAME, UUID, HeldJSON, Timestamp, number
+from fleet.json_codec import JSONList, JSONObject
 from fleet.objects.plans import MovePlan, StoredFailure
 
 #: Moves of instances (``fleet.move_states``). A record may hold a claim on ``held_host``, besides that of its instance.

@@ -14,13 +14,13 @@ from fleet.db.tables.base import (
     UUID,
     BigId,
     HeldJSON,
-    JSONObject,
     Row,
     Timestamp,
     TrackedRow,
     number,
     tracked,
 )
+from fleet.json_codec import JSONObject
 from fleet.objects.plans import StoredFailure, VolumePlan
 
 #: Pools of storage backends; ``host`` is the backend's name, ``machine@backend``. Capacities are in GiB, and NULL if the

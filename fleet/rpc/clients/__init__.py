@@ -8,7 +8,8 @@ from fleet.rpc.clients.compute import ComputeAPI
 from fleet.rpc.clients.compute_task import ComputeTaskAPI
 from fleet.rpc.clients.conductor import HEARTBEAT_TIMEOUT_S, ConductorAPI
 from fleet.rpc.clients.migration import MigrationAPI
-from fleet.rpc.clients.operator import BaseAPI, NovaOperatorAPI, OperatorAPI
+from fleet.rpc.clients.operator.api import BaseAPI, NovaOperatorAPI, OperatorAPI
+from fleet.rpc.clients.operator.calls import OperatorCalls
 from fleet.rpc.clients.scheduler import SchedulerAPI
 from fleet.rpc.clients.volume import VolumeAPI
 from fleet.rpc.clients.volume_scheduler import VolumeSchedulerAPI
@@ -25,6 +26,7 @@ __all__ = [
     "MigrationAPI",
     "NovaOperatorAPI",
     "OperatorAPI",
+    "OperatorCalls",
     "SchedulerAPI",
     "VolumeAPI",
     "VolumeSchedulerAPI",

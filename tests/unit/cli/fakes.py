@@ -10,9 +10,10 @@ from typing import Any
 
 from fleet import errors, states
 from fleet.client import connection
+from tests.operator_calls import Asked
 
 
-class Conductor:
+class Conductor(Asked):
     """Every build ends as ``outcome(request)`` returns; ``calls`` holds the calls."""
 
     def __init__(self, outcome: Callable[[dict[str, Any]], str] = lambda request: states.ACTIVE) -> None:
@@ -47,16 +48,16 @@ class Conductor:
 
     def create_volumes(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
         self.tokens.append(client_token)
-        return self.operator("create_volumes", request=request)
+        return self.ask("create_volumes", request=request)
 
     def manage_volume(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
         self.tokens.append(client_token)
-        return self.operator("manage_volume", request=request)
+        return self.ask("manage_volume", request=request)
 
     def act_for(self, project_id: str | None, user_id: str | None) -> None:
         self.acts_for = project_id, user_id
 
-    def operator(self, method: str, **arguments: Any) -> Any:
+    def ask(self, method: str, **arguments: Any) -> Any:
         self.calls.append((method, arguments))
         if method in self.answers:
             return self.answers[method]

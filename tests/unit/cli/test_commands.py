@@ -372,14 +372,14 @@ def test_boot_says_what_its_builds_wait_for(run) -> None:
     looks = iter([states.QUEUED, states.QUEUED, None])
 
     def listed(method: str, **arguments: Any) -> Any:
-        found = fakes.Conductor.operator(conductor, method, **arguments)
+        found = fakes.Conductor.ask(conductor, method, **arguments)
         if method == "show_instance":
             queued = {"reason": "CAPACITY", "message": "All full.", "wait_until": "2026-11-22T12:00:00.000Z"}
             return {**found, "queued": queued}
         task = next(looks, None)
         return [{**each, "vm_state": states.BUILDING if task else states.ACTIVE, "task_state": task} for each in found]
 
-    conductor.operator = listed  # type: ignore[method-assign]
+    conductor.ask = listed  # type: ignore[method-assign]
     status, _, remarks = run(conductor, "boot", "web", "--flavor", "small", "--wait", "--wait-for-capacity", "1h")
     assert 0 == status
     assert 1 == remarks.count("web waits for room until 2026-11-22 12:00:00: CAPACITY: All full.")

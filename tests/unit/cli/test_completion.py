@@ -94,5 +94,5 @@ def test_names(run, kind: str) -> None:
     conductor.answers[methods.get(kind, f"list_{kind}s")] = [{field: name} for name in ("web", "db", "web")]
     assert (0, "db\nweb\n", "") == run(conductor, "complete", "--names", kind)
     silent = fakes.Conductor()
-    silent.operator = lambda method, **arguments: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+    silent.ask = lambda method, **arguments: 1 / 0  # type: ignore[method-assign]
     assert (0, "", "") == run(silent, "complete", "--names", kind)

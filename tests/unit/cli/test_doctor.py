@@ -14,6 +14,7 @@ import pytest
 from fleet.checks.findings import Finding, Level
 from fleet.rpc.rabbit.broker import BrokerAway, Depth, Node
 from fleet_cli.health import examination
+from tests.operator_calls import Asked
 
 NOW = datetime.datetime(2026, 1, 1, 12)
 
@@ -48,7 +49,7 @@ def a_pool(name: str = "m1@b#p", **changed: Any) -> dict[str, Any]:
 
 
 @dataclasses.dataclass
-class Fleet:
+class Fleet(Asked):
     """A fleet in good condition, with one agent; with the calls of ``Connection``. An exception is raised, not given."""
 
     examine: Any = dataclasses.field(default_factory=answer_of_conductor)
@@ -63,7 +64,7 @@ class Fleet:
         if topic in self.silent:
             raise oslo_messaging.MessagingTimeout("…")
 
-    def operator(self, method: str) -> Any:
+    def ask(self, method: str) -> Any:
         return _given({"examine": self.examine, "list_services": self.services, "list_pools": self.pools}[method])
 
     def describe_host(self, host: str) -> Any:

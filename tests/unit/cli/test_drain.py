@@ -8,15 +8,16 @@ from typing import Any
 from fleet import states
 from fleet.client import following
 from tests.clock import Time
+from tests.operator_calls import Asked
 
 
-class Looks:
+class Looks(Asked):
     """A conductor whose instances are, at each look, those of the next list; the last one stays."""
 
     def __init__(self, *looks: list[dict[str, Any]]) -> None:
         self._looks = list(looks)
 
-    def operator(self, method: str, filters: dict[str, Any], brief: bool = False) -> list[dict[str, Any]]:
+    def ask(self, method: str, filters: dict[str, Any], brief: bool = False) -> list[dict[str, Any]]:
         present = self._looks[0]
         if "host" in filters and len(self._looks) > 1:
             self._looks.pop(0)

@@ -42,7 +42,7 @@ class Host(fakes.Conductor):
         self.steps[record["uuid"]] = list(steps)
         return record
 
-    def operator(self, method: str, **arguments: Any) -> Any:
+    def ask(self, method: str, **arguments: Any) -> Any:
         self.calls.append((method, arguments))
         if method == "show_host":
             nodes = [{"state": "up" if self.up else "down"}]

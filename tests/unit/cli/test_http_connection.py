@@ -95,7 +95,7 @@ def there(url: str) -> Iterator[HttpConnection]:
 
 def test_a_call(there: HttpConnection, conductor: Conductor) -> None:
     """With the project and the user that it is for, and a request id; by default for nobody."""
-    assert {"well": "done"} == there.operator("list_hosts")
+    assert {"well": "done"} == there.ask("list_hosts")
     there.act_for("web", "alice")
     there.create({"name": "x"}, "mine")
     (first, listed), (second, created) = conductor.calls.taken
@@ -126,7 +126,7 @@ def test_failures_are_those_of_the_broker(
 
     conductor.calls.answer_with = fail
     with pytest.raises(kind, match=message) as raised:
-        there.operator("show_instance", name="web")
+        there.ask("show_instance", name="web")
     assert kind is type(raised.value)
 
 
@@ -148,7 +148,7 @@ def test_wrong_arguments_are_named(there: HttpConnection) -> None:
     with pytest.raises(errors.InvalidInput, match="request_spec"):
         there.explain({}, 1)
     with pytest.raises(errors.InvalidInput, match="arguments.context"):
-        there.operator("list_hosts", context="mine")
+        there.ask("list_hosts", context="mine")
     with pytest.raises(CommandFailed, match="404: There is no call compute/describe_host"):
         there.describe_host("h1")
 
@@ -163,14 +163,14 @@ def test_wrong_arguments_are_named(there: HttpConnection) -> None:
 )
 def test_what_is_no_url(url: str, message: str) -> None:
     with pytest.raises(CommandFailed, match=message):
-        HttpConnection(url).operator("list_hosts")
+        HttpConnection(url).ask("list_hosts")
 
 
 def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(CommandFailed, match=f"http://127.0.0.1:{port} cannot be asked: Connection refused"):
-        HttpConnection(f"http://127.0.0.1:{port}").operator("list_hosts")
+        HttpConnection(f"http://127.0.0.1:{port}").ask("list_hosts")
 
 
 def test_a_server_that_does_not_answer() -> None:
@@ -178,7 +178,7 @@ def test_a_server_that_does_not_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         there = HttpConnection(f"http://127.0.0.1:{silent.getsockname()[1]}")
         with there.impatient(1), pytest.raises(oslo_messaging.MessagingTimeout, match="within 1 s"):
-            there.operator("list_hosts")
+            there.ask("list_hosts")
         there.close()
 
 
@@ -193,7 +193,7 @@ def test_another_server(text: bytes, said: str) -> None:
         thread.start()
         there = HttpConnection(f"http://127.0.0.1:{served.server_port}")
         with pytest.raises(CommandFailed, match=said):
-            there.operator("list_hosts")
+            there.ask("list_hosts")
         there.close()
         thread.join()
 
@@ -224,13 +224,13 @@ class TestUsers:
     def test_who_may_not(self, url: str, conductor: Conductor, username: str, password: str, message: str) -> None:
         there = HttpConnection(url, username, password)
         with pytest.raises(CommandFailed, match=message):
-            there.operator("list_hosts")
+            there.ask("list_hosts")
         there.close()
         assert [] == conductor.calls.taken
 
     def test_an_administrator(self, url: str) -> None:
         there = HttpConnection(url, "root", "secret")
-        assert {"well": "done"} == there.operator("list_hosts")
+        assert {"well": "done"} == there.ask("list_hosts")
         there.close()
 
     def test_a_password_of_netrc(self, url: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,5 +238,5 @@ class TestUsers:
         netrc.write_text("machine 127.0.0.1 login root password secret\n")
         monkeypatch.setenv("NETRC", str(netrc))
         there = HttpConnection(url)
-        assert {"well": "done"} == there.operator("list_hosts")
+        assert {"well": "done"} == there.ask("list_hosts")
         there.close()

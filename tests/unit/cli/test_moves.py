@@ -29,8 +29,8 @@ class Conductor(fakes.Conductor):
         super().__init__()
         self.ends = list(ends)
 
-    def operator(self, method: str, **arguments: Any) -> Any:
-        known = super().operator(method, **arguments)
+    def ask(self, method: str, **arguments: Any) -> Any:
+        known = super().ask(method, **arguments)
         if method == "list_migrations":
             return [{**RECORD, **self.ends.pop(0)}]
         if method == "show_host":

@@ -9,16 +9,17 @@ import pytest
 
 from fleet import errors
 from fleet.client import pages
+from tests.operator_calls import Asked
 
 
-class Old:
+class Old(Asked):
     """A conductor with 450 instances that knows the arguments ``known``; its clients know that it is old."""
 
     def __init__(self, *known: str) -> None:
         self._known = known
         self.asked: list[dict[str, Any]] = []
 
-    def operator(self, method: str, **arguments: Any) -> list[dict[str, Any]]:
+    def ask(self, method: str, **arguments: Any) -> list[dict[str, Any]]:
         self.asked.append(arguments)
         if "marker" in arguments and "marker" not in self._known:
             raise errors.VersionPinned(topic="conductor", method=method, needs="1.10", cap="1.9", pin=None)

@@ -23,12 +23,12 @@ class Conductor(fakes.Conductor):
         (self.instance,) = self.instances.values()
         self.word, self.vm_state, self.event, self.looks = word, vm_state, event, 0
 
-    def operator(self, method: str, **arguments: Any) -> Any:
+    def ask(self, method: str, **arguments: Any) -> Any:
         if method == "list_instances":
             self.looks += 1
             if self.looks > 1:
                 self.instance.update(task_state=None, vm_state=self.vm_state)
-        found = super().operator(method, **arguments)
+        found = super().ask(method, **arguments)
         if method == "show_instance":
             return {**found, "events": [{"event": "attempt", **GOOD}, {"event": self.word, **self.event}]}
         if method.endswith("_instance"):

@@ -24,7 +24,7 @@ class Slow(fakes.Conductor):
         self.looks = looks
         self.interrupt = interrupt
 
-    def operator(self, method: str, **arguments: Any) -> Any:
+    def ask(self, method: str, **arguments: Any) -> Any:
         if method == "list_instances":
             if self.interrupt:
                 self.interrupt = False
@@ -34,7 +34,7 @@ class Slow(fakes.Conductor):
                 each["task_state"] = states.PLACING if number else states.SPAWNING
                 if self.looks < 0:
                     each.update(vm_state=states.ACTIVE, task_state=None)
-        return super().operator(method, **arguments)
+        return super().ask(method, **arguments)
 
 
 @pytest.fixture(autouse=True)

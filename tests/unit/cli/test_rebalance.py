@@ -10,6 +10,7 @@ import pytest
 from fleet import errors
 from fleet.objects.rebalance import Move
 from fleet_cli.servers.move_list import MoveList
+from tests.operator_calls import Asked
 
 #: The statuses of a move, one a look.
 WELL = ["accepted", "pre-migrating", "finished", "confirming", "confirmed"]
@@ -17,7 +18,7 @@ BADLY = ["accepted", "error"]
 FAILURE = {"message": "No valid host was found."}
 
 
-class Conductor:
+class Conductor(Asked):
     """Moves go through ``steps`` (by instance; :data:`WELL` otherwise), one at each look."""
 
     def __init__(self, **steps: list[str]) -> None:
@@ -26,7 +27,7 @@ class Conductor:
         self.asked: list[tuple[str, str, str]] = []
         self.most = 0
 
-    def operator(self, method: str, **arguments: Any) -> Any:
+    def ask(self, method: str, **arguments: Any) -> Any:
         if method == "list_migrations":
             wanted = arguments["filters"]["uuids"]
             self.most = max(self.most, len(wanted))

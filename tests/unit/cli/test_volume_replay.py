@@ -22,7 +22,7 @@ class Backends(fakes.Conductor):
         super().__init__()
         self.room, self.volumes = room, dict[str, dict[str, Any]]()
 
-    def operator(self, method: str, **arguments: Any) -> Any:
+    def ask(self, method: str, **arguments: Any) -> Any:
         if method == "create_volumes":
             wanted = arguments["request"]
             fits = wanted["size"] <= self.room - sum(each["size"] for each in self.volumes.values())
@@ -43,7 +43,7 @@ class Backends(fakes.Conductor):
                 {**here, **rule, "total_volumes": len(self.volumes)},
                 {**there, **rule, "total_volumes": 0},
             ]
-        return super().operator(method, **arguments)
+        return super().ask(method, **arguments)
 
 
 BAD = [

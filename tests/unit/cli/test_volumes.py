@@ -49,8 +49,8 @@ class Conductor(fakes.Conductor):
         self.answers["create_volumes"] = {"volumes": [{"uuid": VOLUME["uuid"], "name": "data"}], "warnings": ["odd"]}
         self.answers["manage_volume"] = self.answers["create_volumes"]
 
-    def operator(self, method: str, **arguments: Any) -> Any:
-        known = super().operator(method, **arguments)
+    def ask(self, method: str, **arguments: Any) -> Any:
+        known = super().ask(method, **arguments)
         if method == "list_volumes":
             return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
         return known

@@ -7,17 +7,18 @@ import contextlib
 from typing import Any
 
 from fleet_trial import trio
+from tests.operator_calls import Asked
 
 STOPPING = {"host": "h1", "disabled_reason": "AUTO: its agent is stopping"}
 
 
-class Restarted:
+class Restarted(Asked):
     """A conductor whose ledger shows at the first look the agents of a former run, which are stopping."""
 
     def __init__(self) -> None:
         self.looks = 0
 
-    def operator(self, method: str) -> list[dict[str, Any]]:
+    def ask(self, method: str) -> list[dict[str, Any]]:
         if method == "list_hosts":
             self.looks += 1
             return [{"host": host, "state": "up"} for host in ("h1", "h2")]

@@ -160,4 +160,4 @@ def test_other_commands_are_not_sent_to_nova(conf):
     """Its conductor would not understand them."""
     conf.set_override("transport_url", "rabbit://nova@broker/", "nova")
     with pytest.raises(connection.CommandFailed, match="use nova's own commands"):
-        connection.Connection(conf).operator("list_instances")
+        connection.Connection(conf).ask("list_instances")

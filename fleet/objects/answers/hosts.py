@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts, services, aggregates, use of the fleet, and findings of ``fleet doctor``."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from fleet.json_codec import JSONObject
+from fleet.objects.answers.instances import InstanceView
+
+
+class HostView(TypedDict):
+    """A node of a host: memory in MB, disk in GB."""
+
+    host: str
+    node: str
+    uuid: str
+    state: str
+    status: str
+    zone: str
+    updated_at: str | None
+    vcpus: int
+    vcpus_used: int
+    memory_mb: int
+    memory_mb_used: int
+    free_ram_mb: int
+    local_gb: int
+    local_gb_used: int
+    free_disk_gb: int
+    running_vms: int
+    cpu_allocation_ratio: float
+    ram_allocation_ratio: float
+    disk_allocation_ratio: float
+    reserved_vcpus: int
+    reserved_memory_mb: int
+    reserved_disk_gb: int
+    hypervisor_type: str | None
+    hypervisor_version: int
+    host_ip: str | None
+
+
+class ShownHost(TypedDict):
+    """A host with its nodes and the instances on it."""
+
+    host: str
+    nodes: list[HostView]
+    instances: list[InstanceView]
+
+
+class ServiceView(TypedDict):
+    """A daemon's record."""
+
+    host: str
+    binary: str
+    state: str
+    status: str
+    disabled_reason: str | None
+    rpc_version: str | None
+    release: str | None
+    last_seen_up: str | None
+    forced_down: bool
+    clock_skew_s: float
+    pid: int | None
+    hostname: str | None
+
+
+class ListedService(ServiceView):
+    """A daemon's record. :param driver: of an agent: the types of hypervisors that its nodes report"""
+
+    driver: str | None
+
+
+class AggregateView(TypedDict):
+    """A host aggregate."""
+
+    id: int
+    name: str
+    hosts: list[str]
+    metadata: dict[str, str]
+    uuid: str | None
+
+
+class UseView(TypedDict):
+    """Sums over the instances that ran at each of ``times``, and what the hosts may give away of each resource."""
+
+    times: list[str]
+    instances: list[int]
+    vcpus: list[int]
+    memory_mb: list[int]
+    disk_gb: list[int]
+    limits: dict[str, float]
+
+
+class Findings(TypedDict, total=False):
+    """What a conductor reads for ``fleet doctor``; see ``conductor_stub.operators.diagnosis``."""
+
+    host: str
+    now: str
+    database: JSONObject
+    replication: JSONObject | None
+    queued: JSONObject
+    orphans: list[JSONObject]
+    overdue: int
+    down: list[JSONObject]
+    volumes: JSONObject
+    ahead: list[str]
+    unreadable: JSONObject

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instances, their moves and power tasks, the room queue, and events."""
+
+from __future__ import annotations
+
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+from fleet.json_codec import JSONObject
+from fleet.objects.answers.catalog import FlavorView
+from fleet.objects.answers.volumes import AttachmentView
+from fleet.objects.plans import StoredFailure
+
+
+class InstanceImage(TypedDict):
+    """The image of an instance, as its request named it."""
+
+    id: str
+    name: str
+    status: str
+    min_ram: int
+    min_disk: int
+    size: int
+    properties: dict[str, str | int | float | bool | None]
+
+
+class BriefInstance(TypedDict):
+    """An instance in a brief list."""
+
+    uuid: str
+    name: str
+    project_id: str | None
+    host: str | None
+    vm_state: str
+    task_state: str | None
+    attempt: int
+
+
+class InstanceView(BriefInstance):
+    """An instance. :param volumes: uuids, in lists"""
+
+    user_id: str | None
+    reservation_id: str
+    power_state: int
+    node: str | None
+    availability_zone: str | None
+    flavor: FlavorView
+    image: InstanceImage
+    numa_topology: JSONObject | None
+    pci_requests: list[JSONObject] | None
+    metadata: dict[str, str]
+    created_at: str | None
+    launched_at: str | None
+    updated_at: str | None
+    terminated_at: str | None
+    deadline: str | None
+    claimed_memory_mb: int
+    claimed_disk_gb: int
+    claimed_vcpus: int
+    claimed_numa_topology: JSONObject | None
+    claimed_pci_devices: list[JSONObject] | None
+    request_id: str | None
+    deleted: bool
+    group_uuid: str | None
+    description: str
+    tags: list[str]
+    scheduler_hints: JSONObject
+    key_name: str | None
+    forced_host: str | None
+    forced_node: str | None
+    host_id: NotRequired[str | None]
+    volumes: NotRequired[list[str]]
+
+
+class FaultView(TypedDict):
+    """Why an instance is in ERROR."""
+
+    code: int
+    error: str
+    message: str
+    details: JSONObject | None
+    host: str | None
+    request_id: str | None
+    created_at: str
+    host_id: NotRequired[str | None]
+
+
+class EventView(TypedDict):
+    """A step of an instance that ended."""
+
+    event: str
+    attempt: int
+    host: str | None
+    node: str | None
+    step: str | None
+    result: str
+    message: str | None
+    duration_s: float | None
+    request_id: str | None
+    created_at: str
+    host_id: NotRequired[str | None]
+
+
+class MigrationView(TypedDict):
+    """A move. :param resized: False for a move that keeps the flavor"""
+
+    uuid: str
+    instance_uuid: str
+    migration_type: str
+    status: str
+    attempt: int
+    failure: StoredFailure | None
+    request_id: str | None
+    source_compute: str
+    source_node: str
+    dest_compute: str | None
+    dest_node: str | None
+    created_at: str
+    updated_at: str | None
+    deadline: str | None
+    copied_percent: NotRequired[int]
+    old_flavor: str | None
+    new_flavor: str | None
+    resized: bool
+
+
+class QueuedView(TypedDict):
+    """Why a build waits for room, since when and until when."""
+
+    reason: str
+    message: str
+    lacks: str | None
+    queued_at: str
+    wait_until: str
+
+
+class ShownInstance(TypedDict):
+    """An instance with its history."""
+
+    instance: InstanceView
+    faults: list[FaultView]
+    events: list[EventView]
+    migration: MigrationView | None
+    queued: QueuedView | None
+    volumes: list[AttachmentView]
+
+
+class PowerView(TypedDict):
+    """An instance whose power task is accepted."""
+
+    uuid: str
+    name: str
+    vm_state: str
+    task_state: str | None
+
+
+class WaitingView(QueuedView):
+    """A build that waits for room, and its place among all."""
+
+    uuid: str
+    name: str
+    project_id: str | None
+    place: int
+    flavor: str | None
+    kept_host: str | None
+
+
+class QueueView(TypedDict):
+    """The room queue, in the order in which builds are woken."""
+
+    builds: list[WaitingView]
+    now: str
+
+
+class TraceView(TypedDict):
+    """What happened to instances and volumes. :param events: oldest first, each with ``instance_uuid`` or ``volume_uuid``"""
+
+    instances: list[JSONObject]
+    volumes: list[JSONObject]
+    events: list[JSONObject]
+
+
+class EventsView(TypedDict):
+    """Events of instances and volumes, and the position to continue from."""
+
+    events: list[JSONObject]
+    position: dict[str, int]
+
+
+class SchedulingRequest(TypedDict):
+    """The scheduler's input."""
+
+    request_spec: JSONObject
+    filter_properties: JSONObject

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A method for each call of the namespace ``operator``, however the call travels."""
+
+from __future__ import annotations
+
+from fleet.rpc.clients.operator.catalog import CatalogCalls
+from fleet.rpc.clients.operator.hosts import HostCalls
+from fleet.rpc.clients.operator.instances import InstanceCalls
+from fleet.rpc.clients.operator.volumes import VolumeCalls
+
+
+class OperatorCalls(InstanceCalls, HostCalls, VolumeCalls, CatalogCalls):
+    """The wire contract says what each method does, and what it raises."""

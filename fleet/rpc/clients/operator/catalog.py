@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls about flavors, images, groups, quotas and key pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict, Unpack
+
+from fleet.json_codec import JSONObject
+from fleet.objects.answers.catalog import FlavorView, GroupView, ImageView, KeyPairView, OwnLimits, QuotaView
+from fleet.rpc.clients.operator.caller import Caller
+
+
+class FlavorChanges(TypedDict, total=False):
+    """Sizes and a new name; extra specs, of which None removes one."""
+
+    changes: JSONObject
+    extra_specs: Mapping[str, str | None]
+
+
+class OfProject(TypedDict, total=False):
+    """Only those of this project."""
+
+    project_id: str
+
+
+class Most(TypedDict, total=False):
+    """Of a group with the policy anti-affinity."""
+
+    max_server_per_host: int
+
+
+class GroupChanges(TypedDict, total=False):
+    """What changes of a group."""
+
+    new_name: str
+    policy: str
+    max_server_per_host: int
+
+
+class CatalogCalls(Caller):
+    def list_flavors(self) -> list[FlavorView]:
+        answer: list[FlavorView] = self.call("list_flavors")
+        return answer
+
+    def create_flavor(self, flavor: JSONObject) -> FlavorView:
+        answer: FlavorView = self.call("create_flavor", flavor=flavor)
+        return answer
+
+    def show_flavor(self, name: str) -> FlavorView:
+        answer: FlavorView = self.call("show_flavor", name=name)
+        return answer
+
+    def update_flavor(self, name: str, **changes: Unpack[FlavorChanges]) -> FlavorView:
+        answer: FlavorView = self.call("update_flavor", name=name, **changes)
+        return answer
+
+    def delete_flavor(self, name: str) -> None:
+        self.call("delete_flavor", name=name)
+
+    def list_images(self) -> list[ImageView]:
+        answer: list[ImageView] = self.call("list_images")
+        return answer
+
+    def create_image(self, image: JSONObject) -> ImageView:
+        answer: ImageView = self.call("create_image", image=image)
+        return answer
+
+    def show_image(self, name: str) -> ImageView:
+        answer: ImageView = self.call("show_image", name=name)
+        return answer
+
+    def delete_image(self, name: str) -> None:
+        self.call("delete_image", name=name)
+
+    def list_groups(self, **of: Unpack[OfProject]) -> list[GroupView]:
+        answer: list[GroupView] = self.call("list_groups", **of)
+        return answer
+
+    def create_group(self, name: str, policy: str, **most: Unpack[Most]) -> GroupView:
+        answer: GroupView = self.call("create_group", name=name, policy=policy, **most)
+        return answer
+
+    def show_group(self, name: str) -> GroupView:
+        answer: GroupView = self.call("show_group", name=name)
+        return answer
+
+    def update_group(self, name: str, **changes: Unpack[GroupChanges]) -> GroupView:
+        answer: GroupView = self.call("update_group", name=name, **changes)
+        return answer
+
+    def delete_group(self, name: str) -> None:
+        self.call("delete_group", name=name)
+
+    def list_quotas(self) -> list[OwnLimits]:
+        answer: list[OwnLimits] = self.call("list_quotas")
+        return answer
+
+    def show_quota(self, project_id: str) -> QuotaView:
+        answer: QuotaView = self.call("show_quota", project_id=project_id)
+        return answer
+
+    def set_quota(self, project_id: str, limits: Mapping[str, int | None]) -> QuotaView:
+        answer: QuotaView = self.call("set_quota", project_id=project_id, limits=dict(limits))
+        return answer
+
+    def delete_quota(self, project_id: str) -> None:
+        self.call("delete_quota", project_id=project_id)
+
+    def list_key_pairs(self) -> list[KeyPairView]:
+        answer: list[KeyPairView] = self.call("list_key_pairs")
+        return answer
+
+    def create_key_pair(self, key_pair: JSONObject) -> KeyPairView:
+        answer: KeyPairView = self.call("create_key_pair", key_pair=key_pair)
+        return answer
+
+    def show_key_pair(self, name: str) -> KeyPairView:
+        answer: KeyPairView = self.call("show_key_pair", name=name)
+        return answer
+
+    def delete_key_pair(self, name: str) -> None:
+        self.call("delete_key_pair", name=name)

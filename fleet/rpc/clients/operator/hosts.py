@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls about hosts, services, aggregates, the use of the fleet, and its health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+
+from fleet.objects.answers.hosts import (
+    AggregateView,
+    Findings,
+    HostView,
+    ListedService,
+    ServiceView,
+    ShownHost,
+    UseView,
+)
+from fleet.rpc.clients.operator.caller import Caller
+
+
+class Binary(TypedDict, total=False):
+    """The daemon, if it is not the compute agent."""
+
+    binary: str
+
+
+class Disabling(TypedDict, total=False):
+    """The daemon, and why it takes no builds."""
+
+    binary: str
+    reason: str | None
+
+
+class Period(TypedDict, total=False):
+    """How far back, and at how many times."""
+
+    hours: int
+    points: int
+
+
+class HostCalls(Caller):
+    def list_hosts(self) -> list[HostView]:
+        answer: list[HostView] = self.call("list_hosts")
+        return answer
+
+    def host_table(self, columns: Sequence[str]) -> list[list[Any]]:
+        """These fields of all hosts, a list for each."""
+        answer: list[list[Any]] = self.call("host_table", columns=list(columns))
+        return answer
+
+    def show_host(self, name: str) -> ShownHost:
+        answer: ShownHost = self.call("show_host", name=name)
+        return answer
+
+    def delete_host(self, host: str) -> None:
+        self.call("delete_host", host=host)
+
+    def list_services(self) -> list[ListedService]:
+        answer: list[ListedService] = self.call("list_services")
+        return answer
+
+    def update_service(self, host: str, disabled: bool, **more: Unpack[Disabling]) -> ServiceView:
+        answer: ServiceView = self.call("update_service", host=host, disabled=disabled, **more)
+        return answer
+
+    def force_down(self, host: str, forced: bool, **of: Unpack[Binary]) -> None:
+        self.call("force_down", host=host, forced=forced, **of)
+
+    def delete_service(self, host: str, **of: Unpack[Binary]) -> None:
+        self.call("delete_service", host=host, **of)
+
+    def list_aggregates(self) -> list[AggregateView]:
+        answer: list[AggregateView] = self.call("list_aggregates")
+        return answer
+
+    def show_aggregate(self, name: str) -> AggregateView:
+        answer: AggregateView = self.call("show_aggregate", name=name)
+        return answer
+
+    def create_aggregate(self, name: str, metadata: Mapping[str, str]) -> AggregateView:
+        answer: AggregateView = self.call("create_aggregate", name=name, metadata=dict(metadata))
+        return answer
+
+    def rename_aggregate(self, name: str, new_name: str) -> AggregateView:
+        answer: AggregateView = self.call("rename_aggregate", name=name, new_name=new_name)
+        return answer
+
+    def add_aggregate_host(self, name: str, host: str) -> AggregateView:
+        answer: AggregateView = self.call("add_aggregate_host", name=name, host=host)
+        return answer
+
+    def remove_aggregate_host(self, name: str, host: str) -> AggregateView:
+        answer: AggregateView = self.call("remove_aggregate_host", name=name, host=host)
+        return answer
+
+    def set_aggregate_metadata(self, name: str, metadata: Mapping[str, str | None]) -> AggregateView:
+        answer: AggregateView = self.call("set_aggregate_metadata", name=name, metadata=dict(metadata))
+        return answer
+
+    def delete_aggregate(self, name: str) -> None:
+        self.call("delete_aggregate", name=name)
+
+    def use_over_time(self, **period: Unpack[Period]) -> UseView:
+        answer: UseView = self.call("use_over_time", **period)
+        return answer
+
+    def examine(self) -> Findings:
+        answer: Findings = self.call("examine")
+        return answer

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls about instances, their moves and power tasks, the room queue, and events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict, Unpack
+
+from fleet.json_codec import JSONObject
+from fleet.objects.answers.instances import (
+    BriefInstance,
+    EventsView,
+    FaultView,
+    InstanceView,
+    MigrationView,
+    PowerView,
+    QueueView,
+    SchedulingRequest,
+    ShownInstance,
+    TraceView,
+)
+from fleet.objects.answers.volumes import AttachmentView
+from fleet.rpc.clients.operator.caller import Caller
+
+
+class Listing(TypedDict, total=False):
+    """Which part of a list of instances is wanted."""
+
+    limit: int | None
+    marker: str
+    newest_first: bool
+
+
+class ToHost(TypedDict, total=False):
+    """The only host to consider."""
+
+    host: str | None
+
+
+class Disk(TypedDict, total=False):
+    """The name of a disk."""
+
+    device: str
+
+
+class Reboot(TypedDict, total=False):
+    """How a guest is rebooted."""
+
+    hard: bool
+
+
+class Move(TypedDict, total=False):
+    """The record, if it must be this one."""
+
+    migration: str
+
+
+class Queue(TypedDict, total=False):
+    """Which builds of the room queue are wanted."""
+
+    project_id: str
+    limit: int
+
+
+class InstanceCalls(Caller):
+    def list_instances(self, filters: Mapping[str, object], **listing: Unpack[Listing]) -> list[InstanceView]:
+        answer: list[InstanceView] = self.call("list_instances", filters=dict(filters), **listing)
+        return answer
+
+    def list_brief(self, filters: Mapping[str, object], **listing: Unpack[Listing]) -> list[BriefInstance]:
+        """As :meth:`list_instances`; a conductor that is too old for it returns whole instances."""
+        answer: list[BriefInstance] = self.call("list_instances", filters=dict(filters), brief=True, **listing)
+        return answer
+
+    def show_instance(self, name: str) -> ShownInstance:
+        answer: ShownInstance = self.call("show_instance", name=name)
+        return answer
+
+    def update_instance(self, name: str, changes: Mapping[str, object]) -> InstanceView:
+        answer: InstanceView = self.call("update_instance", name=name, changes=dict(changes))
+        return answer
+
+    def newest_faults(self, uuids: Sequence[str]) -> dict[str, FaultView]:
+        """By uuid."""
+        answer: dict[str, FaultView] = self.call("newest_faults", uuids=list(uuids))
+        return answer
+
+    def trace(self, name: str) -> TraceView:
+        answer: TraceView = self.call("trace", name=name)
+        return answer
+
+    def list_events(self, after: Mapping[str, int] | None = None) -> EventsView:
+        """:param after: the position of the answer before"""
+        answer: EventsView = self.call("list_events", **({} if after is None else {"after": dict(after)}))
+        return answer
+
+    def list_queue(self, **of: Unpack[Queue]) -> QueueView:
+        answer: QueueView = self.call("list_queue", **of)
+        return answer
+
+    def request_of(self, name: str) -> SchedulingRequest:
+        answer: SchedulingRequest = self.call("request_of", name=name)
+        return answer
+
+    def request_for(self, request: JSONObject) -> SchedulingRequest:
+        answer: SchedulingRequest = self.call("request_for", request=request)
+        return answer
+
+    def get_console_output(self, name: str) -> str:
+        answer: str = self.call("get_console_output", name=name)
+        return answer
+
+    def list_attachments(self, uuids: Sequence[str]) -> list[AttachmentView]:
+        answer: list[AttachmentView] = self.call("list_attachments", uuids=list(uuids))
+        return answer
+
+    def attach_volume(self, name: str, volume: str, **disk: Unpack[Disk]) -> AttachmentView:
+        answer: AttachmentView = self.call("attach_volume", name=name, volume=volume, **disk)
+        return answer
+
+    def detach_volume(self, name: str, volume: str) -> AttachmentView:
+        answer: AttachmentView = self.call("detach_volume", name=name, volume=volume)
+        return answer
+
+    def stop_instance(self, name: str) -> PowerView:
+        answer: PowerView = self.call("stop_instance", name=name)
+        return answer
+
+    def start_instance(self, name: str) -> PowerView:
+        answer: PowerView = self.call("start_instance", name=name)
+        return answer
+
+    def suspend_instance(self, name: str) -> PowerView:
+        answer: PowerView = self.call("suspend_instance", name=name)
+        return answer
+
+    def resume_instance(self, name: str) -> PowerView:
+        answer: PowerView = self.call("resume_instance", name=name)
+        return answer
+
+    def reboot_instance(self, name: str, **how: Unpack[Reboot]) -> PowerView:
+        answer: PowerView = self.call("reboot_instance", name=name, **how)
+        return answer
+
+    def list_migrations(self, filters: Mapping[str, object]) -> list[MigrationView]:
+        answer: list[MigrationView] = self.call("list_migrations", filters=dict(filters))
+        return answer
+
+    def resize_instance(self, name: str, flavor: str | JSONObject) -> MigrationView:
+        answer: MigrationView = self.call("resize_instance", name=name, flavor=flavor)
+        return answer
+
+    def migrate_instance(self, name: str, **to: Unpack[ToHost]) -> MigrationView:
+        answer: MigrationView = self.call("migrate_instance", name=name, **to)
+        return answer
+
+    def live_migrate_instance(self, name: str, **to: Unpack[ToHost]) -> MigrationView:
+        answer: MigrationView = self.call("live_migrate_instance", name=name, **to)
+        return answer
+
+    def evacuate_instance(self, name: str, **to: Unpack[ToHost]) -> MigrationView:
+        answer: MigrationView = self.call("evacuate_instance", name=name, **to)
+        return answer
+
+    def abort_live_migration(self, name: str, **move: Unpack[Move]) -> MigrationView:
+        answer: MigrationView = self.call("abort_live_migration", name=name, **move)
+        return answer
+
+    def confirm_resize(self, name: str) -> MigrationView:
+        answer: MigrationView = self.call("confirm_resize", name=name)
+        return answer
+
+    def revert_resize(self, name: str) -> MigrationView:
+        answer: MigrationView = self.call("revert_resize", name=name)
+        return answer

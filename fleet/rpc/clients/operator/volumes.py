@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls about volumes, snapshots, pools and volume types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict, Unpack
+
+from fleet.json_codec import JSONObject
+from fleet.objects.answers.volumes import (
+    MadeVolumes,
+    Manageable,
+    PoolView,
+    ShownVolume,
+    SnapshotView,
+    VolumeTypeView,
+    VolumeView,
+)
+from fleet.rpc.clients.operator.caller import Caller
+
+
+class Token(TypedDict, total=False):
+    """Makes a request safe to repeat."""
+
+    client_token: str
+
+
+class ToPool(TypedDict, total=False):
+    """Where a volume migrates to, ``machine@backend#pool``."""
+
+    host: str | None
+
+
+class Policy(TypedDict, total=False):
+    """Whether a volume may migrate if its pool does not suit the type."""
+
+    migration_policy: str
+
+
+class NewSnapshot(TypedDict, total=False):
+    """The name and the metadata of a snapshot."""
+
+    name: str
+    metadata: Mapping[str, str]
+
+
+class Pools(TypedDict, total=False):
+    """The pool, or the backend."""
+
+    name: str
+
+
+class Text(TypedDict, total=False):
+    """The description."""
+
+    description: str
+
+
+class VolumeCalls(Caller):
+    def create_volumes(self, request: JSONObject, **token: Unpack[Token]) -> MadeVolumes:
+        answer: MadeVolumes = self.call("create_volumes", request=request, **token)
+        return answer
+
+    def manage_volume(self, request: JSONObject, **token: Unpack[Token]) -> MadeVolumes:
+        answer: MadeVolumes = self.call("manage_volume", request=request, **token)
+        return answer
+
+    def list_volumes(self, filters: Mapping[str, object]) -> list[VolumeView]:
+        answer: list[VolumeView] = self.call("list_volumes", filters=dict(filters))
+        return answer
+
+    def show_volume(self, name: str) -> ShownVolume:
+        answer: ShownVolume = self.call("show_volume", name=name)
+        return answer
+
+    def update_volume(self, name: str, changes: Mapping[str, object]) -> VolumeView:
+        answer: VolumeView = self.call("update_volume", name=name, changes=dict(changes))
+        return answer
+
+    def extend_volume(self, name: str, size: int) -> VolumeView:
+        answer: VolumeView = self.call("extend_volume", name=name, size=size)
+        return answer
+
+    def migrate_volume(self, name: str, **to: Unpack[ToPool]) -> VolumeView:
+        answer: VolumeView = self.call("migrate_volume", name=name, **to)
+        return answer
+
+    def retype_volume(self, name: str, volume_type: str, **policy: Unpack[Policy]) -> VolumeView:
+        answer: VolumeView = self.call("retype_volume", name=name, volume_type=volume_type, **policy)
+        return answer
+
+    def delete_volume(self, name: str) -> VolumeView:
+        answer: VolumeView = self.call("delete_volume", name=name)
+        return answer
+
+    def unmanage_volume(self, name: str) -> VolumeView:
+        answer: VolumeView = self.call("unmanage_volume", name=name)
+        return answer
+
+    def list_manageable(self, host: str) -> list[Manageable]:
+        answer: list[Manageable] = self.call("list_manageable", host=host)
+        return answer
+
+    def list_snapshots(self, filters: Mapping[str, object]) -> list[SnapshotView]:
+        answer: list[SnapshotView] = self.call("list_snapshots", filters=dict(filters))
+        return answer
+
+    def create_snapshot(self, volume: str, **new: Unpack[NewSnapshot]) -> SnapshotView:
+        answer: SnapshotView = self.call("create_snapshot", volume=volume, **new)
+        return answer
+
+    def show_snapshot(self, name: str) -> SnapshotView:
+        answer: SnapshotView = self.call("show_snapshot", name=name)
+        return answer
+
+    def delete_snapshot(self, name: str) -> SnapshotView:
+        answer: SnapshotView = self.call("delete_snapshot", name=name)
+        return answer
+
+    def list_pools(self, **of: Unpack[Pools]) -> list[PoolView]:
+        answer: list[PoolView] = self.call("list_pools", **of)
+        return answer
+
+    def list_volume_types(self) -> list[VolumeTypeView]:
+        answer: list[VolumeTypeView] = self.call("list_volume_types")
+        return answer
+
+    def create_volume_type(self, volume_type: JSONObject) -> VolumeTypeView:
+        answer: VolumeTypeView = self.call("create_volume_type", volume_type=volume_type)
+        return answer
+
+    def update_volume_type(
+        self, name: str, extra_specs: Mapping[str, str | None], **text: Unpack[Text]
+    ) -> VolumeTypeView:
+        answer: VolumeTypeView = self.call("update_volume_type", name=name, extra_specs=dict(extra_specs), **text)
+        return answer
+
+    def delete_volume_type(self, name: str) -> None:
+        self.call("delete_volume_type", name=name)
