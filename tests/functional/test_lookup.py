@@ -105,7 +105,7 @@ def test_no_name_is_like_a_uuid(conductor: Conductor, name: str) -> None:
         ("new_name", lambda: operator.rename_aggregate("racks", name)),
         ("image.name", lambda: operator.create_image({"name": name, "location": "/image"})),
     ):
-        with pytest.raises(errors.InvalidInput, match=f"for {field}: must not be a uuid"):
+        with pytest.raises(errors.InvalidInput, match=f"^{field} must not be a uuid"):
             ask()
 
 
