@@ -27,7 +27,7 @@ from fleet_api.compute.limits import Limits
 from fleet_api.compute.migrations import Migrations
 from fleet_api.compute.quotas import Quotas
 from fleet_api.conf import KEYSTONE, NONE
-from fleet_api.own import events, openapi, own
+from fleet_api.own import doctor, events, openapi, own
 from fleet_api.own.events import Events, Streams
 from fleet_api.own.openapi import Route
 from fleet_api.requests import faults, microversions, page, well_formed
@@ -77,6 +77,7 @@ def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list
         Route(_ROOT, discovery, "version"),
         Route(microversions.VOLUME.path, discovery, "volume"),
         Route(events.PATH, Events(conductor, streams)),
+        Route(doctor.PATH, doctor.Doctor(conductor)),
         Route(SESSION, Sessions(conf)),
     ]
     for root, below in (

@@ -120,6 +120,15 @@ _OF_INSTANCES: Fields = {
     "create": {**_plain("reservation_id"), "instances": _NEW, **_WARNINGS},
     "terminate_instances": NOTHING,
     "list_instances": {**_INSTANCE, **_plain("volumes")},
+    "search_instances": {
+        **_plain("total"),
+        "states": _plain("state", "count"),
+        "instances": {
+            **_plain("uuid", "name", "project_id", "vm_state", "task_state", "power_state", "attempt", "created_at"),
+            **_plain("flavor_name", "vcpus", "memory_mb", "disk_gb", "group_uuid", "label", "host_id"),
+            "host": _PLACE,
+        },
+    },
     "show_instance": {
         "instance": _INSTANCE,
         "faults": _FAULT,
@@ -147,6 +156,14 @@ _OF_VOLUMES: Fields = {
     "create_volumes": {"volumes": _NEW, **_WARNINGS},
     "show_volume": {**_VOLUME, **_plain("snapshots"), "faults": _EVENT},
     **dict.fromkeys(("list_volumes", "update_volume", "extend_volume", "retype_volume", "delete_volume"), _VOLUME),
+    "search_volumes": {
+        **_plain("total"),
+        "states": _plain("state", "count"),
+        "volumes": {
+            **_plain("uuid", "name", "project_id", "status", "step", "size_gb", "volume_type", "created_at", "host_id"),
+            **dict.fromkeys(("host", "pool"), _PLACE),
+        },
+    },
     **dict.fromkeys(("create_snapshot", "list_snapshots", "show_snapshot", "delete_snapshot"), _SNAPSHOT),
     **dict.fromkeys(("attach_volume", "detach_volume", "list_attachments"), _ATTACHMENT),
 }

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import oslo_messaging
+import pydantic
 
 from conductor_stub.operators.views import plain
+from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
@@ -15,6 +17,9 @@ from fleet.db.feed import recent_events
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
+
+#: Newest events of one answer.
+Last = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
 
 
 class EventsManager:
@@ -28,20 +33,32 @@ class EventsManager:
 
     @endpoint
     def list_events(
-        self, context: RequestContext, after: dict[fields.Name, fields.Bytes] | None = None
+        self,
+        context: RequestContext,
+        after: dict[fields.Name, fields.Bytes] | None = None,
+        last: Last | None = None,
+        host: fields.Name | None = None,
     ) -> dict[str, Any]:
         """Return ``events``, oldest first, and the ``position`` to continue from; see ``fleet.db.feed.recent_events.after``.
 
         A project sees the events of its own instances and volumes.
 
-        :param after: the ``position`` of the answer before. None: no events, and the position of now
+        :param after: the ``position`` of the answer before. None: the ``last`` ones, and the position of now
+        :param last: how many of the newest events; None: no events
+        :param host: of the ``last`` ones, only those of this host or storage backend; the administrator's
+        :raises errors.InvalidInput: errors.NotTrusted:
         """
-        if after is None:
-            return {"events": [], "position": self._database.read(recent_events.newest)}
+        if after is not None and (last is not None or host is not None):
+            raise errors.InvalidInput(field="after", reason="cannot be combined with last and host")
+        if host is not None and not context.is_admin:
+            raise errors.NotTrusted(reason="only the administrator sees the events of a host")
         project_id = None if context.is_admin else context.project_id or ""
 
         def read(connection: Connection) -> tuple[list[dict[str, Any]], dict[str, int]]:
-            return recent_events.after(connection, after, self._clock(), project_id)
+            if after is not None:
+                return recent_events.after(connection, after, self._clock(), project_id)
+            position = recent_events.newest(connection)
+            return recent_events.last(connection, position, last or 0, project_id, host), position
 
         events, position = self._database.read(read)
         shown = [{name: plain(value) for name, value in event.items()} for event in events]

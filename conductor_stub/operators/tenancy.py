@@ -118,7 +118,10 @@ _OPEN = (
     *("list_key_pairs", "create_key_pair", "show_key_pair", "delete_key_pair"),
 )
 _ONE_GROUP = ("show_group", "update_group", "delete_group")
-_LISTS = ("list_instances", "list_migrations", "list_volumes", "list_snapshots")
+_LISTS = (
+    *("list_instances", "list_migrations", "list_volumes", "list_snapshots"),
+    *("search_instances", "search_volumes"),
+)
 #: By namespace and method. All other methods of the namespace ``operator`` are the administrator's.
 CHECKS: Mapping[tuple[str, str], _Check] = {
     ("compute_task", "create"): _own_build,

@@ -38,13 +38,15 @@ class UseManager:
     @endpoint
     def use_over_time(self, context: RequestContext, hours: Hours = 24, points: Points = 97) -> dict[str, Any]:
         """Return ``times``, at each ``instances``, ``vcpus``, ``memory_mb`` and ``disk_gb`` of the instances that ran,
-        and ``limits``: what the hosts of today may give away of each resource. See ``fleet.db.upkeep.use_history``.
+        ``limits``: what the hosts of today may give away of each resource, and ``began``: since when there is a fleet.
+        See ``fleet.db.upkeep.use_history``.
         """
 
         def read(connection: Connection) -> dict[str, Any]:
             found = use_history.read(connection, self._clock(), hours, points)
             sums = {name: [each[place] for each in found.sums] for place, name in enumerate(use_history.SUMS)}
-            return {"times": [plain(each) for each in found.times], **sums, "limits": _limits(connection)}
+            times, began = [plain(each) for each in found.times], plain(use_history.began(connection))
+            return {"times": times, **sums, "limits": _limits(connection), "began": began}
 
         return self._database.read(read)
 

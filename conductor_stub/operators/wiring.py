@@ -15,6 +15,7 @@ from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.operators.quotas import QuotaManager
+from conductor_stub.operators.search import SearchManager
 from conductor_stub.operators.use import UseManager
 from conductor_stub.parts import Common, Part
 
@@ -35,5 +36,6 @@ def wire(common: Common, builds: Builds) -> Part:
             DetailsManager(database, clock),
             EventsManager(database, clock),
             UseManager(database, clock),
+            SearchManager(database),
         ]
     )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 #: version.
 CURRENT: dict[str, str] = {
     "scheduler": "4.5",
-    "conductor": "1.16",
+    "conductor": "1.17",
     "compute": "1.4",
     "volume": "1.2",
     "volume_scheduler": "1.1",

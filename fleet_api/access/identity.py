@@ -108,6 +108,14 @@ def allows(request: falcon.Request, rule: str) -> bool:
     return policies.allows(rule, caller.roles, caller.project_id)
 
 
+def calls_of(request: falcon.Request) -> dict[str, bool]:
+    """Return which calls of the contract the sender may make; see :meth:`Policies.calls`."""
+    policies: Policies = request.context.policies
+    caller: RequestContext = request.context.caller
+    found = policies.calls(caller.roles, caller.project_id)
+    return dict.fromkeys(found, True) if request.context.is_open else found
+
+
 def acting_for(request: falcon.Request, project_id: str | None, user_id: str | None) -> RequestContext:
     """Return the context of a call for this project and user; None is the sender's own, and nobody for administrators.
 

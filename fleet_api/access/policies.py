@@ -90,7 +90,9 @@ RULES = [
         "GET /servers/{server_id}/os-security-groups",
         "GET /servers/{server_id}/os-instance-actions",
         "GET /servers/{server_id}/os-instance-actions/{request_id}",
-        *_calls("list_instances", "show_instance", "newest_faults", "list_migrations", "list_queue"),
+        *_calls(
+            "list_instances", "search_instances", "show_instance", "newest_faults", "list_migrations", "list_queue"
+        ),
     ),
     _rule(
         ALL_PROJECTS, _ADMIN, "List and show servers of all projects, with their hosts.", "GET /servers?all_tenants=1"
@@ -245,7 +247,9 @@ RULES = [
         "GET /v3/volumes/{volume_id}/metadata",
         *(f"GET /v3{path}" for path in ("/snapshots", "/snapshots/detail", "/snapshots/{snapshot_id}")),
         *(f"GET /v3{path}" for path in ("/types", "/types/{type_id}")),
-        *_calls("list_volumes", "show_volume", "list_snapshots", "show_snapshot", "list_volume_types"),
+        *_calls(
+            "list_volumes", "search_volumes", "show_volume", "list_snapshots", "show_snapshot", "list_volume_types"
+        ),
     ),
     _rule(
         ALL_VOLUMES,
@@ -331,6 +335,18 @@ class Policies:
         """:param route: with the names of parameters in place of their values; calls have no such rules"""
         asked = path if route.startswith(f"{CALLS}/") else route
         return self._by_route.get(("GET" if method == "HEAD" else method, asked), OTHERS)
+
+    def calls(self, roles: Iterable[str], project: str | None) -> dict[str, bool]:
+        """Return which calls of the contract these roles may make, by ``topic/method``; ``*``: those that no rule names."""
+        given = list(roles)
+        allowed = {rule.name: self.allows(rule.name, given, project) for rule in RULES}
+        beginning = f"{CALLS}/"
+        found = {
+            path.removeprefix(beginning): allowed[rule]
+            for (_method, path), rule in self._by_route.items()
+            if path.startswith(beginning)
+        }
+        return {**found, "*": allowed[OTHERS]}
 
     def allows(self, rule: str, roles: Iterable[str], project: str | None) -> bool:
         """:param rule: the name of one of RULES"""

@@ -8,7 +8,7 @@ pages of other sites. So it is of no use for nova's API, where a form of another
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 import falcon
 import pydantic
@@ -17,7 +17,7 @@ from oslo_utils import timeutils
 from typing_extensions import TypedDict
 
 from fleet.objects import fields
-from fleet_api.access import tokens
+from fleet_api.access import identity, tokens
 from fleet_api.conf import KEYSTONE
 from fleet_api.requests import answers, bodies
 from fleet_api.requests.faults import Fault, NotHere
@@ -44,6 +44,8 @@ class SessionShown(TypedDict):
     project_id: str | None
     roles: list[str]
     signed_in: bool
+    calls: NotRequired[dict[str, bool]]
+    sees_all: NotRequired[bool]
 
 
 _SESSION = answers.Answer({"session": SessionShown})
@@ -60,10 +62,21 @@ class Sessions:
 
     @answers.gives(_SESSION)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        """The sender's user, project and roles; ``signed_in``: with :meth:`on_post`."""
+        """The sender's user, project and roles; ``signed_in``: with :meth:`on_post`.
+
+        ``calls``: which calls of the contract the sender may make, by ``topic/method``; ``*``: all that are not named.
+        ``sees_all``: whether the sender sees servers of all projects, and hosts.
+        """
         caller = request.context.caller
         shown = {"user_id": caller.user_id, "project_id": caller.project_id, "roles": caller.roles}
-        response.media = {"session": {**shown, "signed_in": bool(request.get_cookie_values(tokens.COOKIE))}}
+        response.media = {
+            "session": {
+                **shown,
+                "signed_in": bool(request.get_cookie_values(tokens.COOKIE)),
+                "calls": identity.calls_of(request),
+                "sees_all": identity.sees_all(request),
+            }
+        }
 
     @answers.gives(_SESSION)
     @bodies.takes(bodies.Body(entire=_Known))

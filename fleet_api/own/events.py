@@ -13,7 +13,7 @@ import functools
 import itertools
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import falcon
@@ -21,8 +21,9 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors
+from fleet.rpc.clients.operator.instances import Newest
 from fleet_api.access import identity
-from fleet_api.requests import answers
+from fleet_api.requests import answers, bodies
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault
 
@@ -111,21 +112,33 @@ class Events:
         self._streams = streams
 
     @answers.gives(answers.Answer(entire=str, media_type="text/event-stream"))
+    @bodies.asks("last")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        """From now on, or from what the header ``Last-Event-ID`` names. :raises errors.InvalidInput: Fault:"""
+        """From now on, or from what the header ``Last-Event-ID`` names; with ``last``, that many before now come first.
+
+        :raises errors.InvalidInput: Fault:
+        """
         position = _position(request.get_header("Last-Event-ID"))
+        last = bodies.number(request, "last")
+        earlier: list[Mapping[str, Any]] = []
         if position is None:
-            position = self._conductor.operator(request).list_events()["position"]
-        response.stream = self._streams.hold(self._stream(request, position), request.context.caller.user_id)
+            newest: Newest = {"last": last} if last else {}
+            found = self._conductor.operator(request).list_events(**newest)
+            position, earlier = found["position"], list(found["events"])
+        stream = self._stream(request, position, earlier)
+        response.stream = self._streams.hold(stream, request.context.caller.user_id)
         response.content_type = "text/event-stream"
         response.set_header("Cache-Control", "no-store")
         response.set_header("X-Accel-Buffering", "no")
 
-    def _stream(self, request: falcon.Request, position: Mapping[str, int]) -> Iterator[bytes]:
-        """Yield the texts of events until the process ends."""
-        yield f"retry: {_RETRY_MS}\n\n".encode()
+    def _stream(
+        self, request: falcon.Request, position: Mapping[str, int], earlier: Sequence[Mapping[str, Any]]
+    ) -> Iterator[bytes]:
+        """Yield the texts of events until the process ends. :param earlier: events that come first"""
         sees_all = identity.sees_all(request)
-        known: set[tuple[str, int]] = set()
+        first = "".join(_text(each["kind"], _shown(each, sees_all), position) for each in earlier)
+        yield f"retry: {_RETRY_MS}\n\n{first}".encode()
+        known: set[tuple[str, int]] = {(each["kind"], each["id"]) for each in earlier}
         hosts: dict[str, tuple[str, str]] | None = None
         quiet = 0
         for look in itertools.count():

@@ -37,8 +37,8 @@ class Calls:
             ("scheduler", "capacity"): scheduler.capacity,
             ("volume_scheduler", "explain"): volume_scheduler.explain,
             ("volume_scheduler", "capacity"): volume_scheduler.capacity,
-            ("baseapi", "ping"): self._ping,
-            ("compute", "describe_host"): self._describe_host,
+            ("baseapi", "ping"): self.ping,
+            ("compute", "describe_host"): self.describe_host,
         }
 
     def answer(
@@ -86,10 +86,10 @@ class Calls:
             fields.parse(signature.parameters[name].annotation, value, f"arguments.{name}")
         return functools.partial(call, context, **arguments)
 
-    def _ping(self, context: RequestContext, topic: str) -> dict[str, Any]:
+    def ping(self, context: RequestContext, topic: str) -> dict[str, Any]:
         return BaseAPI(self._bus, self._conf, topic).ping(context, topic)
 
-    def _describe_host(self, context: RequestContext, host: str) -> dict[str, Any]:
+    def describe_host(self, context: RequestContext, host: str) -> dict[str, Any]:
         return self._hosts.describe_host(context, host)
 
     @functools.cached_property

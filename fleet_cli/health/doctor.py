@@ -14,8 +14,9 @@ from fleet.checks import findings, option_check, required
 from fleet.checks.findings import Finding
 from fleet.client import argument_types
 from fleet.db.connection import tls
+from fleet.doctor import examination
 from fleet.rpc import nova_broker
-from fleet_cli.health import examination, finding_list
+from fleet_cli.health import finding_list
 
 
 class Doctor(finding_list.FindingLister):

@@ -98,6 +98,7 @@ class Fleet:
             *(("list_flavors", ()), ("show_flavor", ("small",)), ("list_images", ()), ("show_image", ("debian",))),
             *(("list_volume_types", ()), ("list_groups", ()), ("show_group", ("pair",)), ("list_key_pairs", ())),
             *(("show_key_pair", ("mine",)), ("show_quota", ("web",)), ("list_events", (position,))),
+            *(("search_instances", ()), ("search_volumes", ())),
             *(("list_instances", ({},)), ("newest_faults", (uuids,)), ("list_attachments", (uuids,))),
             *(("show_instance", (name,)) for name in ("active", "failed", "failing")),
             *(

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import oslo_messaging
 import pytest
 
 from conductor_stub.operators.events import EventsManager
+from fleet import errors
 from fleet.context import RequestContext, new_context
 from fleet.db.feed import recent_events
 from fleet.db.tables import models
+from fleet.objects import BuildRequest
 from tests.functional.conductor import Conductor, context
 
 HOSTS = ("a1",)
@@ -90,3 +93,43 @@ def test_a_project_follows_its_own(conductor: Conductor, project: str | None, co
     events = EventsManager(conductor.database, conductor.clock)
     assert count == len(events.list_events(asked, after=position)["events"])
     assert 1 == len(events.list_events(context(), after=position)["events"])
+
+
+def test_the_newest_events(conductor: Conductor) -> None:
+    """The last ones, oldest first; what happens afterwards follows from their position."""
+    for name in ("one", "two", "three"):
+        conductor.create(name=name)
+        conductor.clock.advance(1)
+    found = conductor.operator.list_events(last=2)
+    assert [("two", "create"), ("three", "create")] == named(found["events"])
+    conductor.create(name="four")
+    conductor.clock.advance(recent_events.SETTLED_S)
+    after = conductor.operator.list_events(found["position"])["events"]
+    assert "four" in [each["name"] for each in after]
+
+
+def test_the_newest_events_of_a_project(conductor: Conductor) -> None:
+    """Its own only, however many others happen in between; of a host they are the administrator's."""
+    web = context("web")
+    web.is_admin = False
+    conductor.intake.accept(web, BuildRequest.from_wire({"flavor": {"vcpus": 1, "memory_mb": 64}, "name": "ours"}))
+    conductor.create(name="theirs", count=3)
+    events = EventsManager(conductor.database, conductor.clock)
+    assert ["ours"] == [each["name"] for each in events.list_events(web, last=2)["events"]]
+    with pytest.raises(oslo_messaging.ExpectedException) as refused:
+        events.list_events(web, last=2, host="a1")
+    assert isinstance(refused.value.exc_info[1], errors.NotTrusted)
+
+
+def test_the_newest_events_of_a_host(conductor: Conductor) -> None:
+    """Not those of requests that have no host yet; the number of events is bounded, and two ways to ask are not mixed."""
+    uuid = conductor.place("a1", name="web")
+    conductor.claim(uuid, "a1")
+    conductor.create(name="waits")
+    assert {"web"} == {each["name"] for each in conductor.operator.list_events(last=10, host="a1")["events"]}
+    assert [] == conductor.operator.list_events(last=10, host="a2")["events"]
+    for wrong in (0, 1001, 10**300, "all"):
+        with pytest.raises(errors.InvalidInput, match="last"):
+            conductor.operator.list_events(last=wrong)
+    with pytest.raises(errors.InvalidInput, match="after cannot be combined"):
+        conductor.operator.list_events({"instance": 0, "volume": 0}, last=1)

@@ -61,3 +61,13 @@ def test_bounds(conductor: Conductor, asked: dict[str, Any]) -> None:
     (field,) = asked
     with pytest.raises(errors.InvalidInput, match=field):
         conductor.operator.use_over_time(**asked)
+
+
+def test_since_when_there_is_a_fleet(conductor: Conductor) -> None:
+    """Readers draw no zeros before it."""
+    began = conductor.operator.use_over_time()["began"]
+    conductor.clock.advance(HOUR_S)
+    running(conductor, SMALL)
+    found = conductor.operator.use_over_time(hours=4)
+    assert began == found["began"]
+    assert found["times"][0] < began < found["times"][-1]

@@ -66,7 +66,10 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         *(f"GET /v3/{path}/detail" for path in ("os-volume-manage", "manageable_volumes")),
         *("POST /v3/types", "DELETE /v3/types/{type_id}", "GET,POST /v3/types/{type_id}/extra_specs"),
         *("DELETE /v3/types/{type_id}/extra_specs/{key}", "GET /v3/scheduler-stats/get_pools", "GET /v3/os-services"),
-        *(f"GET /fleet/v1/{path}" for path in ("hosts", "hosts/{name}", "builds", "trace/{name}", "flavors", "use")),
+        *(
+            f"GET /fleet/v1/{path}"
+            for path in ("hosts", "hosts/{name}", "builds", "trace/{name}", "flavors", "use", "doctor")
+        ),
         *("POST /fleet/v1/explain", "POST /fleet/v1/capacity"),
     ),
 }

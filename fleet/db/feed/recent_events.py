@@ -13,6 +13,8 @@ from fleet.db.tables import models
 
 #: Events of one answer.
 MOST = 2000
+#: The newest events of each kind among which the last ones are looked for: a bound on what a rare one costs.
+LOOKED = 100_000
 #: Within this time transactions commit in another order than that of their events' ids.
 SETTLED_S = 2.0
 _EVENTS, _INSTANCES = models.instance_events, models.instances
@@ -49,15 +51,42 @@ def after(
     found: list[dict[str, Any]] = []
     reached = {}
     for kind, (events, owners, owner) in _BY_KIND.items():
-        query = (
-            sa.select(*(events.c[name] for name in _COLUMNS), owners.c.uuid, owners.c.name, owners.c.project_id)
-            .join_from(events, owners, owner == owners.c.uuid)
-            .where(events.c.id > position.get(kind, 0))
-            .order_by(events.c.id)
-            .limit(MOST)
-        )
-        rows = connection.execute(query if project_id is None else query.where(owners.c.project_id == project_id)).all()
+        query = _with_owners(events, owners, owner, project_id).where(events.c.id > position.get(kind, 0))
+        rows = connection.execute(query.order_by(events.c.id).limit(MOST)).all()
         sure = [row.id for row in rows if row.created_at <= settled or len(rows) == MOST]
         reached[kind] = max(sure, default=position.get(kind, 0))
         found += [{"kind": kind, **row._mapping} for row in rows]
-    return sorted(found, key=lambda event: (event["created_at"], event["kind"], event["id"])), reached
+    return sorted(found, key=_in_time), reached
+
+
+def last(
+    connection: sa.Connection, position: Position, count: int, project_id: str | None, host: str | None
+) -> list[dict[str, Any]]:
+    """The newest ``count`` events up to ``position``, oldest first, in the form of :func:`after`.
+
+    They are looked for among the newest LOOKED of each kind: a caller whose events are rarer sees fewer.
+
+    :param host: only those of this host or storage backend
+    """
+    found: list[dict[str, Any]] = []
+    for kind, (events, owners, owner) in _BY_KIND.items() if count else ():
+        reached = position.get(kind, 0)
+        query = _with_owners(events, owners, owner, project_id).where(events.c.id.between(reached - LOOKED, reached))
+        if host is not None:
+            query = query.where(events.c.host == host)
+        rows = connection.execute(query.order_by(events.c.id.desc()).limit(count))
+        found += [{"kind": kind, **row._mapping} for row in rows]
+    return sorted(found, key=_in_time)[-count:]
+
+
+def _with_owners(
+    events: sa.Table, owners: sa.Table, owner: sa.ColumnElement[Any], project_id: str | None
+) -> sa.Select[Any]:
+    query = sa.select(
+        *(events.c[name] for name in _COLUMNS), owners.c.uuid, owners.c.name, owners.c.project_id
+    ).join_from(events, owners, owner == owners.c.uuid)
+    return query if project_id is None else query.where(owners.c.project_id == project_id)
+
+
+def _in_time(event: Mapping[str, Any]) -> tuple[Any, ...]:
+    return event["created_at"], event["kind"], event["id"]

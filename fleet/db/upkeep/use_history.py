@@ -17,6 +17,7 @@ _INSTANCES = models.instances
 SUMS = ("instances", "vcpus", "memory_mb", "disk_gb")
 _DISK = _INSTANCES.c.root_gb + _INSTANCES.c.ephemeral_gb
 _SIZES = (sa.literal(1), _INSTANCES.c.vcpus, _INSTANCES.c.memory_mb, _DISK)
+_OLDEST = (models.services, _INSTANCES)
 _BEGAN, _ENDED = _INSTANCES.c.launched_at, _INSTANCES.c.terminated_at
 
 
@@ -49,6 +50,12 @@ def read(connection: sa.Connection, now: datetime.datetime, hours: int, points: 
         _add(total, change, 1)
         found.append(list(total))
     return Use([since + every * number for number in range(points)], found)
+
+
+def began(connection: sa.Connection) -> datetime.datetime | None:
+    """When the fleet got its first service or instance; None: it has neither."""
+    oldest = (connection.execute(sa.select(sa.func.min(table.c.created_at))).scalar() for table in _OLDEST)
+    return min((each for each in oldest if each is not None), default=None)
 
 
 def _add(to: list[int], sizes: Sequence[Any], sign: int) -> None:

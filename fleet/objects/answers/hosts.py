@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
 from typing_extensions import TypedDict
 
 from fleet.json_codec import JSONObject
@@ -81,7 +83,10 @@ class AggregateView(TypedDict):
 
 
 class UseView(TypedDict):
-    """Sums over the instances that ran at each of ``times``, and what the hosts may give away of each resource."""
+    """Sums over the instances that ran at each of ``times``, and what the hosts may give away of each resource.
+
+    ``began`` is when the fleet got its first service or instance: what is before it is no zero. None: it has neither.
+    """
 
     times: list[str]
     instances: list[int]
@@ -89,6 +94,7 @@ class UseView(TypedDict):
     memory_mb: list[int]
     disk_gb: list[int]
     limits: dict[str, float]
+    began: NotRequired[str | None]
 
 
 class Findings(TypedDict, total=False):

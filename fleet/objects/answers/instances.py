@@ -181,6 +181,41 @@ class TraceView(TypedDict):
     events: list[JSONObject]
 
 
+class InstanceFound(TypedDict):
+    """An instance in a list that is searched. ``label`` is the value of a key of its metadata, if one was asked for."""
+
+    uuid: str
+    name: str
+    project_id: str | None
+    host: str | None
+    vm_state: str
+    task_state: str | None
+    power_state: int
+    attempt: int
+    created_at: str
+    flavor_name: str | None
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+    group_uuid: str | None
+    label: NotRequired[str | None]
+
+
+class StateCount(TypedDict):
+    """How many match in a state."""
+
+    state: str
+    count: int
+
+
+class InstancesFound(TypedDict):
+    """A part of the list, how many match, and how many of them are in each ``vm_state``."""
+
+    instances: list[InstanceFound]
+    total: int
+    states: list[StateCount]
+
+
 class EventsView(TypedDict):
     """Events of instances and volumes, and the position to continue from."""
 

@@ -41,6 +41,36 @@ class AttachmentView(TypedDict):
     host_id: NotRequired[str | None]
 
 
+class VolumeFound(TypedDict):
+    """A volume in a list that is searched."""
+
+    uuid: str
+    name: str
+    project_id: str | None
+    host: str | None
+    pool: str | None
+    status: str
+    step: str | None
+    size_gb: int
+    volume_type: str | None
+    created_at: str
+
+
+class StatusCount(TypedDict):
+    """How many match with a status."""
+
+    state: str
+    count: int
+
+
+class VolumesFound(TypedDict):
+    """A part of the list, how many match, and how many of them have each status."""
+
+    volumes: list[VolumeFound]
+    total: int
+    states: list[StatusCount]
+
+
 class VolumeMigration(TypedDict):
     """The step of a migration, and the pool that it leads to, or leaves."""
 

@@ -37,7 +37,8 @@ class FakeConductor(Conductor):
         if method == "list_services":
             return self.services.pop(0) if len(self.services) > 1 else self.services[0]
         if "after" not in arguments:
-            return {"events": [], "position": {"instance": 6, "volume": 0}}
+            earlier = [{**EVENT, "id": number} for number in range(7 - arguments.get("last", 0), 7)]
+            return {"events": earlier, "position": {"instance": 6, "volume": 0}}
         self.after.append(arguments["after"])
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
@@ -66,9 +67,9 @@ def conductor() -> FakeConductor:
 def follow(conductor: FakeConductor) -> Callable[..., list[dict[str, Any]]]:
     """Follows for some looks; returns the events with their ids and kinds."""
 
-    def follow(looks: int, **headers: str) -> list[dict[str, Any]]:
+    def follow(looks: int, query: str = "", **headers: str) -> list[dict[str, Any]]:
         client = testing.TestClient(application(conductor, _conf(), Looks(looks)))
-        answer = client.simulate_get(PATH, headers=headers)
+        answer = client.simulate_get(PATH, query_string=query, headers=headers)
         assert ("text/event-stream", 200) == (answer.headers["Content-Type"].split(";")[0], answer.status_code)
         first, *blocks = answer.text.split("\n\n")
         assert "retry: 3000" == first
@@ -93,6 +94,15 @@ def test_an_event_comes_once(conductor: FakeConductor, follow: Callable[..., Any
     conductor.answers = [answer(EVENT), answer(EVENT), answer(EVENT, {**EVENT, "id": 8}), answer(instance=8)]
     first, second = [each for each in follow(4) if each["event"] == "instance"]
     assert (EVENT, "6.0", 8) == (first["data"], first["id"], second["data"]["id"])
+
+
+def test_the_last_events_come_first(conductor: FakeConductor, follow: Callable[..., Any]) -> None:
+    """Each once, then what happens; a client that comes back gets what it has missed, and not them."""
+    conductor.answers = [answer({**EVENT, "id": 6}, EVENT), answer(instance=7)]
+    found = [each["data"]["id"] for each in follow(2, "last=3") if each["event"] == "instance"]
+    assert [4, 5, 6, 7] == found
+    conductor.answers = [answer(EVENT)]
+    assert [7] == [each["data"]["id"] for each in follow(2, "last=3", **{"Last-Event-ID": "6.0"})]
 
 
 def test_a_client_comes_back(conductor: FakeConductor, follow: Callable[..., Any]) -> None:

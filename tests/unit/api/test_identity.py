@@ -417,3 +417,20 @@ def test_passwords_that_everybody_may_read(tmp_path: pathlib.Path) -> None:
     path.chmod(0o644)
     with pytest.raises(errors.ConfigError, match="chmod o-rw"):
         Users(path, None)
+
+
+def test_a_session_says_what_its_user_may_do(client, conductor) -> None:
+    """By the rules that decide about the calls, so the page shows no button that is always refused."""
+
+    def session(name: str) -> dict[str, Any]:
+        return client.simulate_get("/fleet/v1/session", headers=as_user(name)).json["session"]
+
+    reader, member, admin = (session(name) for name in ("rita", "alice", "root"))
+    asked = ("operator/list_instances", "operator/stop_instance", "compute_task/create", "*")
+    assert [True, False, False, False] == [reader["calls"][each] for each in asked]
+    assert [True, True, True, False] == [member["calls"][each] for each in asked]
+    assert [True] * 4 == [admin["calls"][each] for each in asked]
+    assert [False, False, True] == [each["sees_all"] for each in (reader, member, admin)]
+    for topic, _, method in (each.partition("/") for each in member["calls"] if each != "*"):
+        answer = client.simulate_post(f"{CALLS}/{topic}/{method}", json={"wrong": 1}, headers=as_user("alice"))
+        assert (403 != answer.status_code) == member["calls"][f"{topic}/{method}"], (topic, method)

@@ -12,8 +12,8 @@ import oslo_messaging
 import pytest
 
 from fleet.checks.findings import Finding, Level
+from fleet.doctor import examination
 from fleet.rpc.rabbit.broker import BrokerAway, Depth, Node
-from fleet_cli.health import examination
 from tests.operator_calls import Asked
 
 NOW = datetime.datetime(2026, 1, 1, 12)

@@ -56,6 +56,7 @@ NEWER = (
     | dict.fromkeys(("update_volume", "use_over_time"), "1.14")
     | {"host_table": "1.15"}
     | dict.fromkeys(("live_migrate_instance", "abort_live_migration"), "1.15")
+    | dict.fromkeys(("search_instances", "search_volumes"), "1.17")
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {
@@ -64,6 +65,7 @@ NEEDED_ARGUMENTS = {
     "evacuate_instance": {"host": "1.11"},
     "create_volumes": {"client_token": "1.12"},
     "list_groups": {"project_id": "1.13"},
+    "list_events": {"last": "1.17", "host": "1.17"},
 }
 #: Arguments that make an answer smaller, and the version that introduced them. They are left out where it cannot be sent:
 #: the caller then gets more than it reads.

@@ -11,6 +11,7 @@ from fleet.objects.answers.instances import (
     BriefInstance,
     EventsView,
     FaultView,
+    InstancesFound,
     InstanceView,
     MigrationView,
     PowerView,
@@ -62,6 +63,31 @@ class Queue(TypedDict, total=False):
     limit: int
 
 
+class Searching(TypedDict, total=False):
+    """Which part of a list is wanted; see the wire contract."""
+
+    text: str
+    state: str | None
+    filters: Mapping[str, str | None]
+    sort: str
+    descending: bool
+    limit: int
+    offset: int
+
+
+class SearchingLabels(Searching, total=False):
+    """``label`` is a key of the metadata, whose value is wanted of each instance."""
+
+    label: str | None
+
+
+class Newest(TypedDict, total=False):
+    """How many of the newest events are wanted, and of which host."""
+
+    last: int
+    host: str
+
+
 class InstanceCalls(Caller):
     def list_instances(self, filters: Mapping[str, object], **listing: Unpack[Listing]) -> list[InstanceView]:
         answer: list[InstanceView] = self.call("list_instances", filters=dict(filters), **listing)
@@ -70,6 +96,10 @@ class InstanceCalls(Caller):
     def list_brief(self, filters: Mapping[str, object], **listing: Unpack[Listing]) -> list[BriefInstance]:
         """As :meth:`list_instances`; a conductor that is too old for it returns whole instances."""
         answer: list[BriefInstance] = self.call("list_instances", filters=dict(filters), brief=True, **listing)
+        return answer
+
+    def search_instances(self, **search: Unpack[SearchingLabels]) -> InstancesFound:
+        answer: InstancesFound = self.call("search_instances", **search)
         return answer
 
     def show_instance(self, name: str) -> ShownInstance:
@@ -89,9 +119,9 @@ class InstanceCalls(Caller):
         answer: TraceView = self.call("trace", name=name)
         return answer
 
-    def list_events(self, after: Mapping[str, int] | None = None) -> EventsView:
+    def list_events(self, after: Mapping[str, int] | None = None, **newest: Unpack[Newest]) -> EventsView:
         """:param after: the position of the answer before"""
-        answer: EventsView = self.call("list_events", **({} if after is None else {"after": dict(after)}))
+        answer: EventsView = self.call("list_events", **({} if after is None else {"after": dict(after)}), **newest)
         return answer
 
     def list_queue(self, **of: Unpack[Queue]) -> QueueView:

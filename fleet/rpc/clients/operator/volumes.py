@@ -13,10 +13,12 @@ from fleet.objects.answers.volumes import (
     PoolView,
     ShownVolume,
     SnapshotView,
+    VolumesFound,
     VolumeTypeView,
     VolumeView,
 )
 from fleet.rpc.clients.operator.caller import Caller
+from fleet.rpc.clients.operator.instances import Searching
 
 
 class Token(TypedDict, total=False):
@@ -63,6 +65,10 @@ class VolumeCalls(Caller):
 
     def manage_volume(self, request: JSONObject, **token: Unpack[Token]) -> MadeVolumes:
         answer: MadeVolumes = self.call("manage_volume", request=request, **token)
+        return answer
+
+    def search_volumes(self, **search: Unpack[Searching]) -> VolumesFound:
+        answer: VolumesFound = self.call("search_volumes", **search)
         return answer
 
     def list_volumes(self, filters: Mapping[str, object]) -> list[VolumeView]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import oslo_messaging
 
@@ -15,10 +15,11 @@ from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.client.calls import Calls, Record
 from fleet.clock import Clock, durations, utcnow
+from fleet.doctor import cluster_examination, storage_examination
 from fleet.objects import host_report
 from fleet.rpc import ledger_queue
+from fleet.rpc.clients import OperatorCalls
 from fleet.rpc.rabbit.broker import BrokerAway, Depth
-from fleet_cli.health import cluster_examination, storage_examination
 
 #: Hosts to ask, by the number of hosts that are up.
 Sample = Callable[[Sequence[str]], list[str]]
@@ -34,6 +35,22 @@ SKEW_S = 1.0
 _TOPICS = ("conductor", "scheduler")
 #: Queues that are not missed: conductors of earlier releases have none, or the fleet has no volumes.
 _OPTIONAL = (ledger_queue.TOPIC, *domains.OF_VOLUMES)
+
+
+class Asked(Protocol):
+    """What the checks of daemons ask; :class:`fleet.client.calls.Calls` is one."""
+
+    @property
+    def operator(self) -> OperatorCalls:
+        """The calls of the contract's ``operator`` namespace."""
+
+    @property
+    def ping(self) -> Callable[[str], Any]:
+        """Wait for an answer from a topic."""
+
+    @property
+    def describe_host(self) -> Callable[[str], Record]:
+        """Ask the agent of a host."""
 
 
 def broker(conductor: Calls) -> list[Finding]:
@@ -65,7 +82,7 @@ def _daemon(topic: str) -> str:
     return "fleet-scheduler" if topic.endswith("scheduler") else "fleet-conductor"
 
 
-def daemons(conductor: Calls, sample: Sample, clock: Clock = utcnow) -> list[Finding]:
+def daemons(conductor: Asked, sample: Sample, clock: Clock = utcnow) -> list[Finding]:
     """Check the answers of a conductor, a scheduler and agents."""
     found = [ping(conductor, "conductor")]
     if found[0].level:
@@ -101,7 +118,7 @@ def _served(services: Sequence[Record]) -> list[str]:
     return [*machines, *(domains.OF_VOLUMES if "fleet-volume" in agents else ())]
 
 
-def ping(conductor: Calls, topic: str) -> Finding:
+def ping(conductor: Asked, topic: str) -> Finding:
     began = time.monotonic()
     failure = _asked(lambda: conductor.ping(topic))
     if failure is None:
@@ -235,7 +252,7 @@ def _simulated(services: Sequence[Record]) -> Iterator[Finding]:
 
 
 def _agents(
-    conductor: Calls, hosts: Sequence[str], up: int, conductor_offset_s: float, clock: Clock
+    conductor: Asked, hosts: Sequence[str], up: int, conductor_offset_s: float, clock: Clock
 ) -> Iterator[Finding]:
     """Check the clocks and queues of ``hosts``, out of ``up``."""
     if not hosts:

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a fleet, and what to do: the checks of ``fleet doctor``, which the page shows as well.
+
+A *finding* is the result of one check (``fleet.checks.findings``). ``examination`` asks broker and daemons; it begins with
+``daemons``. ``cluster_examination`` has the checks on clusters of brokers and databases, ``storage_examination`` those on
+volumes.
+"""
