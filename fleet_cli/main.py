@@ -107,6 +107,7 @@ COMMANDS = (
     ("volume pool list", "volumes.pools:ListPools"),
     ("volume pool show", "volumes.pools:ShowPool"),
     ("volume pool manageable", "volumes.existing_volumes:ListManageable"),
+    ("event list", "upkeep.events:ListEvents"),
     ("doctor", "health.doctor:Doctor"),
     ("top", "health.top:Top"),
     ("replay", "planning.replay:Replay"),

@@ -16,6 +16,7 @@ from conductor_stub.builds import waiting
 from conductor_stub.builds.client_token import ClientToken
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.reserving import Reserved, Reserving
+from conductor_stub.steps import acts
 from conductor_stub.steps.flavor_check import check_image, requested_hardware
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext, StepLimits
@@ -121,7 +122,7 @@ class Intake:
                 return first
             flavor_name = rows[0]["flavor_name"] or "(inline)"
             metrics.BUILDS_ACCEPTED.inc(len(rows))
-            LOG.debug("Accepted %d instances of flavor %s as %s", len(rows), flavor_name, reservation_id)
+            acts.log(context, "server.create", reservation_id, f"{len(rows)} accepted, flavor {flavor_name}")
             self._go_on(context, stored, rows, start)
         return _answer(stored, rows)
 
@@ -157,6 +158,7 @@ class Intake:
         if first is not None:
             return first
         metrics.BUILDS_ACCEPTED.inc()
+        acts.log(context, "server.create", acceptance.request["reservation_id"], "1 accepted, waits for room")
         queued = acceptance.queued or {}
         about = context.about(instance_uuid=acceptance.rows[0]["uuid"], attempt=FIRST_ATTEMPT)
         self._placement.announce_queued(about, queued["reason"], queued["message"])

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_log import log as logging
 
 from conductor_stub.steps import casting
+from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import failpoints, states
 from fleet.clock import Clock, utcnow
@@ -35,6 +38,7 @@ class Termination:
         self._compute = compute
         self._limits = limits
         self._clock = clock
+        self._acts = Acts(database, clock)
 
     def terminate(self, context: RequestContext, uuids: Sequence[str]) -> None:
         """Idempotent. :raises errors.NotFound: one of them never existed; then none is touched"""
@@ -42,7 +46,9 @@ class Termination:
             self._database.read(instances.get, uuid)
         for uuid in uuids:
             about = context.about(instance_uuid=uuid)
-            self._database.write(_begin, uuid, self._step_context(about))
+            row = self._database.read(instances.get, uuid)
+            subject, shown = f"{row.name} ({uuid})", functools.partial(_state, uuid=uuid)
+            self._acts.write(about, "server.delete", subject, shown, _begin, uuid, self._step_context(about))
             self.send(about, uuid)
 
     def _step_context(self, context: RequestContext) -> StepContext:
@@ -59,6 +65,11 @@ class Termination:
         if self._database.read(services.silent, [host], self._clock(), self._limits.service_down_time_s):
             LOG.warning("Host %s is down: deleting the instance from the ledger only", host)
             self._database.write(destroyed, uuid, host, self._step_context(context))
+
+
+def _state(tx: Transaction, uuid: str) -> dict[str, Any]:
+    row = instances.get(tx, uuid)
+    return {name: getattr(row, name) for name in ("vm_state", "task_state", "host")}
 
 
 @failpoints.commits("conductor.terminate")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from conductor_stub.moves.machine import Move
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.moves.views import view
 from conductor_stub.steps import devices, reach
+from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.flavor_check import check_image, requested_hardware
 from conductor_stub.steps.limits import StepContext
 from fleet import capacity, errors, failpoints, move_states, states, volume_states
@@ -65,6 +67,7 @@ class MoveIntake:
         self._placement = placement
         self._aliases = aliases
         self._require_in_step = require_in_step
+        self._acts = Acts(database, placement.now)
 
     @endpoint
     def resize_instance(self, context: RequestContext, name: fields.Name, flavor: Any) -> dict[str, Any]:
@@ -150,7 +153,11 @@ class MoveIntake:
             self._placement.require_volumes()
         uuid = uuidutils.generate_uuid()
         ctx = self._placement.step_context(context)
-        move = self._database.write(accept, uuid, row.uuid, kind, spec, ctx, destination, self._placement.same_host)
+        subject, shown = f"{row.name} ({row.uuid})", functools.partial(_whereabouts, uuid=row.uuid)
+        same_host = self._placement.same_host
+        move = self._acts.write(
+            context, f"server.{kind}", subject, shown, accept, uuid, row.uuid, kind, spec, ctx, destination, same_host
+        )
         context = context.about(instance_uuid=row.uuid, host=row.host, migration=uuid)
         LOG.info("Accepted a %s of instance %s", kind, row.name)
         self._placement.hand_out(context, [uuid], move.attempt)
@@ -163,6 +170,14 @@ class MoveIntake:
         move = self._database.write(work, row.uuid, self._placement.step_context(context), *more)
         self._placement.notify(context, move)
         return view(move.record)
+
+
+def _whereabouts(tx: Transaction, uuid: str) -> dict[str, Any]:
+    """Where an instance is, and where it is going."""
+    row = instances.get(tx, uuid)
+    record = moves.of_instance(tx, uuid)
+    plan = {} if record is None else record.plan
+    return {"host": row.host, "task_state": row.task_state, "destination": plan.get("destination")}
 
 
 @failpoints.commits("conductor.move_accept")

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import oslo_messaging
 from oslo_utils import uuidutils
 
 from conductor_stub.operators.announcements import Announcements
+from conductor_stub.steps.acts import Acts
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -17,7 +20,7 @@ from fleet.db.catalog import flavors, images
 from fleet.db.engine.database import Database
 from fleet.db.hosts import aggregates, flavor_mix
 from fleet.db.upkeep import removal
-from fleet.objects import Flavor, ImageRecord, fields, uuid_like
+from fleet.objects import Aggregate, Flavor, ImageRecord, fields, uuid_like
 from fleet.objects.flavor_mix import Shape
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -33,6 +36,7 @@ class CatalogManager:
     def __init__(self, database: Database, announcements: Announcements, clock: Clock = utcnow) -> None:
         self._database = database
         self._announcements = announcements
+        self._acts = Acts(database, clock)
         self._clock = clock
 
     # Flavors
@@ -60,7 +64,9 @@ class CatalogManager:
         if not wanted.name:
             raise errors.InvalidInput(field="flavor.name", reason="is required")
         named = dataclasses.replace(wanted, flavorid=wanted.flavorid or uuidutils.generate_uuid())
-        return self._database.write(flavors.create, named, self._clock()).to_wire()
+        shown = functools.partial(flavors.find, name=named.flavorid)
+        written = self._acts.write(context, "flavor.create", named.name, shown, flavors.create, named, self._clock())
+        return written.to_wire()
 
     @endpoint
     def show_flavor(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -90,12 +96,15 @@ class CatalogManager:
         wanted.require_bounds("changes")
         if not wanted.name:
             raise errors.InvalidInput(field="changes.name", reason="must not be empty")
-        return self._database.write(flavors.change, _key(found.id), wanted).to_wire()
+        shown = functools.partial(flavors.find, name=found.flavorid)
+        changed = self._acts.write(context, "flavor.update", found.name, shown, flavors.change, _key(found.id), wanted)
+        return changed.to_wire()
 
     @endpoint
     def delete_flavor(self, context: RequestContext, name: fields.Name) -> None:
         found = self._database.read(flavors.find, name)
-        self._database.write(removal.flavor, _key(found.id))
+        shown = functools.partial(flavors.find, name=found.flavorid)
+        self._acts.write(context, "flavor.delete", found.name, shown, removal.flavor, _key(found.id))
 
     # Images
 
@@ -109,7 +118,9 @@ class CatalogManager:
         fields.parse(uuid_like.GivenName, image.get("name"), "image.name")
         wanted = dataclasses.replace(ImageRecord.from_wire(image), uuid=uuidutils.generate_uuid())
         fields.require_small(wanted.properties, "image.properties")
-        return self._database.write(images.create, wanted, self._clock()).to_wire()
+        shown = functools.partial(images.by_uuid, uuid=wanted.uuid)
+        written = self._acts.write(context, "image.create", wanted.name, shown, images.create, wanted, self._clock())
+        return written.to_wire()
 
     @endpoint
     def show_image(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -119,7 +130,8 @@ class CatalogManager:
     def delete_image(self, context: RequestContext, name: fields.Name) -> None:
         """Instances keep what they were built with."""
         found = self._database.read(images.find, name)
-        self._database.write(images.remove, found.uuid)
+        shown = functools.partial(images.by_uuid, uuid=found.uuid)
+        self._acts.write(context, "image.delete", found.name, shown, images.remove, found.uuid)
 
     # Aggregates
 
@@ -131,7 +143,10 @@ class CatalogManager:
     def create_aggregate(
         self, context: RequestContext, name: uuid_like.GivenName, metadata: fields.Texts | None = None
     ) -> dict[str, Any]:
-        self._database.write(aggregates.create, uuidutils.generate_uuid(), name, metadata or {}, self._clock())
+        uuid = uuidutils.generate_uuid()
+        shown = functools.partial(aggregates.find, name=uuid)
+        asked = (uuid, name, metadata or {}, self._clock())
+        self._acts.write(context, "aggregate.create", name, shown, aggregates.create, *asked)
         return self._announcements.aggregate_changed(context, self._database.read(aggregates.find, name))
 
     @endpoint
@@ -143,31 +158,36 @@ class CatalogManager:
         self, context: RequestContext, name: fields.Name, new_name: uuid_like.GivenName
     ) -> dict[str, Any]:
         found = self._database.read(aggregates.find, name)
-        changed = self._database.write(aggregates.rename, found.id, new_name)
-        return self._announcements.aggregate_changed(context, changed)
+        return self._change(context, "aggregate.rename", str(found.id), aggregates.rename, found.id, new_name)
 
     @endpoint
     def add_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
-        changed = self._database.write(aggregates.add_host, name, host)
-        return self._announcements.aggregate_changed(context, changed)
+        return self._change(context, "aggregate.add_host", name, aggregates.add_host, name, host)
 
     @endpoint
     def remove_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
-        changed = self._database.write(aggregates.remove_host, name, host)
-        return self._announcements.aggregate_changed(context, changed)
+        return self._change(context, "aggregate.remove_host", name, aggregates.remove_host, name, host)
 
     @endpoint
     def set_aggregate_metadata(
         self, context: RequestContext, name: fields.Name, metadata: dict[fields.Name, fields.Text | None]
     ) -> dict[str, Any]:
-        changed = self._database.write(aggregates.set_metadata, name, metadata)
-        return self._announcements.aggregate_changed(context, changed)
+        return self._change(context, "aggregate.set_metadata", name, aggregates.set_metadata, name, metadata)
 
     @endpoint
     def delete_aggregate(self, context: RequestContext, name: fields.Name) -> None:
         found = self._database.read(aggregates.find, name)
-        self._database.write(removal.aggregate, found.id, self._clock())
+        shown = functools.partial(aggregates.find, name=str(found.id))
+        self._acts.write(context, "aggregate.delete", found.name, shown, removal.aggregate, found.id, self._clock())
         self._announcements.aggregate_deleted(context, found)
+
+    def _change(
+        self, context: RequestContext, act: str, name: str, work: Callable[..., Aggregate], *args: Any
+    ) -> dict[str, Any]:
+        """Change an aggregate, and tell the schedulers."""
+        shown = functools.partial(aggregates.find, name=name)
+        changed = self._acts.write(context, act, name, shown, work, *args)
+        return self._announcements.aggregate_changed(context, changed)
 
 
 def _key(found: int | None) -> int:

@@ -3,23 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 import oslo_messaging
 import pydantic
-from oslo_log import log as logging
 
 from conductor_stub.moves import views
 from conductor_stub.operators import instance_list, trace
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.views import instance_view, instance_views, plain, queued_view, shown, waiting_view
+from conductor_stub.steps.acts import Acts
 from conductor_stub.volumes.views import of_attachment
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db.engine.database import Connection, Database
+from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates, hosts, services
 from fleet.db.instances import history, instances, moves, room_queue
 from fleet.db.tables.hosts import ServiceRow
@@ -29,8 +30,6 @@ from fleet.objects import Aggregate, BuildRequest, fields, request_keys
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
-LOG = logging.getLogger(__name__)
-
 #: Columns that a host shows under their own names, and what is shown besides.
 _HOST_VIEW = (
     *("vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb", "local_gb_used", "free_disk_gb"),
@@ -38,7 +37,11 @@ _HOST_VIEW = (
     *("reserved_vcpus", "reserved_memory_mb", "reserved_disk_gb", "hypervisor_type", "hypervisor_version", "host_ip"),
 )
 _HOST_FIELDS = ("host", "node", "uuid", "state", "status", "zone", "updated_at", *_HOST_VIEW)
+#: Columns of a service that only operators change.
+_ADMINISTERED = ("disabled", "disabled_reason", "forced_down", "deleted")
 _HOST_COLUMNS = ("host", "hypervisor_hostname", "uuid", "updated_at", *_HOST_VIEW)
+
+Changed = TypeVar("Changed")
 
 
 class OperatorManager:
@@ -60,6 +63,7 @@ class OperatorManager:
         self._dry_run = dry_run
         self._diagnosis = diagnosis
         self._clock = clock
+        self._acts = Acts(database, clock)
         self._default_zone = default_zone
 
     # Instances
@@ -233,16 +237,26 @@ class OperatorManager:
         reason: fields.Text | None = None,
     ) -> dict[str, Any]:
         """:raises errors.NotFound:"""
-        row = self._database.write(services.set_disabled, host, binary, disabled, reason, self._clock())
-        return self._service_view(row)
+        asked = (services.set_disabled, host, binary, disabled, reason, self._clock())
+        return self._service_view(
+            self._change_service(context, "service.disable" if disabled else "service.enable", *asked)
+        )
 
     @endpoint
     def force_down(
         self, context: RequestContext, host: fields.Name, forced: fields.Flag, binary: fields.Name = services.COMPUTE
     ) -> None:
         """Count the service as down before it is silent for ``service_down_time``. :raises errors.NotFound:"""
-        self._database.write(services.force_down, host, binary, forced, self._clock())
-        LOG.warning("Service %s on host %s is %s", binary, host, "forced down" if forced else "no longer forced down")
+        self._change_service(context, "service.force_down", services.force_down, host, binary, forced, self._clock())
+
+    def _change_service(
+        self, context: RequestContext, act: str, work: Callable[..., Changed], host: str, binary: str, *args: Any
+    ) -> Changed:
+        def shown(tx: Transaction) -> dict[str, Any] | None:
+            found = services.get(tx, host, binary)
+            return None if found is None else {name: getattr(found, name) for name in _ADMINISTERED}
+
+        return self._acts.write(context, act, f"{binary} on {host}", shown, work, host, binary, *args)
 
     def _service_view(self, row: ServiceRow) -> dict[str, Any]:
         view = {"host": row.host, "binary": row.binary, **self._health(row), "disabled_reason": row.disabled_reason}
@@ -263,14 +277,16 @@ class OperatorManager:
     ) -> None:
         """:raises errors.Conflict: it is in use"""
         self._database.read(services.require, host, binary)
-        self._database.write(removal.service, host, binary, self._clock(), self._service_down_time_s)
+        asked = (removal.service, host, binary, self._clock(), self._service_down_time_s)
+        self._change_service(context, "service.delete", *asked)
 
     @endpoint
     def delete_host(self, context: RequestContext, host: fields.Name) -> None:
         """:raises errors.Conflict: it is in use"""
         if not self._database.read(hosts.list_all, host):
             self._database.read(services.require, host, services.COMPUTE)
-        self._database.write(removal.host_of_agent, host, self._clock(), self._service_down_time_s)
+        shown, down_time_s = functools.partial(_registered, host=host), self._service_down_time_s
+        self._acts.write(context, "host.delete", host, shown, removal.host_of_agent, host, self._clock(), down_time_s)
 
     @endpoint
     def examine(self, context: RequestContext) -> dict[str, Any]:
@@ -279,6 +295,13 @@ class OperatorManager:
 
 def _driver(service: ServiceRow, types: Mapping[str, str]) -> str | None:
     return types.get(service.host) if service.binary == services.COMPUTE else None
+
+
+def _registered(tx: Transaction, host: str) -> dict[str, Any]:
+    """What is known of a host, for the record of its removal."""
+    agent = services.get(tx, host, services.COMPUTE)
+    nodes = [row.hypervisor_hostname for row in hosts.list_all(tx, host, ("hypervisor_hostname",))]
+    return {"nodes": nodes, "agent": agent is not None and not agent.deleted}
 
 
 def _require_filters(filters: Mapping[str, Any], known: Sequence[str]) -> None:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import oslo_messaging
 
+from conductor_stub.steps.acts import Acts
+from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.catalog import quotas
 from fleet.db.engine.database import Database
@@ -21,8 +24,9 @@ class QuotaManager:
 
     target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
-    def __init__(self, database: Database, default_quota: Quota) -> None:
+    def __init__(self, database: Database, default_quota: Quota, clock: Clock = utcnow) -> None:
         self._database = database
+        self._acts = Acts(database, clock)
         self._default_quota = default_quota
 
     @endpoint
@@ -49,13 +53,17 @@ class QuotaManager:
 
         :param limits: -1 is unlimited, None returns to the default; others stay
         """
-        self._database.write(quotas.change, project_id, {str(name): limit for name, limit in limits.items()})
+        asked = {str(name): limit for name, limit in limits.items()}
+        self._write(context, "quota.set", project_id, quotas.change, project_id, asked)
         return self.show_quota(context, project_id=project_id)
 
     @endpoint
     def delete_quota(self, context: RequestContext, project_id: fields.Name) -> None:
         """Return a project to the defaults, if it has limits of its own."""
-        self._database.write(quotas.remove, project_id)
+        self._write(context, "quota.delete", project_id, quotas.remove, project_id)
+
+    def _write(self, context: RequestContext, act: str, project_id: str, work: Callable[..., None], *args: Any) -> None:
+        self._acts.write(context, act, project_id, lambda tx: quotas.own(tx, project_id), work, *args)
 
     def _limits(self, own: Limits) -> dict[str, Any]:
         return {"limits": self._default_quota.with_own(own).to_wire(), "own": dict(own)}

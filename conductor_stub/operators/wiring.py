@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from conductor_stub.builds.wiring import Builds
+from conductor_stub.operators.acts import ActManager
 from conductor_stub.operators.announcements import Announcements
 from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.console import ConsoleManager
@@ -17,7 +18,11 @@ from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.operators.quotas import QuotaManager
 from conductor_stub.operators.search import SearchManager
 from conductor_stub.operators.use import UseManager
-from conductor_stub.parts import Common, Part
+from conductor_stub.parts import Common, Part, Run
+from fleet.db.upkeep import acts
+
+#: Seconds between two removals of old acts.
+_OLD_ACTS_EVERY_S = 3600
 
 
 def wire(common: Common, builds: Builds) -> Part:
@@ -30,12 +35,14 @@ def wire(common: Common, builds: Builds) -> Part:
             OperatorManager(database, common.limits.service_down_time_s, dry_run, diagnosis, clock),
             CatalogManager(database, Announcements(database, common.clients.scheduler), clock),
             GroupManager(database, quota, clock),
-            QuotaManager(database, quota),
+            QuotaManager(database, quota, clock),
             KeyPairManager(database, clock),
             ConsoleManager(database, common.clients.compute),
             DetailsManager(database, clock),
             EventsManager(database, clock),
+            ActManager(database),
             UseManager(database, clock),
             SearchManager(database),
-        ]
+        ],
+        runs=[Run("old acts", lambda: database.write(acts.remove_old, clock()), _OLD_ACTS_EVERY_S)],
     )

@@ -116,6 +116,10 @@ class Placement(Generic[RowT]):
         """In log lines."""
         return self._kind.noun
 
+    def now(self) -> datetime.datetime:
+        """The database's time."""
+        return self._clock()
+
     def step_context(self, context: RequestContext | None = None) -> StepContext:
         return StepContext(self._limits, self._clock(), context.request_id if context else None)
 

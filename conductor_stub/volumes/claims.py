@@ -75,6 +75,16 @@ def claim(
     )
 
 
+def state_of(uuid: str) -> Callable[[Transaction], dict[str, Any]]:
+    """Return a reader of the status and the place of a volume, for the record of an act."""
+
+    def read(tx: Transaction) -> dict[str, Any]:
+        row = volumes.get(tx, uuid)
+        return {name: getattr(row, name) for name in ("status", "host", "pool", "deleted")}
+
+    return read
+
+
 def release(tx: Transaction, row: VolumeRow, of: volumes.Claim, ctx: StepContext) -> dict[str, Any]:
     """Give back one claim of a locked volume; return the columns that say so."""
     host, pool, size_gb = (getattr(row, name) for name in of)

@@ -9,6 +9,7 @@ import oslo_messaging
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
+from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes import claims, views
 from conductor_stub.volumes.creation import FIRST_ATTEMPT, VolumeCreation
@@ -36,6 +37,7 @@ class ExistingIntake:
     ) -> None:
         self._database = database
         self._placement = placement
+        self._acts = Acts(database, placement.now)
         self._creation = creation
         self._backends = backends
 
@@ -67,7 +69,9 @@ class ExistingIntake:
         :raises errors.NotFound: errors.Conflict: several volumes match, or it is not available, or has snapshots
         """
         found = self._database.read(volumes.find, name)
-        row = self._database.write(claims.begin_unmanaging, found.uuid, self._placement.step_context(context))
+        subject, shown = f"{found.name} ({found.uuid})", claims.state_of(found.uuid)
+        ctx = self._placement.step_context(context)
+        row = self._acts.write(context, "volume.unmanage", subject, shown, claims.begin_unmanaging, found.uuid, ctx)
         LOG.info("Volume %s is managed no longer", row.name)
         self._placement.notify(context.about(volume=row.uuid, attempt=row.attempt, host=row.host), row)
         return views.of_volume(row)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import oslo_messaging
 from oslo_log import log as logging
 
+from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes import claims, views
 from conductor_stub.volumes.creation import VolumeCreation
@@ -34,6 +36,8 @@ from fleet.rpc.endpoint import endpoint, require_size
 
 LOG = logging.getLogger(__name__)
 
+Changed = TypeVar("Changed")
+
 
 class VolumeIntake:
     """The RPC surface of the namespace ``operator`` for volumes, their types, and pools."""
@@ -43,6 +47,7 @@ class VolumeIntake:
     def __init__(self, database: Database, placement: VolumePlacement, creation: VolumeCreation) -> None:
         self._database = database
         self._placement = placement
+        self._acts = Acts(database, placement.now)
         self._creation = creation
 
     @endpoint
@@ -102,7 +107,9 @@ class VolumeIntake:
         :raises errors.NotFound: errors.Conflict: several volumes match, or the volume has snapshots
         """
         found = self._database.read(volumes.find, name)
-        row = self._database.write(claims.begin_deletion, found.uuid, self._placement.step_context(context))
+        subject, shown = f"{found.name} ({found.uuid})", claims.state_of(found.uuid)
+        ctx = self._placement.step_context(context)
+        row = self._acts.write(context, "volume.delete", subject, shown, claims.begin_deletion, found.uuid, ctx)
         about = context.about(volume=row.uuid, attempt=row.attempt, host=row.host)
         LOG.info("Deleting volume %s", row.name)
         self._placement.notify(about, row)
@@ -141,7 +148,8 @@ class VolumeIntake:
         """:raises errors.InvalidInput: errors.Conflict:"""
         wanted = VolumeType.from_wire(volume_type)
         fields.require_small(wanted.extra_specs, "volume_type.extra_specs")
-        return self._database.write(volume_types.create, wanted, self._placement.step_context().now).to_wire()
+        asked = (volume_types.create, wanted, self._placement.now())
+        return self._change_type(context, "volume_type.create", wanted.name, *asked).to_wire()
 
     @endpoint
     def update_volume_type(
@@ -152,12 +160,18 @@ class VolumeIntake:
         description: fields.Text | None = None,
     ) -> dict[str, Any]:
         """:param extra_specs: to be set; None removes one. :raises errors.InvalidInput: errors.NotFound:"""
-        return self._database.write(_change_type, name, extra_specs, description).to_wire()
+        asked = (_change_type, name, extra_specs, description)
+        return self._change_type(context, "volume_type.update", name, *asked).to_wire()
 
     @endpoint
     def delete_volume_type(self, context: RequestContext, name: fields.Name) -> None:
         """Volumes of the type keep it. :raises errors.NotFound:"""
-        self._database.write(volume_types.remove, name)
+        self._change_type(context, "volume_type.delete", name, volume_types.remove, name)
+
+    def _change_type(
+        self, context: RequestContext, act: str, name: str, work: Callable[..., Changed], *args: Any
+    ) -> Changed:
+        return self._acts.write(context, act, name, functools.partial(volume_types.find, name=name), work, *args)
 
     @endpoint
     def list_volume_types(self, context: RequestContext) -> list[dict[str, Any]]:

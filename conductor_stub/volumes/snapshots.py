@@ -10,6 +10,7 @@ import oslo_messaging
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
+from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes import claims, views
 from conductor_stub.volumes.placement import VolumePlacement
@@ -34,6 +35,7 @@ class SnapshotIntake:
     def __init__(self, database: Database, placement: VolumePlacement) -> None:
         self._database = database
         self._placement = placement
+        self._acts = Acts(database, placement.now)
 
     @endpoint
     def create_snapshot(
@@ -74,7 +76,9 @@ class SnapshotIntake:
     def delete_snapshot(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         """Delete a snapshot in any status. :raises errors.NotFound: errors.Conflict: several snapshots match"""
         found = self._database.read(volumes.find, name, "Snapshot")
-        row = self._database.write(claims.begin_deletion, found.uuid, self._placement.step_context(context))
+        subject, shown = f"{found.name} ({found.uuid})", claims.state_of(found.uuid)
+        ctx = self._placement.step_context(context)
+        row = self._acts.write(context, "snapshot.delete", subject, shown, claims.begin_deletion, found.uuid, ctx)
         LOG.info("Deleting snapshot %s", row.name)
         self._placement.notify(context.about(volume=row.uuid, attempt=row.attempt, host=row.host), row)
         return views.of_snapshot(row)

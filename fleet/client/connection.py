@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import getpass
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -21,6 +23,16 @@ from fleet.rpc.rabbit import broker
 #: Seconds to wait for a daemon that is just being started.
 TAKER_TIMEOUT_S = 4.0
 _TAKER_PAUSE_S = 0.25
+
+
+@functools.cache
+def _login() -> str | None:
+    """The user of this machine; None if the machine does not know it, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None
+
 
 __all__ = ["CommandFailed", "Connection", "Record", "require_taker"]
 
@@ -67,13 +79,16 @@ class Connection(Calls):
         return not nova_broker.is_active(self._conf) or method in clients.NovaOperatorAPI.METHODS
 
     def _context(self) -> context.RequestContext:
-        return context.new_context(self.project_id, self.user_id)
+        made = context.new_context(self.project_id, self.user_id)
+        # For the log and the list of administrative acts; it gives no rights.
+        made.user_name = _login()
+        return made
 
     def _create(self, request: dict[str, Any], token: str | None) -> dict[str, Any]:
         return self._served_by("conductor").tasks.create(self._context(), request, token)
 
     def terminate(self, uuids: list[str]) -> None:
-        self._served_by("conductor").tasks.terminate_instances(context.new_context(), uuids)
+        self._served_by("conductor").tasks.terminate_instances(self._context(), uuids)
 
     def explain(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
         with self._scheduler_failures():

@@ -15,6 +15,7 @@ import falcon
 from typing_extensions import TypedDict
 
 from fleet.objects import fields
+from fleet.objects.answers.hosts import ActView
 from fleet_api.access import identity
 from fleet_api.requests import answers, bodies
 from fleet_api.requests.conductor import Conductor
@@ -144,6 +145,14 @@ class Own:
         asked = {name: value for name in ("hours", "points") if (value := bodies.number(request, name)) is not None}
         response.media = self._conductor.operator(request).use_over_time(**asked)
 
+    @answers.gives(answers.Answer({"acts": list[ActView]}))
+    @bodies.asks("limit")
+    def on_get_acts(self, request: falcon.Request, response: falcon.Response) -> None:
+        """What administrators have changed and which builds were accepted, the newest first. :raises errors.InvalidInput:"""
+        limit = bodies.number(request, "limit")
+        asked = {} if limit is None else {"limit": limit}
+        response.media = {"acts": self._conductor.operator(request).list_acts(**asked)}
+
     @answers.gives(_ON_THE_WIRE)
     @bodies.takes(bodies.Body(entire=_Wanted))
     def on_post_explain(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -179,6 +188,7 @@ def routes(conductor: Conductor) -> list[tuple[str, object, str | None]]:
         ("/trace/{name}", own, "trace"),
         ("/flavors", own, "flavors"),
         ("/use", own, "use"),
+        ("/acts", own, "acts"),
         ("/explain", own, "explain"),
         ("/capacity", own, "capacity"),
         ("/calls/{topic}/{method}", own, "call"),

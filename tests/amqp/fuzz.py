@@ -56,7 +56,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "create_volumes", "list_volumes", "show_volume", "delete_volume", "extend_volume", "migrate_volume",
                      "retype_volume", "list_pools", "create_volume_type", "update_volume_type", "delete_volume_type",
                      "list_volume_types", "create_snapshot", "list_snapshots", "show_snapshot", "delete_snapshot",
-                     "get_console_output", "list_quotas", "show_quota", "delete_quota", "manage_volume",
+                     "get_console_output", "list_quotas", "list_acts", "show_quota", "delete_quota", "manage_volume",
                      "unmanage_volume", "list_manageable", "attach_volume", "detach_volume", "list_attachments",
                      "update_volume", "use_over_time", "host_table"],
         "volume": ["place_volume", "report_pools", "get_host_volumes", "get_removable_volumes", "volume_done",

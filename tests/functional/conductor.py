@@ -150,7 +150,7 @@ class Operator:
     """Calls endpoints as a client does. Arguments may be positional; the context is added."""
 
     def __init__(self, *endpoints: object, asking: Callable[[], RequestContext] | None = None) -> None:
-        self._endpoints = endpoints
+        self.endpoints = endpoints
         self._asking = asking or context
 
     def under(self, project: str, is_admin: bool = True) -> Operator:
@@ -158,10 +158,10 @@ class Operator:
 
         :param is_admin: False: it acts for the project only
         """
-        return Operator(*self._endpoints, asking=lambda: context(project, is_admin))
+        return Operator(*self.endpoints, asking=lambda: context(project, is_admin))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = next(getattr(each, name) for each in self._endpoints if hasattr(each, name))
+        method = next(getattr(each, name) for each in self.endpoints if hasattr(each, name))
 
         def call(*args: Any, **kwargs: Any) -> Any:
             arguments = inspect.signature(method).bind(self._asking(), *args, **kwargs).arguments

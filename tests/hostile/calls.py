@@ -52,7 +52,7 @@ _CONDUCTORS: Mapping[str, tuple[Method, ...]] = {
         *_of("operator", "create_flavor update_flavor delete_flavor create_image delete_image"),
         *_of("operator", "create_aggregate show_aggregate list_aggregates rename_aggregate delete_aggregate"),
         *_of("operator", "add_aggregate_host remove_aggregate_host set_aggregate_metadata"),
-        *_of("operator", "list_quotas set_quota delete_quota"),
+        *_of("operator", "list_quotas set_quota delete_quota list_acts"),
         *_of("operator", "migrate_instance evacuate_instance live_migrate_instance abort_live_migration"),
         *_of("operator", "create_volume_type update_volume_type delete_volume_type list_pools migrate_volume"),
         *_of("operator", "manage_volume unmanage_volume list_manageable"),

@@ -190,12 +190,17 @@ def headroom(
 
 def show(connection: Transaction | sa.Connection, project_id: str) -> tuple[Limits, collections.Counter[str]]:
     """The limits that a project has of its own, and what it uses of each resource."""
-    row = connection.execute(sa.select(QUOTAS).where(QUOTAS.c.project_id == project_id)).one_or_none()
     used: collections.Counter[str] = collections.Counter()
     for kind in KINDS:
         for sums in _used(connection, kind, [project_id]).values():
             used.update(sums)
-    return {} if row is None else _own(row), used
+    return own(connection, project_id), used
+
+
+def own(connection: Transaction | sa.Connection, project_id: str) -> Limits:
+    """The limits that a project has of its own."""
+    row = connection.execute(sa.select(QUOTAS).where(QUOTAS.c.project_id == project_id)).one_or_none()
+    return {} if row is None else _own(row)
 
 
 def list_all(connection: sa.Connection) -> dict[str, Limits]:

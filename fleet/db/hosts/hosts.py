@@ -281,7 +281,9 @@ def hypervisor_types(connection: sa.Connection) -> dict[str, str]:
     return {host: ",".join(types) for host, types in found.items()}
 
 
-def list_all(connection: sa.Connection, host: str | None = None, columns: Sequence[str] = ()) -> Sequence[NodeRow]:
+def list_all(
+    connection: Transaction | sa.Connection, host: str | None = None, columns: Sequence[str] = ()
+) -> Sequence[NodeRow]:
     """:param columns: only these: those of JSON take most of the time"""
     query = (
         sa.select(*(NODES.c[name] for name in columns or NODES.c.keys()))

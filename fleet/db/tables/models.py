@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from fleet.db.tables.acts import administrative_acts
 from fleet.db.tables.base import METADATA, Timestamp
 from fleet.db.tables.catalog import (
     flavor_mix,
@@ -31,6 +32,7 @@ from fleet.db.tables.volumes import (
 __all__ = [
     "METADATA",
     "Timestamp",
+    "administrative_acts",
     "aggregate_hosts",
     "aggregate_metadata",
     "aggregates",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -47,6 +47,18 @@ class ShownHost(TypedDict):
     host: str
     nodes: list[HostView]
     instances: list[InstanceView]
+
+
+class ActView(TypedDict):
+    """What an administrator has changed. ``changes``: by field, its values before and after."""
+
+    act: str
+    subject: str
+    changes: dict[str, list[Any]]
+    user_id: str | None
+    project_id: str | None
+    request_id: str | None
+    created_at: str
 
 
 class ServiceView(TypedDict):

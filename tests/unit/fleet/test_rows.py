@@ -17,6 +17,7 @@ from fleet.db.tables import base, models
 
 #: A class and its table have one name, but for these.
 OTHERWISE_NAMED = {
+    "ActRow": models.administrative_acts,
     "EventRow": models.instance_events,
     "FaultRow": models.instance_faults,
     "GroupRow": models.instance_groups,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 from fleet.objects.answers.hosts import (
+    ActView,
     AggregateView,
     Findings,
     HostView,
@@ -38,7 +39,18 @@ class Period(TypedDict, total=False):
     points: int
 
 
+class Newest(TypedDict, total=False):
+    """How many of the newest."""
+
+    limit: int
+
+
 class HostCalls(Caller):
+    def list_acts(self, **newest: Unpack[Newest]) -> list[ActView]:
+        """What administrators have changed, the newest first."""
+        answer: list[ActView] = self.call("list_acts", **newest)
+        return answer
+
     def list_hosts(self) -> list[HostView]:
         answer: list[HostView] = self.call("list_hosts")
         return answer

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet event list --admin``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.cli import fakes
+
+ACT = {
+    "act": "service.disable",
+    "subject": "fleet-compute on h1",
+    "changes": {"disabled": [False, True], "disabled_reason": [None, "new disk"]},
+    "user_id": "carl",
+    "project_id": None,
+    "request_id": "req-1",
+    "created_at": "2026-11-24T10:00:00Z",
+}
+
+
+def test_people_read_from_and_to_and_programs_get_everything(run: Any) -> None:
+    conductor = fakes.Conductor()
+    conductor.answers["list_acts"] = [ACT]
+    _status, out, _err = run(conductor, "event", "list", "--admin", "--limit", "7")
+    assert [("list_acts", {"limit": 7})] == conductor.calls
+    words = " ".join(out.replace("|", " ").split())
+    assert all(
+        told in words
+        for told in ("service.disable", "by carl", "disabled: no -> yes", "disabled_reason: - -> new disk")
+    )
+    _status, out, _err = run(conductor, "event", "list", "--admin", "-f", "json")
+    (shown,) = json.loads(out)
+    assert (ACT["changes"], "req-1") == (shown["changes"], shown["request_id"])
+
+
+def test_a_limit_is_a_number_above_zero(run: Any) -> None:
+    with pytest.raises(SystemExit):
+        run(fakes.Conductor(), "event", "list", "--admin", "--limit", "0")
