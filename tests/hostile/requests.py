@@ -68,7 +68,7 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         *("DELETE /v3/types/{type_id}/extra_specs/{key}", "GET /v3/scheduler-stats/get_pools", "GET /v3/os-services"),
         *(
             f"GET /fleet/v1/{path}"
-            for path in ("hosts", "hosts/{name}", "builds", "trace/{name}", "flavors", "use", "doctor")
+            for path in ("hosts", "hosts/{name}", "builds", "trace/{name}", "flavors", "use", "acts", "doctor")
         ),
         *("POST /fleet/v1/explain", "POST /fleet/v1/capacity"),
     ),
