@@ -32,6 +32,7 @@ REASONS = {
     "catalog.groups:_require_free": "only whether there is one",
     "hosts.hardware:_held": "ordered by uuids, which an instance and a migration never share",
     "hosts.heartbeats._FOUND": "read into a dict by host; of a host, a heartbeat owns one row",
+    "instances.instance_search._ROWS": "other statements are made of it",
     "instances.instances.JOINED": "other statements are made of it",
     "instances.instances._BRIEF_QUERY": "other statements are made of it",
     "instances.instances._MOVING": _DICT,
