@@ -31,7 +31,7 @@ class SchedulerManager:
 
     target = oslo_messaging.Target(version=versions.CURRENT["scheduler"])
     #: Calls that another scheduler may answer if this one is killed: what they book is booked here only.
-    REPEATABLE = frozenset({"select_destinations", "explain", "capacity"})
+    REPEATABLE = frozenset({"select_destinations", "explain", "capacity", "describe_filters"})
 
     def __init__(
         self,
@@ -91,6 +91,14 @@ class SchedulerManager:
         """Return how many more instances of the request's shape fit."""
         require_size([request_spec, filter_properties], "request_spec")
         return self._driver.capacity(context, self._parse(request_spec, filter_properties), group_by)
+
+    @endpoint
+    def describe_filters(self, context: RequestContext) -> dict[str, Any]:
+        """Return which parts of a request the filters judge, and which default filters are left out.
+
+        :raises errors.NotSupported: the driver does not know it
+        """
+        return self._driver.describe_filters()
 
     # Casts. A sender that makes no sense is told to the operator, as nobody else hears of it.
 

@@ -16,6 +16,7 @@ from conductor_stub.builds import waiting
 from conductor_stub.builds.client_token import ClientToken
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.reserving import Reserved, Reserving
+from conductor_stub.builds.unjudged import Unjudged
 from conductor_stub.steps import acts
 from conductor_stub.steps.flavor_check import check_image, requested_hardware
 from conductor_stub.steps.group_commit import GroupCommit
@@ -27,6 +28,7 @@ from fleet.context import RequestContext
 from fleet.db.catalog import flavors, groups, key_pairs, quotas
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.instances import boot_data, builds, history, queued_builds
+from fleet.db.tables.catalog import GroupRow
 from fleet.db.volumes import volumes
 from fleet.hardware.aliases import Aliases
 from fleet.objects import BootData, BuildRequest, Flavor, Image, Zone
@@ -74,9 +76,11 @@ class Intake:
         grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
         waits: Mapping[str, int] = types.MappingProxyType({}),
         reserving: Reserving | None = None,
+        unjudged: Unjudged | None = None,
     ) -> None:
         """:param grouped: makes a group commit; the simulation has its own, because it has no threads
         :param waits: by project, or "*" for any other: how many seconds a request waits for room if it does not say so
+        :param unjudged: remarks the parts of a request that no filter judges; None: nothing is remarked
         """
         self._database = database
         self._writes: GroupCommit[_Acceptance, dict[str, Any] | None] = grouped(self._write_all, key=_Acceptance.key)
@@ -88,12 +92,15 @@ class Intake:
         self._local = local or LocalPlacement(0)
         self._waits = waits
         self._reserving = reserving
+        self._unjudged = unjudged
 
     def _write_all(self, acceptances: Sequence[_Acceptance]) -> Sequence[dict[str, Any] | None | errors.FleetError]:
         return self._database.write(_insert_all, acceptances, self._limits.default_quota, self._reserving)
 
     def accept(self, context: RequestContext, request: BuildRequest, client_token: str | None = None) -> dict[str, Any]:
         """Return ``reservation_id`` and ``instances`` (uuid and name of each), after they are written.
+
+        ``warnings`` are sentences about parts of the request that no filter judges; without them the key is missing.
 
         :param client_token: a repeated request with the same token gets the answer of the first one
         :raises errors.InvalidInput: naming the field; errors.NotFound: no such flavor, group or volume; errors.Conflict:
@@ -105,15 +112,15 @@ class Intake:
         return first or self._accept(context, request, token)
 
     def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> dict[str, Any]:
-        stored, rows = self.plan(context, request)
+        stored, rows, remarks = self._planned(context, request)
         data = self._boot_data(context, request)
         reserved = self._reserved(context, request, stored)
         reservation_id = stored["reservation_id"]
         queued = self._behind(stored, rows[0]) if len(rows) == 1 else None
         if queued is not None:
-            return self._accept_queued(
-                context, _Acceptance(stored, [_queued_row(rows[0], queued)], token, queued, data, reserved)
-            )
+            waiting_row = _queued_row(rows[0], queued)
+            answer = self._accept_queued(context, _Acceptance(stored, [waiting_row], token, queued, data, reserved))
+            return _remarked(answer, remarks)
         with self._local.room() as start:
             if start is not None:
                 rows = [{**row, "task_state": states.PLACING, "chosen": []} for row in rows]
@@ -124,7 +131,7 @@ class Intake:
             metrics.BUILDS_ACCEPTED.inc(len(rows))
             acts.log(context, "server.create", reservation_id, f"{len(rows)} accepted, flavor {flavor_name}")
             self._go_on(context, stored, rows, start)
-        return _answer(stored, rows)
+        return _remarked(_answer(stored, rows), remarks)
 
     def _boot_data(self, context: RequestContext, request: BuildRequest) -> BootData | None:
         """:raises errors.NotFound: the user has no such key pair in the project"""
@@ -179,14 +186,23 @@ class Intake:
 
     def plan(self, context: RequestContext, request: BuildRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The rows of the request and of its instances, not written. :raises: as :meth:`accept`"""
-        flavor, group_uuid = self._resolved(context, request)
+        stored, rows, _remarks = self._planned(context, request)
+        return stored, rows
+
+    def _planned(
+        self, context: RequestContext, request: BuildRequest
+    ) -> tuple[dict[str, Any], list[dict[str, Any]], Sequence[str]]:
+        """The rows, as of :meth:`plan`, and what is remarked about the request."""
+        flavor, group = self._resolved(context, request)
         check_image(request.image, flavor)
         now = self._clock()
         reservation_id = f"r-{uuidutils.generate_uuid(dashed=False)[:16]}"
-        stored = self._stored_request(context, request, flavor, group_uuid, reservation_id, now)
-        return stored, self._instance_rows(context, request, flavor, stored, now)
+        stored = self._stored_request(context, request, flavor, group.uuid if group else None, reservation_id, now)
+        rows = self._instance_rows(context, request, flavor, stored, now)
+        policy = group.policy if group else None
+        return stored, rows, self._unjudged.remarks(stored["spec"], policy) if self._unjudged else ()
 
-    def _resolved(self, context: RequestContext, request: BuildRequest) -> tuple[Flavor, str | None]:
+    def _resolved(self, context: RequestContext, request: BuildRequest) -> tuple[Flavor, GroupRow | None]:
         if isinstance(request.flavor, Flavor) and not request.group_name:
             return request.flavor, None
         return self._database.read(_resolve, context, request)
@@ -269,13 +285,17 @@ def _answer(stored: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str,
     return {"reservation_id": stored["reservation_id"], "instances": instances}
 
 
+def _remarked(answer: dict[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
+    return {**answer, "warnings": list(remarks)} if remarks else answer
+
+
 def _queued_row(row: dict[str, Any], queued: dict[str, Any]) -> dict[str, Any]:
     return {**row, "task_state": states.QUEUED, "step_deadline": None, "deadline": queued["wait_until"]}
 
 
-def _resolve(connection: Connection, context: RequestContext, request: BuildRequest) -> tuple[Flavor, str | None]:
+def _resolve(connection: Connection, context: RequestContext, request: BuildRequest) -> tuple[Flavor, GroupRow | None]:
     flavor = request.flavor if isinstance(request.flavor, Flavor) else flavors.find(connection, request.flavor)
-    group = groups.find(connection, request.group_name, context.scope).uuid if request.group_name else None
+    group = groups.find(connection, request.group_name, context.scope) if request.group_name else None
     return flavor, group
 
 

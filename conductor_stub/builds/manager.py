@@ -75,6 +75,7 @@ class ComputeTaskManager(AgentTaskManager):
         require_size(request, "request")
         warnings = request_keys.examine(request)
         accepted = self._intake.accept(context, BuildRequest.from_wire(request), client_token)
+        warnings += accepted.get("warnings", ())
         return {**accepted, "warnings": warnings} if warnings else accepted
 
     @endpoint

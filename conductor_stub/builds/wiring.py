@@ -12,6 +12,7 @@ from conductor_stub.builds.reserving import Reserving
 from conductor_stub.builds.room_queue import RoomQueue
 from conductor_stub.builds.sweeper import BuildSweeper
 from conductor_stub.builds.termination import Termination
+from conductor_stub.builds.unjudged import INTERVAL_S, Unjudged
 from conductor_stub.parts import Common, Part, Run
 from fleet.db.hosts import flavor_mix
 
@@ -26,6 +27,7 @@ class Builds(Part):
     termination: Termination
     sweeper: BuildSweeper
     room_queue: RoomQueue
+    unjudged: Unjudged
 
 
 def wire(common: Common, reserving: Reserving) -> Builds:
@@ -35,9 +37,10 @@ def wire(common: Common, reserving: Reserving) -> Builds:
         *(database, clients.scheduler, clients.compute, clients.builds, clients.notifier, limits, common.clock),
         common.grouped,
     )
+    unjudged = Unjudged(clients.scheduler.describe_filters)
     intake = Intake(
         *(database, placement, limits, settings.default_schedule_zone, common.clock, settings.aliases, common.local),
-        *(common.grouped, settings.waits, reserving),
+        *(common.grouped, settings.waits, reserving, unjudged),
     )
     termination = Termination(database, clients.compute, limits, common.fresh)
     sweeper = BuildSweeper(database, placement, termination, limits, common.fresh)
@@ -46,6 +49,7 @@ def wire(common: Common, reserving: Reserving) -> Builds:
         Run("deadlines", sweeper.end_overdue, settings.sweep_interval_s),
         Run("sweeper", sweeper.retry_lost, settings.sweep_interval_s),
         Run("room queue", room_queue.look, QUEUE_INTERVAL_S),
+        Run("filters", unjudged.learn, INTERVAL_S),
         _flavor_mix(common),
     ]
     return Builds(
@@ -57,6 +61,7 @@ def wire(common: Common, reserving: Reserving) -> Builds:
         termination=termination,
         sweeper=sweeper,
         room_queue=room_queue,
+        unjudged=unjudged,
     )
 
 

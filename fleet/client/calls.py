@@ -117,6 +117,10 @@ class Calls(abc.ABC):
         """Ask the scheduler how much more would fit. :param asked: as for :meth:`explain`"""
 
     @abc.abstractmethod
+    def describe_filters(self) -> dict[str, Any]:
+        """Ask the scheduler which parts of a request its filters judge."""
+
+    @abc.abstractmethod
     def explain_volume(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
         """Ask the scheduler for volumes what it would do. :param asked: ``request_spec`` and ``filter_properties``"""
 

@@ -94,6 +94,9 @@ class Connection(Calls):
         with self._scheduler_failures():
             return self._served_by("scheduler").scheduler.explain(self._context(), **asked, best=best)
 
+    def describe_filters(self) -> dict[str, Any]:
+        return self._served_by("scheduler").scheduler.describe_filters(self._context())
+
     def explain_volume(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
         with self._scheduler_failures():
             return self._served_by("volume_scheduler").volume_scheduler.explain(self._context(), **asked, best=best)

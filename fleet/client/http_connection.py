@@ -69,6 +69,9 @@ class HttpConnection(Calls):
         with self._scheduler_failures():
             return self._call("scheduler", "capacity", {**asked, "group_by": group_by})
 
+    def describe_filters(self) -> dict[str, Any]:
+        return self._call("scheduler", "describe_filters", {})
+
     def explain_volume(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
         with self._scheduler_failures():
             return self._call("volume_scheduler", "explain", {**asked, "best": best})

@@ -15,7 +15,7 @@ from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.client.calls import Calls, Record
 from fleet.clock import Clock, durations, utcnow
-from fleet.doctor import cluster_examination, storage_examination
+from fleet.doctor import cluster_examination, filter_examination, storage_examination
 from fleet.objects import host_report
 from fleet.rpc import ledger_queue
 from fleet.rpc.clients import OperatorCalls
@@ -51,6 +51,10 @@ class Asked(Protocol):
     @property
     def describe_host(self) -> Callable[[str], Record]:
         """Ask the agent of a host."""
+
+    @property
+    def describe_filters(self) -> Callable[[], Record]:
+        """Ask the scheduler which parts of a request its filters judge."""
 
 
 def broker(conductor: Calls) -> list[Finding]:
@@ -104,6 +108,8 @@ def daemons(conductor: Asked, sample: Sample, clock: Clock = utcnow) -> list[Fin
         *_services(services),
         *_simulated(services),
     ]
+    if "scheduler" in _served(services) and not any(each.level for each in found if each.check == "scheduler"):
+        found += filter_examination.examine(conductor.describe_filters)
     backends = [each for each in services if each["binary"] == "fleet-volume"]
     if backends:
         found += storage_examination.examine(backends, conductor.operator.list_pools(), answer.get("volumes"))

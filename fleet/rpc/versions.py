@@ -11,7 +11,7 @@ from collections.abc import Mapping
 #: The version that is served, and the newest that is sent. ``docs/wire-contract.md`` lists the changes of each
 #: version.
 CURRENT: dict[str, str] = {
-    "scheduler": "4.5",
+    "scheduler": "4.6",
     "conductor": "1.17",
     "compute": "1.4",
     "volume": "1.2",

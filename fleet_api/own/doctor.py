@@ -48,6 +48,7 @@ class _Asked:
         self.operator = operator
         self.ping = functools.partial(calls.ping, context)
         self.describe_host = functools.partial(calls.describe_host, context)
+        self.describe_filters = functools.partial(calls.describe_filters, context)
 
 
 def _shown(found: Any) -> FindingShown:

@@ -29,12 +29,14 @@ class Calls:
         self._bus = bus
         self._operator = OperatorAPI(bus, conf)
         tasks, scheduler = ComputeTaskAPI(bus, conf), SchedulerAPI(bus, conf)
+        self._scheduler = scheduler
         volume_scheduler = VolumeSchedulerAPI(bus, conf)
         self._known: Mapping[tuple[str, str], Callable[..., Any]] = {
             ("compute_task", "create"): tasks.create,
             ("compute_task", "terminate_instances"): tasks.terminate_instances,
             ("scheduler", "explain"): scheduler.explain,
             ("scheduler", "capacity"): scheduler.capacity,
+            ("scheduler", "describe_filters"): scheduler.describe_filters,
             ("volume_scheduler", "explain"): volume_scheduler.explain,
             ("volume_scheduler", "capacity"): volume_scheduler.capacity,
             ("baseapi", "ping"): self.ping,
@@ -91,6 +93,9 @@ class Calls:
 
     def describe_host(self, context: RequestContext, host: str) -> dict[str, Any]:
         return self._hosts.describe_host(context, host)
+
+    def describe_filters(self, context: RequestContext) -> dict[str, Any]:
+        return self._scheduler.describe_filters(context)
 
     @functools.cached_property
     def _hosts(self) -> ComputeAPI:

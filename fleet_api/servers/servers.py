@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NotRequired
 
 import falcon
 import orjson
@@ -63,13 +63,17 @@ NewServer = TypedDict(
 
 
 class Created(TypedDict):
+    """``warnings`` are ours: sentences about parts of the request that no filter judges."""
+
     server: NewServer
+    warnings: NotRequired[list[str]]
 
 
 class Reserved(TypedDict):
-    """The answer if ``return_reservation_id`` was asked for."""
+    """The answer if ``return_reservation_id`` was asked for. ``warnings`` are as in :class:`Created`."""
 
     reservation_id: str
+    warnings: NotRequired[list[str]]
 
 
 _ONE = answers.Answer({"server": server_view.Server})
@@ -92,8 +96,9 @@ class Servers:
             identity.require(request, policies.ATTACH)
         made = self._create(request, wanted.build)
         response.status = falcon.HTTP_202
+        warnings = {"warnings": made["warnings"]} if made.get("warnings") else {}
         if wanted.reservation:
-            response.media = {"reservation_id": made["reservation_id"]}
+            response.media = {"reservation_id": made["reservation_id"], **warnings}
             return
         uuid = made["instances"][0]["uuid"]
         links = microversions.links(request, f"/servers/{uuid}")
@@ -104,7 +109,7 @@ class Servers:
             "OS-DCF:diskConfig": "MANUAL",
             "security_groups": [{"name": "default"}],
         }
-        response.media = {"server": new}
+        response.media = {"server": new, **warnings}
 
     def _create(self, request: falcon.Request, build: dict[str, Any]) -> dict[str, Any]:
         """:raises errors.FleetError: as the conductor does; naming the field if there is no such flavor or volume"""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol, Self, TypeGuard
 
 import numpy
@@ -44,6 +44,10 @@ class BaseHostFilter:
     RUN_ON_REBUILD = False
     #: The kind of refusal, for the explanation of "no valid host".
     reason: Reason = Reason.POLICY
+    #: Kinds of the parts of a request that the filter judges, in the words of its domain. For virtual machines they are in
+    #: ``fleet.objects.request_parts``: ``("hint/requested_host",)``. A part that no filter judges is remarked. A filter of
+    #: a user that does not name them may read any hint.
+    judges: ClassVar[Collection[str]] = ()
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
@@ -160,6 +164,8 @@ class BaseHostWeigher:
 
     minval: float | None = None
     maxval: float | None = None
+    #: As :attr:`BaseHostFilter.judges`.
+    judges: ClassVar[Collection[str]] = ()
     #: True if the scheduler goes past its own share of the hosts for a host that this weigher prefers. False for a weigher
     #: of amounts: one host of many with about the same room is as good as another.
     outranks_share = True

@@ -76,6 +76,11 @@ class Decider:
         except errors.FleetError as refusal:
             LOG.error("The former filters and weighers stay in use: %s", refusal.message)
 
+    @property
+    def pipeline(self) -> Pipeline:
+        """The filters and weighers that decide now."""
+        return self._tools.pipeline
+
     def select(self, context: RequestContext, request: Any, refresh: Callable[[], object]) -> Decision:
         """Decide, and book the picks if all are found.
 

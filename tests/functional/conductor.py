@@ -73,6 +73,7 @@ class Conductor:
         self.agents = parts.agents.api
         self.intake, self.placement, self.termination = builds.intake, builds.placement, builds.termination
         self.sweeper, self.room_queue = builds.sweeper, builds.room_queue
+        self.unjudged = builds.unjudged
         self.move_intake, self.move_placement = moves.intake, moves.placement
         self.move_progress, self.move_sweeper = moves.progress, moves.sweeper
         self.power_intake, self.power_sweeper = parts.power.intake, parts.power.sweeper

@@ -22,6 +22,14 @@ class FakeScheduler:
         self.requests: list[tuple[dict[str, Any], dict[str, Any]]] = []
         #: Runs before each answer.
         self.before: Callable[[], object] = lambda: None
+        #: Kinds of parts of a request that its filters judge; or what it raises in place of an answer.
+        self.judged: list[str] = []
+        self.failure: Exception | None = None
+
+    def describe_filters(self, context: RequestContext) -> dict[str, Any]:
+        if self.failure is not None:
+            raise self.failure
+        return {"filters": [], "judged": list(self.judged), "left_out": []}
 
     def update_aggregates(self, context: RequestContext, aggregates: list[dict[str, Any]]) -> None:
         pass

@@ -76,7 +76,7 @@ _CONDUCTORS: Mapping[str, tuple[Method, ...]] = {
     ANY: _of("baseapi", "ping"),
 }
 _SCHEDULING: Mapping[str, tuple[Method, ...]] = {
-    CLIENT: _of(None, "select_destinations explain capacity"),
+    CLIENT: _of(None, "select_destinations explain capacity describe_filters"),
     COMPUTE: _of(None, "update_instance_info delete_instance_info sync_instance_info"),
     SERVICE: (
         *_of(None, "update_aggregates delete_aggregate note_bookings"),

@@ -10,6 +10,9 @@ from fleet.context import RequestContext
 from fleet.rpc.clients.api import Message
 from fleet.rpc.clients.decision import DecisionAPI
 
+#: Seconds. The answer is at hand, and callers go on without it.
+DESCRIBE_TIMEOUT_S = 5
+
 
 class SchedulerAPI(DecisionAPI):
     topic = "scheduler"
@@ -30,6 +33,13 @@ class SchedulerAPI(DecisionAPI):
         # An older scheduler would ignore the destination.
         version = "4.5" if filter_properties.get("requested_destination") else ""
         return self._decide(context, "select_destinations", spec, filter_properties, version)
+
+    def describe_filters(self, context: RequestContext) -> dict[str, Any]:
+        """Return ``filters``, ``judged`` and ``left_out``: see ``docs/wire-contract.md``.
+
+        :raises errors.VersionPinned: a scheduler may be too old
+        """
+        return self._ask(context, Message("describe_filters", {}, version="4.6"), timeout=DESCRIBE_TIMEOUT_S)
 
     # Hints to all schedulers. A scheduler of an older release uses the change feed only.
 

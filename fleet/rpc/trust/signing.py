@@ -94,7 +94,7 @@ _AGENT_TO_SCHEDULER: Mapping[str, _Methods] = {
     keyring.COMPUTE: {None: frozenset({"update_instance_info", "delete_instance_info", "sync_instance_info"})}
 }
 _CLIENT_TO_CONDUCTOR: _Methods = {"operator": None, "compute_task": frozenset({"create", "terminate_instances"})}
-_CLIENT_TO_SCHEDULER: _Methods = {None: frozenset({"select_destinations", "explain", "capacity"})}
+_CLIENT_TO_SCHEDULER: _Methods = {None: frozenset({"select_destinations", "explain", "capacity", "describe_filters"})}
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:

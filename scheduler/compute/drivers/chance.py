@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_config import cfg
 
@@ -55,3 +56,7 @@ class ChanceScheduler(Scheduler):
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         record = {**made.to_wire(), "placed": request.num_instances}
         return [Selection(self._chance.choice(left), None, None, [], record) for _ in range(request.num_instances)]
+
+    def describe_filters(self) -> dict[str, Any]:
+        """Nothing is judged: an operator who chooses this driver wants that, so no default filter counts as left out."""
+        return {"filters": [], "judged": [], "left_out": []}

@@ -44,6 +44,9 @@ class DictDriver(Scheduler):
     def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
         return self.driver.capacity(context, request, group_by)
 
+    def describe_filters(self) -> dict[str, Any]:
+        return self.driver.describe_filters()
+
     def run_periodic_tasks(self, context: object = None) -> None:
         self.driver.run_periodic_tasks(context)
 

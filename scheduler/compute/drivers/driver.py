@@ -63,6 +63,13 @@ class Scheduler:
         """Return how many more instances of the request's shape fit. :raises errors.NotSupported: by default"""
         raise errors.NotSupported(what="capacity", driver=type(self).__name__)
 
+    def describe_filters(self) -> dict[str, Any]:
+        """Return which parts of a request are judged: :func:`scheduler.compute.drivers.judged_parts.describe`.
+
+        :raises errors.NotSupported: by default
+        """
+        raise errors.NotSupported(what="describe_filters", driver=type(self).__name__)
+
     def hosts_up(self, context: object = None, topic: str = "compute") -> list[str]:
         """Return the names of the hosts whose compute service is enabled and alive, sorted."""
         return self.host_manager.hosts_up()[0]

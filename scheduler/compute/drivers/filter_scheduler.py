@@ -13,9 +13,9 @@ from oslo_utils import uuidutils
 
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.objects import RequestSpec, Selection
+from fleet.objects import RequestSpec, Selection, request_parts
 from fleet.rpc import deferred
-from scheduler.compute.drivers import capacity_count, loading
+from scheduler.compute.drivers import capacity_count, judged_parts, loading
 from scheduler.compute.drivers.driver import Notifier, Scheduler
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine.decision import StateAge
@@ -65,7 +65,8 @@ class FilterScheduler(Scheduler):
 
     def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
         self._update_host_states()
-        return explanation(self._decider.look(context, _named(request), best, request.holding))
+        found = explanation(self._decider.look(context, _named(request), best, request.holding))
+        return {**found, "remarks": [*found["remarks"], *self._unjudged(request)]}
 
     def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
         self._update_host_states()
@@ -76,7 +77,15 @@ class FilterScheduler(Scheduler):
             return capacity_count.survey(prepared, hosts, group_by, zone), state
 
         survey, state = self.host_manager.consider(work)
-        return {**survey.answer(), "state": state.to_wire()}
+        answer = survey.answer()
+        remarks = [*answer["remarks"], *self._unjudged(request)]
+        return {**answer, "remarks": remarks, "state": state.to_wire()}
+
+    def describe_filters(self) -> dict[str, Any]:
+        return judged_parts.describe(self._decider.pipeline)
+
+    def _unjudged(self, request: RequestSpec) -> Sequence[str]:
+        return request_parts.remarks(request, judged_parts.judged(self._decider.pipeline))
 
     def _update_host_states(self) -> None:
         self.host_manager.refresh()

@@ -7,7 +7,7 @@ import collections
 
 import numpy
 
-from fleet.objects import RequestSpec, instance_group
+from fleet.objects import RequestSpec, instance_group, request_parts
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.why.shortfall import Shortfall
@@ -26,6 +26,7 @@ def _hosts(hosts: Candidates, uuids: list[str]) -> set[str]:
 class SameHostFilter(ColumnFilter):
     """With the hint ``same_host``, hosts pass that have any of the named instances."""
 
+    judges = (request_parts.hint("same_host"),)
     run_filter_once_per_request = True
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
@@ -36,6 +37,7 @@ class SameHostFilter(ColumnFilter):
 class DifferentHostFilter(ColumnFilter):
     """With the hint ``different_host``, hosts pass that have none of the named instances."""
 
+    judges = (request_parts.hint("different_host"),)
     run_filter_once_per_request = True
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
@@ -46,6 +48,7 @@ class DifferentHostFilter(ColumnFilter):
 class ServerGroupAffinityFilter(ColumnFilter):
     """For a group with policy affinity, hosts pass that have a member. All hosts pass for its first member."""
 
+    judges = (request_parts.GROUP[instance_group.AFFINITY],)
     depends_on_picks = True
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
@@ -70,6 +73,7 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
     list, a host passes that is not one of ``group_hosts``.
     """
 
+    judges = (request_parts.GROUP[instance_group.ANTI_AFFINITY],)
     depends_on_picks = True
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy
 
-from fleet.objects import Aggregate, RequestSpec
+from fleet.objects import Aggregate, RequestSpec, request_parts
 from scheduler.compute.domain import aggregate_metadata
 from scheduler.compute.filters import extra_specs_ops
 from scheduler.compute.filters.base import ColumnFilter
@@ -19,6 +19,7 @@ SCOPE = "aggregate_instance_extra_specs"
 class AggregateInstanceExtraSpecsFilter(ColumnFilter):
     """Hosts pass whose aggregates' metadata meets every extra spec without scope, or with the scope of that name."""
 
+    judges = (request_parts.EXTRA_SPECS[""], request_parts.EXTRA_SPECS[SCOPE])
     run_filter_once_per_request = True
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:

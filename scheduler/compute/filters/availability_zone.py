@@ -9,7 +9,7 @@ from typing import Self
 import numpy
 from oslo_config import cfg
 
-from fleet.objects import Aggregate, RequestSpec
+from fleet.objects import Aggregate, RequestSpec, request_parts
 from scheduler.compute.domain import aggregate_metadata
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
@@ -18,6 +18,7 @@ from scheduler.engine.hosts.candidates import Candidates
 class AvailabilityZoneFilter(ColumnFilter):
     """Hosts pass whose aggregates name the zone. A host without a zone is in ``default_availability_zone``."""
 
+    judges = (request_parts.ZONE,)
     run_filter_once_per_request = True
 
     def __init__(self, default_zone: str = "nova") -> None:

@@ -7,7 +7,7 @@ import ipaddress
 
 import numpy
 
-from fleet.objects import RequestSpec, hints
+from fleet.objects import RequestSpec, hints, request_parts
 from scheduler.compute.domain import extra_spec_lookup
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
@@ -16,6 +16,7 @@ from scheduler.engine.hosts.candidates import Candidates
 class SimpleCIDRAffinityFilter(ColumnFilter):
     """With the hint ``build_near_host_ip``, hosts pass in the same network; the hint ``cidr`` (``/24``) sizes it."""
 
+    judges = (request_parts.hint("build_near_host_ip"), request_parts.hint("cidr"))
     run_filter_once_per_request = True
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from fleet.objects import RequestSpec
+from fleet.objects import RequestSpec, request_parts
 from scheduler.compute.domain import extra_spec_lookup
 from scheduler.compute.filters import extra_specs_ops
 from scheduler.compute.filters.base import ColumnFilter
@@ -26,6 +26,7 @@ class ComputeCapabilitiesFilter(ColumnFilter):
     ``capabilities:cpu_info:arch`` works. A key without any scope counts for hosts that have such an attribute.
     """
 
+    judges = (request_parts.EXTRA_SPECS[""], request_parts.EXTRA_SPECS[SCOPE])
     run_filter_once_per_request = True
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy
 
 from fleet import capacity
-from fleet.objects import RequestSpec
+from fleet.objects import RequestSpec, request_parts
 from fleet.reasons import Reason
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.compute.filters.ram import aggregate_ratio
@@ -17,6 +17,7 @@ from scheduler.why.shortfall import Shortfall
 class DiskFilter(ColumnFilter):
     """Hosts pass with room for root, ephemeral and swap disk. One instance is not overcommitted against itself."""
 
+    judges = (request_parts.DISK,)
     reason = Reason.CAPACITY
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy
 
 from fleet import capacity
-from fleet.objects import RequestSpec
+from fleet.objects import RequestSpec, request_parts
 from fleet.reasons import Reason
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
@@ -16,6 +16,7 @@ from scheduler.why.shortfall import ExactShortfall
 class ExactRamFilter(ColumnFilter):
     """Hosts pass with exactly the flavor's memory free."""
 
+    judges = (request_parts.MEMORY,)
     reason = Reason.CAPACITY
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
@@ -31,6 +32,7 @@ class ExactRamFilter(ColumnFilter):
 class ExactDiskFilter(ColumnFilter):
     """Hosts pass with exactly the flavor's root, ephemeral and swap disk free."""
 
+    judges = (request_parts.DISK,)
     reason = Reason.CAPACITY
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
@@ -48,6 +50,7 @@ class ExactDiskFilter(ColumnFilter):
 class ExactCoreFilter(ColumnFilter):
     """Hosts pass with exactly the flavor's vcpus unused. A host that reports no CPU does not pass."""
 
+    judges = (request_parts.VCPUS,)
     reason = Reason.CAPACITY
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from oslo_utils import versionutils
 
 from fleet import errors
-from fleet.objects import RequestSpec
+from fleet.objects import RequestSpec, request_parts
 from scheduler.compute.domain import extra_spec_lookup
 from scheduler.compute.domain.host_state import Capabilities
 from scheduler.compute.filters import guest_kinds
@@ -34,6 +34,7 @@ class ImagePropertiesFilter(ColumnFilter):
     required hypervisor version is not looked at, as in nova.
     """
 
+    judges = (request_parts.IMAGE,)
     RUN_ON_REBUILD = True
     run_filter_once_per_request = True
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from fleet.objects import RequestSpec, hints
+from fleet.objects import RequestSpec, hints, request_parts
 from scheduler.compute.domain.host_state import HostState
 from scheduler.compute.filters import json_query
 from scheduler.compute.filters.base import ColumnFilter
@@ -23,6 +23,8 @@ _JUNCTIONS = {"and": numpy.logical_and, "or": numpy.logical_or}
 
 class JsonFilter(ColumnFilter):
     """With the hint ``query``, hosts pass that meet the query. It does not check whether a host is up."""
+
+    judges = (request_parts.hint("query"),)
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         query = hints.query(request.scheduler_hints)

@@ -11,7 +11,7 @@ import numpy
 from fleet.hardware import node, shortage
 from fleet.hardware.node import Hardware
 from fleet.hardware.shortage import Lack
-from fleet.objects import RequestSpec
+from fleet.objects import RequestSpec, request_parts
 from fleet.objects.numa import InstanceTopology
 from fleet.objects.pci import PciRequest
 from fleet.reasons import Reason
@@ -29,6 +29,7 @@ class NUMATopologyFilter(ColumnFilter):
     is asked for.
     """
 
+    judges = (request_parts.NUMA,)
     reason = Reason.CAPACITY
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:

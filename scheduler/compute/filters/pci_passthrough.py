@@ -11,7 +11,7 @@ import numpy
 from fleet.hardware import pools, shortage
 from fleet.hardware.node import Hardware
 from fleet.hardware.shortage import Lack
-from fleet.objects import RequestSpec
+from fleet.objects import RequestSpec, request_parts
 from fleet.objects.pci import PciRequest
 from fleet.reasons import Reason
 from scheduler.compute.domain.hardware import HARDWARE
@@ -24,6 +24,7 @@ from scheduler.why.hardware_shortfall import HardwareShortfall
 class PciPassthroughFilter(ColumnFilter):
     """Hosts pass with free devices for all PCI requests. NUMATopologyFilter checks which cells they are near."""
 
+    judges = (request_parts.PCI,)
     reason = Reason.CAPACITY
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:

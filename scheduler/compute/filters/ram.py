@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy
 
 from fleet import capacity
-from fleet.objects import RequestSpec
+from fleet.objects import RequestSpec, request_parts
 from fleet.reasons import Reason
 from scheduler.compute.domain import aggregate_overrides
 from scheduler.compute.filters.base import ColumnFilter
@@ -17,6 +17,7 @@ from scheduler.why.shortfall import Shortfall
 class RamFilter(ColumnFilter):
     """Hosts pass with room for the flavor's memory. One instance is not overcommitted against itself."""
 
+    judges = (request_parts.MEMORY,)
     reason = Reason.CAPACITY
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:

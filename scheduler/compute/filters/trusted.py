@@ -11,7 +11,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from fleet import errors
-from fleet.objects import RequestSpec
+from fleet.objects import RequestSpec, request_parts
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
 
@@ -25,6 +25,7 @@ _EXTRA_SPEC = "trust:trusted_host"
 class TrustedFilter(ColumnFilter):
     """With the extra spec ``trust:trusted_host``, nodes pass whose attested trust level equals it."""
 
+    judges = (request_parts.EXTRA_SPECS["trust"],)
     run_filter_once_per_request = True
     #: The service may attest another level at any time.
     cacheable = False

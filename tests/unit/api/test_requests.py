@@ -36,6 +36,7 @@ class FakeConductor(Conductor):
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.failure: Exception | None = None
         self.instances: list[dict[str, Any]] = []
+        self.warnings: list[str] = []
 
     def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
         self.asked.append((method, arguments))
@@ -65,7 +66,9 @@ class FakeConductor(Conductor):
         if wanted["flavor"] != FLAVOR.flavorid:
             raise errors.NotFound(kind="Flavor", name=wanted["flavor"])
         self.built.append((wanted, token))
-        return {"reservation_id": "r-1", "instances": [{"uuid": factories.uuid(1), "name": wanted["name"]}]}
+        instances = [{"uuid": factories.uuid(1), "name": wanted["name"]}]
+        warnings = {"warnings": self.warnings} if self.warnings else {}
+        return {"reservation_id": "r-1", "instances": instances, **warnings}
 
 
 @pytest.fixture
@@ -167,6 +170,15 @@ def test_a_server_with_volumes(client, conductor, index):
     ((built, _token),) = conductor.built
     expected = [{"volume_id": factories.uuid(7)}, {"volume_id": factories.uuid(8), "device_name": "vdd"}]
     assert expected == built["block_device_mapping"]
+
+
+def test_what_no_filter_judges_is_told(client, conductor):
+    """The answer has the conductor's sentences beside the server, or beside the reservation; without any, no key."""
+    assert "warnings" not in post(client, {"server": SERVER}).json
+    conductor.warnings = ["group: no filter judges it"]
+    assert conductor.warnings == post(client, {"server": SERVER}).json["warnings"]
+    reserved = post(client, {"server": {**SERVER, "return_reservation_id": True}})
+    assert {"reservation_id": "r-1", "warnings": conductor.warnings} == reserved.json
 
 
 def test_a_reservation(client):

@@ -89,6 +89,10 @@ class Conductor(Asked):
         self.calls.append(("explain", {"asked": asked, "best": best}))
         return EXPLANATION
 
+    def describe_filters(self) -> dict[str, Any]:
+        self.calls.append(("describe_filters", {}))
+        return {"filters": [], "judged": [], "left_out": []}
+
     def capacity(self, asked: dict[str, Any], group_by: str | None) -> dict[str, Any]:
         self.calls.append(("capacity", {"asked": asked, "group_by": group_by}))
         return CAPACITY

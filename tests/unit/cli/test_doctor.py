@@ -11,6 +11,7 @@ from typing import Any
 import oslo_messaging
 import pytest
 
+from fleet import errors
 from fleet.checks.findings import Finding, Level
 from fleet.doctor import examination
 from fleet.rpc.rabbit.broker import BrokerAway, Depth, Node
@@ -59,6 +60,7 @@ class Fleet(Asked):
     silent: tuple[str, ...] = ()
     queues: Any = dataclasses.field(default_factory=dict)
     broker_nodes: list[Node] = dataclasses.field(default_factory=list)
+    filters: Any = dataclasses.field(default_factory=lambda: {"left_out": []})
 
     def ping(self, topic: str) -> None:
         if topic in self.silent:
@@ -69,6 +71,9 @@ class Fleet(Asked):
 
     def describe_host(self, host: str) -> Any:
         return _given(self.agent)
+
+    def describe_filters(self) -> Any:
+        return _given(self.filters)
 
     def nodes(self) -> list[Node]:
         return self.broker_nodes
@@ -96,6 +101,7 @@ def test_a_fleet_in_good_condition() -> None:
         "queues",
         "conductor",
         "scheduler",
+        "filters",
         "database",
         "schema",
         "builds",
@@ -276,6 +282,28 @@ BAD = [
         "their backends have not done their part: v on m1@b (error_deleting)",
     ),
 ]
+
+
+def test_filters_of_the_default_list_that_are_left_out() -> None:
+    """The finding names them, what has no effect then, and the option to use."""
+    left_out = [
+        {"filter": "RetryFilter", "unjudged": []},
+        {"filter": "AvailabilityZoneFilter", "unjudged": ["availability_zone"]},
+        {"filter": "ServerGroupAffinityFilter", "unjudged": ["group/affinity"]},
+    ]
+    (found,) = [each for each in of_daemons(Fleet(filters={"left_out": left_out})) if each.level]
+    text = (
+        "scheduler_default_filters leaves out RetryFilter, AvailabilityZoneFilter, ServerGroupAffinityFilter; "
+        "these parts of requests have no effect: availability_zone, group affinity"
+    )
+    assert (Level.WARN, "filters", text) == (found.level, found.check, found.found)
+    assert "scheduler_additional_filters" in found.fix
+
+
+def test_a_scheduler_that_cannot_describe_its_filters() -> None:
+    """An earlier release, or a driver of a user: nothing is said."""
+    for failure in (errors.NotSupported(what="x", driver="Mine"), oslo_messaging.MessagingTimeout("late")):
+        assert [] == [each for each in of_daemons(Fleet(filters=failure)) if each.level or each.check == "filters"]
 
 
 def test_a_fleet_of_volumes_needs_no_scheduler_for_machines() -> None:
