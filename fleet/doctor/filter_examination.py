@@ -28,7 +28,7 @@ def examine(describe: Callable[[], Record]) -> Iterator[Finding]:
     if not left_out:
         yield findings.good("filters", "every filter of the default list is configured")
         return
-    unjudged = [kind.replace("/", " ") for each in left_out for kind in each["unjudged"]]
+    unjudged = [kind.replace("/", " ").strip() for each in left_out for kind in each["unjudged"]]
     effect = f"; these parts of requests have no effect: {', '.join(unjudged)}" if unjudged else ""
     names = ", ".join(each["filter"] for each in left_out)
     yield findings.doubtful("filters", f"scheduler_default_filters leaves out {names}{effect}", _FIX)
