@@ -47,6 +47,9 @@ class FakeConductor(Conductor):
     def describe_host(self, context: RequestContext, host: str) -> Any:
         raise AssertionError("no agent is asked")
 
+    def describe_filters(self, context: RequestContext) -> dict[str, Any]:
+        return {"left_out": [{"filter": "AvailabilityZoneFilter", "unjudged": ["availability_zone"]}]}
+
     def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
         return {"examine": FINDINGS, "list_services": [SERVICE]}[method]
 
@@ -59,7 +62,9 @@ def conductor() -> FakeConductor:
 def test_what_is_wrong_and_what_to_do(client: testing.TestClient, conductor: FakeConductor) -> None:
     """Each finding with its level; advice where something is wrong."""
     found = {each["check"]: each for each in client.simulate_get("/fleet/v1/doctor").json["findings"]}
-    assert ("fail", "ok", "warn") == tuple(found[check]["level"] for check in ("builds", "schema", "driver"))
+    assert ("fail", "ok", "warn", "warn") == tuple(
+        found[check]["level"] for check in ("builds", "schema", "driver", "filters")
+    )
     assert "2 steps are overdue" in found["builds"]["found"]
     assert "read their logs" in found["builds"]["fix"]
     assert ["conductor", "scheduler"] == conductor.asked
