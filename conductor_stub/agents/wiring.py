@@ -6,8 +6,9 @@ from __future__ import annotations
 import dataclasses
 
 from conductor_stub.agents.api import AgentAPI
+from conductor_stub.agents.gauges import PERIOD_S, HostGauges
 from conductor_stub.agents.manager import ConductorManager
-from conductor_stub.parts import Common, Part
+from conductor_stub.parts import Common, Part, Run
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,4 +20,6 @@ def wire(common: Common) -> Agents:
     enables = common.settings.enable_new_services
     api = AgentAPI(common.database, common.limits, enables, common.clock, common.ledger, common.grouped)
     manager = ConductorManager(api, common.pins)
-    return Agents(endpoints=[manager], for_agents=[manager], api=api)
+    gauges = HostGauges(common.database, common.limits.service_down_time_s, common.clock)
+    runs = [Run("host gauges", gauges.read, PERIOD_S)]
+    return Agents(endpoints=[manager], for_agents=[manager], runs=runs, api=api)

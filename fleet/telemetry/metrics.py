@@ -78,6 +78,17 @@ OLDEST_VOLUME = prometheus.Gauge(
     "fleet_conductor_oldest_volume_seconds",
     "Seconds since the oldest change of a volume under way, when last looked at",
 )
+HOSTS = prometheus.Gauge(
+    "fleet_conductor_hosts",
+    "Hosts by state (up, down) and status (enabled, disabled), when last counted",
+    ["state", "status"],
+)
+RESOURCES = prometheus.Gauge(
+    "fleet_conductor_resources",
+    "What instances have (used) and may have (limit: physical, without reserved, times the ratio) of vcpus, memory_mb and "
+    "disk_gb on the hosts of each state and status",
+    ["resource", "kind", "state", "status"],
+)
 POOLS = prometheus.Gauge("fleet_conductor_pools", "Storage pools that are reported")
 POOL_SPACE = prometheus.Gauge(
     "fleet_conductor_pool_gigabytes",

@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fleet import capacity
 from fleet.client.connection import Record
 from fleet.objects import host_report
 from fleet_cli.base import command, listing
@@ -20,10 +21,13 @@ COLUMNS = (
     "driver",
     "vcpus",
     "vcpus_used",
+    "vcpus_limit",
     "memory_mb",
     "memory_mb_used",
+    "memory_mb_limit",
     "local_gb",
     "local_gb_used",
+    "local_gb_limit",
     "running_vms",
 )
 
@@ -36,13 +40,34 @@ def simulated(drivers: Mapping[str, str | None]) -> str:
     )
 
 
+#: Column of the table → resource, and how many of its units are one of the column's.
+_SHOWN = {"vcpus": ("vcpus", 1), "memory_gb": ("memory_mb", 1024), "local_gb": ("local_gb", 1)}
+#: Resource → what is reserved of it, and the ratio up to which it is given away.
+_LIMITS = {
+    "vcpus": ("reserved_vcpus", "cpu_allocation_ratio"),
+    "memory_mb": ("reserved_memory_mb", "ram_allocation_ratio"),
+    "local_gb": ("reserved_disk_gb", "disk_allocation_ratio"),
+}
+
+
+def limit(node: Record, resource: str) -> float:
+    """Return up to what ``RESOURCE_used`` of a node may grow."""
+    reserved, ratio = (node.get(name) for name in _LIMITS[resource])
+    return capacity.limit(float(node.get(resource) or 0), float(reserved or 0), 1.0 if ratio is None else float(ratio))
+
+
+def _against_limit(node: Record, resource: str, unit: int) -> str:
+    return f"{(node.get(f'{resource}_used') or 0) / unit:.5g}/{limit(node, resource) / unit:.5g}"
+
+
 def row(node: Record) -> dict[str, Any]:
     """Return a node of a host as one row."""
-    return {**node, "driver": node.get("hypervisor_type")}
+    limits = {f"{name}_limit": round(limit(node, name), 3) for name in _LIMITS}
+    return {**node, **limits, "driver": node.get("hypervisor_type")}
 
 
 class ListHosts(listing.List):
-    """List the hosts with their capacity and usage."""
+    """List the hosts with what is used of each resource, and up to what it may be used: the limit, not what is physical."""
 
     things = "hosts"
     brief = ("host", "state", "zone", "driver", "vcpus", "memory_gb", "local_gb", "vms")
@@ -61,10 +86,7 @@ class ListHosts(listing.List):
     def shortened(self, record: Record) -> Record:
         host, node = record["host"], record["node"]
         state = record["state"] if record["status"] == "enabled" else f"{record['state']}, {record['status']}"
-        used = {name: f"{record.get(f'{name}_used')}/{record.get(name)}" for name in ("vcpus", "local_gb")}
-        used["memory_gb"] = "/".join(
-            f"{(record.get(name) or 0) / 1024:.4g}" for name in ("memory_mb_used", "memory_mb")
-        )
+        used = {name: _against_limit(record, column, unit) for name, (column, unit) in _SHOWN.items()}
         shown = {"host": host if node == host else f"{host}:{node}", "state": state, "vms": record.get("running_vms")}
         return {**record, **used, **shown}
 

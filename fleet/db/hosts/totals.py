@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers of hosts and sums of their resources, for metrics: one statement, however many hosts there are."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from fleet.clock import seconds
+from fleet.db.hosts.services import COMPUTE
+from fleet.db.tables import models
+
+_NODES, _SERVICES = models.compute_nodes, models.services
+#: Resource → columns: total, used, reserved, ratio. Memory in MB, disk in GB.
+RESOURCES = {
+    "vcpus": ("vcpus", "vcpus_used", "reserved_vcpus", "cpu_allocation_ratio"),
+    "memory_mb": ("memory_mb", "memory_mb_used", "reserved_memory_mb", "ram_allocation_ratio"),
+    "disk_gb": ("local_gb", "local_gb_used", "reserved_disk_gb", "disk_allocation_ratio"),
+}
+
+
+class Totals(NamedTuple):
+    """Of all nodes in one state.
+
+    :param used: by resource, what instances have
+    :param limit: by resource, what instances may have: ``(total - reserved) × ratio``
+    """
+
+    hosts: int
+    used: Mapping[str, float]
+    limit: Mapping[str, float]
+
+
+def read(connection: sa.Connection, now: datetime.datetime, down_time_s: float) -> dict[tuple[bool, bool], Totals]:
+    """By (up, enabled), as ``services.is_up`` and an operator see the agent of a host. A state without hosts is absent."""
+    around = seconds(down_time_s)
+    seen = _SERVICES.c.last_seen_up.between(now - around, now + around)
+    is_up = sa.case((sa.and_(sa.not_(_SERVICES.c.forced_down), seen), 1), else_=0)
+    enabled = sa.case((_SERVICES.c.disabled, 0), else_=1)
+    sums = [sum_.label(f"{kind}_{name}") for name in RESOURCES for kind, sum_ in _sums(name).items()]
+    state = [is_up.label("up"), enabled.label("enabled")]
+    query = (
+        sa.select(*state, sa.func.count(sa.distinct(_NODES.c.host)).label("hosts"), *sums)
+        .join_from(_NODES, _SERVICES, sa.and_(_SERVICES.c.host == _NODES.c.host, _SERVICES.c.binary == COMPUTE))
+        .where(sa.not_(_NODES.c.deleted), sa.not_(_SERVICES.c.deleted))
+        .group_by(sa.literal_column("up"), sa.literal_column("enabled"))
+        .order_by(sa.literal_column("up"), sa.literal_column("enabled"))
+    )
+    return {(bool(row.up), bool(row.enabled)): _totals(row._mapping) for row in connection.execute(query)}
+
+
+def _sums(name: str) -> dict[str, sa.ColumnElement[float]]:
+    total, used, reserved, ratio = (_NODES.c[column] for column in RESOURCES[name])
+    limit = sa.cast(total - reserved, sa.Float) * ratio
+    return {"used": sa.func.sum(sa.cast(used - reserved, sa.Float)), "limit": sa.func.sum(limit)}
+
+
+def _totals(row: Mapping[Any, Any]) -> Totals:
+    used, limit = ({name: float(row[f"{kind}_{name}"]) for name in RESOURCES} for kind in ("used", "limit"))
+    return Totals(int(row["hosts"]), used, limit)
