@@ -25,13 +25,14 @@ from conductor_stub.steps.local_placement import LocalPlacement
 from fleet import capacity, errors, failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
-from fleet.db.catalog import flavors, groups, key_pairs, quotas
+from fleet.db.catalog import flavors, groups, key_pairs, networks, quotas
 from fleet.db.engine.database import Connection, Database, Transaction
-from fleet.db.instances import boot_data, builds, history, queued_builds
+from fleet.db.instances import addresses, boot_data, builds, history, queued_builds
+from fleet.db.instances.addresses import FreeAddresses
 from fleet.db.tables.catalog import GroupRow
 from fleet.db.volumes import volumes
 from fleet.hardware.aliases import Aliases
-from fleet.objects import BootData, BuildRequest, Flavor, Image, Zone
+from fleet.objects import BootData, BuildRequest, Flavor, Image, Zone, network
 from fleet.objects.quota import Quota
 from fleet.telemetry import metrics
 
@@ -52,6 +53,22 @@ class _Acceptance:
     boot_data: BootData | None = None
     #: The volumes of its only instance.
     volumes: Sequence[Reserved] = ()
+    #: What each instance is plugged into, without addresses: those of the rows are of the newest try to write them.
+    plugs: Sequence[dict[str, Any]] = ()
+
+    @property
+    def planned(self) -> list[Sequence[dict[str, Any]]]:
+        return [self.plugs for _row in self.rows]
+
+    def claim(self, free: FreeAddresses) -> None:
+        """:raises errors.NotFound: errors.Conflict: a network has no address for an instance"""
+        if self.plugs:
+            for row, plugs in zip(self.rows, free.claim(self.planned), strict=True):
+                row["interfaces"] = plugs
+
+    def give_back(self, free: FreeAddresses) -> None:
+        if self.plugs:
+            free.give_back(row["interfaces"] for row in self.rows)
 
     def key(self) -> Hashable:
         """Equal for requests of which only one may be written."""
@@ -104,7 +121,8 @@ class Intake:
 
         :param client_token: a repeated request with the same token gets the answer of the first one
         :raises errors.InvalidInput: naming the field; errors.NotFound: no such flavor, group or volume; errors.Conflict:
-            the token was used for another request, or a volume is not available; errors.QuotaExceeded:
+            the token was used for another request, a volume is not available, or a network has no free address;
+            errors.QuotaExceeded: errors.VersionPinned: an agent may be too old for networks
         """
         token = ClientToken.of(context, request.to_wire(), client_token) if client_token else None
         # Before anything else: the flavor or group may have been deleted since the first request.
@@ -115,16 +133,16 @@ class Intake:
         stored, rows, remarks = self._planned(context, request)
         data = self._boot_data(context, request)
         reserved = self._reserved(context, request, stored)
+        plugs = rows[0].get("interfaces", ())
         reservation_id = stored["reservation_id"]
         queued = self._behind(stored, rows[0]) if len(rows) == 1 else None
         if queued is not None:
-            waiting_row = _queued_row(rows[0], queued)
-            answer = self._accept_queued(context, _Acceptance(stored, [waiting_row], token, queued, data, reserved))
-            return _remarked(answer, remarks)
+            held = _Acceptance(stored, [_queued_row(rows[0], queued)], token, queued, data, reserved, plugs)
+            return _remarked(self._accept_queued(context, held), remarks)
         with self._local.room() as start:
             if start is not None:
                 rows = [{**row, "task_state": states.PLACING, "chosen": []} for row in rows]
-            first = self._writes.write(_Acceptance(stored, rows, token, boot_data=data, volumes=reserved))
+            first = self._writes.write(_Acceptance(stored, rows, token, boot_data=data, volumes=reserved, plugs=plugs))
             if first is not None:
                 return first
             flavor_name = rows[0]["flavor_name"] or "(inline)"
@@ -197,10 +215,23 @@ class Intake:
         check_image(request.image, flavor)
         now = self._clock()
         reservation_id = f"r-{uuidutils.generate_uuid(dashed=False)[:16]}"
+        plugs = self._plugs(context, request)
+        named = [network.WantedNetwork(each["network"], each["address"] or None) for each in plugs]
+        request = dataclasses.replace(request, networks=named or network.NONE)
         stored = self._stored_request(context, request, flavor, group.uuid if group else None, reservation_id, now)
         rows = self._instance_rows(context, request, flavor, stored, now)
         policy = group.policy if group else None
-        return stored, rows, self._unjudged.remarks(stored["spec"], policy) if self._unjudged else ()
+        remarks = self._unjudged.remarks(stored["spec"], policy) if self._unjudged else ()
+        return stored, [{**row, "interfaces": plugs} for row in rows] if plugs else rows, remarks
+
+    def _plugs(self, context: RequestContext, request: BuildRequest) -> list[dict[str, Any]]:
+        """What each instance is plugged into. Its addresses are claimed when the request is accepted."""
+        if request.networks == network.NONE:
+            return []
+        plugs = self._database.read(networks.plugs, request.networks, context.project_id, context.scope)
+        if plugs:
+            self._placement.require_networks()
+        return plugs
 
     def _resolved(self, context: RequestContext, request: BuildRequest) -> tuple[Flavor, GroupRow | None]:
         if isinstance(request.flavor, Flavor) and not request.group_name:
@@ -309,10 +340,11 @@ def _insert_all(
     """
     # All at once, in one order.
     volumes.lock_all(tx, [one.seen.uuid for each in acceptances for one in each.volumes])
+    free = FreeAddresses(tx, [plugs for each in acceptances for plugs in each.planned])
     projects = [each.rows[0]["project_id"] for each in acceptances]
     keys = [each.request["reservation_id"] for each in acceptances]
     known, headroom = quotas.headroom(tx, quotas.BUILDS, projects, default, keys)
-    return [_insert(tx, each, known, headroom, reserving) for each in acceptances]
+    return [_insert(tx, each, known, headroom, free, reserving) for each in acceptances]
 
 
 def _insert(
@@ -320,6 +352,7 @@ def _insert(
     accepted: _Acceptance,
     known: Collection[str],
     headroom: quotas.Headroom,
+    free: FreeAddresses,
     reserving: Reserving | None,
 ) -> dict[str, Any] | None | errors.FleetError:
     request, token = accepted.request, accepted.token
@@ -334,14 +367,20 @@ def _insert(
     try:
         if reserving is not None:
             reserving.require(tx, accepted.volumes)
+        accepted.claim(free)
         headroom.take(accepted.rows[0]["project_id"], **_asked(accepted.rows))
-    except (errors.QuotaExceeded, errors.Conflict, errors.NotFound) as refused:
+    except errors.QuotaExceeded as exceeded:
+        accepted.give_back(free)
+        return exceeded
+    except (errors.Conflict, errors.NotFound) as refused:
         return refused
     builds.create(tx, {**request, **(token.columns() if token else {})}, accepted.rows)
     if reserving is not None:
         reserving.write(tx, accepted.volumes, accepted.rows[0])
     if accepted.boot_data is not None:
         boot_data.create(tx, request["reservation_id"], accepted.boot_data)
+    for row in accepted.rows:
+        addresses.write(tx, row)
     uuids = [row["uuid"] for row in accepted.rows]
     if request["group_uuid"]:
         groups.add_members(tx, request["group_uuid"], uuids)

@@ -18,7 +18,7 @@ from conductor_stub.steps.machine import PlacedRow
 from fleet import errors, failpoints, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
-from fleet.db.instances import builds, history, instances, queued_builds
+from fleet.db.instances import addresses, builds, history, instances, queued_builds
 from fleet.db.tables.instances import EventRow, RequestedInstance
 from fleet.db.volumes import attachments
 
@@ -167,7 +167,8 @@ def _add_refusal(
 def end_in_error(
     tx: Transaction, row: RequestedInstance, error: Exception, host: str | None, ctx: StepContext, failed: bool = False
 ) -> None:
-    """Set the locked ``row`` to ERROR with a fault, and release what its host holds for it, and its volumes.
+    """Set the locked ``row`` to ERROR with a fault, and release what its host holds for it, its volumes and its
+    addresses.
 
     :param failed: whether the host has failed to build it
     """
@@ -178,6 +179,8 @@ def end_in_error(
         details["untried"] = faults.attempts(handed_back)
     if row.spec.get("block_device_mapping"):
         attachments.release(tx, row.uuid, ctx.now)
-    ended = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None, "chosen": None}
+    if row.interfaces:
+        addresses.release(tx, row.uuid)
+    ended = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None, "chosen": None, "interfaces": None}
     instances.leave_host(tx, row, ended, ctx.now, failed)
     faults.write(tx, row.uuid, error, host, ctx, **details)

@@ -72,6 +72,10 @@ class BuildPlacement(Placement[RequestedInstance]):
         self._tasks = tasks
         self._notifier = notifier
 
+    def require_networks(self) -> None:
+        """:raises errors.VersionPinned: an agent may start a guest without its networks"""
+        self._compute.require_networks()
+
     def scheduling_request(self, rows: Sequence[RequestedInstance]) -> dict[str, Any]:
         """What the scheduler would receive for these instances of one request, at the first attempt."""
         spec, properties = self._request(Batch(rows, 1))

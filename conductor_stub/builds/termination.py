@@ -17,7 +17,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import hosts, services
-from fleet.db.instances import history, instances, moves, queued_builds
+from fleet.db.instances import addresses, history, instances, moves, queued_builds
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.rpc.clients import ComputeAPI
@@ -131,7 +131,10 @@ def _delete(tx: Transaction, row: RequestedInstance, ctx: StepContext) -> None:
         "deleted_at": ctx.now,
         "terminated_at": ctx.now,
         "power_state": states.NOSTATE,
+        "interfaces": None,
     }
+    if row.interfaces:
+        addresses.release(tx, row.uuid)
     attachments.release(tx, row.uuid, ctx.now)
     instances.leave_host(tx, row, values, ctx.now)
     if row.task_state == states.QUEUED:

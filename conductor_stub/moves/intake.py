@@ -151,6 +151,8 @@ class MoveIntake:
     ) -> dict[str, Any]:
         if self._database.read(attachments.of_instances, [row.uuid]):
             self._placement.require_volumes()
+        if row.interfaces:
+            self._placement.require_networks()
         uuid = uuidutils.generate_uuid()
         ctx = self._placement.step_context(context)
         subject, shown = f"{row.name} ({row.uuid})", functools.partial(_whereabouts, uuid=row.uuid)

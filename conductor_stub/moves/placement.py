@@ -72,6 +72,10 @@ class MovePlacement(Placement[Move]):
         """:raises errors.VersionPinned: an agent may start a guest that it gets without its volumes"""
         self._compute.require_volumes()
 
+    def require_networks(self) -> None:
+        """:raises errors.VersionPinned: an agent may start a guest that it gets without its networks"""
+        self._compute.require_networks()
+
     def notify(self, context: RequestContext, move: Move) -> None:
         """Cast to the host or conductor that must act next, if any."""
         record, host = move.record, move.actor

@@ -70,6 +70,10 @@ _INSTANCE = {
     **dict.fromkeys(("host", "node", "forced_host", "forced_node"), _PLACE),
     # Cells, CPUs and addresses of the host.
     **dict.fromkeys(("claimed_numa_topology", "claimed_pci_devices"), Instead(None)),
+    "interfaces": {
+        **_plain("uuid", "network", "name", "prefix", "gateway", "dns", "address", "mac"),
+        "bridge": Instead(""),
+    },
 }
 _FAULT = {**_FAILURE, **_plain("request_id", "created_at", "host_id"), "host": _PLACE}
 _EVENT = {
@@ -108,6 +112,10 @@ _VOLUME = {
 }
 _GROUP = {**_plain("uuid", "name", "project_id", "policy", "max_server_per_host", "members"), "hosts": _PLACES}
 _KEY_PAIR = _plain("name", "public_key", "type", "fingerprint", "created_at")
+_NETWORK = {
+    **_plain("uuid", "name", "subnet", "first", "last", "gateway", "dns", "is_default", "created_at"),
+    "bridge": Instead(""),
+}
 #: A location may have a password.
 _IMAGE_RECORD = {
     **_plain("name", "uuid", "checksum", "disk_format", "min_ram", "min_disk", "size", "created_at"),
@@ -177,6 +185,8 @@ _OF_CATALOGS: Fields = {
     "delete_group": NOTHING,
     **dict.fromkeys(("list_key_pairs", "show_key_pair", "create_key_pair"), _KEY_PAIR),
     "delete_key_pair": NOTHING,
+    # How many addresses others have taken is not theirs to know.
+    **dict.fromkeys(("list_networks", "show_network"), _NETWORK),
     "show_quota": _QUOTA,
 }
 #: By method, the fields of its answer.

@@ -15,6 +15,7 @@ from conductor_stub.operators.events import EventsManager
 from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
+from conductor_stub.operators.networks import NetworkManager
 from conductor_stub.operators.quotas import QuotaManager
 from conductor_stub.operators.search import SearchManager
 from conductor_stub.operators.use import UseManager
@@ -37,6 +38,7 @@ def wire(common: Common, builds: Builds) -> Part:
             GroupManager(database, quota, clock),
             QuotaManager(database, quota, clock),
             KeyPairManager(database, clock),
+            NetworkManager(database, clock),
             ConsoleManager(database, common.clients.compute),
             DetailsManager(database, clock),
             EventsManager(database, clock),

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import pydantic
 
 from fleet import errors
-from fleet.objects import fields, hints
+from fleet.objects import fields, hints, network
 from fleet.objects.attachment import DEVICES
 from fleet.objects.block_device import BlockDevice
 from fleet.objects.boot_data import UserData
@@ -30,6 +30,7 @@ _ADDED: Mapping[str, object] = {
     "key_name": None,
     "user_data": None,
     "block_device_mapping": [],
+    "networks": network.NONE,
 }
 
 
@@ -44,7 +45,7 @@ class BuildRequest:
     ``scheduler_max_attempts``; with 1 a failed attempt is not repeated. ``wait_for_capacity_s`` is how long the builds
     wait if no host has room; None is the conductor's default for the project. ``key_name`` is one of the user's key pairs.
     ``user_data`` may have secrets: the stored request is without it. ``block_device_mapping`` are volumes of a single
-    instance.
+    instance. ``networks`` are those that the guests are plugged into: ``auto`` is the project's default one.
     """
 
     flavor: Annotated[str | Flavor, pydantic.PlainValidator(lambda value: value)]
@@ -67,12 +68,14 @@ class BuildRequest:
     block_device_mapping: Annotated[list[BlockDevice], pydantic.Field(max_length=len(DEVICES))] = dataclasses.field(
         default_factory=list
     )
+    networks: Annotated[network.Wanted, pydantic.PlainValidator(lambda value: value)] = network.NONE
 
     @classmethod
     def from_wire(cls, data: object, field: str = "request") -> BuildRequest:
         """:raises errors.InvalidInput: naming the field"""
         request = fields.parse(cls, data, field)
-        request = dataclasses.replace(request, flavor=parse_flavor(request.flavor, f"{field}.flavor"))
+        wanted = network.parse_wanted(request.networks, f"{field}.networks")
+        request = dataclasses.replace(request, flavor=parse_flavor(request.flavor, f"{field}.flavor"), networks=wanted)
         request._require_bounds(field)
         low = request.min_count or request.count or 1
         high = request.max_count or request.count or low
@@ -83,6 +86,7 @@ class BuildRequest:
         Zone.parse(request.availability_zone, f"{field}.availability_zone")
         hints.check(request.scheduler_hints, f"{field}.scheduler_hints")
         request._check_volumes(f"{field}.block_device_mapping")
+        request._check_networks(f"{field}.networks")
         return request
 
     def _require_bounds(self, field: str) -> None:
@@ -101,6 +105,12 @@ class BuildRequest:
         if any(each.delete_on_termination for each in self.block_device_mapping):
             reason = "must be false: no volume is deleted with its instance; delete it afterwards"
             raise errors.InvalidInput(field=f"{field}.delete_on_termination", reason=reason)
+
+    def _check_networks(self, field: str) -> None:
+        """:raises errors.InvalidInput: several instances are to have one address"""
+        if self.num_instances > 1 and any(each.address for each in network.named(self.networks)):
+            reason = f"is for one instance, and the request is for {self.num_instances}"
+            raise errors.InvalidInput(field=f"{field}.address", reason=reason)
 
     def to_wire(self) -> dict[str, Any]:
         wire = dataclasses.asdict(self)

@@ -121,7 +121,7 @@ def _reason(error: Mapping[str, Any]) -> str:
         message = message.replace("Tuple", "List", 1)
     if error["type"] == "missing":
         return "is required"
-    if error["type"] == "extra_forbidden":
+    if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return "is not known here"
     # "Input should be a valid integer", "String should have at most 255 characters"
     return re.sub(r"^\w+ should ", "must ", message)

@@ -42,6 +42,8 @@ class Instance:
     claimed_vcpus: int = 0
     claimed_numa_topology: dict[str, Any] | None = None
     claimed_pci_devices: list[dict[str, Any]] | None = None
+    #: Its plugs into networks (``network.Interface``); None without any.
+    interfaces: list[dict[str, Any]] | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "instance") -> Instance:

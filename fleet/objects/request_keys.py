@@ -18,9 +18,8 @@ UNSUPPORTED: Mapping[str, str] = {
     "injected_files": "fleet writes no files into a guest",
     "personality": "fleet writes no files into a guest",
     "config_drive": "fleet makes no config drive",
-    "networks": "fleet manages no networks",
-    "requested_networks": "fleet manages no networks",
-    "security_groups": "fleet manages no networks",
+    "requested_networks": "fleet reads networks",
+    "security_groups": "fleet has no firewalls",
     "block_device_mapping_v2": "fleet reads block_device_mapping, volumes that exist",
 }
 #: Similarity from which an unknown key counts as a misspelt one (1 is equal).

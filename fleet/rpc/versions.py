@@ -13,7 +13,7 @@ from collections.abc import Mapping
 CURRENT: dict[str, str] = {
     "scheduler": "4.6",
     "conductor": "1.17",
-    "compute": "1.4",
+    "compute": "1.5",
     "volume": "1.2",
     "volume_scheduler": "1.1",
 }

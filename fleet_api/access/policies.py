@@ -190,6 +190,12 @@ RULES = [
         *_calls("create_key_pair", "delete_key_pair"),
     ),
     _rule(
+        "network:get",
+        _READER,
+        "List and show the networks that the own project may use.",
+        *_calls("list_networks", "show_network"),
+    ),
+    _rule(
         ZONES,
         _READER,
         "List availability zones, without their hosts.",

@@ -44,6 +44,7 @@ def changed(act: dict[str, Any]) -> dict[str, Any]:
     return {name: pair for name, pair in act["changes"].items() if pair != [None, None]}
 
 
+NETWORK = {"name": "lab", "bridge": "br0", "subnet": "192.0.2.0/24"}
 ACTS: list[tuple[str, Callable[[Any], object], dict[str, Any]]] = [
     ("quota.set", lambda call: call.set_quota(project_id="web", limits={"cores": 8}), {"cores": [None, 8]}),
     ("quota.delete", lambda call: call.delete_quota(project_id="web"), {"cores": [8, None]}),
@@ -68,6 +69,8 @@ ACTS: list[tuple[str, Callable[[Any], object], dict[str, Any]]] = [
         lambda call: call.create_volume_type(volume_type={"name": "fast"}),
         {"name": [None, "fast"]},
     ),
+    ("network.create", lambda call: call.create_network(network=NETWORK), {"bridge": [None, "br0"]}),
+    ("network.delete", lambda call: call.delete_network(name="lab"), {"subnet": ["192.0.2.0/24", None]}),
     ("volume_type.delete", lambda call: call.delete_volume_type(name="fast"), {"name": ["fast", None]}),
 ]
 

@@ -160,3 +160,20 @@ def test_a_move_agrees_with_itself_at_every_step(database: Database, status: str
     later = now + seconds(7200)
     expected = [] if waits_for_operator else ["step"]
     assert expected == [each.kind for each in database.read(audit.find, later)]
+
+
+def test_an_address_of_what_is_over(manage: Manage, conductor: Conductor, database: Database) -> None:
+    """It is released. A live instance that shows what it has not claimed is only reported."""
+    conductor.operator.create_network({"name": "lab", "bridge": "br0", "subnet": "10.0.0.0/24"})
+    gone, liar, *_rest = conductor.create(count=3, networks="auto")
+    names = {uuid: conductor.operator.show_instance(uuid)["instance"]["name"] for uuid in (gone, liar)}
+    break_it(database, INSTANCES, where_uuid=gone, deleted=True, interfaces=None)
+    with database.engine.begin() as connection:
+        connection.execute(models.addresses.delete().where(models.addresses.c.instance_uuid == liar))
+    status, rows = found(manage, "--heal")
+    assert 4 == status
+    assert {
+        ("address", names[gone], "it has addresses after its end", "healed"),
+        ("address", names[liar], "it shows addresses that it has not claimed", "left"),
+    } == {row for row in rows if row[0] == "address"}
+    assert 1 == conductor.operator.show_network("lab")["used"]

@@ -110,6 +110,8 @@ class FakeCompute:
         if self.pinned is not None:
             raise self.pinned
 
+    require_networks = require_volumes
+
     def advance_attachments(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         self._check(host)
         self.attachments.append((host, instance_uuid))

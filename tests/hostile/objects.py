@@ -110,6 +110,7 @@ class _Maker:
         with self._only_here(host):
             public_key = f"ssh-ed25519 {_KEY} {self._text('comment')}"
             self._ask("create_key_pair", key_pair={"name": self._text("key"), "public_key": public_key})
+            network = self._network()
             group = self._ask("create_group", name=self._text("group"), policy="affinity")["uuid"]
             server, moving = self._server("server", host, group), self._server("moving", host)
             building = self._accepted("building")
@@ -132,11 +133,21 @@ class _Maker:
             "attached": attached,
             "snapshot": snapshot,
             "group": group,
+            "network": network,
             "key_pair": self._text("key"),
             "migration": migration["uuid"],
             "attachment": attachment["uuid"],
             "request": request,
         }
+
+    def _network(self) -> str:
+        """One that only the project may use."""
+        number = TOKENS.index(self._token)
+        network = {"name": self._text("network"), "bridge": f"br{number}", "subnet": f"10.{number}.0.0/24"}
+        made = self._world.ask(
+            "client", "create_network", "operator", network={**network, "projects": [self._person.project]}
+        )
+        return str(made["uuid"])
 
     def _accepted(self, what: str, group: str = "") -> str:
         request = {
@@ -148,6 +159,7 @@ class _Maker:
             "key_name": self._text("key"),
             "user_data": base64.b64encode(self._text("data").encode()).decode(),
             "group": group,
+            "networks": "auto",
         }
         (made,) = self._ask("create", "compute_task", request=request)["instances"]
         return str(made["uuid"])

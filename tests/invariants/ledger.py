@@ -44,6 +44,8 @@ class Ledger:
     volumes: Sequence[Row] = ()
     #: With ``is_alive``: whether the instance is not deleted, and its ``vm_state``.
     attachments: Sequence[Row] = ()
+    networks: Sequence[Row] = ()
+    addresses: Sequence[Row] = ()
     #: Pools that are known to have become smaller than what they had promised.
     shrunk: frozenset[str] = frozenset()
 
@@ -78,6 +80,8 @@ class Ledger:
                     "SELECT a.*, NOT i.deleted AS is_alive, i.vm_state FROM volume_attachments a"
                     " JOIN instances i ON i.uuid = a.instance_uuid ORDER BY a.created_at"
                 ),
+                networks=rows("SELECT * FROM networks ORDER BY name"),
+                addresses=rows("SELECT * FROM addresses ORDER BY network_uuid, number"),
                 groups={row["uuid"]: row for row in rows("SELECT * FROM instance_groups")},
                 members={
                     group: [row["instance_uuid"] for row in of_group]
@@ -103,6 +107,10 @@ class Ledger:
         where = (node["host"], node["hypervisor_hostname"])
         return [row for row in self.migrations if (row["held_host"], row["held_node"]) == where]
 
+    def interfaces(self, instance: Row) -> list[dict[str, Any]]:
+        """What its guest is plugged into."""
+        return _decoded(instance.get("interfaces")) or []
+
     def capabilities(self, pool: Row) -> dict[str, Any]:
         """What the backend has reported."""
         return _decoded(pool["capabilities"])
@@ -112,7 +120,7 @@ class Ledger:
         return _decoded(self.requests[instance["reservation_id"]]["spec"])
 
 
-def _decoded(value: Any) -> dict[str, Any]:
+def _decoded(value: Any) -> Any:
     """Not every driver decodes JSON."""
     return json.loads(value) if isinstance(value, str) else value
 

@@ -7,7 +7,7 @@ import collections
 import datetime
 from collections.abc import Callable, Iterator
 
-from tests.invariants import storage
+from tests.invariants import networks, storage
 from tests.invariants.ledger import RESOURCES, Ledger
 
 Check = Callable[[Ledger], Iterator[str]]
@@ -187,4 +187,5 @@ CHECKS: list[tuple[str, Check]] = [
     ("I13", storage.snapshots_have_their_volume),
     ("I14", storage.every_volume_ends_in_time),
     ("I16", storage.attachments_agree_with_volumes),
+    ("I17", networks.addresses_are_held_once),
 ]

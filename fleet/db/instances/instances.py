@@ -28,7 +28,7 @@ REQUESTS = models.build_requests
 #: Fields of an Instance that come from its request, that are times, and that are columns as they stand.
 _OF_REQUEST = ("flavor", "image", "metadata", "numa_topology", "pci_requests")
 _TIMES = ("created_at", "launched_at")
-_HELD = ("claimed_numa_topology", "claimed_pci_devices")
+_HELD = ("claimed_numa_topology", "claimed_pci_devices", "interfaces")
 _AS_STORED = [each.name for each in dataclasses.fields(Instance) if each.name not in (*_OF_REQUEST, *_TIMES)]
 _stored = operator.itemgetter(*_AS_STORED)
 #: What requests of earlier releases lack.
@@ -385,6 +385,7 @@ def to_instance(row: RequestedInstance) -> Instance:
         claimed_vcpus=row.claimed_vcpus,
         claimed_numa_topology=row.claimed_numa_topology or None,
         claimed_pci_devices=row.claimed_pci_devices or None,
+        interfaces=row.interfaces or None,
     )
 
 

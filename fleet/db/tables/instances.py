@@ -90,6 +90,8 @@ instances = sa.Table(
     sa.Column("resized_spec", HeldJSON),
     #: Changes of a user to the spec of the request: description, metadata, tags.
     sa.Column("details", HeldJSON),
+    #: The guest's plugs into networks (``Interface``), whose addresses are claimed in the table of addresses.
+    sa.Column("interfaces", HeldJSON),
     sa.Column("request_id", NAME),
     sa.Column("launched_at", Timestamp),
     sa.Column("terminated_at", Timestamp),
@@ -137,6 +139,7 @@ class InstanceRow(TrackedRow, Protocol):
     claimed_pci_devices: JSONList | None
     resized_spec: JSONObject | None
     details: JSONObject | None
+    interfaces: JSONList | None
     request_id: str | None
     launched_at: datetime.datetime | None
     terminated_at: datetime.datetime | None

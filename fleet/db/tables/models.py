@@ -19,6 +19,7 @@ from fleet.db.tables.hosts import aggregate_hosts, aggregate_metadata, aggregate
 from fleet.db.tables.instances import boot_data, build_requests, instance_events, instance_faults, instances
 from fleet.db.tables.ledger import generations, taken_signatures
 from fleet.db.tables.moves import migrations
+from fleet.db.tables.networks import addresses, network_projects, networks
 from fleet.db.tables.queue import queue_turns, queued_builds, room_queue
 from fleet.db.tables.volumes import (
     storage_pools,
@@ -32,6 +33,7 @@ from fleet.db.tables.volumes import (
 __all__ = [
     "METADATA",
     "Timestamp",
+    "addresses",
     "administrative_acts",
     "aggregate_hosts",
     "aggregate_metadata",
@@ -50,6 +52,8 @@ __all__ = [
     "instances",
     "key_pairs",
     "migrations",
+    "network_projects",
+    "networks",
     "project_key_pairs",
     "queue_turns",
     "queued_builds",

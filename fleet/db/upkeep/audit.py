@@ -20,7 +20,7 @@ from fleet.clock import seconds
 from fleet.db.engine import claimed, unreadable
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
-from fleet.db.instances import history, instances, moves
+from fleet.db.instances import addresses, history, instances, moves
 from fleet.db.tables import models
 from fleet.db.tables.moves import MigrationRow
 from fleet.db.volumes import attachments, volumes
@@ -59,6 +59,7 @@ def find(connection: sa.Connection, now: datetime.datetime) -> list[Inconsistenc
         _late(connection, now),
         _late_moves(connection, now),
         _attachments(connection, now),
+        _addresses(connection),
         _unreadable(connection),
     )
     return [each for check in checks for each in check]
@@ -206,6 +207,29 @@ def _agree(uuid: str) -> Heal:
             volumes.write(tx, volume, now, status=status)
 
     return agree
+
+
+def _addresses(connection: sa.Connection) -> Iterator[Inconsistency]:
+    """Addresses that an instance holds after its end. What a live one shows and has not claimed, nobody may give it."""
+    claims, columns = addresses.ADDRESSES, (INSTANCES.c.uuid, INSTANCES.c.name)
+    over = sa.or_(INSTANCES.c.deleted, sa.and_(_IN_ERROR, _NO_HOST))
+    held = sa.select(*columns).join(claims, claims.c.instance_uuid == INSTANCES.c.uuid).where(over).distinct()
+    for row in connection.execute(held.order_by(*columns)):
+        found = "it has addresses after its end"
+        yield Inconsistency("address", _named(row), found, "they are released", _release(row.uuid))
+    claim = sa.select(claims.c.uuid).where(claims.c.instance_uuid == INSTANCES.c.uuid).exists()
+    for row in connection.execute(_columns(INSTANCES.c.interfaces.is_not(None), sa.not_(claim))):
+        yield Inconsistency("address", _named(row), "it shows addresses that it has not claimed", "delete it")
+
+
+def _release(uuid: str) -> Heal:
+    def release(tx: Transaction, now: datetime.datetime) -> None:
+        row = instances.lock(tx, uuid)
+        if row.deleted or (row.vm_state == states.ERROR and row.host is None):
+            addresses.release(tx, uuid)
+            tx.update(INSTANCES, uuid, {"interfaces": None})
+
+    return release
 
 
 #: Overdue attachments in one audit.

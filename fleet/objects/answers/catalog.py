@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors, images, groups, quotas and key pairs."""
+"""Flavors, images, groups, quotas, key pairs and networks."""
 
 from __future__ import annotations
 
@@ -64,6 +64,24 @@ class QuotaView(OwnLimits):
 
     default: dict[str, int]
     used: dict[str, int]
+
+
+class NetworkView(TypedDict):
+    """A network. :param addresses: of its range. :param used: those that instances have"""
+
+    uuid: str
+    name: str
+    bridge: str
+    subnet: str
+    first: str
+    last: str
+    gateway: str | None
+    dns: list[str]
+    is_default: bool
+    created_at: str
+    projects: NotRequired[list[str]]
+    addresses: NotRequired[int]
+    used: NotRequired[int]
 
 
 class KeyPairView(TypedDict):

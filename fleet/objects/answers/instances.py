@@ -60,6 +60,7 @@ class InstanceView(BriefInstance):
     claimed_vcpus: int
     claimed_numa_topology: JSONObject | None
     claimed_pci_devices: list[JSONObject] | None
+    interfaces: NotRequired[list[JSONObject] | None]
     request_id: str | None
     deleted: bool
     group_uuid: str | None

@@ -18,6 +18,8 @@ _ADVANCE_ATTACHMENTS = Message("advance_attachments", {}, version="1.3")
 _ABORT = Message("live_migration_abort", {}, version="1.4")
 #: Older agents would start guests without their volumes.
 _VOLUMES_SINCE = "1.4"
+#: Older agents would start guests without their networks.
+_NETWORKS_SINCE = "1.5"
 #: Tasks that older agents ignore.
 _NEWER_TASKS = {states.SUSPENDING: "1.3", states.RESUMING: "1.3"}
 
@@ -45,10 +47,11 @@ class ComputeAPI(HostAPI):
         """``build`` has instance, node, limits, attempt, deadline, claim_within_s, spawn_within_s, alternates,
         filter_properties, and volumes if the instance has any.
 
-        :raises errors.VersionPinned: an agent may be too old for volumes
+        :raises errors.VersionPinned: an agent may be too old for volumes, or for networks
         """
-        if build.get("volumes"):
-            self._order(context, host, Message("build_and_run_instance", build, version=_VOLUMES_SINCE))
+        since = _NETWORKS_SINCE if build["instance"].get("interfaces") else _VOLUMES_SINCE
+        if build.get("volumes") or since == _NETWORKS_SINCE:
+            self._order(context, host, Message("build_and_run_instance", build, version=since))
             return
         newer = {name: build.pop(name) for name in ("spawn_within_s",) if name in build}
         self._order(context, host, Message("build_and_run_instance", build, newer=newer, newer_version="1.1"))
@@ -56,6 +59,10 @@ class ComputeAPI(HostAPI):
     def require_volumes(self) -> None:
         """:raises errors.VersionPinned: an agent may start a guest without the volumes that it is built or moved with"""
         self._in_version(Message("build_and_run_instance", {}, version=_VOLUMES_SINCE))
+
+    def require_networks(self) -> None:
+        """:raises errors.VersionPinned: an agent may start a guest without the networks that it is built or moved with"""
+        self._in_version(Message("build_and_run_instance", {}, version=_NETWORKS_SINCE))
 
     def terminate_instance(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         self._order(context, host, Message("terminate_instance", {"instance_uuid": instance_uuid}))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.context import RequestContext
-from fleet.objects import FailedAttempt
+from fleet.objects import FailedAttempt, network
 from fleet.rpc import versions
 from fleet.rpc.clients.api import API, Message
 
@@ -18,7 +18,10 @@ NEWER_KEYS = {
     "key_name": "1.13",
     "user_data": "1.13",
     "block_device_mapping": "1.15",
+    "networks": "1.17",
 }
+#: Values that an older conductor has, too.
+_UNSET: tuple[object, ...] = (None, "", 0, [], network.NONE)
 
 
 class ComputeTaskAPI(API):
@@ -33,8 +36,11 @@ class ComputeTaskAPI(API):
         """:param client_token: with a token, the request may be repeated after a timeout
         :raises errors.VersionPinned: a conductor may be too old for tokens, or for a key of the request
         """
+        if request.get("networks") == network.AUTO and not self._can_send(NEWER_KEYS["networks"]):
+            # There are no networks then.
+            request = {name: value for name, value in request.items() if name != "networks"}
         said = {"request": request, **({"client_token": client_token} if client_token is not None else {})}
-        since = [version for name, version in NEWER_KEYS.items() if request.get(name)]
+        since = [version for name, version in NEWER_KEYS.items() if request.get(name, network.NONE) not in _UNSET]
         since += ["1.2"] if client_token is not None else []
         return self._ask(context, Message("create", said, version=max(since, key=versions.parse, default="")))
 

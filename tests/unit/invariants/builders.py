@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from typing import Any
 
 from tests.invariants.ledger import Ledger
@@ -68,6 +69,22 @@ def ledger(*instances: dict[str, Any], nodes: list[dict[str, Any]] | None = None
         "members": {},
     }
     return Ledger(**{**values, **changed})
+
+
+def network(**changed: Any) -> dict[str, Any]:
+    return {"uuid": "n1", "name": "lab", "bridge": "br0", "subnet": "10.0.0.0/24", **changed}
+
+
+def address(instance_uuid: str = "u1", number: int = 10, **changed: Any) -> dict[str, Any]:
+    """10.0.0.10 in that network."""
+    claim = {"network_uuid": "n1", "number": (10 << 24) + number, "mac": f"02:00:00:00:00:{number:02x}"}
+    return {"instance_uuid": instance_uuid, **claim, **changed}
+
+
+def plugged(uuid: str = "u1", number: int = 10, **changed: Any) -> dict[str, Any]:
+    """An instance with that address."""
+    plug = {"network": "n1", "address": f"10.0.0.{number}", "mac": f"02:00:00:00:00:{number:02x}"}
+    return instance(uuid, interfaces=json.dumps([plug]), **changed)
 
 
 def pool(**changed: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.invariants import moment, rest
 from tests.invariants.ledger import Ledger
-from tests.unit.invariants.builders import NOW, attempt, instance, ledger, node
+from tests.unit.invariants.builders import NOW, address, attempt, instance, ledger, network, node, plugged
 
 LONG_AGO = NOW - datetime.timedelta(hours=1)
 GROUP = {"g": {"name": "group", "policy": "anti-affinity", "max_server_per_host": 1}}
@@ -48,7 +48,38 @@ WRONG_AT_A_MOMENT = [
             members={"g": ["u1", "u2"]},
         ),
     ),
+    (
+        "I17",
+        "an address of two networks on one bridge that two instances have",
+        ledger(
+            *(plugged(), plugged("u2")),
+            networks=[network(), network(uuid="n2")],
+            addresses=[address(), address("u2", network_uuid="n2")],
+        ),
+    ),
+    (
+        "I17",
+        "an address of an instance that is gone",
+        ledger(instance(host=None, vm_state="deleted", deleted=True), networks=[network()], addresses=[address()]),
+    ),
+    (
+        "I17",
+        "an address of a build that has failed",
+        ledger(plugged(host=None, vm_state="error"), networks=[network()], addresses=[address()]),
+    ),
+    ("I17", "an address that the row does not show", ledger(networks=[network()], addresses=[address()])),
+    ("I17", "an address that is not claimed", ledger(plugged(), networks=[network()])),
+    (
+        "I17",
+        "an address outside of its network",
+        ledger(plugged(), networks=[network(subnet="10.0.1.0/24")], addresses=[address()]),
+    ),
 ]
+
+
+def test_an_address_that_is_right() -> None:
+    right = ledger(plugged(), plugged("u2", 11), networks=[network()], addresses=[address(), address("u2", 11)])
+    assert [] == [line for filed, check in moment.CHECKS if filed == "I17" for line in check(right)]
 
 
 @pytest.mark.parametrize(

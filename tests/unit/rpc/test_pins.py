@@ -20,10 +20,10 @@ from fleet.rpc import pins as pins_module
 from fleet.rpc.pins import Pins
 
 CAPS = [
-    ("nothing is known", "auto", {}, "1.4"),
+    ("nothing is known", "auto", {}, "1.5"),
     ("all are new", "auto", {"compute": "1.1"}, "1.1"),
     ("one is old", "auto", {"compute": "1.0"}, "1.0"),
-    ("all are newer than we", "auto", {"compute": "1.7"}, "1.4"),
+    ("all are newer than we", "auto", {"compute": "1.7"}, "1.5"),
     ("who was asked is too old to know", "auto", None, "1.0"),
     ("what is pinned is not decided", "1.0", {"compute": "1.1"}, "1.0"),
     ("nor mistrusted", "1.1", {"compute": "1.0"}, "1.1"),
@@ -81,7 +81,7 @@ def test_an_argument_that_is_too_new_is_left_out(conf: cfg.ConfigOpts, pin: str,
     conf.set_override("compute", pin, group="upgrade_levels")
     agent = Receiver(pin)
     compute = clients.ComputeAPI(sending(conf, agent), conf)
-    compute.build_and_run_instance(new_context(), "h1", node="n1", spawn_within_s=5)
+    compute.build_and_run_instance(new_context(), "h1", instance={}, node="n1", spawn_within_s=5)
     (message,) = agent.taken
     assert (pin, sent) == (message["version"], "spawn_within_s" in message["args"])
 
@@ -292,3 +292,44 @@ def test_a_number_beyond_64_bits_is_refused_before_it_is_sent(conf: cfg.ConfigOp
     with pytest.raises(errors.InvalidInput, match="request.scheduler_hints.free must be a whole number"):
         api.create(new_context(), {"scheduler_hints": {"free": 10**30}}, "token")
     assert [] == conductor.taken
+
+
+@pytest.mark.parametrize(
+    ("asked", "pin", "sent"),
+    [
+        ({}, "1.16", {}),
+        ({"networks": "none"}, "1.16", {"networks": "none"}),
+        ({"networks": "auto"}, "1.16", {}),
+        ({"networks": "auto"}, "1.17", {"networks": "auto"}),
+        ({"networks": [{"network": "lab"}]}, "1.16", None),
+        ({"networks": [{"network": "lab"}]}, "1.17", {"networks": [{"network": "lab"}]}),
+    ],
+)
+def test_networks_of_a_request(conf: cfg.ConfigOpts, asked: Any, pin: str, sent: Any) -> None:
+    """A conductor without networks is not asked for one that a request names; ``auto`` means none there."""
+    conf.set_override("conductor", pin, group="upgrade_levels")
+    conductor = Receiver(pin)
+    api = clients.ComputeTaskAPI(sending(conf, conductor), conf)
+    if sent is None:
+        with pytest.raises(errors.VersionPinned):
+            api.create(new_context(), asked)
+        return
+    api.create(new_context(), asked)
+    assert sent == conductor.taken[0]["args"]["request"]
+
+
+@pytest.mark.parametrize(("pin", "refused"), [("1.4", True), ("1.5", False)])
+def test_an_agent_that_is_too_old_for_networks(conf: cfg.ConfigOpts, pin: str, refused: bool) -> None:
+    """It gets no guest with an address: it would start it without."""
+    conf.set_override("compute", pin, group="upgrade_levels")
+    agent = Receiver(pin)
+    compute = clients.ComputeAPI(sending(conf, agent), conf)
+    order = {"instance": {"interfaces": [{"address": "10.0.0.2"}]}, "spawn_within_s": 5}
+    if refused:
+        for send in (compute.require_networks, lambda: compute.build_and_run_instance(new_context(), "h1", **order)):
+            with pytest.raises(errors.VersionPinned):
+                send()
+        return
+    compute.require_networks()
+    compute.build_and_run_instance(new_context(), "h1", **order)
+    assert order == agent.taken[0]["args"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls about flavors, images, groups, quotas and key pairs."""
+"""Calls about flavors, images, groups, quotas, key pairs and networks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from typing import TypedDict, Unpack
 
 from fleet.json_codec import JSONObject
-from fleet.objects.answers.catalog import FlavorView, GroupView, ImageView, KeyPairView, OwnLimits, QuotaView
+from fleet.objects.answers.catalog import (
+    FlavorView,
+    GroupView,
+    ImageView,
+    KeyPairView,
+    NetworkView,
+    OwnLimits,
+    QuotaView,
+)
 from fleet.rpc.clients.operator.caller import Caller
 
 
@@ -121,3 +129,18 @@ class CatalogCalls(Caller):
 
     def delete_key_pair(self, name: str) -> None:
         self.call("delete_key_pair", name=name)
+
+    def list_networks(self) -> list[NetworkView]:
+        answer: list[NetworkView] = self.call("list_networks")
+        return answer
+
+    def create_network(self, network: JSONObject) -> NetworkView:
+        answer: NetworkView = self.call("create_network", network=network)
+        return answer
+
+    def show_network(self, name: str) -> NetworkView:
+        answer: NetworkView = self.call("show_network", name=name)
+        return answer
+
+    def delete_network(self, name: str) -> None:
+        self.call("delete_network", name=name)

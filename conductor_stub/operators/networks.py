@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RPC surface of networks, namespace ``operator``."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import oslo_messaging
+from oslo_utils import uuidutils
+
+from conductor_stub.operators.views import plain
+from conductor_stub.steps.acts import Acts, Reader
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext
+from fleet.db.catalog import networks
+from fleet.db.catalog.networks import Known
+from fleet.db.engine.database import Database
+from fleet.objects import fields
+from fleet.objects.network import Network
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint, require_size
+
+_COLUMNS = ("uuid", "name", "bridge", "subnet", "gateway", "dns", "is_default")
+
+
+class NetworkManager:
+    """A ``name`` is a name or a uuid. For a project only the networks exist that it may use."""
+
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, clock: Clock = utcnow) -> None:
+        self._database = database
+        self._acts = Acts(database, clock)
+        self._clock = clock
+
+    @endpoint
+    def list_networks(self, context: RequestContext) -> list[dict[str, Any]]:
+        """By name."""
+        return [_view(each) for each in self._database.read(networks.list_all, context.scope)]
+
+    @endpoint
+    def create_network(self, context: RequestContext, network: dict[str, Any]) -> dict[str, Any]:
+        """:param network: a Network
+
+        :raises errors.InvalidInput: errors.Conflict: the name is taken, or another network on its bridge overlaps it
+        """
+        require_size(network, "network")
+        wanted, uuid = Network.from_wire(network), uuidutils.generate_uuid()
+        asked = uuid, wanted, self._clock()
+        self._acts.write(context, "network.create", wanted.name, _reader(uuid), networks.create, *asked)
+        return _view(self._database.read(networks.find, uuid))
+
+    @endpoint
+    def show_network(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """:raises errors.NotFound: errors.Conflict: several match"""
+        return _view(self._database.read(networks.find, name, context.scope))
+
+    @endpoint
+    def delete_network(self, context: RequestContext, name: fields.Name) -> None:
+        """:raises errors.Conflict: instances have addresses of it"""
+        row = self._database.read(networks.find, name).row
+        self._acts.write(context, "network.delete", row.name, _reader(row.uuid), networks.remove, row.uuid)
+
+
+def _reader(uuid: str) -> Reader:
+    """What an act records of a network."""
+    return lambda tx: _view(networks.find(tx, uuid))
+
+
+def _view(known: Known) -> dict[str, Any]:
+    row = known.row
+    return {
+        **{name: getattr(row, name) for name in _COLUMNS},
+        "first": str(ipaddress.IPv4Address(row.first_number)),
+        "last": str(ipaddress.IPv4Address(row.last_number)),
+        "projects": list(known.projects),
+        "addresses": row.last_number - row.first_number + 1,
+        "used": known.used,
+        "created_at": plain(row.created_at),
+    }

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks: records that the administrator keeps, and which projects may use them."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import ipaddress
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
+
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import lookup
+from fleet.db.tables import models
+from fleet.db.tables.networks import NetworkRow
+from fleet.objects import network
+from fleet.objects.network import Interface, Network, WantedNetwork
+
+NETWORKS = models.networks
+PROJECTS = models.network_projects
+ADDRESSES = models.addresses
+
+_ALL = sa.select(NETWORKS).order_by(NETWORKS.c.name, NETWORKS.c.uuid)
+_ALLOWED = sa.select(PROJECTS.c.network_uuid, PROJECTS.c.project_id).order_by(
+    PROJECTS.c.network_uuid, PROJECTS.c.project_id
+)
+_USED = (
+    sa.select(ADDRESSES.c.network_uuid, sa.func.count().label("used"))
+    .group_by(ADDRESSES.c.network_uuid)
+    .order_by(ADDRESSES.c.network_uuid)
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """A network of the ledger. :param used: addresses that are claimed"""
+
+    row: NetworkRow
+    projects: Collection[str]
+    used: int = 0
+
+    def may_use(self, project: str | None) -> bool:
+        return not self.projects or project in self.projects
+
+    def interface(self, address: str | None, field: str) -> dict[str, Any]:
+        """A plug into the network that has no address yet, or is to have this one.
+
+        :raises errors.InvalidInput: no guest can have the address
+        """
+        row, subnet = self.row, ipaddress.IPv4Network(self.row.subnet)
+        if address is not None:
+            reserved = (str(subnet.network_address), str(subnet.broadcast_address), row.gateway)
+            if ipaddress.IPv4Address(address) not in subnet or address in reserved:
+                reason = f"must be an address for a guest in {row.subnet} of network {row.name}, not {address}"
+                raise errors.InvalidInput(field=field, reason=reason)
+        plug = Interface(row.uuid, row.name, row.bridge, subnet.prefixlen, row.gateway, list(row.dns))
+        return dataclasses.replace(plug, address=address or "").to_wire()
+
+
+def create(tx: Transaction, uuid: str, wanted: Network, now: datetime.datetime) -> None:
+    """The caller chooses the uuid, so that a repeated commit finds its own row.
+
+    :raises errors.Conflict: the name is taken, or a network on the same bridge has some of the addresses
+    """
+    rows = cast("Sequence[NetworkRow]", tx.execute(_ALL).all())
+    if any(row.uuid == uuid for row in rows):
+        return
+    subnet = ipaddress.IPv4Network(wanted.subnet)
+    for row in rows:
+        if row.bridge == wanted.bridge and subnet.overlaps(ipaddress.IPv4Network(row.subnet)):
+            reason = f"overlaps network {row.name} with {row.subnet} on the same bridge, {row.bridge}"
+            raise errors.Conflict(kind="Subnet", name=wanted.subnet, reason=reason)
+    first, last = (int(ipaddress.IPv4Address(each or "")) for each in (wanted.first, wanted.last))
+    values = {name: getattr(wanted, name) for name in ("name", "bridge", "subnet", "gateway", "dns", "is_default")}
+    numbers = {"first_number": first, "last_number": last, "next_number": first}
+    with lookup.naming("Network", wanted.name):
+        tx.insert(NETWORKS, {"uuid": uuid, **values, **numbers, "created_at": now})
+    if wanted.projects:
+        tx.insert_all(PROJECTS, [{"network_uuid": uuid, "project_id": each} for each in wanted.projects])
+
+
+def list_all(connection: Transaction | sa.Connection, project: str | None = None) -> list[Known]:
+    """By name. :param project: only those that it may use; None: all"""
+    allowed: Mapping[str, list[str]] = collections.defaultdict(list)
+    for uuid, each in connection.execute(_ALLOWED):
+        allowed[uuid].append(each)
+    used = {row.network_uuid: row.used for row in connection.execute(_USED)}
+    rows = cast("Sequence[NetworkRow]", connection.execute(_ALL).all())
+    known = [Known(row, tuple(allowed[row.uuid]), used.get(row.uuid, 0)) for row in rows]
+    return [each for each in known if project is None or each.may_use(project)]
+
+
+def find(connection: Transaction | sa.Connection, name: str, project: str | None = None) -> Known:
+    """By uuid, name, or the beginning of a uuid.
+
+    :param project: look only at those that it may use; None: at all
+    :raises errors.NotFound: errors.Conflict: several match
+    """
+    known = {each.row.uuid: each for each in list_all(connection, project)}
+    among = (NETWORKS.c.uuid.in_(sorted(known)),)
+    uuid = lookup.find(connection, "Network", NETWORKS, name, among=among)
+    if uuid not in known:
+        raise errors.NotFound(kind="Network", name=name)
+    return known[uuid]
+
+
+def plugs(
+    connection: sa.Connection, wanted: network.Wanted, project: str | None, scope: str | None
+) -> list[dict[str, Any]]:
+    """What each instance of a request is plugged into, without addresses but those that the request names.
+
+    :param project: that the instances belong to
+    :param scope: look only at networks that this project may use; None: at all
+    :raises errors.NotFound: errors.Conflict: errors.InvalidInput:
+    """
+    field = "request.networks"
+    if wanted == network.AUTO:
+        found = default(connection, project)
+        return [found.interface(None, field)] if found is not None else []
+    named: Sequence[WantedNetwork] = network.named(wanted)
+    known = [(find(connection, each.network, scope), each.address) for each in named]
+    if len({each.row.uuid for each, _address in known}) < len(known):
+        raise errors.InvalidInput(field=field, reason="names a network twice")
+    return [each.interface(address, f"{field}.address") for each, address in known]
+
+
+def default(connection: Transaction | sa.Connection, project: str | None) -> Known | None:
+    """The default network of those that the project may use; else the only one of them.
+
+    :raises errors.Conflict: there are several
+    """
+    usable = [each for each in list_all(connection) if each.may_use(project)]
+    found = [each for each in usable if each.row.is_default] or usable
+    if len(found) > 1:
+        names = ", ".join(each.row.name for each in found)
+        raise errors.Conflict(kind="Network", name="auto", reason=f"stands for several, name one: {names}")
+    return found[0] if found else None
+
+
+def remove(tx: Transaction, uuid: str) -> None:
+    """:raises errors.Conflict: instances have addresses of it"""
+    row = tx.execute(sa.select(NETWORKS).where(NETWORKS.c.uuid == uuid).with_for_update()).one_or_none()
+    if row is None:
+        return
+    used = tx.execute(sa.select(sa.func.count()).select_from(ADDRESSES).where(ADDRESSES.c.network_uuid == uuid))
+    if count := used.scalar_one():
+        raise errors.Conflict(kind="Network", name=row.name, reason=f"has {count} addresses that instances hold")
+    tx.execute(PROJECTS.delete().where(PROJECTS.c.network_uuid == uuid))
+    tx.execute(NETWORKS.delete().where(NETWORKS.c.uuid == uuid))
