@@ -7,7 +7,7 @@ import pathlib
 import sys
 from typing import Any
 
-from fleet_cli import main, manage
+from fleet_cli import command_list, main, manage
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
 
@@ -51,10 +51,19 @@ def setup(app: Any) -> None:
     app.connect("source-read", _add_commands)
 
 
+#: Stands in the source of a man page where its commands are listed.
+_COMMANDS_HERE = ".. commands"
+#: Stands in the page of the command line where the other names of commands are listed.
+_ALIASES_HERE = ".. aliases"
+
+
 def _add_commands(_app: Any, document: str, source: list[str]) -> None:
-    """Append each command's own help to the page."""
+    """Append each command's own help to the page of the command line; list the commands in man pages."""
+    if document in _MANUALS:
+        source[0] = source[0].replace(_COMMANDS_HERE, _listed(_MANUALS[document]))
     if document != "cli":
         return
+    source[0] = source[0].replace(_ALIASES_HERE, _aliases())
     of_fleet = [(each.name, each.load()) for each in main.entry_points()]
     for program, commands in (("fleet", of_fleet), ("fleet-manage", manage.COMMANDS)):
         source[0] += f"\n{program}\n{'=' * len(program)}\n"
@@ -62,6 +71,31 @@ def _add_commands(_app: Any, document: str, source: list[str]) -> None:
             title = f"{program} {name}"
             text = _help(command(None, None).get_parser(title)).replace("\n", "\n   ")
             source[0] += f"\n{title}\n{'-' * len(title)}\n\n.. code-block:: text\n\n   {text.rstrip()}\n"
+
+
+def _aliases() -> str:
+    rows = [f"   * - ``{alias}``\n     - ``{name}``" for alias, name in command_list.ALIASES.items()]
+    head = ".. list-table::\n   :header-rows: 1\n\n   * - Also\n     - Command"
+    return "\n".join([head, *rows])
+
+
+#: By man page, the commands of its program.
+_MANUALS = {
+    "man/fleet": {
+        title: [(name, main.load(place)) for name, place in commands] for title, commands in command_list.TOPICS.items()
+    },
+    "man/fleet-manage": manage.TOPICS,
+}
+
+
+def _listed(topics: Any) -> str:
+    """Return the commands by topic, each with the first line of its help."""
+    lines: list[str] = []
+    for title, commands in topics.items():
+        lines += [title, "-" * len(title), ""]
+        for name, command in commands:
+            lines += [f"**{name}**", f"    {command(None, None).get_description().splitlines()[0]}", ""]
+    return "\n".join(lines)
 
 
 def _help(parser: argparse.ArgumentParser) -> str:

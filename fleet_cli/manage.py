@@ -4,19 +4,18 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cliff import app, command, commandmanager
+from cliff import command, commandmanager
 from oslo_config import cfg
 
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration, schema
 from fleet.db.upkeep import grants
-from fleet_cli.base import application, completion, plain_output
+from fleet_cli.base import application, plain_output
 from fleet_cli.base.database_command import DatabaseCommand
 from fleet_cli.upkeep import audit, broker_permissions, ledger, nova_check, retention, upgrade_check
 
@@ -71,24 +70,31 @@ def _name(text: str) -> str:
     return text
 
 
-COMMANDS: tuple[tuple[str, type[command.Command]], ...] = (
-    ("db sync", Sync),
-    ("db version", Version),
-    ("db check", Check),
-    ("db grants", Grants),
-    ("db archive", retention.Archive),
-    ("db purge", retention.Purge),
-    ("ledger show", ledger.Show),
-    ("ledger adopt", ledger.Adopt),
-    ("ledger renew", ledger.Renew),
-    ("audit", audit.Audit),
-    ("rabbitmq permissions", broker_permissions.Permissions),
-    ("upgrade check", upgrade_check.UpgradeCheck),
-    ("nova check", nova_check.NovaCheck),
-)
+TOPICS: Mapping[str, Sequence[tuple[str, type[command.Command]]]] = {
+    "Database": (
+        ("db sync", Sync),
+        ("db version", Version),
+        ("db check", Check),
+        ("db grants", Grants),
+        ("db archive", retention.Archive),
+        ("db purge", retention.Purge),
+    ),
+    "Ledger": (
+        ("ledger show", ledger.Show),
+        ("ledger adopt", ledger.Adopt),
+        ("ledger renew", ledger.Renew),
+        ("audit", audit.Audit),
+    ),
+    "Broker and releases": (
+        ("rabbitmq permissions", broker_permissions.Permissions),
+        ("upgrade check", upgrade_check.UpgradeCheck),
+        ("nova check", nova_check.NovaCheck),
+    ),
+}
+COMMANDS = tuple(each for commands in TOPICS.values() for each in commands)
 
 
-class ManageApp(app.App):
+class ManageApp(application.Application):
     """Like ``fleet``, for the database."""
 
     NAME = "fleet-manage"
@@ -98,18 +104,8 @@ class ManageApp(app.App):
         manager = commandmanager.CommandManager("fleet_cli.manage")
         for name, factory in COMMANDS:
             manager.add_command(name, factory)
-        super().__init__(
-            "Manage the fleet's database.", importlib.metadata.version("fleet"), manager, deferred_help=True
-        )
-        manager.add_command("complete", completion.Complete)
+        super().__init__("Manage the fleet's database.", manager, application.names(TOPICS), ("fleet-manage db sync",))
         self.conf = conf
-
-    def build_option_parser(self, description, version, argparse_kwargs=None):
-        return application.add_config_file(super().build_option_parser(description, version, argparse_kwargs))
-
-    def configure_logging(self) -> None:
-        super().configure_logging()
-        application.quieten(self.options.verbose_level)
 
     def initialize_app(self, argv: list[str]) -> None:
         application.load(self.options.config_file, self.NAME, self.conf)

@@ -52,8 +52,8 @@ def add_conditions(parser: Arguments) -> None:
 
 def add_build(parser: Arguments) -> None:
     """Add the other properties of the instances."""
-    parser.add_argument("--metadata", type=argument_types.pair, action="append", default=[], metavar="KEY=VALUE",
-                        help="Metadata of the instances; repeat for several.")  # fmt: skip
+    parser.add_argument("--metadata", "--property", type=argument_types.pair, action="append", default=[],
+                        metavar="KEY=VALUE", help="Metadata of the instances; repeat for several.")  # fmt: skip
     parser.add_argument("--description", default="", help="A description of the instances.")
     parser.add_argument("--tag", action="append", default=[], help="A tag of the instances; repeat for several.")
     parser.add_argument("--key-name", metavar="KEYPAIR",

@@ -55,7 +55,7 @@ class DrainHost(command.Command):
             self._move(parsed_args)
         staying = self.conductor.operator.list_brief(filters={"host": host})
         self._say(f"{host} is idle; {len(staying)} instances stay on it")
-        self._say(f"To let it take builds again: fleet service enable {host}")
+        self._say(f"To let it take builds again: fleet host enable {host}")
 
     def _move(self, parsed_args: argparse.Namespace) -> None:
         """:raises connection.CommandFailed: some instances are left"""

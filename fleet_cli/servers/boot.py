@@ -28,9 +28,14 @@ class Boot(listing.Fitted, command.Lister):
         parser.add_argument("name", help="Name of the instance; several get a number behind it.")
         build_arguments.add_flavor(parser, required=True)
         parser.add_argument(
-            "--count", "--max-count", type=argument_types.positive, default=1, help="How many. Default: %(default)s."
+            "--count",
+            "--max-count",
+            "--max",
+            type=argument_types.positive,
+            default=1,
+            help="How many. Default: %(default)s.",
         )
-        parser.add_argument("--min-count", type=argument_types.positive, metavar="N",
+        parser.add_argument("--min-count", "--min", type=argument_types.positive, metavar="N",
                             help="The fewest instances that are enough. If N or more, but not all, find room, those "
                             "are built and the others end in ERROR. If fewer than N do, none is built. "
                             "Default: --count.")  # fmt: skip

@@ -64,9 +64,9 @@ class ResizeServer(_Move):
         self.follow(parsed_args, [self.conductor.operator.resize_instance(**asked)])
 
 
-_DESTINATION = command.argument(
-    "--to", metavar="HOST", help="The only host to consider; it must pass the filters. Default: the best one."
-)
+def _destination_argument(*names: str) -> command.Argument:
+    about = "The only host to consider; it must pass the filters. Default: the best one."
+    return command.argument("--to", *names, dest="to", metavar="HOST", help=about)
 
 
 class MigrateServer(_Move):
@@ -74,8 +74,10 @@ class MigrateServer(_Move):
 
     arguments = (
         command.SERVER,
-        _DESTINATION,
-        command.argument("--live", action="store_true", help="While its guest runs. Nothing is left to confirm."),
+        _destination_argument("--host"),
+        command.argument(
+            "--live", "--live-migration", action="store_true", help="While its guest runs. Nothing is left to confirm."
+        ),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -117,7 +119,7 @@ class EvacuateServer(_Move):
     arguments = (
         command.argument("server", nargs="?", help="Name, uuid, or the beginning of one."),
         command.argument("--host", help="All the instances that are ACTIVE, STOPPED or SUSPENDED on this host."),
-        _DESTINATION,
+        _destination_argument(),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

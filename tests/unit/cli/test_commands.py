@@ -28,7 +28,7 @@ def test_drain_disables_the_host_with_the_reason(run) -> None:
     assert 0 == status
     expected = {"host": "host1", "binary": "fleet-compute", "disabled": True, "reason": "new fan"}
     assert ("update_service", expected) == conductor.calls[0]
-    undo = "To let it take builds again: fleet service enable host1"
+    undo = "To let it take builds again: fleet host enable host1"
     assert ["host1 is disabled: new fan", "host1 is idle; 1 instances stay on it", undo] == printed.splitlines()
 
 

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The man pages that are installed list every command (``make docs`` writes them)."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from fleet_cli import command_list, manage
+
+PAGES = pathlib.Path(__file__).parents[3] / "etc/man"
+
+
+@pytest.mark.parametrize(
+    ("page", "commands"),
+    [
+        ("fleet.1", [name for name, _ in command_list.COMMANDS]),
+        ("fleet-manage.8", [name for name, _ in manage.COMMANDS]),
+    ],
+)
+def test_commands(page: str, commands: list[str]) -> None:
+    """Each stands in bold, with what it does below it."""
+    lines = (PAGES / page).read_text().splitlines()
+    missing = []
+    for name in commands:
+        bold = "\\fB" + name.replace("-", "\\-") + "\\fP"
+        below = lines[lines.index(bold) + 1] if bold in lines else ""
+        if len(below.split()) < 2 or below.startswith("."):
+            missing.append(name)
+    assert [] == missing
