@@ -206,6 +206,12 @@ FAKE_OPTS = [
         '"1520", "dev_type": "type-VF", "numa_node": 0}.',
     ),
     cfg.StrOpt("architecture", default="x86_64", help="Architecture that the nodes report for instances."),
+    cfg.ListOpt(
+        "bridges",
+        default=[],
+        help="Bridges that the nodes report, such as br0,br1: the scheduler places no guest of another network there. Empty: "
+        "guests of all networks. Addresses are accounted in any case.",
+    ),
     cfg.FloatOpt("spawn_delay", default=0.0, min=0.0, help="Seconds that each spawn takes."),
     cfg.FloatOpt("live_migration_delay", default=0.0, min=0.0, help="Seconds that each live migration takes."),
     cfg.FloatOpt(

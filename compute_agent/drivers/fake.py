@@ -82,7 +82,10 @@ class FakeDriver(ComputeDriver):
             "cpu_info": json.dumps({"arch": options.architecture}),
             "disk_available_least": None,
             "supported_instances": [[options.architecture, "fake", "hvm"]],
-            "stats": {host_report.LIVE: host_report.SIMULATED},
+            "stats": {
+                host_report.LIVE: host_report.SIMULATED,
+                **({host_report.BRIDGES: ",".join(options.bridges)} if options.bridges else {}),
+            },
         }
 
     def spawn(

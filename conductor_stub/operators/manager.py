@@ -26,7 +26,7 @@ from fleet.db.instances import history, instances, moves, room_queue
 from fleet.db.tables.hosts import ServiceRow
 from fleet.db.upkeep import removal
 from fleet.db.volumes import attachments
-from fleet.objects import Aggregate, BuildRequest, fields, request_keys
+from fleet.objects import Aggregate, BuildRequest, fields, host_report, request_keys
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
@@ -192,6 +192,8 @@ class OperatorManager:
             nodes = self._host_views(connection, name)
             if not nodes:
                 raise errors.NotFound(kind="Host", name=name)
+            for node in nodes:
+                node["bridges"] = hosts.stat_of(connection, name, node["node"], host_report.BRIDGES)
             there = instance_views(instances.on_host(connection, name))
             return {"host": name, "nodes": nodes, "instances": there}
 

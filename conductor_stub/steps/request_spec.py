@@ -12,9 +12,10 @@ _POLICIES_THAT_NEED_HOSTS = (instance_group.AFFINITY, instance_group.ANTI_AFFINI
 
 
 def build_request_spec(instances: Sequence[Instance]) -> dict[str, Any]:
-    """One request for all ``instances``. They share flavor and image; the other properties are the first one's."""
+    """One request for all ``instances``. They share flavor, image and networks; the other properties are the first one's."""
     first = instances[0]
     flavor = first.flavor
+    bridges = sorted({plug["bridge"] for plug in first.interfaces or ()})
     return {
         "num_instances": len(instances),
         "instance_uuids": [instance.uuid for instance in instances],
@@ -33,6 +34,7 @@ def build_request_spec(instances: Sequence[Instance]) -> dict[str, Any]:
             "ephemeral_gb": flavor.ephemeral_gb,
             "numa_topology": first.numa_topology,
             "pci_requests": first.pci_requests,
+            **({"bridges": bridges} if bridges else {}),
         },
     }
 

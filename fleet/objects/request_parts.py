@@ -21,6 +21,7 @@ GROUP = {policy: f"group/{policy}" for policy in (AFFINITY, ANTI_AFFINITY)}
 IMAGE = "image"
 NUMA = "numa_topology"
 PCI = "pci_requests"
+NETWORKS = "networks"
 #: By scope, the extra specs of a flavor that filters judge. An empty scope is a key without one.
 EXTRA_SPECS = {
     scope: f"extra_specs/{scope}" for scope in ("", "capabilities", "aggregate_instance_extra_specs", "trust")
@@ -69,6 +70,8 @@ def of(request: RequestSpec) -> Iterator[Part]:
         yield Part(NUMA, "NUMA topology")
     if request.pci_requests:
         yield Part(PCI, "PCI devices")
+    if request.instance.bridges:
+        yield Part(NETWORKS, NETWORKS)
     yield from _extra_specs(request.flavor.extra_specs)
     yield from (
         Part(hint(name), f"hint {name}") for name, value in request.scheduler_hints.items() if _asks(name, value)

@@ -31,6 +31,8 @@ class InstanceProperties:
     ephemeral_gb: fields.Natural | None = None
     numa_topology: Any = None
     pci_requests: Any = None
+    #: Of the networks that the instance is plugged into.
+    bridges: list[fields.Name] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,7 +26,7 @@ from scheduler.nova.nova_filters import NovaFilters
 from scheduler.nova.placement import Placement
 
 #: Filters that nova's users may have, and what they are here.
-_OURS_ONLY = ("RetryFilter", "AvailabilityZoneFilter", "RamFilter", "DiskFilter", "CoreFilter")
+_OURS_ONLY = ("BridgeFilter", "RetryFilter", "AvailabilityZoneFilter", "RamFilter", "DiskFilter", "CoreFilter")
 #: Options of nova.conf with a namesake here: (section, name) → (group, name).
 _SAME: Mapping[tuple[str, str], tuple[str | None, str]] = {
     ("scheduler", "max_attempts"): ("nova", "max_attempts"),

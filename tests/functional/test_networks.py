@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from fleet import errors, states
+from fleet import errors, move_states, states
 from fleet.clock import utcnow
 from fleet.db.catalog import networks
 from fleet.db.engine.database import Database
@@ -21,6 +21,7 @@ from fleet.objects import BuildRequest
 from fleet.objects.network import Network
 from tests.functional import conductor as functional
 from tests.functional.conductor import Conductor
+from tests.functional.test_moves import Stage
 
 HOSTS = ("h1", "h2")
 UUID = "11111111-2222-4333-8444-55555555555{}"
@@ -343,3 +344,102 @@ def test_a_network_that_is_named_twice(conductor: Conductor) -> None:
     a_network(conductor.database)
     with pytest.raises(errors.InvalidInput, match="request.networks names a network twice"):
         conductor.create(networks=[{"network": "net1"}, {"network": UUID.format(1)}])
+
+
+@pytest.fixture
+def stage(database: Database) -> Stage:
+    """An instance on h1 that has an address of two networks."""
+    made = Stage(database)
+    for number in (1, 2):
+        a_network(database, number)
+    made.uuid = made.conductor.place("h1", networks=[{"network": "net1"}, {"network": "net2"}])
+    made.conductor.claim(made.uuid, "h1")
+    made.conductor.finish(made.uuid, "h1")
+    return made
+
+
+ADDRESSES = ["10.0.1.10", "10.0.2.10"]
+
+
+def keeps(stage: Stage) -> None:
+    """The row and the table have the addresses, and the scheduler was asked for their bridges."""
+    assert ADDRESSES == shown(stage.conductor, stage.uuid)
+    assert {stage.uuid: ADDRESSES} == claimed(stage.conductor.database)
+    asked, _properties = stage.conductor.scheduler.requests[-1]
+    assert ["br1", "br2"] == asked["instance_properties"]["bridges"]
+
+
+@pytest.mark.parametrize("decision", ["confirm_resize", "revert_resize"])
+def test_a_resize_keeps_them(stage: Stage, decision: str) -> None:
+    """The record that the destination reads has them, too."""
+    stage.resize("h2")
+    stage.claim("h2")
+    (there,) = stage.progress.of_host("h2", None)
+    assert ADDRESSES == [plug["address"] for plug in there.instance.interfaces or ()]
+    for host, step in (("h1", move_states.PRE_MIGRATING), ("h2", move_states.POST_MIGRATING)):
+        stage.done(host, step)
+        keeps(stage)
+    getattr(stage.operator, decision)(stage.uuid)
+    keeps(stage)
+
+
+def test_an_evacuation_keeps_them(stage: Stage) -> None:
+    stage.evacuate("h2")
+    stage.claim("h2")
+    assert "done" == stage.done("h2", move_states.PRE_MIGRATING)
+    keeps(stage)
+
+
+def test_a_live_migration_keeps_them(stage: Stage) -> None:
+    for host in ("h1", "h2", "h3"):
+        stage.conductor.add_host(host, stats={"live_migration": "way"})
+    stage.operator.live_migrate_instance(stage.uuid)
+    stage._place("h2")
+    stage.claim("h2")
+    for host, step in (("h2", move_states.PRE_MIGRATING), ("h1", move_states.RUNNING)):
+        stage.done(host, step)
+        keeps(stage)
+    assert "h2" == stage.state()[2]
+
+
+def test_a_stop_keeps_them(stage: Stage) -> None:
+    stage.operator.stop_instance(stage.uuid)
+    assert ADDRESSES == shown(stage.conductor, stage.uuid)
+    (order,) = stage.conductor.agents.host_instances("h1", [stage.uuid])
+    assert ADDRESSES == [plug["address"] for plug in order.interfaces or ()]
+
+
+def test_a_deletion_in_the_middle_of_a_move_releases_them(stage: Stage) -> None:
+    """When the last of its two hosts has destroyed the guest."""
+    stage.resize("h2")
+    stage.claim("h2")
+    stage.conductor.termination.terminate(functional.context(), [stage.uuid])
+    stage.conductor.agents.destroyed(functional.context(), stage.uuid, "h1")
+    assert {stage.uuid: ADDRESSES} == claimed(stage.conductor.database)
+    stage.conductor.agents.destroyed(functional.context(), stage.uuid, "h2")
+    assert {} == claimed(stage.conductor.database)
+
+
+def test_a_move_to_an_agent_that_is_too_old_is_refused(stage: Stage) -> None:
+    """It would start the guest without its networks."""
+    stage.conductor.compute.pinned = errors.VersionPinned(
+        topic="compute", method="build_and_run_instance", needs="1.5", cap="1.4", pin="auto"
+    )
+    for move in (stage.operator.migrate_instance, stage.operator.evacuate_instance):
+        with pytest.raises(errors.VersionPinned):
+            move(stage.uuid)
+    with pytest.raises(errors.VersionPinned):
+        stage.conductor.create(networks=[{"network": "net1"}])
+
+
+def test_a_host_shows_its_bridges(conductor: Conductor) -> None:
+    conductor.add_host("h1", stats={"bridges": "br0,br1"})
+    assert ["br0,br1", None] == [conductor.operator.show_host(host)["nodes"][0]["bridges"] for host in HOSTS]
+
+
+def test_a_dry_run_claims_nothing(conductor: Conductor) -> None:
+    """``explain`` and ``capacity`` ask for the bridges of the request."""
+    a_network(conductor.database)
+    asked = conductor.operator.request_for({"flavor": {"vcpus": 1, "memory_mb": 64}, "networks": "auto"})
+    assert ["br1"] == asked["request_spec"]["instance_properties"]["bridges"]
+    assert {} == claimed(conductor.database)

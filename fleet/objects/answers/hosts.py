@@ -12,7 +12,10 @@ from fleet.objects.answers.instances import InstanceView
 
 
 class HostView(TypedDict):
-    """A node of a host: memory in MB, disk in GB."""
+    """A node of a host: memory in MB, disk in GB.
+
+    :param bridges: that guests may be plugged into, with commas between them; None if the host does not say. Of one host only
+    """
 
     host: str
     node: str
@@ -39,6 +42,7 @@ class HostView(TypedDict):
     hypervisor_type: str | None
     hypervisor_version: int
     host_ip: str | None
+    bridges: NotRequired[str | None]
 
 
 class ShownHost(TypedDict):

@@ -14,6 +14,7 @@ from typing import Any
 from fleet import capacity, stored_json
 from fleet.clock import epoch_s
 from fleet.hardware.node import Hardware
+from fleet.objects import host_report
 from scheduler.compute.domain.hardware import DEFAULT_RATIOS, HARDWARE, hardware, hardware_numbers, json_text
 from scheduler.compute.domain.host_state import Capabilities
 from scheduler.engine.hosts.domain import HostRow
@@ -62,11 +63,12 @@ _PARSED = 4096
 def read_row(node: Any) -> HostRow:
     """Return a row of ``compute_nodes`` in the form of the table."""
     parts = hardware(node)
+    known = rare(node)
     return HostRow(
         numbers(node, parts),
         {"host_ip": node.host_ip},
-        {"capabilities": capabilities(node)},
-        rare(node),
+        {"capabilities": capabilities(node), "bridges": bridges(known["stats"])},
+        known,
         {} if parts is None else {HARDWARE: parts},
     )
 
@@ -135,6 +137,17 @@ def _kinds(text: str) -> tuple[tuple[str, ...], ...]:
 def rare(node: Any) -> dict[str, Any]:
     """Return the rare values of a row, or of a host state, that nothing placed takes from."""
     return {"stats": _parsed(node.stats), "metrics": _parsed(node.metrics)}
+
+
+def bridges(stats: Any) -> frozenset[str]:
+    """Return the bridges that a host reports: empty if it does not say, the empty name alone if it has none."""
+    reported = stats.get(host_report.BRIDGES) if isinstance(stats, Mapping) else None
+    return _names(reported) if isinstance(reported, str) else frozenset()
+
+
+@functools.lru_cache(_PARSED)
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split(","))
 
 
 def _parsed(value: Any) -> Any:

@@ -64,6 +64,7 @@ def _inventory(state: HostState) -> Inventory:
     table.write(row, {PRESENT: True, **_numbers(state)})
     table.write_object(row, "host_ip", state.host_ip)
     table.share(row, "capabilities", columns.capabilities(state))
+    table.share(row, "bridges", columns.bridges(state.stats))
     for name, value in columns.rare(state).items():
         table.write_rare(row, name, value)
     table.write_rare(row, HARDWARE, hardware(state))

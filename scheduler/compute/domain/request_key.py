@@ -14,7 +14,7 @@ def request_key(request: RequestSpec) -> Hashable | None:
     """Return the parts of the request that a cacheable plugin may read, as one value; None if it must not be cached.
 
     The parts are the flavor with its extra specs, the image and its properties, project and user, availability zone, NUMA
-    topology and PCI requests. A request with hints, a group or failed attempts has no key: its answer depends on other
+    topology, PCI requests, and bridges. A request with hints, a group or failed attempts has no key: its answer depends on other
     instances, or it is rare.
     """
     retried = request.retry is not None and request.retry.hosts
@@ -28,4 +28,5 @@ def request_key(request: RequestSpec) -> Hashable | None:
         (image.id, image_pairs(image.properties) if image.properties else None),
         (instance.image_ref, instance.project_id, instance.user_id, instance.availability_zone),
         parts.key() if parts else None,
+        frozenset(instance.bridges) if instance.bridges else None,
     )

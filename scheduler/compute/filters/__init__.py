@@ -22,6 +22,7 @@ from scheduler.compute.filters.aggregate_multitenancy_isolation import Aggregate
 from scheduler.compute.filters.all_hosts import AllHostsFilter
 from scheduler.compute.filters.availability_zone import AvailabilityZoneFilter
 from scheduler.compute.filters.base import BaseHostFilter, ColumnFilter
+from scheduler.compute.filters.bridge import BridgeFilter
 from scheduler.compute.filters.cidr_affinity import SimpleCIDRAffinityFilter
 from scheduler.compute.filters.compute import ComputeFilter
 from scheduler.compute.filters.compute_capabilities import ComputeCapabilitiesFilter
@@ -56,6 +57,7 @@ __all__ = [
     "AllHostsFilter",
     "AvailabilityZoneFilter",
     "BaseHostFilter",
+    "BridgeFilter",
     "CLASSES",
     "ColumnFilter",
     "ComputeCapabilitiesFilter",
@@ -99,6 +101,7 @@ CLASSES: tuple[type[BaseHostFilter], ...] = (
     AggregateTypeAffinityFilter,
     AllHostsFilter,
     AvailabilityZoneFilter,
+    BridgeFilter,
     ComputeCapabilitiesFilter,
     ComputeFilter,
     CoreFilter,

@@ -421,6 +421,12 @@ def metrics(host: Host, request: RequestSpec, world: World) -> bool:
     return all(name in reported for name, _ratio in world.options["weight_setting"])
 
 
+def bridge(host: Node, request: Any, world: World) -> bool:
+    """Every bridge is there, or the host does not say which are."""
+    there = (host.stats or {}).get("bridges")
+    return there is None or all(each in there.split(",") for each in request.instance.bridges or ())
+
+
 CHECKS: dict[str, Check] = {
     "AggregateCoreFilter": aggregate_core,
     "AggregateDiskFilter": aggregate_disk,
@@ -433,6 +439,7 @@ CHECKS: dict[str, Check] = {
     "AggregateTypeAffinityFilter": aggregate_type_affinity,
     "AllHostsFilter": lambda host, request, world: True,
     "AvailabilityZoneFilter": availability_zone,
+    "BridgeFilter": bridge,
     "ComputeCapabilitiesFilter": compute_capabilities,
     "ComputeFilter": compute,
     "CoreFilter": core,
@@ -468,6 +475,7 @@ ONCE: frozenset[str] = frozenset(
         "AggregateTypeAffinityFilter",
         "AllHostsFilter",
         "AvailabilityZoneFilter",
+        "BridgeFilter",
         "ComputeCapabilitiesFilter",
         "ComputeFilter",
         "DifferentHostFilter",

@@ -44,7 +44,7 @@ def test_the_default_list() -> None:
     found = described()
     every = {
         *(request_parts.VCPUS, request_parts.MEMORY, request_parts.DISK, request_parts.ZONE, request_parts.IMAGE),
-        *(request_parts.NUMA, request_parts.PCI, *request_parts.GROUP.values()),
+        *(request_parts.NUMA, request_parts.PCI, request_parts.NETWORKS, *request_parts.GROUP.values()),
         *(request_parts.EXTRA_SPECS[scope] for scope in ("", "capabilities")),
     }
     assert every == set(found["judged"])
@@ -55,7 +55,7 @@ def test_every_kind_of_part_has_a_filter() -> None:
     """A part that can be remarked can also be judged."""
     judged = {kind for cls in filters.CLASSES for kind in cls.judges}
     sizes = {request_parts.VCPUS, request_parts.MEMORY, request_parts.DISK}
-    others = {request_parts.ZONE, request_parts.IMAGE, request_parts.NUMA, request_parts.PCI}
+    others = {*(request_parts.ZONE, request_parts.IMAGE, request_parts.NUMA, request_parts.PCI, request_parts.NETWORKS)}
     assert set() == {*sizes, *others, *request_parts.GROUP.values(), *request_parts.EXTRA_SPECS.values()} - judged
 
 
@@ -71,6 +71,7 @@ def test_filters_that_are_left_out() -> None:
         "ServerGroupAffinityFilter": ["group/affinity"],
         "ServerGroupAntiAffinityFilter": ["group/anti-affinity"],
         "PciPassthroughFilter": ["pci_requests"],
+        "BridgeFilter": ["networks"],
         "NUMATopologyFilter": ["numa_topology"],
     } == {each["filter"]: each["unjudged"] for each in found["left_out"]}
 

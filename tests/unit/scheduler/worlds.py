@@ -51,7 +51,10 @@ NODES = st.fixed_dictionaries(
         "supported_instances": st.sampled_from([(), *(tuple(KINDS[start:]) for start in range(3)), tuple(KINDS)]),
         "host_ip": st.sampled_from(["192.0.2.1", "192.0.2.200", "198.51.100.7"]),
         "stats": st.sampled_from(
-            [None, {"rack": "7"}, {"rack": "8", "deep": {"er": "yes"}, "hypervisor_type": "QEMU"}]
+            [
+                *(None, {"rack": "7"}, {"rack": "8", "deep": {"er": "yes"}, "hypervisor_type": "QEMU"}),
+                *({"bridges": ""}, {"bridges": "br0"}, {"bridges": "br0,br1", "rack": "7"}),
+            ]
         ),
         "metrics": st.sampled_from(
             [
@@ -407,6 +410,7 @@ def scenes(draw: Any, asking: st.SearchStrategy = SOME_HARDWARE_ASKED) -> Scene:
         "instance": {
             "project_id": draw(st.sampled_from(["t1", "t3", None])),
             "availability_zone": draw(st.sampled_from(["", "east", "nova"])),
+            "bridges": draw(st.sampled_from([None, None, ["br0"], ["br0", "br1"]])),
             "image_ref": draw(st.sampled_from(["image1", "image2"])),
             **draw(asking),
         },
