@@ -209,8 +209,8 @@ FAKE_OPTS = [
     cfg.ListOpt(
         "bridges",
         default=[],
-        help="Bridges that the nodes report, such as br0,br1: the scheduler places no guest of another network there. Empty: "
-        "guests of all networks. Addresses are accounted in any case.",
+        help="Bridges that the nodes report, such as br0,br1: the scheduler places no guest of another network there. "
+        "Empty: guests of all networks. Addresses are accounted in any case.",
     ),
     cfg.FloatOpt("spawn_delay", default=0.0, min=0.0, help="Seconds that each spawn takes."),
     cfg.FloatOpt("live_migration_delay", default=0.0, min=0.0, help="Seconds that each live migration takes."),

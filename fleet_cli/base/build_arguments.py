@@ -12,6 +12,7 @@ from fleet import errors
 from fleet.client import argument_types, connection
 from fleet.client.calls import Calls
 from fleet.objects import ImageRecord
+from fleet.objects.network import AUTO, NONE
 
 _IMAGE_TEXTS = ("id", "name", "status")
 _IMAGE_NUMBERS = ("min_disk", "min_ram", "size")
@@ -46,6 +47,11 @@ def add_conditions(parser: Arguments) -> None:
                         help="Property of the image; repeat for several.")  # fmt: skip
     parser.add_argument("--ignore-host", action="append", default=[], metavar="HOST",
                         help="A host that is not to be chosen; repeat for several.")  # fmt: skip
+    parser.add_argument("--network", type=network, action="append", default=[],
+                        metavar="NETWORK[,address=ADDRESS]|auto|none",
+                        help="A network that the guests are plugged into, by name or uuid, and the address that the only "
+                        "guest gets; repeat for several. auto: the default network, or the only one that the project may "
+                        "use, if there is one. Default: auto.")  # fmt: skip
     parser.add_argument("--project", metavar="ID", help="The project that the instances belong to. Default: none.")
     parser.add_argument("--user", metavar="ID", help="The user that the instances belong to. Default: none.")
 
@@ -88,6 +94,7 @@ def build_request(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str
         "scheduler_hints": hints(parsed_args.hint),
         "group": parsed_args.group,
         "image": _image_of(conductor, parsed_args.image, dict(parsed_args.image_property)),
+        "networks": _networks(parsed_args.network),
         **({"ignore_hosts": parsed_args.ignore_host} if parsed_args.ignore_host else {}),
         **({"metadata": dict(parsed_args.metadata)} if getattr(parsed_args, "metadata", ()) else {}),
         **{
@@ -126,6 +133,14 @@ def _image_of(conductor: Calls, given: dict[str, str | int], properties: dict[st
     return {**known, "properties": {**known["properties"], **properties}}
 
 
+def _networks(given: Sequence[str | dict[str, str]]) -> str | list[dict[str, str]]:
+    """:raises connection.CommandFailed: auto or none stands beside another network"""
+    words = [each for each in given if isinstance(each, str)]
+    if words and len(given) > 1:
+        raise connection.CommandFailed(f"--network {words[0]} stands alone, not beside other networks")
+    return words[0] if words else [each for each in given if isinstance(each, dict)] or AUTO
+
+
 def _require_hosts(conductor: Calls, names: Sequence[str]) -> None:
     """:raises connection.CommandFailed:"""
     known = {each["host"] for each in conductor.operator.list_hosts()}
@@ -151,6 +166,17 @@ def image(text: str) -> dict[str, str | int]:
     if unknown:
         raise argparse.ArgumentTypeError(f"{unknown}: an image has only {', '.join((*_IMAGE_TEXTS, *_IMAGE_NUMBERS))}")
     return {name: argument_types.natural(value) if name in _IMAGE_NUMBERS else value for name, value in told.items()}
+
+
+def network(text: str) -> str | dict[str, str]:
+    """An argparse type: auto, none, or a network with or without an address."""
+    if text in (AUTO, NONE):
+        return text
+    name, comma, rest = text.partition(",")
+    key, equals, address = rest.partition("=")
+    if not name or comma and (key != "address" or not equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NETWORK or NETWORK,address=ADDRESS")
+    return {"network": name, **({"address": address} if comma else {})}
 
 
 def flavor(text: str) -> str | dict[str, int]:

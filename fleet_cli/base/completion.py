@@ -28,6 +28,7 @@ KINDS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "volume": ("list_volumes", {}, "name"),
     "image": ("list_images", {}, "name"),
     "keypair": ("list_key_pairs", {}, "name"),
+    "network": ("list_networks", {}, "name"),
     "snapshot": ("list_snapshots", {}, "name"),
     "volume_type": ("list_volume_types", {}, "name"),
     "pool": ("list_pools", {}, "name"),

@@ -71,7 +71,7 @@ class ListHosts(listing.List):
 
     things = "hosts"
     brief = ("host", "state", "zone", "driver", "vcpus", "memory_gb", "local_gb", "vms")
-    whole = COLUMNS
+    whole: Sequence[str] = COLUMNS
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         rows = [row(node) for node in self.conductor.operator.list_hosts()]
@@ -92,9 +92,14 @@ class ListHosts(listing.List):
 
 
 class ShowHost(ListHosts):
-    """Show one host: a row for each of its nodes."""
+    """Show one host: a row for each of its nodes, with the bridges that guests may be plugged into if it reports them."""
 
+    whole = (*COLUMNS, "bridges")
     arguments = (command.HOST,)
+
+    def columns(self, found: Sequence[Record]) -> Sequence[str]:
+        reported = any(each.get("bridges") is not None for each in found)
+        return [*super().columns(found), *(["bridges"] if reported else [])]
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         return map(row, self.conductor.operator.show_host(name=parsed_args.host)["nodes"])

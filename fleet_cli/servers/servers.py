@@ -88,6 +88,7 @@ class ShowServer(command.ShowOne):
             **moves.shown(found.get("migration")),
             **waiting(found.get("queued")),
             **volumes(found.get("volumes")),
+            **addresses(instance),
         }
         names, rows = command.table(tuple(fields), [fields])
         return (*names, "faults", "attempts"), (
@@ -109,6 +110,12 @@ def volumes(attached: Iterable[Record] | None) -> dict[str, str]:
     """Return the volumes of the instance in words; empty without any."""
     names = [f"{each['volume_name']} as {each['device']} ({each['status']})" for each in attached or ()]
     return {"volumes": ", ".join(names)} if names else {}
+
+
+def addresses(instance: Record) -> dict[str, str]:
+    """Return the addresses of the instance in words; empty without any."""
+    shown = [f"{each['name']}={each['address']}" for each in instance.get("interfaces") or ()]
+    return {"addresses": ", ".join(shown)} if shown else {}
 
 
 def hardware(instance: Record) -> dict[str, str]:

@@ -14,7 +14,8 @@ from fleet.objects.answers.instances import InstanceView
 class HostView(TypedDict):
     """A node of a host: memory in MB, disk in GB.
 
-    :param bridges: that guests may be plugged into, with commas between them; None if the host does not say. Of one host only
+    :param bridges: that guests may be plugged into, with commas between them; None if the host does not say.
+        In the answer about one host only
     """
 
     host: str

@@ -14,8 +14,8 @@ def request_key(request: RequestSpec) -> Hashable | None:
     """Return the parts of the request that a cacheable plugin may read, as one value; None if it must not be cached.
 
     The parts are the flavor with its extra specs, the image and its properties, project and user, availability zone, NUMA
-    topology, PCI requests, and bridges. A request with hints, a group or failed attempts has no key: its answer depends on other
-    instances, or it is rare.
+    topology, PCI requests, and bridges. A request with hints, a group or failed attempts has no key: its answer depends on
+    other instances, or it is rare.
     """
     retried = request.retry is not None and request.retry.hosts
     if retried or request.scheduler_hints or request.group_policies or request.group_hosts or request.group_members:

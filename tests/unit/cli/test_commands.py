@@ -60,6 +60,7 @@ def test_boot_request(run) -> None:
             "scheduler_hints": {"same_host": ["a", "b"], "k": "v=w"},
             "group": "g",
             "image": {"properties": {"p": "q"}},
+            "networks": "auto",
         }
     ] == conductor.requests
 
