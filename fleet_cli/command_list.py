@@ -38,6 +38,7 @@ TOPICS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("capacity", "planning.capacity:Capacity"),
         ("whatif", "planning.whatif:WhatIf"),
         ("rebalance", "planning.rebalance:Rebalance"),
+        ("drill lose", "planning.drill:DrillLose"),
         ("replay", "planning.replay:Replay"),
     ),
     "Hosts": (

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
+from conductor_stub.steps import reach
 from fleet.context import RequestContext
 from fleet.db.engine import claimed
-from fleet.db.engine.database import Database
+from fleet.db.engine.database import Connection, Database
 from fleet.db.instances import builds, instances
 from fleet.db.tables.instances import RequestedInstance
+from fleet.db.volumes import attachments
 from fleet.objects import BuildRequest, Holding
 
 
@@ -31,6 +34,30 @@ class DryRun:
         row = self._database.read(instances.find, name)
         request = self._placement.scheduling_request([row])
         return {**request, "request_spec": {**request["request_spec"], "holding": _holding(row).to_wire()}}
+
+    def requests_of(self, uuids: Sequence[str]) -> list[dict[str, Any]]:
+        """:meth:`request_of` each of these instances that exist, with ``uuid``. Hosts that do not reach its volumes are
+        left out.
+        """
+
+        def read(connection: Connection) -> list[tuple[RequestedInstance, Sequence[str]]]:
+            rows = [row for row in instances.of_uuids(connection, uuids) if not row.deleted]
+            with_volumes = {
+                each.instance_uuid for each in attachments.of_instances(connection, [row.uuid for row in rows])
+            }
+            return [
+                (row, sorted(reach.lacking(connection, row.uuid)) if row.uuid in with_volumes else ()) for row in rows
+            ]
+
+        return [self._request(row, left_out) for row, left_out in self._database.read(read)]
+
+    def _request(self, row: RequestedInstance, left_out: Sequence[str]) -> dict[str, Any]:
+        found = self._placement.scheduling_request([row])
+        spec = {**found["request_spec"], "holding": _holding(row).to_wire()}
+        properties = dict(found["filter_properties"])
+        if left_out:
+            properties["ignore_hosts"] = [*(properties.get("ignore_hosts") or ()), *left_out]
+        return {"uuid": row.uuid, "request_spec": spec, "filter_properties": properties}
 
     def request_for(self, context: RequestContext, request: BuildRequest) -> dict[str, Any]:
         """For this request. :raises errors.InvalidInput: errors.NotFound: as ``create`` does"""

@@ -162,6 +162,13 @@ class OperatorManager:
         return self._dry_run.request_of(name)
 
     @endpoint
+    def requests_of(
+        self, context: RequestContext, uuids: Annotated[list[fields.Uuid], pydantic.Field(max_length=1000)]
+    ) -> list[dict[str, Any]]:
+        """The requests that place these instances now; one that does not exist is left out."""
+        return self._dry_run.requests_of(uuids)
+
+    @endpoint
     def request_for(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
         require_size(request, "request")
         request_keys.examine(request)

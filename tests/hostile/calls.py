@@ -46,7 +46,8 @@ _CONDUCTORS: Mapping[str, tuple[Method, ...]] = {
     ),
     ADMIN: (
         *_of(
-            "operator", "trace examine request_of request_for list_hosts show_host host_table delete_host use_over_time"
+            "operator",
+            "trace examine request_of requests_of request_for list_hosts show_host host_table delete_host use_over_time",
         ),
         *_of("operator", "list_services update_service delete_service force_down"),
         *_of("operator", "create_flavor update_flavor delete_flavor create_image delete_image"),

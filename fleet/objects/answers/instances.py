@@ -224,6 +224,14 @@ class EventsView(TypedDict):
     position: dict[str, int]
 
 
+class SchedulingRequestOf(TypedDict):
+    """The scheduler's input for an instance that exists."""
+
+    uuid: str
+    request_spec: JSONObject
+    filter_properties: JSONObject
+
+
 class SchedulingRequest(TypedDict):
     """The scheduler's input."""
 

@@ -54,7 +54,7 @@ NEWER = (
     | dict.fromkeys(("manage_volume", "unmanage_volume", "list_manageable"), "1.13")
     | dict.fromkeys(("attach_volume", "detach_volume", "list_attachments"), "1.14")
     | dict.fromkeys(("update_volume", "use_over_time"), "1.14")
-    | {"host_table": "1.15", "list_acts": "1.17"}
+    | {"host_table": "1.15", "list_acts": "1.17", "requests_of": "1.17"}
     | dict.fromkeys(("list_networks", "show_network", "create_network", "delete_network"), "1.17")
     | dict.fromkeys(("live_migrate_instance", "abort_live_migration"), "1.15")
     | dict.fromkeys(("search_instances", "search_volumes"), "1.17")

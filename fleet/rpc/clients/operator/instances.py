@@ -17,6 +17,7 @@ from fleet.objects.answers.instances import (
     PowerView,
     QueueView,
     SchedulingRequest,
+    SchedulingRequestOf,
     ShownInstance,
     TraceView,
 )
@@ -126,6 +127,11 @@ class InstanceCalls(Caller):
 
     def list_queue(self, **of: Unpack[Queue]) -> QueueView:
         answer: QueueView = self.call("list_queue", **of)
+        return answer
+
+    def requests_of(self, uuids: Sequence[str]) -> list[SchedulingRequestOf]:
+        """Instances that do not exist are left out."""
+        answer: list[SchedulingRequestOf] = self.call("requests_of", uuids=list(uuids))
         return answer
 
     def request_of(self, name: str) -> SchedulingRequest:

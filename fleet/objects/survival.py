@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The input and the result of ``fleet drill``: hosts that are lost together, and what becomes of their guests."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+#: Entry points (conf, state, losses, requests of instances, tick, limit) -> report; ``fleet`` imports no service.
+ENTRY_POINTS = "fleet.objects.survival"
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """Hosts that are lost together. :param name: as users name it: a host, or ``rack=r7``"""
+
+    name: str
+    hosts: Sequence[str]
+
+
+class Proof(Protocol):
+    """What becomes of the guests of one loss; see ``scheduler.planning.survival.room``."""
+
+    lost: Sequence[str]
+    guests: int
+    verdict: Any
+    plan: Mapping[str, str]
+    lacking: Sequence[str]
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """A proof for each loss.
+
+    :param read_s: how long it took to read the requests of the guests, in seconds; ``proved_s``: all proofs together
+    """
+
+    losses: Sequence[Loss]
+    proofs: Sequence[Any]
+    read_s: float
+    proved_s: float

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet drill lose``: what would become of the guests of hosts that die. Nothing is changed."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import itertools
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+from fleet import errors
+from fleet.client import argument_types, connection
+from fleet.db.feed.feed import Changes
+from fleet.objects.survival import ENTRY_POINTS, Loss, Proof, Report
+from fleet.objects.whatif import Demand
+from fleet_cli.base import command, database_command, listing, progress
+from fleet_cli.planning import planning
+
+COLUMNS = ("lost", "guests", "verdict", "why", "plan", "lacking")
+SAFE = "safe"
+#: Requests that one call asks for.
+_AT_ONCE = 500
+#: Lines of progress if standard error is no terminal.
+_LINES = 10
+_ANY = "any"
+
+
+class DrillLose(listing.Fitted, command.Lister):
+    """Say whether every guest of lost hosts has a place on the others, with a plan, or why not. Nothing is changed.
+
+    HOST names hosts that are lost together. KEY=VALUE stands for the hosts of aggregates with this metadata, such as
+    rack=r7. 'any' tries each host by itself; with --by KEY, the hosts of each value of KEY together.
+
+    The command reads the database once. "safe" is proved: the configured filters accept each guest on its new host, beside
+    the others. "unsafe" is proved too. Otherwise it is "not proved". Exit status 1 unless all losses are safe.
+    """
+
+    things = "hosts with guests"
+    arguments = (
+        command.argument("target", nargs="+", metavar="any|HOST|KEY=VALUE", help="What is lost together."),
+        command.argument("--by", metavar="KEY", help="With 'any': lose all hosts of one value of KEY at a time."),
+        command.argument("--plan", action="store_true", help="A line for each guest, with its new host."),
+        command.argument("--all", action="store_true", help="Also print the losses that are safe, if there are many."),
+        command.argument(
+            "--limit",
+            type=argument_types.positive,
+            default=10,
+            metavar="SECONDS",
+            help="Search for so long for one loss, before it is 'not proved'. Default: 10.",
+        ),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        with database_command.plain_failures():
+            state = planning.state(self.app.conf, "drill")
+            losses = _losses(parsed_args, state)
+            report = self._prove(state, losses, parsed_args.limit)
+        listing.remark(_summary(report))
+        self._good = all(proof.verdict.value == SAFE for proof in report.proofs)
+        pairs = list(zip(report.losses, report.proofs, strict=True))
+        if parsed_args.plan:
+            return ("guest", "host", "lost"), [
+                (guest, host, loss.name) for loss, proof in pairs for guest, host in proof.plan.items()
+            ]
+        if not self.is_table(parsed_args) or parsed_args.columns:
+            return COLUMNS, [_whole(loss, proof) for loss, proof in pairs]
+        shown = [pair for pair in pairs if parsed_args.all or len(pairs) <= _LINES or pair[1].verdict.value != SAFE]
+        return COLUMNS[:4], [_whole(loss, proof)[:4] for loss, proof in shown]
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        self._good = False
+        return super().run(parsed_args) or int(not self._good)
+
+    def nothing(self, parsed_args: argparse.Namespace) -> str:
+        return "Every loss is safe: --all lists them."
+
+    def _prove(self, state: Changes, losses: Sequence[Loss], limit_s: float) -> Report:
+        (entry,) = metadata.entry_points(group=ENTRY_POINTS)
+        done = itertools.count(1)
+        with progress.shown(len(losses), "losses", self.app.options.verbose_level, _LINES) as shown:
+            report: Report = entry.load()(
+                *(self.app.conf, state, losses, self._requests_of),
+                lambda name: shown.show(next(done), name),
+                limit_s,
+            )
+        return report
+
+    def _requests_of(self, uuids: Sequence[str]) -> Mapping[str, Demand | errors.FleetError]:
+        found: dict[str, Demand | errors.FleetError] = {}
+        with progress.shown(len(uuids), "guests read", self.app.options.verbose_level, _LINES) as shown:
+            for some in _batches(uuids):
+                for each in self.conductor.operator.requests_of(uuids=list(some)):
+                    name = each["uuid"]
+                    found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
+                shown.show(len(found), "")
+        return found
+
+
+def _batches(uuids: Sequence[str]) -> list[Sequence[str]]:
+    return [uuids[start : start + _AT_ONCE] for start in range(0, len(uuids), _AT_ONCE)]
+
+
+def _losses(parsed_args: argparse.Namespace, state: Changes) -> list[Loss]:
+    """:raises errors.NotFound: a host, or a value of a key, that there is not"""
+    known = sorted({node.host for node in state.nodes})
+    with_guests = {each.host for each in state.instances}
+    by = _by_metadata(state)
+    if parsed_args.target == [_ANY]:
+        if parsed_args.by is None:
+            return [Loss(host, [host]) for host in known if host in with_guests]
+        values = sorted(value for key, value in by if key == parsed_args.by)
+        if not values:
+            raise errors.NotFound(kind="Aggregate with metadata", name=parsed_args.by)
+        return [Loss(f"{parsed_args.by}={value}", by[parsed_args.by, value]) for value in values]
+    if parsed_args.by is not None:
+        raise connection.CommandFailed("--by goes with 'any'")
+    hosts: list[str] = []
+    for target in parsed_args.target:
+        key, _, value = target.partition("=")
+        if target in known:
+            hosts.append(target)
+        elif (key, value) in by:
+            hosts += by[key, value]
+        else:
+            raise errors.NotFound(kind="Aggregate with metadata" if value else "Host", name=target)
+    return [Loss(" ".join(parsed_args.target), sorted(set(hosts)))]
+
+
+def _by_metadata(state: Changes) -> dict[tuple[str, str], list[str]]:
+    """Hosts by key and value of the metadata of their aggregates."""
+    found: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
+    for aggregate in state.aggregates:
+        for pair in aggregate.metadata.items():
+            found[pair] |= set(aggregate.hosts)
+    return {pair: sorted(hosts) for pair, hosts in found.items()}
+
+
+def _summary(report: Report) -> str:
+    counts = collections.Counter(proof.verdict.value for proof in report.proofs)
+    told = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
+    guests = sum(proof.guests for proof in report.proofs)
+    return f"Losses: {told or 'none, as no host has guests'}. Guests on them: {guests}"
+
+
+def _whole(loss: Loss, proof: Proof) -> tuple[Any, ...]:
+    lost, verdict = loss.name, proof.verdict.value
+    return lost, proof.guests, verdict, proof.why, command.Pairs(proof.plan), command.Listed(list(proof.lacking))

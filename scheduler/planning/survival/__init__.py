@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether every guest of hosts that are lost has a place on the others: proved with a plan, or refuted.
+
+``room`` is what is read of the fleet once. ``distinct`` finds a host of its own for each guest, for all hosts at once;
+``packing`` puts several guests on one host, or shows that no arrangement exists; ``proof`` puts them in order::
+
+    a guest fits nowhere, even alone ──▶ UNSAFE
+    each guest gets a host of its own ──▶ SAFE      the filters passed each of them
+    the decision code places them all ──▶ SAFE      one after the other, on a copy
+    no integer solution exists ──▶ UNSAFE           sums of vcpus, memory and disk alone forbid it
+    a solution passes the decision code ──▶ SAFE
+    otherwise ──▶ NOT_PROVED
+
+Nothing is called safe by arithmetic alone: the filters have accepted each guest on its host, beside the others.
+"""

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host of its own for each guest: no two guests share what is free, so each needs only to pass the filters alone.
+
+A set of guests has such hosts if, in the order of their numbers of candidates, the n-th guest has at least n of them: each
+takes a host that those before it have left. Hall's theorem (J. London Math. Soc. 10, 1935) covers the rest, by a matching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from scheduler.planning.survival.room import NO_GROUP, Room
+
+
+def easily_safe(room: Room) -> numpy.ndarray:
+    """Return a boolean for each host: if it is lost alone, its guests surely find a host each.
+
+    False says nothing. The number of a guest's candidates is taken too low by one for each member of its group.
+    """
+    if not len(room.uuids):
+        return numpy.ones(len(room.hosts), dtype=bool)
+    counts = numpy.array([shape.count for shape in room.shapes])
+    at_home = numpy.array([shape.fits for shape in room.shapes])[room.shape_of, room.host_of]
+    members = numpy.bincount(room.group_of[room.group_of != NO_GROUP], minlength=max(len(room.groups), 1))
+    in_group = room.group_of != NO_GROUP
+    choices = counts[room.shape_of] - at_home - numpy.where(in_group, members[room.group_of], 0)
+    order = numpy.lexsort((choices, room.host_of))
+    hosts = room.host_of[order]
+    first = numpy.searchsorted(hosts, hosts, side="left")
+    number = numpy.arange(len(order)) - first + 1
+    bound = numpy.array([each.together for each in room.groups] or [False])
+    unclear = (choices[order] < number) | (in_group[order] & bound[room.group_of[order]])
+    safe = numpy.ones(len(room.hosts), dtype=bool)
+    safe[hosts[unclear]] = False
+    return safe
+
+
+def spread(room: Room, guests: numpy.ndarray, lost: int, preferred: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Return a host of its own for each guest of a host that is :func:`easily_safe`.
+
+    :param preferred: by shape, the rows of the hosts that would take one, the preferred ones first
+    """
+    used = {lost}
+    plan = {}
+    for guest in sorted(guests.tolist(), key=lambda guest: _choices(room, guest, lost)):
+        members = room.hosts_of_members(int(room.group_of[guest]))
+        plan[guest] = next(row for row in preferred[room.shape_of[guest]] if row not in used and row not in members)
+        used.add(plan[guest])
+    return plan
+
+
+def _choices(room: Room, guest: int, lost: int) -> int:
+    """The number that :func:`easily_safe` counts."""
+    shape = room.shapes[room.shape_of[guest]]
+    group = int(room.group_of[guest])
+    members = 0 if group == NO_GROUP else room.count_members(group)
+    return shape.count - int(shape.fits[lost]) - members
+
+
+def match(candidates: Sequence[numpy.ndarray]) -> list[int] | None:
+    """Return a host for each guest, all different; None if there is no such choice.
+
+    :param candidates: of each guest, the rows of its hosts, the preferred ones first
+    """
+    number = len(candidates)
+    # Whoever has as many candidates as there are guests finds one when all others have theirs: no more are needed.
+    few = [each[:number] for each in candidates]
+    rows, columns = numpy.unique(numpy.concatenate(few), return_inverse=True) if few else (numpy.array([]), None)
+    if columns is None:
+        return []
+    ends = numpy.cumsum([0, *(len(each) for each in few)])
+    graph = sparse.csr_matrix((numpy.ones(len(columns), dtype=bool), columns, ends), shape=(number, len(rows)))
+    found = csgraph.maximum_bipartite_matching(graph, perm_type="column")
+    return None if (found < 0).any() else [int(rows[column]) for column in found]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet drill lose``: which hosts are lost together."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pytest
+
+from fleet import errors
+from fleet.client import connection
+from fleet.db.feed.feed import Changes
+from fleet.objects.survival import Loss
+from fleet_cli.planning import drill
+from tests.factories import PlacedInstance, aggregate, changes, node, uuid
+
+RACKS = [
+    aggregate(["a", "b"], 1, rack="r1"),
+    aggregate(["c"], 2, rack="r2"),
+    aggregate(["d", "a"], 3, rack="r2", ssd="true"),
+]
+
+
+def state() -> Changes:
+    placed = [PlacedInstance(uuid(number), host, host) for number, host in enumerate("aabd", 1)]
+    return changes([node(each) for each in "abcd"], instances=placed, aggregates=RACKS)
+
+
+def losses(*target: str, by: str | None = None) -> list[Loss]:
+    return drill._losses(argparse.Namespace(target=list(target), by=by), state())
+
+
+def test_any_is_each_host_with_guests() -> None:
+    assert [Loss("a", ["a"]), Loss("b", ["b"]), Loss("d", ["d"])] == losses("any")
+
+
+def test_any_by_a_key_is_each_of_its_values() -> None:
+    """Aggregates with one value are one rack."""
+    assert [Loss("rack=r1", ["a", "b"]), Loss("rack=r2", ["a", "c", "d"])] == losses("any", by="rack")
+
+
+def test_what_is_named_is_lost_together() -> None:
+    assert [Loss("d rack=r1 a", ["a", "b", "d"])] == losses("d", "rack=r1", "a")
+
+
+@pytest.mark.parametrize(
+    ("target", "by", "said"),
+    [
+        (["nosuch"], None, "Host nosuch"),
+        (["rack=r9"], None, "rack=r9"),
+        (["any"], "room", "room"),
+        (["any", "a"], None, "Host any"),
+        (["a"], "rack", "--by goes with 'any'"),
+    ],
+)
+def test_what_there_is_not_is_named(target: list[str], by: str | None, said: str) -> None:
+    with pytest.raises((errors.NotFound, connection.CommandFailed), match=said):
+        losses(*target, by=by)
+
+
+@pytest.mark.parametrize("arguments", [["any", "--limit", "0"], [], ["any", "--limit", "x"]])
+def test_wrong_arguments_are_refused_before_anything_is_read(run: Any, arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        run(None, "drill", "lose", *arguments)
+    assert 2 == refused.value.code
