@@ -1,39 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet event list``: what administrators have changed."""
+"""``fleet event list``: what happens to instances and volumes, and what administrators have changed."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fleet.client import argument_types
-from fleet.client.connection import Record
+from fleet.client.connection import CommandFailed, Record
 from fleet_cli.base import command, listing
 
-COLUMNS = ("created_at", "act", "subject", "changes", "user_id", "project_id", "request_id")
+ACTS = ("created_at", "act", "subject", "changes", "user_id", "project_id", "request_id")
+EVENTS = ("created_at", "kind", "uuid", "name", "event", "host", "result", "message", "duration_s", "request_id")
 
 
 class ListEvents(listing.List):
-    """List what administrators have changed and which builds were accepted, the newest first: who, what, from and to.
+    """List what happened to instances and volumes, the newest first.
 
-    Without --admin: what happens to one server is in 'fleet trace SERVER'.
+    With --admin: what administrators have changed and which builds were accepted, by whom, from and to.
+    'fleet trace SERVER' shows the way of one server.
     """
 
     arguments = (
-        command.argument("--admin", action="store_true", required=True, help="Administrative acts."),
+        command.argument("--admin", action="store_true", help="Administrative acts in place of events."),
+        command.argument("--host", help="Only events of this host or storage backend."),
         command.argument(
             "--limit", type=argument_types.positive, default=50, help="At most so many, 1000 at most. Default: 50."
         ),
     )
-    things = "administrative acts"
-    brief = ("created_at", "act", "changes")
-    whole = COLUMNS
+    things = "events"
+    brief = ("created_at", "name", "event", "host", "result")
+    whole: Sequence[str] = EVENTS
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        return self.conductor.operator.list_acts(limit=parsed_args.limit)
+        self._of_acts = parsed_args.admin
+        if parsed_args.admin:
+            if parsed_args.host:
+                raise CommandFailed("--host is for events: administrative acts have no host of their own")
+            return self.conductor.operator.list_acts(limit=parsed_args.limit)
+        of_host = {} if parsed_args.host is None else {"host": parsed_args.host}
+        found = self.conductor.operator.list_events(last=parsed_args.limit, **of_host)
+        return reversed(found["events"])
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        if parsed_args.admin:
+            self.whole = ACTS
+        return super().take_action(parsed_args)
+
+    def columns(self, found: Sequence[Record]) -> Sequence[str]:
+        return ("created_at", "act", "changes") if self._of_acts else self.brief
 
     def shortened(self, record: Record) -> Record:
+        if not self._of_acts:
+            message = record.get("message")
+            return {**record, "result": f"{record['result']}: {message}" if message else record["result"]}
         what = f"{record['act']}\n{record['subject']}\nby {record['user_id'] or '-'}"
         return {**record, "act": what, "changes": told(record["changes"])}
 

@@ -39,3 +39,36 @@ def test_people_read_from_and_to_and_programs_get_everything(run: Any) -> None:
 def test_a_limit_is_a_number_above_zero(run: Any) -> None:
     with pytest.raises(SystemExit):
         run(fakes.Conductor(), "event", "list", "--admin", "--limit", "0")
+
+
+EVENT = {
+    "id": 1,
+    "kind": "instance",
+    "uuid": "u",
+    "name": "web",
+    "project_id": "p",
+    "event": "spawn",
+    "attempt": 1,
+    "host": "h1",
+    "step": "spawn",
+    "result": "NoSpace",
+    "message": "disk is full",
+    "duration_s": 1.5,
+    "request_id": "req-1",
+    "created_at": "2026-11-24T10:00:00Z",
+}
+
+
+def test_without_admin_the_newest_event_is_first(run: Any) -> None:
+    conductor = fakes.Conductor()
+    conductor.answers["list_events"] = {"events": [{**EVENT, "name": "old"}, EVENT], "position": {}}
+    _status, out, _err = run(conductor, "event", "list", "--host", "h1", "-f", "json")
+    assert [("list_events", {"last": 50, "host": "h1"})] == conductor.calls
+    assert ["web", "old"] == [each["name"] for each in json.loads(out)]
+    _status, out, _err = run(conductor, "event", "list")
+    assert "NoSpace: disk is full" in " ".join(out.replace("|", " ").split())
+
+
+def test_acts_have_no_host(run: Any) -> None:
+    status, _out, err = run(fakes.Conductor(), "event", "list", "--admin", "--host", "h1")
+    assert (1, True) == (status, "--host" in err)
