@@ -110,6 +110,27 @@ AGENT_OPTS = [
         "event, the log, a metric and a notification. The next audit that still finds it takes this action.",
     ),
     cfg.IntOpt(
+        "guest_restart_limit",
+        default=0,
+        min=0,
+        help="With lost_guest_action = restart: how often a guest is started within guest_restart_window. If it is down "
+        "once more, its instance ends in ERROR, as with lost_guest_action = error. 0: any number of times. The agent counts "
+        "since its own start.",
+    ),
+    cfg.IntOpt(
+        "guest_restart_window",
+        default=3600,
+        min=1,
+        help="Seconds for which a restart of a guest counts. Related: guest_restart_limit, guest_restart_wait.",
+    ),
+    cfg.IntOpt(
+        "guest_restart_wait",
+        default=10,
+        min=0,
+        help="Seconds between the first restart of a guest and the second, if it does not keep running. The wait doubles "
+        "with each restart in guest_restart_window, and is at most as long as that.",
+    ),
+    cfg.IntOpt(
         "failed_builds_expiry",
         default=600,
         min=1,

@@ -32,6 +32,7 @@ from compute_agent.work.build import BuildRunner
 from compute_agent.work.move import Mover
 from compute_agent.work.power import PowerSwitch
 from compute_agent.work.power_sync import PowerSync
+from compute_agent.work.restarts import Limits, Restarts
 from compute_agent.work.termination import Termination
 from fleet import conf as fleet_conf
 from fleet import context, errors, service
@@ -182,11 +183,15 @@ def build_agents(
         served,
         _reporter(conf, here, served_hosts, notifications),
         calls,
-        PowerSync(calls.builds, notifications, conf.lost_guest_action),
+        PowerSync(calls.builds, notifications, conf.lost_guest_action, _restarts(conf)),
         Intervals(conf.report_interval, conf.update_resources_interval, conf.scheduler_instance_sync_interval),
         Process(executor, here.stopping, conf.stop_timeout, release),
     )
     return agent
+
+
+def _restarts(conf: cfg.ConfigOpts) -> Restarts:
+    return Restarts(Limits(conf.guest_restart_limit, conf.guest_restart_window, conf.guest_restart_wait))
 
 
 def _calls(conf: cfg.ConfigOpts, here: connection.Connection) -> Calls:

@@ -19,6 +19,7 @@ from compute_agent.drivers import time_limit
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.node.host import Host
+from compute_agent.work.restarts import Limits, Next, Restarts
 from fleet import errors, states
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
@@ -31,15 +32,22 @@ NOTHING, RESTART, ERROR = "nothing", "restart", "error"
 
 
 class PowerSync:
-    """One object for all hosts of a process. It stores only which failed restarts it has warned of.
+    """One object for all hosts of a process. It keeps the restarts, and which failed ones it has warned of.
 
     :param action: NOTHING, RESTART or ERROR
     """
 
-    def __init__(self, calls: BuildCalls, notifications: Notifications, action: str = NOTHING) -> None:
+    def __init__(
+        self,
+        calls: BuildCalls,
+        notifications: Notifications,
+        action: str = NOTHING,
+        restarts: Restarts | None = None,
+    ) -> None:
         self._calls = calls
         self._notifications = notifications
         self._action = action
+        self._restarts = restarts or Restarts(Limits())
         self._warned: dict[str, str] = {}
 
     def down(self, observed: Mapping[str, int]) -> Collection[str]:
@@ -99,10 +107,24 @@ class PowerSync:
 
     def _act(self, context: RequestContext, host: Host, instance: Instance, state: int) -> None:
         if self._action == RESTART:
-            self._restart(context, host, instance)
-        elif self._action == ERROR and self._calls.report_guest(context, instance, host.name, state, failed=True):
+            self._restart_within_limits(context, host, instance, state)
+        elif self._action == ERROR:
+            self._fail(context, host, instance, state, "its guest does not run")
+
+    def _fail(self, context: RequestContext, host: Host, instance: Instance, state: int, reason: str) -> None:
+        if self._calls.report_guest(context, instance, host.name, state, failed=True):
             metrics.GUEST_ACTIONS.labels(ERROR).inc()
-            LOG.error("Instance %s is set to ERROR: its guest does not run", instance.uuid)
+            LOG.error("Instance %s is set to ERROR: %s", instance.uuid, reason)
+
+    def _restart_within_limits(self, context: RequestContext, host: Host, instance: Instance, state: int) -> None:
+        due = self._restarts.next(instance.uuid)
+        if due is Next.GIVE_UP:
+            times, within_s = self._restarts.count(instance.uuid), self._restarts.limits.window_s
+            reason = f"its guest was started {times} times within {within_s:g} s, and does not run"
+            self._fail(context, host, instance, state, reason)
+        elif due is Next.START:
+            self._restarts.note(instance.uuid)
+            self._restart(context, host, instance)
 
     def _restart(self, context: RequestContext, host: Host, instance: Instance) -> None:
         """Start the guest; the next audit reports the result."""

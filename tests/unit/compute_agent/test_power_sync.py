@@ -14,6 +14,7 @@ from compute_agent.drivers.base import GuestInfo
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.work import comparison, recovery
+from compute_agent.work.restarts import Limits, Restarts
 from fleet import errors, states
 from fleet.agent.work_queues import WorkQueues
 from fleet.objects import Instance
@@ -43,11 +44,15 @@ class Driver(FakeDriver):
         super().power_on(context, instance)  # type: ignore[arg-type]
 
 
-def a_stand(action: str = "nothing") -> tuple[builders.Stand, Driver, Instance, builders.Notifier]:
+def a_stand(
+    action: str = "nothing", restarts: Restarts | None = None
+) -> tuple[builders.Stand, Driver, Instance, builders.Notifier]:
     """With one active instance."""
     conf = builders.a_conf(reserved_host_memory_mb=0, lost_guest_action=action)
     driver, notifier = Driver(conf), builders.Notifier()
     stand = builders.a_stand(conf, driver, notifications=Notifications(notifier))  # type: ignore[arg-type]
+    if restarts is not None:
+        stand.guests._restarts = restarts
     instance = stand.conductor.place(builders.an_instance())
     stand.build(instance)
     notifier.sent.clear()
@@ -227,3 +232,18 @@ def test_a_host_whose_hypervisor_is_away_takes_no_builds_until_it_answers() -> N
     driver.get_available_resource = read  # type: ignore[method-assign]
     stand.reporter.audit()
     assert "" == stand.host.alarm()
+
+
+def test_a_guest_that_keeps_dying_ends_in_error(caplog: pytest.LogCaptureFixture) -> None:
+    """After two restarts; the first comes with the audit after the one that reported it."""
+    stand, driver, instance, _notifier = a_stand("restart", Restarts(Limits(most=2, wait_s=0)))
+    for _death in range(2):
+        driver.crash(instance.uuid)
+        stand.compare()
+        stand.compare()
+        assert (states.ACTIVE, states.RUNNING) == row(stand, instance)
+    driver.crash(instance.uuid)
+    stand.compare()
+    stand.compare()
+    assert (states.ERROR, states.CRASHED) == row(stand, instance)
+    assert "its guest was started 2 times within 3600 s" in builders.lines(caplog, logging.ERROR)[-1]
