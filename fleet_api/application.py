@@ -27,6 +27,8 @@ from fleet_api.compute.limits import Limits
 from fleet_api.compute.migrations import Migrations
 from fleet_api.compute.quotas import Quotas
 from fleet_api.conf import KEYSTONE, NONE
+from fleet_api.network.networks import Networks
+from fleet_api.network.ports import Ports
 from fleet_api.own import doctor, events, openapi, own
 from fleet_api.own.events import Events, Streams
 from fleet_api.own.openapi import Route
@@ -76,6 +78,7 @@ def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list
         Route("/", discovery),
         Route(_ROOT, discovery, "version"),
         Route(microversions.VOLUME.path, discovery, "volume"),
+        Route(microversions.NETWORK.path, discovery, "network"),
         Route(events.PATH, Events(conductor, streams)),
         Route(doctor.PATH, doctor.Doctor(conductor)),
         Route(SESSION, Sessions(conf)),
@@ -86,7 +89,16 @@ def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list
         (own.ROOT, own.routes(conductor)),
     ):
         found += [Route(f"{root}{path}", resource, suffix) for path, resource, suffix in below]
-    # With one endpoint for all services the client asks for images below it; with one of their own, at /v2.
+    # With one endpoint for all services the client asks for networks and images below it; with one of their own, at /v2.0
+    # and /v2.
+    networks, ports = Networks(conductor), Ports(conductor)
+    for root in (microversions.NETWORK.path, _ROOT):
+        found += [Route(f"{root}/networks", networks), Route(f"{root}/networks/{{network_id}}", networks, "one")]
+        found += [
+            Route(f"{root}/subnets", networks, "subnets"),
+            Route(f"{root}/subnets/{{subnet_id}}", networks, "subnet"),
+        ]
+        found += [Route(f"{root}/ports", ports), Route(f"{root}/ports/{{port_id}}", ports, "one")]
     for root in ("/v2", _ROOT, f"{_ROOT}/v2"):
         found += [Route(f"{root}/images", images), Route(f"{root}/images/{{image_id}}", images, "one")]
     return found

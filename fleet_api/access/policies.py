@@ -50,7 +50,9 @@ _ROOT = "/v2.1"
 #: The document of the API, and where browsers sign in if keystone knows the users.
 DOCUMENT, SESSION = "/fleet/v1/openapi.json", "/fleet/v1/session"
 #: Requests that need no user: the documents of discovery, that of the API, and signing in and out.
-PUBLIC = frozenset({*(("GET", path) for path in ("/", _ROOT, "/v3", DOCUMENT)), ("POST", SESSION), ("DELETE", SESSION)})
+PUBLIC = frozenset(
+    {*(("GET", path) for path in ("/", _ROOT, "/v3", "/v2.0", DOCUMENT)), ("POST", SESSION), ("DELETE", SESSION)}
+)
 #: Below it are the calls of the ``fleet`` command, by topic and method of the wire contract.
 CALLS = "/fleet/v1/calls"
 
@@ -73,6 +75,12 @@ def _calls(*methods: str, topic: str = "operator") -> list[str]:
 
 
 _IMAGES = [f"GET {root}/images{one}" for root in ("/v2", _ROOT, f"{_ROOT}/v2") for one in ("", "/{image_id}")]
+_NETWORKS = [
+    f"GET {root}/{each}"
+    for root in ("/v2.0", _ROOT)
+    for kind in ("network", "subnet", "port")
+    for each in (f"{kind}s", f"{kind}s/{{{kind}_id}}")
+]
 RULES = [
     _rule("fleet:session:get", _READER, "See who one is: user, project and roles.", f"GET {SESSION}"),
     _rule(
@@ -192,7 +200,8 @@ RULES = [
     _rule(
         "network:get",
         _READER,
-        "List and show the networks that the own project may use.",
+        "List and show the networks that the own project may use, and the addresses of its servers.",
+        *_NETWORKS,
         *_calls("list_networks", "show_network"),
     ),
     _rule(

@@ -37,6 +37,8 @@ class Service:
 
 COMPUTE = Service("compute", "/v2.1", "v2.1", (2, 1), (2, 100))
 VOLUME = Service("volume", "/v3", "v3.0", (3, 0), (3, 71))
+#: Its requests name no version.
+NETWORK = Service("network", "/v2.0", "v2.0", (2, 0), (2, 0))
 
 
 class Negotiation:
@@ -107,7 +109,7 @@ class ComputeVersion(ApiVersion, _MediaTypes):
 
 
 class Discovery:
-    """``/``, ``/v2.1`` and ``/v3``: which versions there are, with links to the host that was asked."""
+    """``/``, ``/v2.1``, ``/v3`` and ``/v2.0``: which versions there are, with links to the host that was asked."""
 
     @answers.gives(answers.Answer({"versions": list[ApiVersion]}), 200)
     @answers.gives(answers.NOTHING, 302)
@@ -125,6 +127,10 @@ class Discovery:
     @answers.gives(answers.Answer({"versions": list[ApiVersion]}))
     def on_get_volume(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {"versions": [document(request, VOLUME)]}
+
+    @answers.gives(answers.Answer({"versions": list[ApiVersion]}))
+    def on_get_network(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = {"versions": [document(request, NETWORK)]}
 
 
 def document(request: falcon.Request, service: Service = COMPUTE) -> ApiVersion:

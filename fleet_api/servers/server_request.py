@@ -14,7 +14,7 @@ import falcon
 import pydantic
 
 from fleet import errors
-from fleet.objects import boot_data, fields
+from fleet.objects import boot_data, fields, network
 from fleet.objects.changes import Tags
 from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
@@ -32,6 +32,27 @@ _Unused = Any
 
 
 @dataclasses.dataclass(frozen=True)
+class _Network:
+    __pydantic_config__ = bodies.STRICT
+
+    uuid: fields.Uuid | None = None
+    fixed_ip: network.Address | None = None
+    port: _Unused = None
+    tag: _Unused = None
+
+
+def _form(value: object) -> str:
+    """Choose the form that a mistake is told of."""
+    return "list" if isinstance(value, list) else "word"
+
+
+_Networks = Annotated[
+    Annotated[Literal["none", "auto"], pydantic.Tag("word")] | Annotated[list[_Network], pydantic.Tag("list")],
+    pydantic.Discriminator(_form),
+]
+
+
+@dataclasses.dataclass(frozen=True)
 class _Server:
     __pydantic_config__ = bodies.STRICT
 
@@ -40,7 +61,7 @@ class _Server:
     imageRef: fields.Text | None = None
     min_count: _Count | None = None
     max_count: _Count | None = None
-    networks: Literal["none", "auto"] | list[Any] | None = None
+    networks: _Networks | None = None
     block_device_mapping_v2: list[BlockDevice] | None = None
     availability_zone: fields.Text | None = None
     host: fields.Name | None = None
@@ -83,8 +104,6 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
     for name, what in _NOT_HERE.items():
         if getattr(server, name):
             raise NotHere(what)
-    if isinstance(server.networks, list) and server.networks:
-        raise errors.InvalidInput(field="server.networks", reason="must be none or auto: this cloud has no networks")
     if any(each.get("name") != "default" for each in server.security_groups or ()):
         raise NotHere("A security group other than default")
     volumes = block_devices.volumes(server.block_device_mapping_v2 or (), server.imageRef)
@@ -101,6 +120,7 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
         "availability_zone": _zone(server),
         "scheduler_hints": hints(bodies.whole(request)),
         "metadata": server.metadata,
+        "networks": _networks(server.networks),
     }
     if server.description:
         build["description"] = server.description
@@ -116,6 +136,19 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
     if server.user_data:
         build["user_data"] = server.user_data
     return Wanted(build, server.return_reservation_id)
+
+
+def _networks(wanted: str | list[_Network] | None) -> str | list[dict[str, Any]]:
+    """An empty list means auto, as in nova. :raises errors.InvalidInput: NotHere:"""
+    if not isinstance(wanted, list):
+        return wanted or network.AUTO
+    for each in wanted:
+        for name, what in (("port", "A port that is made first"), ("tag", "A tag of a network")):
+            if getattr(each, name):
+                raise NotHere(what)
+        if each.uuid is None:
+            raise errors.InvalidInput(field="server.networks.uuid", reason="is required")
+    return [{"network": each.uuid, "address": each.fixed_ip} for each in wanted] or network.AUTO
 
 
 def _image(request: falcon.Request, conductor: Conductor, uuid: str) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from fleet.objects import host_id
 from fleet_api.access import identity
 from fleet_api.access.identity import ADMIN
 from fleet_api.requests import answers, microversions
+from fleet_api.servers import addresses
+from fleet_api.servers.addresses import ServerAddress
 
 #: Versions from which an answer has a form.
 _LOCKED, _TAGS, _FLAVOR_INSIDE, _GROUPS, _PINNED_ZONE, _HINTS = (2, 9), (2, 26), (2, 47), (2, 71), (2, 96), (2, 100)
@@ -114,7 +116,7 @@ _Listed = TypedDict(
         "hostId": str,
         "image": ImageLink | str,
         "flavor": FlavorLink | FlavorInside,
-        "addresses": dict[str, Any],
+        "addresses": dict[str, list[ServerAddress]],
         "metadata": dict[str, str],
         "key_name": str | None,
         "config_drive": str,
@@ -183,7 +185,7 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> ListedServer:
         "hostId": alias,
         "image": _image(request, instance["image"]),
         "flavor": _flavor(request, instance["flavor"]),
-        "addresses": {},
+        "addresses": addresses.view(instance),
         "metadata": instance["metadata"],
         "key_name": instance.get("key_name"),
         "config_drive": "",

@@ -16,12 +16,16 @@ from fleet.objects import name_pattern
 from fleet_api.access import identity, policies
 from fleet_api.requests import answers, bodies, microversions, paging
 from fleet_api.requests.conductor import Conductor
-from fleet_api.servers import server_change, server_request, server_view
+from fleet_api.servers import addresses, server_change, server_request, server_view
 
 #: Header with the client token of a build request.
 IDEMPOTENCY_KEY = "Idempotency-Key"
 #: Fields of a request, by the kind of what they name.
-_NAMED_BY: Mapping[str, str] = {"Flavor": "server.flavorRef", "Volume": "server.block_device_mapping_v2"}
+_NAMED_BY: Mapping[str, str] = {
+    "Flavor": "server.flavorRef",
+    "Volume": "server.block_device_mapping_v2",
+    "Network": "server.networks",
+}
 #: Instances in one answer of the conductor: the first, whose sizes are not known, and at most.
 _FIRST_BATCH, _BATCH = 100, 1000
 #: Of one answer, and of one answer of the conductor, about. A longer list has a link to the next page.
@@ -39,10 +43,10 @@ _BY_TAGS: Mapping[str, Callable[[set[str], set[str]], bool]] = {
 }
 
 #: Parameters for which the flavor, the image or the tags of an instance are read.
-_OF_SPEC = ("flavor", "image", *_BY_TAGS)
+_OF_SPEC = ("flavor", "image", "ip", *_BY_TAGS)
 #: Parameters of lists.
 _PARAMETERS = (
-    *("limit", "marker", "all_tenants", "all_projects", "deleted", "name", "status", "flavor", "image", "uuid"),
+    *("limit", "marker", "all_tenants", "all_projects", "deleted", "name", "status", "flavor", "image", "uuid", "ip"),
     *_EXACT,
     *_BY_TAGS,
 )
@@ -112,7 +116,7 @@ class Servers:
         response.media = {"server": new, **warnings}
 
     def _create(self, request: falcon.Request, build: dict[str, Any]) -> dict[str, Any]:
-        """:raises errors.FleetError: as the conductor does; naming the field if there is no such flavor or volume"""
+        """:raises errors.FleetError: as the conductor does; naming the field of a flavor, volume or network not there"""
         try:
             return self._conductor.create(request, build, request.get_header(IDEMPOTENCY_KEY))
         except errors.NotFound as unknown:
@@ -142,15 +146,14 @@ class Servers:
         server_change.change(self._conductor, request, server_id, server_change.parse(request))
         self.on_get_one(request, response, server_id)
 
-    @answers.gives(answers.Answer({"interfaceAttachments": list[Any]}))
+    @answers.gives(answers.Answer({"interfaceAttachments": list[addresses.InterfaceShown]}))
     def on_get_interfaces(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
-        """None: a fleet has no networks. Some tools ask for each server that they show."""
-        show(self._conductor, request, server_id)
-        response.media = {"interfaceAttachments": []}
+        found = show(self._conductor, request, server_id)["instance"]
+        response.media = {"interfaceAttachments": addresses.interfaces(found)}
 
     @answers.gives(answers.Answer({"security_groups": list[Any]}))
     def on_get_security_groups(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
-        """None, for the same reason."""
+        """None: a fleet has no firewalls. Some tools ask for each server that they show."""
         show(self._conductor, request, server_id)
         response.media = {"security_groups": []}
 
@@ -248,6 +251,9 @@ def _conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
         found.append(lambda instance: instance["flavor"]["flavorid"] == flavor)
     if image := request.get_param("image"):
         found.append(lambda instance: instance["image"]["id"] == image)
+    if ip := request.get_param("ip"):
+        fits = name_pattern.compiled(ip, "ip")
+        found.append(lambda instance: any(fits(each["address"]) for each in instance.get("interfaces") or ()))
     found += _tag_conditions(request)
     if uuid := request.get_param("uuid"):
         found.append(lambda instance: instance["uuid"] == uuid)

@@ -19,7 +19,13 @@ from openstackclient import shell
 
 def load() -> None:
     """Import what commands import: their modules, and the SDK."""
-    for group in ("openstack.compute.v2", "openstack.image.v2", "openstack.volume.v3", "openstack.common"):
+    for group in (
+        "openstack.compute.v2",
+        "openstack.image.v2",
+        "openstack.network.v2",
+        "openstack.volume.v3",
+        "openstack.common",
+    ):
         for each in importlib.metadata.entry_points(group=group):
             if each.value.startswith("openstackclient."):
                 each.load()

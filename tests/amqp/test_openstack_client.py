@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
 
 import pytest
 
 from tests import factories
 from tests.amqp.daemons import Trio, eventually
-from tests.amqp.openstack_client import Client, runner
+from tests.amqp.openstack_client import VENV, Client, environment, runner
 from tests.amqp.test_api import Api, api
 
 __all__ = ["api"]
@@ -175,6 +176,31 @@ def test_a_service_is_disabled(openstack: Client) -> None:
     (shown,) = openstack("compute service list --host b3 --long")
     assert ("disabled", "broken") == (shown["Status"], shown["Disabled Reason"])
     openstack("compute service set --enable b3 nova-compute", form="")
+
+
+_CREATE = """\
+import openstack, sys
+cloud = openstack.connection.Connection(auth_type="none", auth={"endpoint": sys.argv[1]})
+server = cloud.create_server("sdk", image="cirros", flavor="tiny", wait=True, timeout=120)
+print(server.status, [each["addr"] for each in server.addresses["lab"]])
+"""
+
+
+def test_addresses(openstack: Client, api: Api, trio: Trio) -> None:
+    """A network is named, or the default one gives an address: the SDK deletes a server that gets none."""
+    trio.cli("network", "create", "lab", "--bridge", "br0", "--subnet", "192.0.2.0/24", "--default")
+    (listed,) = openstack("network list")
+    assert ("lab", listed["ID"]) == (listed["Name"], openstack("network show lab")["id"])
+    made = openstack("server create --flavor tiny --image cirros --network lab --wait plugged")
+    assert {"lab": ["192.0.2.1"]} == made["addresses"]
+    (port,) = openstack("port list --server plugged")
+    assert [{"subnet_id": listed["ID"], "ip_address": "192.0.2.1"}] == port["Fixed IP Addresses"]
+    assert ["plugged"] == [each["Name"] for each in openstack("server list --ip 192.0.2.1$")]
+    python = [str(VENV / "bin/python"), "-I", "-c", _CREATE, f"{api.url}/v2.1"]
+    done = subprocess.run(python, capture_output=True, text=True, timeout=180, check=False, env=environment())
+    assert (0, "ACTIVE ['192.0.2.2']\n") == (done.returncode, done.stdout), done.stderr
+    openstack("server delete --wait plugged sdk", form="")
+    trio.cli("network", "delete", "lab")
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,8 @@ class _Maker:
         with self._only_here(self._hosts[-1]):
             self._ask("resize_instance", name=moving, flavor="big")
         (migration,) = self._ask("list_migrations")
-        request = self._ask("show_instance", name=server)["events"][0]["request_id"]
+        shown = self._ask("show_instance", name=server)
+        request, (plug,) = shown["events"][0]["request_id"], shown["instance"]["interfaces"]
         return {
             "server": server,
             "moving": moving,
@@ -134,6 +135,7 @@ class _Maker:
             "snapshot": snapshot,
             "group": group,
             "network": network,
+            "port": plug["uuid"],
             "key_pair": self._text("key"),
             "migration": migration["uuid"],
             "attachment": attachment["uuid"],

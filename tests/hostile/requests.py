@@ -13,7 +13,14 @@ from typing import Any
 
 PUBLIC, SHARED, LIST, OWN, ADMIN = "public", "shared", "list", "own", "admin"
 _TABLE: Mapping[str, tuple[str, ...]] = {
-    PUBLIC: ("GET /", "GET /v2.1", "GET /v3", "GET /fleet/v1/openapi.json", "POST,DELETE /fleet/v1/session"),
+    PUBLIC: (
+        "GET /",
+        "GET /v2.1",
+        "GET /v3",
+        "GET /v2.0",
+        "GET /fleet/v1/openapi.json",
+        "POST,DELETE /fleet/v1/session",
+    ),
     SHARED: (
         "GET /fleet/v1/session",
         *(f"GET /v2.1/flavors{path}" for path in ("", "/detail", "/{flavor_id}", "/{flavor_id}/os-extra_specs")),
@@ -28,6 +35,7 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         *("GET,POST /v2.1/servers", "GET /v2.1/servers/detail", "GET /fleet/v1/events"),
         *("GET,POST /v2.1/os-server-groups", "GET,POST /v2.1/os-keypairs"),
         *("GET /v2.1/limits", "GET /v3/limits"),
+        *(f"GET {root}/{kind}s" for root in ("/v2.0", "/v2.1") for kind in ("network", "subnet", "port")),
         *("GET,POST /v3/volumes", "GET /v3/volumes/detail", "GET,POST /v3/snapshots", "GET /v3/snapshots/detail"),
     ),
     OWN: (
@@ -42,6 +50,7 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         "GET /v2.1/servers/{server_id}/os-instance-actions/{request_id}",
         "POST /v2.1/servers/{server_id}/action",
         "GET,DELETE /v2.1/os-server-groups/{group_id}",
+        *(f"GET {root}/{each}s/{{{each}_id}}" for root in ("/v2.0", "/v2.1") for each in ("network", "subnet", "port")),
         "GET,DELETE /v2.1/os-keypairs/{name}",
         *(f"GET /v2.1/os-quota-sets/{{project_id}}{path}" for path in ("", "/detail", "/defaults")),
         *(f"GET /v3/os-quota-sets/{{project_id}}{path}" for path in ("", "/defaults")),
@@ -90,6 +99,9 @@ PARAMETERS: Mapping[str, str] = {
     "volume_id": "{volume}",
     "snapshot_id": "{snapshot}",
     "group_id": "{group}",
+    "network_id": "{network}",
+    "subnet_id": "{network}",
+    "port_id": "{port}",
     "migration_id": "{migration}",
     "request_id": "{request}",
     "project_id": "{project}",
@@ -121,6 +133,7 @@ BODIES: Mapping[str, tuple[Any, ...]] = {
     "POST /v2.1/servers": (
         {"server": _SERVER},
         {"server": {**_SERVER, "key_name": "{key_pair}"}},
+        {"server": {**_SERVER, "networks": [{"uuid": "{network}"}]}},
         {"server": _SERVER, "os:scheduler_hints": {"group": "{group}"}},
         {"server": _SERVER, "os:scheduler_hints": {"same_host": "{server}"}},
         {"server": _SERVER, "os:scheduler_hints": {"different_host": ["{server}"]}},

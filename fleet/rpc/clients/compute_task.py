@@ -36,8 +36,8 @@ class ComputeTaskAPI(API):
         """:param client_token: with a token, the request may be repeated after a timeout
         :raises errors.VersionPinned: a conductor may be too old for tokens, or for a key of the request
         """
-        if request.get("networks") == network.AUTO and not self._can_send(NEWER_KEYS["networks"]):
-            # There are no networks then.
+        if request.get("networks") in (network.AUTO, network.NONE) and not self._can_send(NEWER_KEYS["networks"]):
+            # That conductor has no networks.
             request = {name: value for name, value in request.items() if name != "networks"}
         said = {"request": request, **({"client_token": client_token} if client_token is not None else {})}
         since = [version for name, version in NEWER_KEYS.items() if request.get(name, network.NONE) not in _UNSET]

@@ -150,6 +150,7 @@ def test_a_server(client, conductor):
         "availability_zone": "az1:h1",
         "scheduler_hints": {"a": ["1", "2"]},
         "metadata": {},
+        "networks": "none",
         "image": IMAGE.to_image().to_wire(),
     } == built
     assert "k1" == token

@@ -298,7 +298,7 @@ def test_a_number_beyond_64_bits_is_refused_before_it_is_sent(conf: cfg.ConfigOp
     ("asked", "pin", "sent"),
     [
         ({}, "1.16", {}),
-        ({"networks": "none"}, "1.16", {"networks": "none"}),
+        ({"networks": "none"}, "1.16", {}),
         ({"networks": "auto"}, "1.16", {}),
         ({"networks": "auto"}, "1.17", {"networks": "auto"}),
         ({"networks": [{"network": "lab"}]}, "1.16", None),

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports: the addresses that servers have, in the form of the Networking API v2.0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import falcon
+from oslo_utils import uuidutils
+from typing_extensions import TypedDict
+
+from fleet import errors
+from fleet.rpc.clients.operator.instances import Listing
+from fleet_api.access import identity
+from fleet_api.network.selection import chosen, shown
+from fleet_api.requests import answers, bodies
+from fleet_api.requests.conductor import Conductor
+from fleet_api.servers.addresses import FixedAddress, fixed, state
+from fleet_api.servers.servers import show
+
+#: Instances in one answer of the conductor.
+_BATCH = 200
+_PARAMETERS = ("id", "name", "device_id", "device_owner", "network_id", "mac_address", "status")
+
+
+#: One of its names is no name of Python. The parameter ``fields`` may leave any out.
+PortShown = TypedDict(
+    "PortShown",
+    {
+        "id": str,
+        "name": str,
+        "network_id": str,
+        "mac_address": str,
+        "fixed_ips": list[FixedAddress],
+        "device_id": str,
+        "device_owner": str,
+        "status": str,
+        "admin_state_up": bool,
+        "tenant_id": str,
+        "project_id": str,
+        "security_groups": list[str],
+        "allowed_address_pairs": list[Any],
+        "port_security_enabled": bool,
+        "binding:vnic_type": str,
+        "tags": list[str],
+        "description": str,
+    },
+    total=False,
+)
+
+
+def _views(instance: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    project = instance["project_id"] or identity.ADMIN
+    for plug in instance.get("interfaces") or ():
+        yield {
+            "id": plug["uuid"],
+            "name": "",
+            "network_id": plug["network"],
+            "mac_address": plug["mac"],
+            "fixed_ips": [fixed(plug)],
+            "device_id": instance["uuid"],
+            "device_owner": "compute:nova",
+            "status": state(instance),
+            "admin_state_up": True,
+            "tenant_id": project,
+            "project_id": project,
+            # The guest may use its own address only, and no rule of a group limits whom it talks to.
+            "security_groups": [],
+            "allowed_address_pairs": [],
+            "port_security_enabled": True,
+            "binding:vnic_type": "normal",
+            "tags": [],
+            "description": "",
+        }
+
+
+class Ports:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    @answers.gives(answers.Answer({"ports": list[PortShown]}))
+    @bodies.asks(*_PARAMETERS, "fields", "limit", "marker")
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        response.media = {"ports": chosen(request, self._all(request, request.get_param("device_id")), _PARAMETERS)}
+
+    @answers.gives(answers.Answer({"port": PortShown}))
+    @bodies.asks("fields")
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, port_id: str) -> None:
+        found = next((each for each in self._all(request, None) if each["id"] == port_id), None)
+        if found is None:
+            raise errors.NotFound(kind="Port", name=port_id)
+        response.media = {"port": shown(request, found)}
+
+    def _all(self, request: falcon.Request, server_id: str | None) -> Iterator[dict[str, Any]]:
+        """Those of one server, or of all of the project."""
+        if server_id:
+            if uuidutils.is_uuid_like(server_id):
+                try:
+                    yield from _views(show(self._conductor, request, server_id)["instance"])
+                except errors.NotFound:
+                    return
+            return
+        project = None if request.context.is_open else request.context.caller.project_id
+        filters = {"project_id": project} if project else {}
+        calls = self._conductor.operator(request)
+        listing: Listing = {"limit": _BATCH}
+        while True:
+            part = calls.list_instances(filters=filters, **listing)
+            for instance in part:
+                yield from _views(instance)
+            if len(part) < _BATCH:
+                return
+            listing["marker"] = part[-1]["uuid"]

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of the Networking API: which objects of a list are wanted, and which of their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import falcon
+
+from fleet import errors
+from fleet_api.requests import paging
+
+_MOST = 1000
+
+
+def chosen(request: falcon.Request, found: Iterable[Mapping[str, Any]], known: Collection[str]) -> list[dict[str, Any]]:
+    """Return the objects that have one of the wanted values in each field, with the wanted fields.
+
+    :param known: fields that parameters name. Other parameters are ignored, as the API has it
+    """
+    for name in known:
+        if wanted := request.get_param_as_list(name):
+            found = [each for each in found if _text(each[name]) in {value.lower() for value in wanted}]
+    entries = list(found)
+    part, _more = paging.cut(request, entries, [each["id"] for each in entries], _MOST)
+    return [shown(request, each) for each in part]
+
+
+def shown(request: falcon.Request, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that the parameter ``fields`` names; all without it. :raises errors.InvalidInput: none is known"""
+    wanted = request.get_param_as_list("fields")
+    if not wanted:
+        return dict(entry)
+    fields = {name: value for name, value in entry.items() if name in wanted}
+    if not fields:
+        raise errors.InvalidInput(field="fields", reason=f"must be of {', '.join(sorted(entry))}")
+    return fields
+
+
+def _text(value: object) -> str:
+    return str(value).lower()

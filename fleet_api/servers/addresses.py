@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses of servers, and the interfaces that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from fleet import states
+
+
+class FixedAddress(TypedDict):
+    subnet_id: str
+    ip_address: str
+
+
+class InterfaceShown(TypedDict):
+    port_id: str
+    net_id: str
+    mac_addr: str
+    port_state: str
+    fixed_ips: list[FixedAddress]
+
+
+#: Its names are no names of Python.
+ServerAddress = TypedDict(
+    "ServerAddress", {"version": int, "addr": str, "OS-EXT-IPS:type": str, "OS-EXT-IPS-MAC:mac_addr": str}
+)
+
+
+def view(instance: Mapping[str, Any]) -> dict[str, list[ServerAddress]]:
+    """Return the addresses of a server by the name of the network."""
+    return {plug["name"]: [_address(plug)] for plug in instance.get("interfaces") or ()}
+
+
+def _address(plug: Mapping[str, Any]) -> ServerAddress:
+    return {
+        "version": 4,
+        "addr": plug["address"],
+        "OS-EXT-IPS:type": "fixed",
+        "OS-EXT-IPS-MAC:mac_addr": plug["mac"],
+    }
+
+
+def interfaces(instance: Mapping[str, Any]) -> list[InterfaceShown]:
+    return [
+        {
+            "port_id": plug["uuid"],
+            "net_id": plug["network"],
+            "mac_addr": plug["mac"],
+            "port_state": state(instance),
+            "fixed_ips": [fixed(plug)],
+        }
+        for plug in instance.get("interfaces") or ()
+    ]
+
+
+def fixed(plug: Mapping[str, Any]) -> FixedAddress:
+    """A network has one subnet, of the same uuid."""
+    return {"subnet_id": plug["network"], "ip_address": plug["address"]}
+
+
+def state(instance: Mapping[str, Any]) -> str:
+    """``DOWN`` until the guest has run."""
+    return "DOWN" if instance["vm_state"] in (states.BUILDING, states.ERROR) else "ACTIVE"
