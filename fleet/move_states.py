@@ -43,6 +43,8 @@ from typing import Any, Final
 RESIZE: Final = "resize"
 EVACUATION: Final = "evacuation"
 LIVE_MIGRATION: Final = "live-migration"
+#: Shown for a resize that keeps the flavor; the ledger has no such type.
+MIGRATION: Final = "migration"
 
 ACCEPTED: Final = "accepted"
 PREPARING: Final = "preparing"
@@ -93,6 +95,11 @@ _BY_DESTINATION = {
     (LIVE_MIGRATION, POST_MIGRATING),
     (LIVE_MIGRATION, REVERTING),
 }
+
+
+def shown_type(migration_type: str, resized: bool) -> str:
+    """Return the type as users see it: a resize that keeps the flavor is a migration, as in nova."""
+    return MIGRATION if migration_type == RESIZE and not resized else migration_type
 
 
 def actor(migration_type: str, status: str, source: str, destination: str | None) -> str | None:

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 
 from oslo_config import cfg
@@ -33,6 +33,8 @@ from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.db.schema import migration
 from fleet.rpc import transport
+from fleet.telemetry.health import HealthServer
+from fleet.telemetry.watchdog import Watchdog
 from fleet_trial import demo, private_servers, trio_config
 
 _READY_TIMEOUT_S = 60
@@ -58,6 +60,10 @@ def embedded(conf: cfg.ConfigOpts) -> Iterator[None]:
     bus = transport.get_transport(conf)
     started: list[service.Runnable] = []
     try:
+        if conf.health.port:
+            for each in _metrics_page(conf):
+                each.start()
+                started.append(each)
         for entry_point in _services():
             for server in entry_point.load()(conf, bus):
                 server.start()
@@ -70,6 +76,14 @@ def embedded(conf: cfg.ConfigOpts) -> Iterator[None]:
         with futures.ThreadPoolExecutor(max(len(started), 1)) as waiters:
             list(waiters.map(lambda server: server.wait(), started))
         bus.cleanup()
+
+
+def _metrics_page(conf: cfg.ConfigOpts) -> Sequence[service.Runnable]:
+    """Return the page of all services of this process. Its watchdog watches nothing: nobody would start them again."""
+    options = conf.health
+    watchdog = Watchdog({}, options.round_trip_interval, options.round_trip_limit, 0)
+    name = {"service": "all", "pid": os.getpid()}
+    return [watchdog, HealthServer(watchdog, str(options.bind_host), options.port, name)]
 
 
 @contextlib.contextmanager
@@ -104,12 +118,17 @@ def wait_until_ready(
     hosts: int,
     running: Sequence[subprocess.Popen] = (),
     timeout_s: float = _READY_TIMEOUT_S,
+    on_progress: Callable[[int], object] = lambda up: None,
 ) -> int:
-    """Wait until all hosts are up, ``hosts`` or more; return their number. :raises TrioFailed:
+    """Wait until all hosts are up, ``hosts`` or more; return their number.
+
+    :param timeout_s: for one more host to come up
+    :param on_progress: called with the number of hosts that are up, when it has changed
+    :raises TrioFailed: a daemon has ended, or no further host came up
 
     After a restart the ledger still shows the agents of the former run: up, but stopping.
     """
-    deadline = time.monotonic() + timeout_s
+    deadline, before = time.monotonic() + timeout_s, 0
     while time.monotonic() < deadline:
         ended = [process for process in running if process.poll() is not None]
         if ended:
@@ -123,8 +142,11 @@ def wait_until_ready(
             up = sum(node["state"] == "up" and node["host"] not in stopping for node in nodes)
             if up >= hosts:
                 return up
+            if up != before:
+                deadline, before = time.monotonic() + timeout_s, up
+                on_progress(up)
         time.sleep(0.1)
-    raise TrioFailed(f"not all of {hosts} hosts are up after {timeout_s:.0f} s")
+    raise TrioFailed(f"{before} of {hosts} hosts are up, and no further one came up within {timeout_s:.0f} s")
 
 
 def run_demo() -> int:
@@ -164,7 +186,13 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
         else:
             running = held.enter_context(daemons(config))
         with contextlib.closing(connection.Connection(conf)) as conductor:
-            there = wait_until_ready(conductor, _expected(conf), running)
+            expected = _expected(conf)
+            there = wait_until_ready(
+                conductor,
+                expected,
+                running,
+                on_progress=lambda up: print(f"{up} of {expected} hosts are up", flush=True),
+            )
         programs = pathlib.Path(sys.executable).parent
         page = f"http://{conf.api.bind_host}:{conf.api.port}/"
         boot = _BOOT_IMAGE if hypervisor else _BOOT
@@ -196,6 +224,7 @@ In another terminal:
     fleet host list
     {boot}
     fleet server list
+    fleet top
 
 Ctrl-C stops it."""
 _BOOT = "fleet boot web --flavor vcpus=1,memory_mb=2048,root_gb=10 --count 3 --wait"

@@ -10,18 +10,25 @@ import pathlib
 import re
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 HOSTS = 5
 #: Where clients look for the compute API.
 API_PORT = 8774
+#: First port of the daemons' metrics, and how far those of the daemons are from it.
+HEALTH_PORT = 9100
+_OF_DAEMONS = tuple(20 * number for number in range(5))
+#: Random ports that are tried.
+_TRIES = 20
 _NEW = """\
 # Made by 'make up', and yours from then on: edits stay. Only broker and database are set anew where BROKER or DB says so,
-# hosts where HOSTS does, and the port of [api] if it is in use.
+# hosts where HOSTS does, and the ports of [api] and [health] if they are in use.
 [DEFAULT]
 transport_url =
 log_file = {directory}/fleet.log
 compute_driver = fake
+# The volumes lie on this machine, and every host is on it.
+volume_hosts = *
 hosts = host[1-{hosts}]
 instances_path =
 enabled_backends = disks
@@ -82,7 +89,10 @@ def write(
         options["DEFAULT", "enabled_backends"], options["disks", "volume_driver"] = "disks", "directory"
     if "[disks]" in text or "enabled_backends" not in text:
         options["disks", "directory_pools"] = _pools(text, directory, instances)
-    options["api", "port"] = str(_api_port(text))
+    if not re.search(r"^volume_hosts\b", text, re.MULTILINE):
+        options["DEFAULT", "volume_hosts"] = "*"
+    options["api", "port"] = str(_free_port(_known_port(text, "api") or API_PORT))
+    options["health", "port"] = str(_free_port(_known_port(text, "health") or HEALTH_PORT, _OF_DAEMONS))
     if hosts:
         options["DEFAULT", "hosts"] = f"host[1-{hosts}]"
     if libvirt_uri:
@@ -102,14 +112,20 @@ def _pools(text: str, directory: pathlib.Path, instances: pathlib.Path) -> str:
     return ",".join(own if each.startswith(former) else each for each in listed) or own
 
 
-def _api_port(text: str) -> int:
-    """Return the port of the HTTP API: that of the file, or the usual one, or any other if it is in use."""
-    known = re.search(r"^\[api\]\s*(?:[^\[]*\n)?port\s*=\s*(\d+)", text, re.MULTILINE)
-    for port in (int(known[1]) if known else API_PORT, 0):
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)) as probe:
-            found: int = probe.getsockname()[1]
-            return found
-    raise Occupied("No port is free on 127.0.0.1 for the HTTP API.")
+def _known_port(text: str, section: str) -> int | None:
+    found = re.search(rf"^\[{section}\]\s*(?:[^\[]*\n)?port\s*=\s*(\d+)", text, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def _free_port(wanted: int, offsets: Sequence[int] = (0,)) -> int:
+    """Return the wanted port, or any other if it is in use. :param offsets: of ports after it that must be free as well"""
+    for port in (wanted, *(0 for _ in range(_TRIES))):
+        with contextlib.suppress(OSError, OverflowError), contextlib.ExitStack() as held:
+            first: int = held.enter_context(socket.create_server(("127.0.0.1", port))).getsockname()[1]
+            for offset in offsets[1:]:
+                held.enter_context(socket.create_server(("127.0.0.1", first + offset)))
+            return first
+    raise Occupied("No port is free on 127.0.0.1 for the HTTP API or the daemons' metrics.")
 
 
 def with_options(text: str, options: Mapping[tuple[str, str], str]) -> str:

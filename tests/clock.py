@@ -20,7 +20,7 @@ class FakeClock:
 
 
 class Time:
-    """Like ``time.monotonic``; ``sleep`` moves it on."""
+    """Like ``time.monotonic``, or the module; ``sleep`` moves it on."""
 
     now = 0.0
 
@@ -29,3 +29,6 @@ class Time:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+
+    def monotonic(self) -> float:
+        return self.now

@@ -9,6 +9,9 @@ from cliff import columns
 
 from fleet.client.connection import Record
 
+#: Stands in a failure for the host, where several hosts had the same one.
+_ANY_HOST = "HOST"
+
 
 class Faults(columns.FormattableColumn):
     """The faults of an instance, newest first, each with the hosts that every filter received and kept."""
@@ -22,6 +25,23 @@ class Attempts(columns.FormattableColumn):
 
     def human_readable(self) -> str:
         return "\n".join(_attempt_line(event) for event in self._value if event["attempt"])
+
+
+def brief(fault: Record) -> str:
+    """Return the message of a fault; of one with several attempts, each failure once with the hosts that had it."""
+    tried = (fault.get("details") or {}).get("attempts") or []
+    if len(tried) < 2:
+        return str(fault.get("message", ""))
+    hosts: dict[str, list[str]] = {}
+    for each in tried:
+        step = f" in step {each['step']}" if each.get("step") else ""
+        said = str(each.get("reason") or each.get("result") or "")
+        hosts.setdefault(f"{step}: {said.replace(str(each['host']), _ANY_HOST)}", []).append(str(each["host"]))
+    parts = [
+        f"{', '.join(dict.fromkeys(sorted(names)))}{failure.replace(_ANY_HOST, names[0] if len(names) == 1 else _ANY_HOST)}"
+        for failure, names in hosts.items()
+    ]
+    return f"{len(tried)} attempts failed. {'; '.join(parts)}"
 
 
 def fault_lines(fault: Record) -> list[str]:

@@ -22,7 +22,11 @@ class PlainFormatter(logging.Formatter):
             # Other handlers have formatters of their own.
             record = copy.copy(record)
             record.msg, record.args = control_characters.one_line(message), None
-        return control_characters.lines(self._formatter.format(record))
+        text = self._formatter.format(record)
+        trace = record.exc_text or record.stack_info
+        line, end, rest = text.partition(f"\n{trace}") if trace else (text, "", "")
+        # A formatter may add texts that are not of the message, such as oslo.log's summary of the exception.
+        return f"{control_characters.one_line(line)}{control_characters.lines(end + rest)}"
 
 
 def install() -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NotRequired
 import falcon
 from typing_extensions import TypedDict
 
+from fleet import move_states
 from fleet_api.requests import answers, bodies, paging
 from fleet_api.requests.conductor import Conductor
 
@@ -109,6 +110,4 @@ def number(record: Mapping[str, Any]) -> int:
 
 
 def _type(record: Mapping[str, Any]) -> str:
-    if record["migration_type"] == "resize" and not record["resized"]:
-        return "migration"
-    return str(record["migration_type"])
+    return move_states.shown_type(record["migration_type"], record["resized"])

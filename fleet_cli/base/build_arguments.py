@@ -165,7 +165,7 @@ def image(text: str) -> dict[str, str | int]:
     unknown = ", ".join(sorted(set(told) - {*_IMAGE_TEXTS, *_IMAGE_NUMBERS}))
     if unknown:
         raise argparse.ArgumentTypeError(f"{unknown}: an image has only {', '.join((*_IMAGE_TEXTS, *_IMAGE_NUMBERS))}")
-    return {name: argument_types.natural(value) if name in _IMAGE_NUMBERS else value for name, value in told.items()}
+    return {name: _number(name, value) if name in _IMAGE_NUMBERS else value for name, value in told.items()}
 
 
 def network(text: str) -> str | dict[str, str]:
@@ -187,4 +187,12 @@ def flavor(text: str) -> str | dict[str, int]:
     unknown = ", ".join(sorted(set(sizes) - set(_SIZES)))
     if unknown:
         raise argparse.ArgumentTypeError(f"{unknown}: a flavor has only {', '.join(_SIZES)}")
-    return {name: argument_types.natural(value) for name, value in sizes.items()}
+    return {name: _number(name, value) for name, value in sizes.items()}
+
+
+def _number(name: str, text: str) -> int:
+    """:raises argparse.ArgumentTypeError: the field is named"""
+    try:
+        return argument_types.natural(text)
+    except argparse.ArgumentTypeError as wrong:
+        raise argparse.ArgumentTypeError(f"{name} {wrong}") from None

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
-from fleet_cli.base import command, listing
+from fleet_cli.base import command, confirmation
 
 #: Least characters of a uuid's beginning that select an instance to delete.
 _LEAST_PREFIX = 4
@@ -35,7 +34,8 @@ class DeleteServers(command.Command):
         if parsed_args.all:
             meant: list[Record] = list(self.conductor.operator.list_brief(filters={}))
             if meant and not parsed_args.yes:
-                _confirm(len(meant))
+                everything = f"all {len(meant)} instances"
+                confirmation.ask(f"this would delete {everything}", f"Delete {everything}?", "nothing is deleted")
         else:
             meant = [self._meant(name) for name in parsed_args.server]
         uuids = list(dict.fromkeys(each["uuid"] for each in meant))
@@ -68,12 +68,3 @@ class DeleteServers(command.Command):
                 f"to delete that, give at least {_LEAST_PREFIX} characters"
             )
         return found
-
-
-def _confirm(count: int) -> None:
-    """:raises connection.CommandFailed: the answer is not yes, or no terminal is there to ask"""
-    if not sys.stdin.isatty():
-        raise connection.CommandFailed(f"this would delete all {count} instances: confirm with --yes")
-    listing.remark(f"Delete all {count} instances? [y/N]")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise connection.CommandFailed("nothing is deleted")

@@ -17,9 +17,10 @@ from fleet_cli.base import command, listing
 
 COLUMNS = ("name", "type", "fingerprint", "public_key", "created_at")
 _NAME = command.argument("keypair", help="Name.")
+_DEFAULT = "Default: none, as of 'fleet boot'; with --url that of the user who signs in."
 _OWNER = (
-    command.argument("--project", metavar="ID", help="The project that it belongs to. Default: none."),
-    command.argument("--user", metavar="ID", help="The user that it belongs to. Default: none."),
+    command.argument("--project", metavar="ID", help=f"The project that it belongs to. {_DEFAULT}"),
+    command.argument("--user", metavar="ID", help=f"The user that it belongs to. {_DEFAULT}"),
 )
 
 
@@ -47,15 +48,24 @@ class ShowKeyPair(command.ShowOne):
 
 
 class CreateKeyPair(command.ShowOne):
-    """Store a public key, for 'fleet boot --key-name'. Without --public-key a new pair is made here."""
+    """Store a public key for 'fleet boot --key-name': one that exists, or that of a new pair.
+
+    Name one of --public-key, a file to read, and --private-key, a file to write: then a new pair is made here, and only
+    its public half is sent.
+    """
 
     arguments = (
         command.argument("name"),
-        command.argument("--public-key", type=argument_types.file, metavar="FILE", help="In OpenSSH's form."),
+        command.argument(
+            "--public-key",
+            type=argument_types.file,
+            metavar="FILE",
+            help="A public key that exists, in OpenSSH's form.",
+        ),
         command.argument(
             "--private-key",
             metavar="FILE",
-            help="Where the new private key is written, for its owner only; the file must not exist. It is not sent.",
+            help="Make a new pair, and write its private key here, for the file's owner only. The file must not exist.",
         ),
         *_OWNER,
     )

@@ -42,11 +42,16 @@ class _OfProject(listing.List):
 class ShowQuota(_OfProject):
     """Show what a project may have and has. -1 is unlimited; ram is in MiB."""
 
-    arguments = (command.argument("project", nargs="?", help="Id of the project; not needed by who acts for one."),)
+    arguments = (
+        command.argument(
+            "project", nargs="?", help="Id of the project; with --url by default that of the user who signs in."
+        ),
+    )
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        named = {} if parsed_args.project is None else {"project_id": parsed_args.project}
-        return self.lines(self.conductor.operator.show_quota(**named))
+        if parsed_args.project is None and self.conductor.uses_broker:
+            raise connection.CommandFailed("project is required: fleet quota show PROJECT")
+        return self.lines(self.conductor.operator.show_quota(parsed_args.project))
 
 
 class SetQuota(_OfProject):

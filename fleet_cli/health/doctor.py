@@ -44,7 +44,10 @@ class Doctor(finding_list.FindingLister):
         if not conductor.uses_broker:
             with conductor.impatient(parsed_args.timeout):
                 return examination.daemons(conductor, _sample(parsed_args.hosts))
-        found = option_check.check(option_check.config_files(conf))
+        files = option_check.config_files(conf)
+        if not files and (nothing := _unconfigured(conf)):
+            return [nothing]
+        found = option_check.check(files)
         found += option_check.contradictions(conf, with_database=False)
         found += trust(conf)
         try:
@@ -58,6 +61,15 @@ class Doctor(finding_list.FindingLister):
             if nova_broker.is_active(conf):
                 return found + broker + [examination.ping(conductor, "scheduler")]
             return found + broker + examination.daemons(conductor, _sample(parsed_args.hosts))
+
+
+def _unconfigured(conf: cfg.ConfigOpts) -> Finding | None:
+    """Return the one thing to say where no configuration was found; None if variables of the environment have it."""
+    try:
+        required.broker(conf)
+    except errors.NotConfigured as missing:
+        return findings.bad("configuration", missing.message, "Set it; or ask a fleet over HTTP with --url.")
+    return None
 
 
 def trust(conf: cfg.ConfigOpts) -> list[Finding]:

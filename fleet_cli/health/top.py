@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from fleet import domains, states, volume_states
 from fleet.checks import required
 from fleet.client import argument_types, connection
 from fleet.rpc.rabbit.broker import BrokerAway
+from fleet.service import probes
 from fleet_cli.base import command, plain_output
 from fleet_cli.health import metric_pages
 from fleet_cli.health.metric_pages import Change
@@ -42,7 +44,8 @@ class Top(command.Command):
             action="append",
             default=[],
             metavar="URL",
-            help="A daemon's page: HOST:PORT, or its whole URL; repeat for several. Default: [health] port of this host.",
+            help="A daemon's page: HOST:PORT, or its whole URL; repeat for several. Default: those of all "
+            "daemons of this machine, from [health] port on.",
         ),
         command.argument(
             "--interval",
@@ -70,12 +73,20 @@ class Top(command.Command):
             return
 
     def _own(self) -> list[str]:
-        port = self.app.conf.health.port
-        if not port:
+        conf = self.app.conf
+        if not conf.health.port:
             raise connection.CommandFailed(
-                f"[health] port is not set. {required.files(self.app.conf)} Set it, or name the daemons' pages with --page."
+                f"[health] port is not set. {required.files(conf)} Set it, or name the daemons' pages with --page."
             )
-        return [metric_pages.page_url(f"{self.app.conf.health.bind_host}:{port}")]
+        host, step = str(conf.health.bind_host), conf.health.service_offset
+        firsts = dict.fromkeys(probes.port_of(conf, daemon) for daemon in probes.DAEMONS)
+        open_ = [port for first in firsts for port in _open_ports(host, first, step)]
+        if not open_:
+            ports = ", ".join(map(str, firsts))
+            raise connection.CommandFailed(
+                f"no daemon shows its metrics on {host}, at the ports {ports}: [health] port"
+            )
+        return [metric_pages.page_url(f"{host}:{port}") for port in open_]
 
     def _views(self, urls: list[str], interval_s: float) -> Iterator[dict[str, Any]]:
         looks = (metric_pages.look(urls, time.monotonic) for _ in itertools.count())
@@ -105,6 +116,16 @@ class Top(command.Command):
             return
         plain_output.clear(self.app.stdout)
         print("\n".join(lines(shown)), file=self.app.stdout, flush=True)
+
+
+def _open_ports(host: str, first: int, most: int) -> Iterator[int]:
+    """Yield the ports of the workers of one daemon. They follow each other."""
+    for port in range(first, first + max(most, 1)):
+        try:
+            socket.create_connection((host, port), timeout=metric_pages.TIMEOUT_S).close()
+        except OSError:
+            return
+        yield port
 
 
 def _spaced(looks: Iterator[metric_pages.Look], interval_s: float) -> Iterator[metric_pages.Look]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.client import argument_types, connection
-from fleet_cli.base import command, progress
+from fleet_cli.base import command, confirmation, listing, progress
 from fleet_cli.hosts import utilization
 from fleet_cli.planning import explain, trace_arguments
 from fleet_trial.replaying import replay, traces, volume_replay, volume_traces
@@ -44,12 +44,20 @@ class Replay(command.ShowOne):
         parser.add_argument("--timeout", type=argument_types.positive, default=600, metavar="SECONDS",
                             help="How long a request may take to end. Default: %(default)s.")  # fmt: skip
         utilization.add_plot(parser)
-        parser.add_argument("--delete", action="store_true", help="Delete what was placed, at the end.")
+        ending = parser.add_mutually_exclusive_group()
+        ending.add_argument("--delete", action="store_true", help="Delete what was placed, at the end. The default of "
+                            "--sample.")  # fmt: skip
+        ending.add_argument("--keep", action="store_true", help="With --sample: keep what was placed.")
+        parser.add_argument("--yes", action="store_true", help="With --sample: do not ask before.")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         if bool(parsed_args.trace) == parsed_args.sample:
             raise connection.CommandFailed("name a trace, or use --sample")
+        if parsed_args.sample and not parsed_args.yes:
+            self._confirm(parsed_args)
+        # What a sample leaves behind is of no use to anybody.
+        parsed_args.delete = parsed_args.delete or (parsed_args.sample and not parsed_args.keep)
         utilization.check(parsed_args.plot)
         if parsed_args.volumes:
             return self._of_volumes(parsed_args)
@@ -59,7 +67,7 @@ class Replay(command.ShowOne):
             parsed_args.interval_map = parsed_args.interval_map or traces.SAMPLE.with_name("intervals.txt")
         requests, flavors = trace_arguments.read_trace(parsed_args)
         run = replay.Run(self.conductor, flavors, parsed_args.concurrency, parsed_args.timeout)
-        self._replay(run, requests)
+        self._replay(run, requests, parsed_args.delete)
         summary = {**run.summary(), "attribution": traces.note(parsed_args.trace)}
         utilization.draw(parsed_args.plot, {"replay": summary})
         if parsed_args.delete:
@@ -68,12 +76,22 @@ class Replay(command.ShowOne):
         del summary["hosts_used"]
         return _shown(summary)
 
+    def _confirm(self, parsed_args: argparse.Namespace) -> None:
+        """Ask before anything is sent: the fleet may be one that others use.
+
+        :raises connection.CommandFailed: the answer is not yes, or no terminal is there to ask
+        """
+        what = f"{'volumes' if parsed_args.volumes else 'instances'} on this fleet, and delete them at the end"
+        if parsed_args.keep:
+            what = what.partition(",")[0]
+        confirmation.ask(f"this would create {what}", f"Create {what}?", "nothing is created")
+
     def _of_volumes(self, parsed_args: argparse.Namespace) -> tuple:
         if parsed_args.sample:
             parsed_args.trace = volume_traces.SAMPLE
         requests = trace_arguments.read_volume_trace(parsed_args)
         run = volume_replay.VolumeRun(self.conductor, parsed_args.concurrency, parsed_args.timeout)
-        self._replay(run, requests)
+        self._replay(run, requests, parsed_args.delete)
         summary = {**run.summary(), "attribution": traces.note(parsed_args.trace)}
         utilization.draw(parsed_args.plot, {"replay": summary})
         if parsed_args.delete:
@@ -82,9 +100,16 @@ class Replay(command.ShowOne):
         del summary["pools_used"]
         return _shown(summary)
 
-    def _replay(self, run: Course, requests: Sequence[Any]) -> None:
+    def _replay(self, run: Course, requests: Sequence[Any], delete: bool) -> None:
         with progress.shown(len(requests), "requests", self.app.options.verbose_level, _LINES) as shown:
-            run.replay(requests, lambda done: shown.show(done, ""))
+            try:
+                run.replay(requests, lambda done: shown.show(done, ""))
+            except KeyboardInterrupt:
+                shown.close()
+                if delete:
+                    listing.remark("Interrupted: deleting what was placed")
+                    run.delete_all()
+                raise
 
 
 def _shown(summary: dict[str, Any]) -> tuple:

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet import states
-from fleet.client import argument_types, connection, following
+from fleet.client import argument_types, connection, faults, following
 from fleet.client.connection import Record
 from fleet_cli.base import build_arguments, command, listing, moments, progress
 from fleet_cli.servers import servers
 
 #: Seconds that a build needs when there is room for it.
 _TIMEOUT_S = 600
+#: Characters of a fault that stays in its row.
+_SHORT_FAULT = 40
 COLUMNS = ("uuid", "name", "status", "host", "fault")
 
 
@@ -71,8 +73,9 @@ class Boot(listing.Fitted, command.Lister):
             timeout_s = parsed_args.timeout or _TIMEOUT_S + (parsed_args.wait_for_capacity or 0)
             self._wait(uuids, timeout_s, parsed_args.min_count or len(uuids))
         found = following.look(self.conductor, uuids)
-        rows = [self._row({**instance, **found[instance["uuid"]]}) for instance in accepted]
-        if self.is_table(parsed_args) and not parsed_args.columns:
+        is_table = self.is_table(parsed_args) and not parsed_args.columns
+        rows = [self._row({**instance, **found[instance["uuid"]]}, not is_table) for instance in accepted]
+        if is_table:
             self.notes = _noted(rows)
         return command.table(COLUMNS, rows)
 
@@ -124,21 +127,22 @@ class Boot(listing.Fitted, command.Lister):
                 f"  {each.get('name') or each['uuid']} ({each.get('task_state') or each['vm_state']}{where}{attempt})"
             )
 
-    def _row(self, instance: dict[str, Any]) -> dict[str, Any]:
+    def _row(self, instance: dict[str, Any], whole: bool) -> dict[str, Any]:
+        """:param whole: for programs: the fault is the message as it is stored"""
         row = servers.summary(instance)
         if instance["vm_state"] == states.ERROR:
-            shown = self.conductor.operator.show_instance(name=instance["uuid"])
-            row["fault"] = next((fault["message"] for fault in shown["faults"]), "")
+            shown = self.conductor.operator.show_instance(name=instance["uuid"])["faults"]
+            row["fault"] = (shown[0]["message"] if whole else faults.brief(shown[0])) if shown else ""
         return row
 
 
 def _noted(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the faults that several rows have, each once with their number. These rows then show the number of the
-    note.
+    """Return the faults that several rows have, or that are long, each once with the number of rows. These rows then show
+    the number of the note.
     """
     counts = collections.Counter(row["fault"] for row in rows if row.get("fault"))
-    notes = [fault for fault, number in counts.items() if number > 1]
+    notes = [fault for fault, number in counts.items() if number > 1 or len(fault) > _SHORT_FAULT]
     for row in rows:
         if row.get("fault") in notes:
             row["fault"] = f"({notes.index(row['fault']) + 1})"
-    return [f"{counts[fault]} instances: {fault}" for fault in notes]
+    return [f"{counts[fault]} instances: {fault}" if counts[fault] > 1 else fault for fault in notes]

@@ -39,7 +39,7 @@ class _Move(command.Command):
         """Print what was accepted, and with --wait the results. :raises connection.CommandFailed: a move did not succeed"""
         if not parsed_args.wait:
             for each in accepted:
-                self._say(f"{each['instance_uuid']}: {each['migration_type']} is {each['status']}")
+                self._say(f"{each['instance_uuid']}: {kind(each)} is {each['status']}")
             return
         ended, late = following.moves(self.conductor, [each["uuid"] for each in accepted], parsed_args.timeout)
         for each in ended:
@@ -170,11 +170,16 @@ class ListMigrations(listing.List):
         wanted = {"host": parsed_args.host, "instance_uuid": server, "status": parsed_args.status}
         filters = {key: value for key, value in wanted.items() if value}
         found = self.conductor.operator.list_migrations(filters=filters)[: parsed_args.limit]
-        return [{**each, "failure": why(each)} for each in found]
+        return [{**each, "migration_type": kind(each), "failure": why(each)} for each in found]
 
     def shortened(self, record: Record) -> Record:
         hosts = f"{record.get('source_compute')} → {record.get('dest_compute') or '-'}"
         return {**record, "type": record.get("migration_type"), "status": progress(record), "hosts": hosts}
+
+
+def kind(migration: Record) -> str:
+    """Return the type of a move. A conductor of an earlier release does not say whether the flavor changes."""
+    return move_states.shown_type(migration["migration_type"], migration.get("resized", True))
 
 
 def why(migration: Record) -> str:
@@ -191,7 +196,7 @@ def progress(migration: Record) -> str:
 def outcome(migration: Record) -> str:
     """Return the result of a move in a line."""
     where = f"{migration['source_compute']} → {migration['dest_compute'] or '-'}"
-    said = f"{migration['instance_uuid']}: {migration['migration_type']} {where} is {progress(migration)}"
+    said = f"{migration['instance_uuid']}: {kind(migration)} {where} is {progress(migration)}"
     return f"{said}: {why(migration)}" if why(migration) else said
 
 

@@ -222,15 +222,30 @@ def _has_ended(process: psutil.Process) -> bool:
 def place(name: str, user: str | None) -> Iterator[Place]:
     """Create a directory for ``name`` and remove it afterwards. It is in the system's temporary directory, which other
     users can enter.
+
+    :raises ServerMissing: there is no such user
     """
+    owner = user if user and os.geteuid() == 0 else None
+    if owner:
+        _require_user(name, owner)
     directory = tempfile.mkdtemp(prefix=f"fleet-{name}-")
     try:
-        owner = user if user and os.geteuid() == 0 else None
         if owner:
             shutil.chown(directory, owner, pwd.getpwnam(owner).pw_gid)
         yield Place(directory, owner)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _require_user(server: str, name: str) -> None:
+    """:raises ServerMissing: the server refuses to run as root, and its system user does not exist"""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        raise ServerMissing(
+            f"{server} does not run as root, and its system user {name} does not exist: create it (useradd --system "
+            f"{name}), or run this as another user"
+        ) from None
 
 
 def find(program: str, directories: Sequence[str], package: str) -> str:

@@ -33,6 +33,7 @@ class Replay(abc.ABC, Generic[RequestT]):
         self.duration_s = 0.0
         self._concurrency = concurrency
         self._placed: set[str] = set()
+        self._refused: set[str] = set()
         self._deaths: list[tuple[float, str]] = []
         self._gone = 0
 
@@ -67,13 +68,20 @@ class Replay(abc.ABC, Generic[RequestT]):
         if life_s is not None:
             heapq.heappush(self._deaths, (request.at_s + life_s, uuid))
 
+    def refuse(self, uuid: str) -> None:
+        """Note what found no place. Its record is there all the same. Called with the lock held."""
+        self._refused.add(uuid)
+
     @property
     def gone(self) -> int:
         """How many were deleted at the end of their lives, and at the end of the replay."""
         return self._gone
 
     def delete_all(self) -> None:
+        """Delete what is there still, and the records of what found no place, which do not count as deleted."""
         self._delete(set(self._placed))
+        if self._refused:
+            self.delete(self._refused)
 
     def _delete_due(self, now_s: float) -> None:
         due = set()

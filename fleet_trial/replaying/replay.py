@@ -85,6 +85,8 @@ class Run(Replay[traces.TraceRequest]):
                 self._refusals[refusal] += 1
             if instance["vm_state"] == states.ACTIVE:
                 self.place(instance["uuid"], request, lifetime_s)
+            elif instance["vm_state"] == states.ERROR:
+                self.refuse(instance["uuid"])
 
     def _shape(self, request: traces.TraceRequest) -> Shape:
         size = self._flavors[request.flavor]

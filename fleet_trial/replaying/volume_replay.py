@@ -59,6 +59,7 @@ class VolumeRun(Replay[VolumeTraceRequest]):
             elif volume["status"] == volume_states.ERROR:
                 self._reasons[faults.reason(volume["failure"])] += 1
                 self._sizes[request.size] += 1
+                self.refuse(volume["uuid"])
 
     def delete(self, uuids: set[str]) -> int:
         with self._conductor.plain_failures():

@@ -19,6 +19,18 @@ _NOVA_HINT = (
 )
 
 
+def _advice(path: str, missing: str) -> str:
+    """Return what to do about a module that was not found: of nova, or the plugin's own."""
+    if f"{missing}.".startswith("nova."):
+        return _NOVA_HINT
+    if not missing or not f"{path}.".startswith(f"{missing}."):
+        return ""
+    return (
+        f"; Python looks for {missing} in the directories of PYTHONPATH: set it here as for fleet-scheduler, such as "
+        "PYTHONPATH=/opt/mine"
+    )
+
+
 def matching(base: type[Base], paths: Iterable[str], option: str, built_in: BuiltIn) -> list[type[Base]]:
     """Return the classes below ``base`` that the paths name, or that the functions they name return.
 
@@ -58,5 +70,5 @@ def load(path: str, option: str, built_in: BuiltIn | None = None) -> Any:
     try:
         return plugins.import_class(wanted)
     except plugins.NotImported as failed:
-        reason = f"{failed}{_NOVA_HINT if f'{failed.missing}.'.startswith('nova.') else ''}"
+        reason = f"{failed}{_advice(wanted, failed.missing)}"
         raise errors.ClassNotFound(option=option, class_name=path, reason=reason) from failed

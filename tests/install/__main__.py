@@ -25,7 +25,7 @@ test "$(fleet server list -f value -c status | sort -u)" = ACTIVE
 test "$(fleet host list -f value -c driver)" = local
 rabbitmqctl -q list_queues name type | grep -P '^conductor\\tquorum'
 fleet doctor
-fleet replay --sample --requests 5 --concurrency 2 --delete
+fleet replay --sample --yes --requests 5 --concurrency 2
 fleet server delete --all --yes --wait
 man -M /opt/fleet/share/man -w fleet fleet-compute
 test -s /opt/fleet/share/fleet/LICENSE

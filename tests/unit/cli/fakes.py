@@ -16,8 +16,11 @@ from tests.operator_calls import Asked
 class Conductor(Asked):
     """Every build ends as ``outcome(request)`` returns; ``calls`` holds the calls."""
 
+    uses_broker = True
+
     def __init__(self, outcome: Callable[[dict[str, Any]], str] = lambda request: states.ACTIVE) -> None:
         self.outcome = outcome
+        self.fault: dict[str, Any] = FAULT
         self.instances: dict[str, dict[str, Any]] = {}
         #: By method, for what is not made up here.
         self.answers: dict[str, Any] = {}
@@ -67,7 +70,7 @@ class Conductor(Asked):
             exact = {key: value for key, value in arguments["filters"].items() if key != "uuids"}
             return [each for each in found if all(each[key] == value for key, value in exact.items())]
         if method == "show_instance":
-            return {"instance": self.instances[arguments["name"]], "faults": [FAULT], "events": []}
+            return {"instance": self.instances[arguments["name"]], "faults": [self.fault], "events": []}
         if method == "show_image":
             raise errors.NotFound(kind="Image", name=arguments["name"])
         if method in ("request_of", "request_for"):

@@ -105,6 +105,27 @@ def test_a_fault_of_many_instances_is_told_once(run) -> None:
     assert "(1)" not in run(conductor, "boot", "web", "--flavor", "small", "--wait")[1]
 
 
+def test_a_long_fault_stands_below_the_table(run) -> None:
+    """A failure that several attempts had is told once, with their hosts; programs get the message as it is."""
+    conductor = fakes.Conductor(lambda request: states.ERROR)
+    tried = [
+        {"host": f"h{number}", "step": "spawn", "reason": f"The guest on h{number} did not start"} for number in (2, 1)
+    ]
+    tried.append({"host": "h3", "step": "claim", "reason": "Insufficient compute resources: h3 is full."})
+    message = "Exceeded maximum number of retries. " + "; ".join(each["reason"] for each in tried)
+    conductor.fault = {**fakes.FAULT, "message": message, "details": {"attempts": tried}}
+    argv = ["boot", "web", "--flavor", "small", "--wait"]
+    printed = run(conductor, *argv)[1]
+    assert max(map(len, printed.splitlines())) <= 80
+    told = (
+        "(1) 3 attempts failed. h1, h2 in step spawn: The guest on HOST did not start; h3 in step claim: Insufficient "
+        "compute resources: h3 is full."
+    )
+    assert told == " ".join(printed[printed.index("\n(1)") :].split())
+    (row,) = json.loads(run(conductor, *argv, "-f", "json")[1])
+    assert message == row["fault"]
+
+
 @pytest.mark.parametrize(
     "argv", [["create", "a=b", "--vcpus", "1", "--memory-mb", "512"], ["set", "small", "--name", "a=b"]]
 )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -123,6 +124,16 @@ def test_progress_of_a_copy(run, monkeypatch: pytest.MonkeyPatch) -> None:
     _status, out, _ = run(Conductor(copying), "migration", "list", *columns)
     assert "post-migrating 40" == out.strip()
     assert "resize h1 → h2 is post-migrating, 40 % copied" == moves.shown({**RECORD, **copying})["migration"]
+
+
+@pytest.mark.parametrize(("resized", "kind"), [(False, "migration"), (True, "resize")])
+def test_a_move_that_keeps_the_flavor_is_a_migration(run, resized: bool, kind: str) -> None:
+    """As those of a drain; in tables, for programs, and in what --wait prints."""
+    move = {**RECORD, "migration_type": "resize", "resized": resized}
+    assert kind in run(Conductor(move), "migration", "list")[1]
+    (listed,) = json.loads(run(Conductor(move), "migration", "list", "-f", "json")[1])
+    assert kind == listed["migration_type"]
+    assert f": {kind} " in moves.outcome(move)
 
 
 def test_migration_list_says_why(run) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import pathlib
 import subprocess
 import sys
@@ -109,6 +110,15 @@ def test_daemons_refuse_to_start(service: str, tmp_path: pathlib.Path) -> None:
     assert 1 == done.returncode
     assert f"{BROKER} is not set. Configuration read: {file}." in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("root_logger", "nowhere")
+def test_the_doctor_says_one_thing(capsys: pytest.CaptureFixture) -> None:
+    """That there is no configuration; nothing else can be checked."""
+    status = fleet_command("doctor", "-f", "json")()
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (2, "FAIL", "configuration") == (status, found["result"], found["check"])
+    assert "--url" in found["fix"]
 
 
 @pytest.mark.usefixtures("root_logger")

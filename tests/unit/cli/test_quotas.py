@@ -33,6 +33,17 @@ def test_a_project_is_shown_by_resource(run) -> None:
     assert [-1, "all"] == [lines["ram"][name] for name in ("quota", "set_for")]
 
 
+def test_a_project_must_be_named(run) -> None:
+    """Over the broker nobody signs in, so no project is meant; the argument is named. Over HTTP it may be left out."""
+    conductor = fakes.Conductor()
+    conductor.answers["show_quota"] = SHOWN
+    assert (1, "project is required: fleet quota show PROJECT\n") == run(conductor, "quota", "show")[::2]
+    assert [] == conductor.calls
+    conductor.uses_broker = False
+    assert 0 == run(conductor, "quota", "show")[0]
+    assert [("show_quota", {})] == conductor.calls
+
+
 def test_only_what_is_named_is_changed(run) -> None:
     """-1 is a limit like others."""
     conductor = fakes.Conductor()

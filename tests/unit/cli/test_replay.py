@@ -87,13 +87,13 @@ def test_a_device_in_place_of_a_trace(run) -> None:
 
 def test_the_sample_shows_its_progress(run) -> None:
     """Where standard error is no terminal, some twenty lines say how many requests have ended."""
-    status, _, told = run(fakes.Conductor(), "replay", "--sample")
+    status, _, told = run(fakes.Conductor(), "replay", "--sample", "--yes")
     lines = told.splitlines()
     assert 0 == status
     assert 15 < len(lines) < 25
     assert re.fullmatch(r"\d+ of (\d+) requests done", lines[0])
     assert re.fullmatch(r"(\d+) of \1 requests done", lines[-1])
-    assert "" == run(fakes.Conductor(), "-q", "replay", "--sample")[2]
+    assert "" == run(fakes.Conductor(), "-q", "replay", "--sample", "--yes")[2]
 
 
 def test_what_is_deleted_is_counted(run, tmp_path: pathlib.Path) -> None:
@@ -118,7 +118,7 @@ def test_a_trace_says_where_it_is_from(tmp_path: pathlib.Path) -> None:
 def test_the_sample(run) -> None:
     """The sample needs no other file, and is marked as made up."""
     conductor = fakes.Conductor()
-    status, printed, _ = run(conductor, "-q", "replay", "--sample", "-f", "json")
+    status, printed, _ = run(conductor, "-q", "replay", "--sample", "--yes", "-f", "json")
     found = json.loads(printed)
     assert 0 == status
     assert found["placed"] == found["instances"] > 100

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import io
 import itertools
-from collections.abc import Mapping
+import pathlib
+import types
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 import requests
 
 from fleet_cli.health import metric_pages, top
 from fleet_cli.health.metric_pages import Change
+from tests.clock import Time
+from tests.unit.cli import fakes
 
 CONDUCTOR, SCHEDULER = "http://c:1/metrics", "http://s:1/metrics"
 BEFORE = {
@@ -125,3 +130,34 @@ URLS = [
 def test_a_page_is_named_as_is_convenient(what: str, url: str, expected: str) -> None:
     """The path may be left out, and so may the scheme."""
     assert expected == metric_pages.page_url(url)
+
+
+def test_the_pages_of_this_machine(run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of every daemon and worker that has one, by [health] port; the ports are named if none has."""
+    config = tmp_path / "fleet.conf"
+    config.write_text("[health]\nport = 9000\nservice_offset = 3\n")
+    open_ports: set[int] = set()
+    asked: list[Sequence[str]] = []
+
+    def connect(address: tuple[str, int], timeout: float) -> io.StringIO:
+        if address[1] not in open_ports:
+            raise ConnectionRefusedError
+        return io.StringIO()
+
+    def look(urls: Sequence[str], clock: Callable[[], float]) -> metric_pages.Look:
+        asked.append(urls)
+        return metric_pages.Look(clock(), {url: {} for url in urls}, {})
+
+    monkeypatch.setattr(top, "socket", types.SimpleNamespace(create_connection=connect))
+    monkeypatch.setattr(top, "time", Time())
+    monkeypatch.setattr(metric_pages, "look", look)
+    argv = ["--config-file", str(config), "top", "--count", "1"]
+    status, _printed, said = run(fakes.Conductor(), *argv)
+    assert (1, []) == (status, asked)
+    assert (
+        "no daemon shows its metrics on 127.0.0.1, at the ports 9000, 9003, 9006, 9009, 9012: [health] port\n" == said
+    )
+    open_ports |= {9003, 9004, 9009}
+    monkeypatch.setattr(fakes.Conductor, "depths", lambda _self, _queues: None, raising=False)
+    assert 0 == run(fakes.Conductor(), *argv)[0]
+    assert [f"http://127.0.0.1:{port}/metrics" for port in (9003, 9004, 9009)] == asked[-1]

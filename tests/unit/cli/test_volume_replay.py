@@ -73,20 +73,20 @@ def test_what_is_no_trace(run, tmp_path: pathlib.Path, what: str, text: str | No
 @pytest.mark.parametrize("option", ["--disk", "--lifetimes", "--flavor-map", "--interval-map"])
 def test_an_argument_of_instances(run, option: str) -> None:
     """It is named."""
-    status, _, complaint = run(Backends(), "-q", "replay", "--volumes", "--sample", option, "1")
+    status, _, complaint = run(Backends(), "-q", "replay", "--volumes", "--sample", "--yes", option, "1")
     assert (1, f"{option} is not for volumes\n") == (status, complaint)
 
 
 def test_the_sample(run) -> None:
     """Volumes whose life is over are deleted, and at the end the others, too, if that is asked for."""
     conductor = Backends()
-    status, printed, _ = run(conductor, "-q", "replay", "--volumes", "--sample", "-f", "json")
+    status, printed, _ = run(conductor, "-q", "replay", "--volumes", "--sample", "--yes", "--keep", "-f", "json")
     found = json.loads(printed)
     assert (0, 60, 60, 0) == (status, found["volumes"], found["placed"], found["refused"])
     assert 0 < found["deleted"] < 60
     assert 60 == found["deleted"] + len(conductor.volumes)
     assert "Made up for this program" in found["attribution"]
-    run(conductor, "-q", "replay", "--volumes", "--sample", "--delete")
+    run(conductor, "-q", "replay", "--volumes", "--sample", "--yes", "--delete")
     assert 60 == found["deleted"] + len(conductor.volumes)
 
 

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 from cliff import lister
+from oslo_config import cfg
+from oslo_log import formatters, log
 
 from fleet import control_characters, errors
 from fleet.objects import BuildRequest
@@ -56,6 +58,29 @@ def test_a_record_is_one_line(logged: io.StringIO) -> None:
     assert f"WARNING Instance {PLAIN} could not be found." == first
     assert "ERROR It failed: 1" == others[0]
     assert control_characters.lines(logged.getvalue()) == logged.getvalue()
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_a_failure_that_is_tolerated_is_one_line(explicit: bool) -> None:
+    """oslo.log ends the line with a summary of the exception. Its ends of lines are escaped; a traceback follows."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    conf = cfg.ConfigOpts()
+    log.register_options(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    handler.setFormatter(plain_log.PlainFormatter(formatters.ContextFormatter(config=conf)))
+    logger = logging.getLogger("fleet.test_tolerated")
+    logger.propagate = False
+    logger.handlers = [handler]
+    try:
+        raise OSError("no room\n2026-01-01 CRITICAL the disk is full")
+    except OSError:
+        logger.warning("It goes on", exc_info=explicit)
+    first, *others = stream.getvalue().splitlines()
+    assert "It goes on: OSError: no room" in first
+    assert explicit == (r"no room\n2026-01-01 CRITICAL" in first)
+    assert explicit == any("Traceback (most recent call last)" in line for line in others[:1])
+    assert explicit or others == []
 
 
 def test_every_handler_is_made_plain() -> None:

@@ -72,6 +72,18 @@ def test_a_path_of_a_further_filter_that_leads_nowhere():
         loading.load_filters(configuration(scheduler_additional_filters=["no.such.Filter"]))
 
 
+def test_a_module_that_is_not_found_here():
+    """A command may run without the PYTHONPATH of the scheduler: the message says what to set. Others have their reason."""
+    advice = "Python looks for no.such in the directories of PYTHONPATH: set it here as for fleet-scheduler"
+    for path, missing in (("no.such.Filter", "no"), ("nosuch.Filter", "nosuch")):
+        with pytest.raises(errors.ClassNotFound) as refused:
+            loading.load_filters(configuration(scheduler_additional_filters=[path]))
+        assert advice.replace("no.such", missing) in refused.value.message
+    with pytest.raises(errors.ClassNotFound) as refused:
+        loading.load_filters(configuration(scheduler_additional_filters=[f"{HERE}.NoSuch"]))
+    assert "PYTHONPATH" not in refused.value.message
+
+
 def test_unknown_filters_are_all_named():
     """The message lists every name that leads nowhere."""
     conf = configuration(scheduler_default_filters=["RamFilter", "NoSuch", "NorThis"])

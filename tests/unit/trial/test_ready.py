@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from typing import Any
 
+import pytest
+
 from fleet_trial import trio
+from tests.clock import Time
 from tests.operator_calls import Asked
 
 STOPPING = {"host": "h1", "disabled_reason": "AUTO: its agent is stopping"}
@@ -35,3 +39,34 @@ def test_agents_of_a_former_run_do_not_count() -> None:
     conductor = Restarted()
     assert 2 == trio.wait_until_ready(conductor, 2)  # type: ignore[arg-type]
     assert 2 == conductor.looks
+
+
+def passing(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let so much time pass between two looks."""
+    clock = Time()
+    monkeypatch.setattr(trio, "time", types.SimpleNamespace(monotonic=clock, sleep=lambda _s: clock.sleep(seconds)))
+
+
+class Slow(Restarted):
+    """One more host is up at each look."""
+
+    def ask(self, method: str) -> list[dict[str, Any]]:
+        if method == "list_hosts":
+            self.looks += 1
+            return [{"host": f"h{number}", "state": "up"} for number in range(self.looks)]
+        return []
+
+
+def test_progress_is_told_and_lets_it_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each further host begins the time limit anew: many hosts take longer than few."""
+    passing(monkeypatch, 5)
+    told: list[int] = []
+    assert 9 == trio.wait_until_ready(Slow(), 9, timeout_s=6, on_progress=told.append)  # type: ignore[arg-type]
+    assert [1, 2, 3, 4, 5, 6, 7, 8] == told
+
+
+def test_hosts_that_do_not_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has how many there are."""
+    passing(monkeypatch, 1)
+    with pytest.raises(trio.TrioFailed, match="2 of 5 hosts are up, and no further one came up within 6 s"):
+        trio.wait_until_ready(Restarted(), 5, timeout_s=6)  # type: ignore[arg-type]

@@ -33,6 +33,28 @@ def test_a_new_one(tmp_path: pathlib.Path) -> None:
     assert (0o600, 0o700) == (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777)
 
 
+def test_volumes_and_metrics_work_at_once(tmp_path: pathlib.Path) -> None:
+    """Every host reaches the volumes, and daemons show their metrics; also with a file of an earlier release."""
+    path = trio_config.write(tmp_path, None)
+    found = values(path)
+    assert ["*"] == found["DEFAULT"]["volume_hosts"]
+    assert int(found["health"]["port"][0]) > 0
+    path.write_text(EDITED)
+    found = values(trio_config.write(tmp_path, None))
+    assert (["*"], True) == (found["DEFAULT"]["volume_hosts"], int(found["health"]["port"][0]) > 0)
+    path.write_text("[DEFAULT]\nvolume_hosts = storage1\n")
+    assert ["storage1"] == values(trio_config.write(tmp_path, None))["DEFAULT"]["volume_hosts"]
+
+
+def test_a_port_of_metrics_that_is_in_use(tmp_path: pathlib.Path) -> None:
+    """Another one is taken if that of any daemon is in use, here that of the third."""
+    path = tmp_path / "fleet.conf"
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        of_third = used.getsockname()[1]
+        path.write_text(f"[health]\nport = {of_third - 40}\n")
+        assert [str(of_third - 40)] != values(trio_config.write(tmp_path, None))["health"]["port"]
+
+
 def test_edits_stay(tmp_path: pathlib.Path) -> None:
     """Comments, too; the addresses are those of this run, and hosts only if they are named."""
     path = tmp_path / "fleet.conf"

@@ -104,8 +104,10 @@ class CatalogCalls(Caller):
         answer: list[OwnLimits] = self.call("list_quotas")
         return answer
 
-    def show_quota(self, project_id: str) -> QuotaView:
-        answer: QuotaView = self.call("show_quota", project_id=project_id)
+    def show_quota(self, project_id: str | None = None) -> QuotaView:
+        """:param project_id: None: that of the caller, who acts for one"""
+        named = {} if project_id is None else {"project_id": project_id}
+        answer: QuotaView = self.call("show_quota", **named)
         return answer
 
     def set_quota(self, project_id: str, limits: Mapping[str, int | None]) -> QuotaView:
