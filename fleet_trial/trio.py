@@ -39,6 +39,8 @@ from fleet_trial import demo, private_servers, trio_config
 
 _READY_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 45
+#: Hosts that are up in a moment: their progress is not told.
+_FEW = 20
 #: Drivers of ``make up``.
 FAKE, LIBVIRT = "fake", "libvirt"
 
@@ -187,12 +189,7 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
             running = held.enter_context(daemons(config))
         with contextlib.closing(connection.Connection(conf)) as conductor:
             expected = _expected(conf)
-            there = wait_until_ready(
-                conductor,
-                expected,
-                running,
-                on_progress=lambda up: print(f"{up} of {expected} hosts are up", flush=True),
-            )
+            there = wait_until_ready(conductor, expected, running, on_progress=_progress(expected))
         programs = pathlib.Path(sys.executable).parent
         page = f"http://{conf.api.bind_host}:{conf.api.port}/"
         boot = _BOOT_IMAGE if hypervisor else _BOOT
@@ -206,6 +203,16 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
                     raise TrioFailed(f"{_module(process)} ended with status {process.returncode}")
         print("Stopping ...", flush=True)
     return 0
+
+
+def _progress(expected: int) -> Callable[[int], object]:
+    """Return what prints how many hosts are up, unless they are few."""
+
+    def tell(up: int) -> None:
+        if expected > _FEW:
+            print(f"{up} of {expected} hosts are up", flush=True)
+
+    return tell
 
 
 def warn_of_options(config: pathlib.Path) -> None:
@@ -224,7 +231,6 @@ In another terminal:
     fleet host list
     {boot}
     fleet server list
-    fleet top
 
 Ctrl-C stops it."""
 _BOOT = "fleet boot web --flavor vcpus=1,memory_mb=2048,root_gb=10 --count 3 --wait"
