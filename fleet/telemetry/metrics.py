@@ -98,7 +98,7 @@ POOL_SPACE = prometheus.Gauge(
 
 # The scheduler in the place of nova-scheduler
 NOVA_CLAIMS = prometheus.Counter(
-    "fleet_nova_claims", "Claims in placement by result (taken, full, changed)", ["result"]
+    "fleet_nova_claims", "Claims in placement by result (taken, full, changed, unknown)", ["result"]
 )
 
 # The agent

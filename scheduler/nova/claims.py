@@ -52,9 +52,11 @@ class Claims:
         # nova names the cell of every move. An instance that is being built can hold only what a lost answer has claimed.
         self._is_move = request.destination.cell is not None
         self._made: list[Claim] = []
+        #: Compute nodes that placement does not know.
+        self.unknown: set[str] = set()
 
     def claim(self, instance_uuid: str, node_uuid: str) -> bool:
-        """Claim the compute node for an instance; False if it has no room. :raises PlacementFailed:"""
+        """Claim the compute node for an instance; False if placement refuses it. :raises PlacementFailed:"""
         # A new instance holds nothing, so most builds need one call.
         held: dict[str, Any] = {}
         generation = None
@@ -71,7 +73,9 @@ class Claims:
             if outcome is Outcome.TAKEN:
                 self._made.append(Claim(instance_uuid, node_uuid, before))
                 return True
-            if outcome is Outcome.FULL:
+            if outcome is Outcome.UNKNOWN:
+                self.unknown.add(node_uuid)
+            if outcome in (Outcome.FULL, Outcome.UNKNOWN):
                 return False
             known = True
         LOG.warning("The allocation of instance %s changes all the time: the next host is tried", instance_uuid)

@@ -28,6 +28,8 @@ SERVICE_TYPE = "placement"
 #: The microversion of all calls: consumer generations, mappings, and traits of providers are in it.
 VERSION = "1.36"
 _CONCURRENT = "placement.concurrent_update"
+#: Answers that concern what is claimed. All others concern placement itself, and every request.
+_ABOUT_ONE_HOST = (400, 404)
 
 
 class PlacementFailed(errors.FleetError):
@@ -40,11 +42,16 @@ class PlacementFailed(errors.FleetError):
 
 
 class Outcome(enum.Enum):
-    """What became of a claim. ``CHANGED``: another client of placement wrote the same rows; the claim may be tried again."""
+    """What became of a claim.
+
+    ``CHANGED``: another client of placement wrote the same rows; the claim may be tried again. ``UNKNOWN``: placement does
+    not know the provider, or takes no allocation on it.
+    """
 
     TAKEN = "taken"
     FULL = "full"
     CHANGED = "changed"
+    UNKNOWN = "unknown"
 
 
 class Placement:
@@ -82,6 +89,9 @@ class Placement:
             return Outcome.TAKEN
         if answer.status_code == 409:
             return Outcome.CHANGED if _CONCURRENT in _codes(answer) else Outcome.FULL
+        if answer.status_code in _ABOUT_ONE_HOST:
+            LOG.info("PUT of an allocation is answered with %d%s", answer.status_code, _said(answer))
+            return Outcome.UNKNOWN
         raise PlacementFailed(problem=f"PUT of an allocation is answered with {answer.status_code}{_said(answer)}")
 
     def providers_with(self, required: frozenset[str], forbidden: frozenset[str]) -> frozenset[str]:
@@ -96,12 +106,20 @@ class Placement:
         return frozenset(each["uuid"] for each in self._body(answer)["resource_providers"])
 
     def candidates(
-        self, resources: Mapping[str, int], required: frozenset[str], forbidden: frozenset[str]
+        self,
+        resources: Mapping[str, int],
+        required: frozenset[str],
+        forbidden: frozenset[str],
+        most: int | None = None,
     ) -> frozenset[str]:
-        """Return the uuids of the providers that placement offers for a request, as nova-scheduler asks for them."""
+        """Return the uuids of the providers that placement offers for a request, as nova-scheduler asks for them.
+
+        :param most: at most so many; None: all
+        """
         amounts = ",".join(f"{name}:{amount}" for name, amount in sorted(resources.items()))
         unwanted = [*sorted(required), *(f"!{name}" for name in sorted(forbidden | {"COMPUTE_STATUS_DISABLED"}))]
-        found = self._json("GET", f"/allocation_candidates?resources={amounts}&required={','.join(unwanted)}")
+        asked = f"resources={amounts}&required={','.join(unwanted)}" + (f"&limit={most}" if most else "")
+        found = self._json("GET", f"/allocation_candidates?{asked}")
         return frozenset(uuid for each in found["allocation_requests"] for uuid in each["allocations"])
 
     def out_of_scope(self) -> list[str]:

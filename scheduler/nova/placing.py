@@ -12,16 +12,22 @@ from fleet.objects import Place, Selection
 from scheduler.compute.domain import aggregate_metadata
 from scheduler.compute.drivers.driver import Scheduler
 from scheduler.engine.decision import StateAge
+from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.table import Key
 from scheduler.nova.answer import Found
 from scheduler.nova.claims import Claims, resources_of
 from scheduler.nova.domain import CELL, NODE_UUID
 from scheduler.nova.placement import Placement
+from scheduler.nova.refusals import Refusals
 from scheduler.nova.request import Call, NovaRequest
 
 #: A request ends after so many refused hosts: then placement and nova's databases do not agree.
 MOST_REFUSALS = 100
+#: After so many refused hosts placement is asked which ones it offers.
+_ASK_AFTER = 3
+#: Candidates that are asked for then, as nova's max_placement_results.
+_CANDIDATES = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,13 +44,22 @@ class Placing:
     :param placement: None to claim nothing
     :param alternates: most alternates of an instance
     :param zone: zone of hosts without one
+    :param refusals: hosts that placement refuses, whoever asks
     """
 
-    def __init__(self, driver: Scheduler, placement: Placement | None, alternates: int, zone: str) -> None:
+    def __init__(
+        self,
+        driver: Scheduler,
+        placement: Placement | None,
+        alternates: int,
+        zone: str,
+        refusals: Refusals | None = None,
+    ) -> None:
         self._driver = driver
         self._placement = placement
         self._alternates = alternates
         self._zone = zone
+        self._refusals = refusals or Refusals()
 
     def place(self, context: RequestContext, call: Call) -> Placed:
         """:raises errors.FleetError: nothing is claimed or booked then"""
@@ -82,17 +97,23 @@ class Placing:
         """Choose and claim, until every instance has a host. What was claimed stays booked meanwhile."""
         taken: dict[str, Selection] = {}
         refused: list[str] = []
+        named = restriction.is_forced(request) or request.requested_hosts
+        left_out = () if named else self._refusals.hosts()
+        asked = False
         while missing := [uuid for uuid in request.instance_uuids if uuid not in taken]:
             rest = dataclasses.replace(
                 request,
                 num_instances=len(missing),
                 instance_uuids=tuple(missing),
-                ignore_hosts=(*request.ignore_hosts, *refused),
+                ignore_hosts=(*request.ignore_hosts, *refused, *left_out),
             )
             try:
                 selections = self._driver.select_destinations(context, rest)
             except errors.NoValidHost as refusal:
-                raise _after(refusal, refused) from None
+                if not left_out:
+                    raise _after(refusal, refused) from None
+                left_out = ()  # placement may know them by now
+                continue
             uuids = self._node_uuids(selections)
             for uuid, selection in zip(missing, selections, strict=True):
                 if selection.host in refused:
@@ -101,9 +122,24 @@ class Placing:
                     taken[uuid] = selection
                 else:
                     refused.append(selection.host)
+                    if uuids[_key(selection)] in claims.unknown:
+                        self._refusals.add(selection.host, uuids[_key(selection)])
+            if len(refused) >= _ASK_AFTER and not asked:
+                request, asked = self._within_candidates(request), True
             if len(refused) > MOST_REFUSALS:
                 raise errors.NoValidHost(reason=f"Placement refused claims on {len(refused)} hosts that looked free.")
         return [taken[uuid] for uuid in request.instance_uuids]
+
+    def _within_candidates(self, request: NovaRequest) -> NovaRequest:
+        """Return the request for the hosts only that placement offers: it knows more of their room than nova's rows."""
+        assert self._placement is not None
+        resources = resources_of(request)
+        if not resources:
+            return request
+        traits = request.required_traits, request.forbidden_traits
+        offered = self._placement.candidates(resources, *traits, most=_CANDIDATES)
+        known = offered if request.providers is None else offered & request.providers
+        return dataclasses.replace(request, providers=known)
 
     def _node_uuids(self, selections: Sequence[Selection]) -> dict[Key, str]:
         found = self._look_up({_key(each) for each in selections})

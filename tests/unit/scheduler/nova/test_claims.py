@@ -39,6 +39,7 @@ class FakeAdapter:
         self.generations = {}
         self.disturb = lambda: None
         self.down = False
+        self.unknown = set()
         self.calls = []
 
     def request(self, path, method, microversion, raise_exc, json=None):
@@ -49,6 +50,11 @@ class FakeAdapter:
         return getattr(self, method.lower())(path, json)
 
     def get(self, path, _body):
+        if path.startswith("/allocation_candidates"):
+            offered = [
+                each for each in self.room if self.room[each] - self._used(each) > 0 and each not in self.unknown
+            ]
+            return Answer(200, {"allocation_requests": [{"allocations": {each: {}}} for each in offered]})
         if path.startswith("/resource_providers"):
             return Answer(200, {"resource_providers": [{"uuid": A, "parent_provider_uuid": None}]})
         consumer = path.rpartition("/")[2]
@@ -63,15 +69,18 @@ class FakeAdapter:
         if body["consumer_generation"] != (self.generations.get(consumer) if self.held.get(consumer) else None):
             return Answer(409, _CONCURRENT)
         wanted = {each: amounts["resources"] for each, amounts in body["allocations"].items()}
-        others = {each: held for each, held in self.held.items() if each != consumer}
         for provider, amounts in wanted.items():
-            used = sum(held.get(provider, {}).get("VCPU", 0) for held in others.values())
-            if used + amounts["VCPU"] > self.room[provider]:
+            if provider in self.unknown:
+                return Answer(400, {"errors": [{"title": "Bad Request"}]})
+            if self._used(provider, but=consumer) + amounts["VCPU"] > self.room[provider]:
                 return Answer(409, _FULL)
         assert 0 not in [amount for amounts in wanted.values() for amount in amounts.values()]
         self.held[consumer] = wanted
         self.generations[consumer] = self.generations.get(consumer, 0) + 1
         return Answer(204)
+
+    def _used(self, provider, but=None):
+        return sum(held.get(provider, {}).get("VCPU", 0) for each, held in self.held.items() if each != but)
 
 
 def _claims(adapter, request=None) -> Claims:
@@ -236,3 +245,20 @@ def test_the_answers_allocation_request_is_what_is_claimed():
     found = answer.Found("h", "n", B, "c", "z", resources=resources_of(_request()))
     sent = answer.selections([[found]])[0][0]["nova_object.data"]["allocation_request"]
     assert {B: {"resources": resources_of(_request())}} == json.loads(sent)["allocations"]
+
+
+@pytest.mark.parametrize("status", [400, 404])
+def test_a_provider_that_placement_does_not_know(status):
+    """Concerns this host only: another one takes the instance."""
+    adapter = FakeAdapter()
+    adapter.put = lambda path, body: Answer(status) if A in body["allocations"] else Answer(204)
+    claims = _claims(adapter)
+    assert (False, True, {A}) == (claims.claim(SERVER, A), claims.claim(SERVER, B), claims.unknown)
+
+
+@pytest.mark.parametrize("status", [401, 403, 500, 503])
+def test_an_answer_about_placement_itself_ends_the_request(status):
+    adapter = FakeAdapter()
+    adapter.put = lambda path, body: Answer(status)
+    with pytest.raises(PlacementFailed):
+        _claims(adapter).claim(SERVER, A)

@@ -34,8 +34,8 @@ UUIDS = {host: uuid(101 + number) for number, host in enumerate(HOSTS)}
 def node_row(host: str, **fields: Any) -> NodeRow:
     """8 vcpus, 8 GB of memory, 1 TB of disk, empty, of nova's fake driver."""
     values = dict(
-        id=HOSTS.index(host) + 1,
-        uuid=UUIDS[host],
+        id=HOSTS.index(host) + 1 if host in HOSTS else 0,
+        uuid=UUIDS.get(host),
         host=host,
         hypervisor_hostname=host,
         cell_uuid=CELL,
@@ -102,8 +102,8 @@ class World:
         self.host_manager = self.driver.host_manager
         self.adapter = FakeAdapter(**{UUIDS[host]: 8 for host in HOSTS}) if claims else None
         placement = Placement(self.adapter) if claims else None
-        placing = Placing(self.driver, placement, 2, "nova")
-        self.endpoint = NovaEndpoint(self.driver, placing, RebuildCheck(conf, self.host_manager))
+        self.placing = Placing(self.driver, placement, 2, "nova")
+        self.endpoint = NovaEndpoint(self.driver, self.placing, RebuildCheck(conf, self.host_manager))
         assert epoch_s(self.clock()) == epoch_s(NOW)
 
     def select(self, arguments: dict[str, Any]) -> Any:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that placement answers with an error, whoever asks: they are left out for a while, so that one harms no request.
+
+Such a host often looks emptiest, because it takes no instance, and would be the first choice of every request.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from oslo_log import log as logging
+
+LOG = logging.getLogger(__name__)
+#: Seconds for which a host is left out.
+LEFT_OUT_S = 60.0
+
+
+class Refusals:
+    """Several threads use it. :param clock: seconds that only grow"""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._until: dict[str, float] = {}
+
+    def add(self, host: str, node_uuid: str) -> None:
+        now = self._clock()
+        with self._lock:
+            is_new = self._until.get(host, 0.0) <= now
+            self._until[host] = now + LEFT_OUT_S
+        if is_new:
+            LOG.warning(
+                "Host %s is left out for %g s: placement refuses allocations on its resource provider %s. Does 'openstack "
+                "resource provider show' know it? nova-compute makes it anew when it is restarted",
+                *(host, LEFT_OUT_S, node_uuid),
+            )
+
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts that are left out now."""
+        now = self._clock()
+        with self._lock:
+            self._until = {host: until for host, until in self._until.items() if until > now}
+            return tuple(sorted(self._until))

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that placement refuses: one broken host harms no request, and full ones are not tried one by one."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from scheduler.nova import refusals
+from tests.factories import uuid
+from tests.unit.scheduler.nova.recordings import arguments
+from tests.unit.scheduler.nova.worlds import UUIDS, World, node_row
+
+
+class Broken(World):
+    """cmp1 has the most room, and placement does not know it."""
+
+    adapter: Any
+
+    def __init__(self) -> None:
+        super().__init__(node_row("cmp1"), node_row("cmp2", free_ram_mb=4096), node_row("cmp3", free_ram_mb=2048))
+        self.adapter.unknown = {UUIDS["cmp1"]}
+        self.now = 1000.0
+        self.placing._refusals = refusals.Refusals(lambda: self.now)
+
+    def chosen(self) -> str:
+        """The host of the next server."""
+        return host_of(self.select(arguments()))
+
+    @property
+    def puts(self) -> int:
+        return sum(1 for method, _path in self.adapter.calls if method == "PUT")
+
+
+def host_of(answer: Any) -> str:
+    host: str = answer[0][0]["nova_object.data"]["service_host"]
+    return host
+
+
+def test_a_host_that_placement_does_not_know_ends_no_request(caplog: pytest.LogCaptureFixture) -> None:
+    world = Broken()
+    assert "cmp2" == world.chosen()
+    lines = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    (line,) = [each for each in lines if "is left out" in each]
+    assert "Host cmp1" in line
+    assert UUIDS["cmp1"] in line
+
+
+def test_it_is_not_asked_again_for_a_while() -> None:
+    """The second request needs one claim. When placement knows the host again, it is used again."""
+    world = Broken()
+    world.chosen()
+    before = world.puts
+    world.adapter.held.clear()
+    world.chosen()
+    assert before + 1 == world.puts
+    world.now += refusals.LEFT_OUT_S + 1
+    world.adapter.unknown.clear()
+    world.adapter.held.clear()
+    assert "cmp1" == world.chosen()
+
+
+def test_a_host_that_was_left_out_is_tried_before_a_request_is_refused() -> None:
+    world = Broken()
+    world.chosen()
+    world.adapter.unknown.clear()
+    world.adapter.room.update({UUIDS["cmp2"]: 0, UUIDS["cmp3"]: 0})
+    world.adapter.held.clear()
+    assert "cmp1" == world.chosen()
+
+
+def test_if_placement_knows_no_host_the_refusal_says_so() -> None:
+    world = Broken()
+    world.adapter.unknown = set(UUIDS.values())
+    assert "Placement refused claims on" in world.refused(arguments())
+
+
+def test_full_hosts_are_not_tried_one_by_one() -> None:
+    """150 hosts look emptier than the one that has room; placement is asked once which ones it offers."""
+    nodes = [
+        node_row(f"cmp{number}", id=number + 1, uuid=uuid(101 + number), free_ram_mb=8192 - number)
+        for number in range(151)
+    ]
+    world = World(*nodes)
+    adapter: Any = world.adapter
+    adapter.room = {str(each.uuid): 0 for each in nodes[:-1]} | {str(nodes[-1].uuid): 8}
+    assert "cmp150" == host_of(world.select(arguments()))
+    asked = [path for method, path in adapter.calls if method == "GET"]
+    assert (4, 1) == (sum(1 for method, _path in adapter.calls if method == "PUT"), len(asked))
+    assert asked[0].startswith("/allocation_candidates?resources=DISK_GB:")
+    assert asked[0].endswith("limit=1000")
