@@ -48,8 +48,13 @@ REASONS = {
     **dict.fromkeys(
         (
             *("nova.cell_queries._COMPUTE_SERVICES", "nova.cell_queries._LIVE_NODES", "nova.cell_queries._PLACED"),
-            *("nova.cell_queries:_in_parts", "nova.cell_queries:changed_instances", "nova.cell_queries:changed_nodes"),
-            *("nova.cell_queries:heartbeats", "nova.cell_queries:of_host", "nova.cell_queries:services"),
+            *("nova.cell_queries:_in_parts", "nova.cell_queries._CREATED", "nova.cell_queries._UPDATED"),
+            *(
+                "nova.cell_queries:changed_nodes",
+                "nova.cell_queries:heartbeats",
+                "nova.cell_queries:of_host",
+                "nova.cell_queries:services",
+            ),
         ),
         _CACHE,
     ),

@@ -23,16 +23,22 @@ LOG = logging.getLogger(__name__)
 _EPOCH = datetime.datetime(1970, 1, 1)
 #: A cell that is down is tried again after this time. An attempt may last as long as a connection takes to fail.
 RETRY = seconds(10)
+#: While its hosts are still served: they are, until the cell has been silent for ``Pace.patience_s``.
+RETRY_SOON = seconds(2)
 
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """Periods in seconds. ``layout_s`` is that of cells, host mappings and aggregates, which casts announce as well."""
+    """Periods in seconds. ``layout_s`` is that of cells, host mappings and aggregates, which casts announce as well.
+
+    ``patience_s`` is how long a cell may be silent before its hosts are left out.
+    """
 
     poll_s: float = 1.0
     overlap_s: float = 15.0
     layout_s: float = 5.0
     heartbeat_s: float = 5.0
+    patience_s: float = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +97,8 @@ class CellFeed:
         #: False until all of the cell was read, and after it was down.
         self._is_loaded = False
         self._is_away = False
+        #: When it failed first since it answered last; None while it answers.
+        self._failing_since: datetime.datetime | None = None
         self._retry_at = _EPOCH
         self._again: set[str] = set()
 
@@ -99,19 +107,29 @@ class CellFeed:
 
         :raises errors.DatabaseError: :raises errors.ConfigError: the URL of the cell's database is wrong
         """
-        if since and self._is_away and self._clock() < self._retry_at:
+        if since and self._failing_since is not None and self._clock() < self._retry_at:
             return None
         full = not since or not self._is_loaded
         found: Found = self._ask(self._all) if full else self._ask(self._changes, since, generation)
         self._is_loaded = True
-        if self._is_away:
+        if self._failing_since is not None:
             LOG.info("Cell %s can be read again", self._cell.name)
-            self._is_away = False
+            self._is_away, self._failing_since = False, None
         return found
 
-    def down(self, away: errors.FleetError) -> Found | None:
-        """Return the hosts of the cell as forced down, the first time that it cannot be read."""
+    def is_tolerated(self, away: errors.FleetError) -> bool:
+        """Note that the cell cannot be read. Return whether its hosts are still served as they were known."""
+        now = self._clock()
+        if self._failing_since is None:
+            self._failing_since = now
+            LOG.warning("Cell %s cannot be read; its hosts stay as they were known: %s", self._cell.name, away.message)
+        # What changed meanwhile is older than the next reading asks for.
         self._is_loaded = False
+        self._retry_at = now + RETRY_SOON
+        return bool(self._hosts) and now - self._failing_since < seconds(self._pace.patience_s)
+
+    def down(self, away: errors.FleetError) -> Found | None:
+        """Return the hosts of the cell as forced down, once its silence is tolerated no longer."""
         self._retry_at = self._clock() + RETRY
         if self._is_away:
             return None

@@ -6,8 +6,8 @@ began. A reading after generation G returns the rows whose ``updated_at`` is lat
 cache has already are left out. Polling misses rows that were deleted without a trace, and changes by clocks that are too
 far behind. The full comparison of the host manager finds these.
 
-A cell that cannot be read is down: its hosts are shown as forced down until it answers, and the rest is served. When it
-answers again, all of it is read.
+A cell that cannot be read for ``Pace.patience_s`` is down: its hosts are shown as forced down until it answers, and the rest
+is served. Until then its hosts stay as they were known. When it answers again, all of it is read.
 """
 
 from __future__ import annotations
@@ -140,6 +140,10 @@ class NovaFeed:
         try:
             found = cell.read(since, generation)
         except (errors.DatabaseError, errors.ConfigError) as away:
+            if cell.is_tolerated(away):
+                if not since:
+                    raise  # without these hosts the comparison would remove them
+                return None
             if not since:
                 self._incomplete.add(number)
             return cell.down(away)

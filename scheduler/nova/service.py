@@ -75,7 +75,7 @@ def feeds(conf: cfg.ConfigOpts, api: NovaDatabase) -> functools.partial[NovaFeed
     """Return what makes the feeds of one cache."""
     options = conf.nova
     reserved = Reserved(options.reserved_host_memory_mb, options.reserved_host_disk_mb, options.reserved_host_cpus)
-    pace = Pace(options.poll_period, options.poll_overlap)
+    pace = Pace(options.poll_period, options.poll_overlap, patience_s=conf.scheduler_max_state_age)
     return functools.partial(
         NovaFeed, api, functools.partial(open_cell, conf), reserved=reserved, pace=pace, incomplete=set()
     )

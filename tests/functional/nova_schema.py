@@ -157,6 +157,8 @@ INSTANCES = sa.Table(
     sa.Column("task_state", sa.String(255)),
     sa.Column("instance_type_id", sa.Integer),
     sa.Column("project_id", sa.String(255)),
+    sa.Index("instances_updated_at_project_id_idx", "updated_at", "project_id"),
+    sa.Index("instances_deleted_created_at_idx", "deleted", "created_at"),
 )
 
 CELL_UUID = "f8464d1d-76ba-4d71-b8b1-338b6e4feb55"

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from fleet import errors
 from fleet.clock import seconds
-from fleet.db.nova import api_queries, grants
+from fleet.db.nova import api_queries, cell_queries, grants
 from fleet.db.nova.database import NovaDatabase, cell_url
 from scheduler.compute.drivers.host_manager import HostManager
-from scheduler.nova.cell_feed import RETRY, Pace
+from scheduler.nova.cell_feed import RETRY, RETRY_SOON, Pace
 from scheduler.nova.feed import NovaFeed
 from scheduler.nova.polling import polled
 from tests.clock import FakeClock
@@ -72,10 +72,10 @@ class World:
         self.clock.now += seconds(by_s)
         self.hosts.poll()
 
-    def lose_the_cell(self) -> None:
-        """Its connection breaks, and no new one can be opened."""
+    def lose_the_cell(self, feed: int = 0) -> None:
+        """The connection of one feed breaks, and no new one can be opened. The other feed is that of comparisons."""
         self.cell_is_down = True
-        for cell in self.feed._cells.values():
+        for cell in self.feeds[feed]._cells.values():
             cell._reader.close()
             cell._reader = None
 
@@ -104,6 +104,13 @@ class World:
 @pytest.fixture
 def world(nova):
     made = World(nova)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def impatient(nova):
+    made = World(nova, patience_s=10)
     yield made
     made.close()
 
@@ -285,10 +292,24 @@ def test_aggregates_change(world):
     assert [] == named()
 
 
-def test_a_cell_goes_down_and_comes_back(world, caplog):
-    """Its hosts are left out, with one log line. When the cell answers again, all its hosts are back."""
+def test_a_cell_that_is_silent_for_a_moment_keeps_its_hosts(world, caplog):
+    """As they were known. What has changed meanwhile is read when it answers again, whenever it was written."""
     world.lose_the_cell()
     for _ in range(4):
+        world.later()
+    assert (["cmp1", "cmp2"], 7680) == (world.up(), world.free_ram()["cmp1"])
+    assert 1 == caplog.text.count("its hosts stay as they were known")
+    world.nova.update(nova_schema.NODES, 1, memory_mb_used=1024, updated_at=NOW - seconds(3600))
+    world.cell_is_down = False
+    world.later(RETRY_SOON.total_seconds())
+    assert (["cmp1", "cmp2"], 7168) == (world.up(), world.free_ram()["cmp1"])
+
+
+def test_a_cell_goes_down_and_comes_back(impatient, caplog):
+    """After a while its hosts are left out, with one log line. When the cell answers again, all its hosts are back."""
+    world = impatient
+    world.lose_the_cell()
+    for _ in range(5):
         world.later(4)
     assert [] == world.up()
     assert 1 == caplog.text.count("cannot be read, its 2 hosts are left out")
@@ -299,8 +320,16 @@ def test_a_cell_goes_down_and_comes_back(world, caplog):
 
 
 def test_a_comparison_while_the_cell_is_away(world):
-    """Drops its hosts; the next poll that reaches the cell shows them again."""
+    """Is not made: it would drop the hosts. When the cell is given up it does, and the next poll that reaches the cell
+    shows them again.
+    """
+    world.hosts.compare()
     world.cell_is_down = True  # the open connection of the polls still works
+    world.lose_the_cell(1)
+    with pytest.raises(errors.DatabaseError):
+        world.hosts.compare()
+    assert {"cmp1", "cmp2"} == set(world.free_ram())
+    world.clock.now += seconds(61)
     world.hosts.compare()
     world.later()
     assert {"cmp1", "cmp2"} == set(world.free_ram())
@@ -379,3 +408,41 @@ def test_a_template_that_cannot_be_filled():
     with pytest.raises(errors.ConfigError) as wrong:
         cell_url("mysql://nova:secret@db/c", "mysql://{user}@x", "mysql://a@b/c")
     assert "secret" not in wrong.value.message
+
+
+@pytest.mark.parametrize("nova_url", ["postgresql", "mariadb"], indirect=True)
+def test_a_poll_reads_indexes_and_not_the_deleted_rows(nova):
+    """Two statements, each by an index that nova has. The plan of the database says so, among 100,000 deleted rows."""
+    engine = sa.create_engine(nova.url, poolclass=sa.NullPool)
+    maria = engine.dialect.name == "mysql"
+    numbers = "SELECT seq AS n FROM seq_1_to_100000" if maria else "SELECT n FROM generate_series(1, 100000) AS n"
+    old = "TIMESTAMP '2020-01-01 00:00:00'"
+    with engine.begin() as connection:
+        connection.execute(
+            sa.text(
+                "INSERT INTO instances (id, uuid, deleted, created_at, updated_at, vm_state) "
+                f"SELECT n + 1000, 'deleted', n + 1000, {old}, {old}, 'deleted' FROM ({numbers}) AS numbers"
+            )
+        )
+        connection.execute(sa.text("ANALYZE TABLE instances" if maria else "ANALYZE instances"))
+    with engine.connect() as connection:
+        for statement in (cell_queries._UPDATED, cell_queries._CREATED):
+            compiled = statement.compile(engine, compile_kwargs={"render_postcompile": True})
+            plan = connection.exec_driver_sql(f"EXPLAIN {compiled}", _parameters(compiled)).all()
+            told = " ".join(str(value) for row in plan for value in row)
+            assert "instances_updated_at_project_id_idx" in told or "instances_deleted_created_at_idx" in told, told
+            assert "Seq Scan" not in told
+        assert [] == cell_queries.changed_instances(connection, NOW)
+
+
+def _parameters(compiled):
+    """As the driver takes them, with a time that few rows have reached."""
+    values = {name: NOW if value is None else value for name, value in compiled.params.items()}
+    return tuple(values[name] for name in compiled.positiontup) if compiled.positional else values
+
+
+def test_a_new_instance_is_read_before_it_is_updated(world):
+    """And once, though both times are of now."""
+    world.nova.add_instance(50, "cmp1", NOW)
+    world.later()
+    assert uuid(50) in world.instances("cmp1")

@@ -226,6 +226,9 @@ def test_the_tables_that_are_read(cloud):
         for table in metadata.sorted_tables:
             real = {column["name"] for column in inspector.get_columns(table.name)}
             assert set() == {column.name for column in table.columns} - real
+            there = {index["name"]: index["column_names"] for index in inspector.get_indexes(table.name)}
+            for index in table.indexes:
+                assert [column.name for column in index.columns] == there[index.name]
     reader = sa.create_engine(cloud.url("nova", "reader"), poolclass=sa.NullPool)
     with pytest.raises(sa.exc.DBAPIError), reader.begin() as connection:
         connection.execute(sa.text("DELETE FROM services"))

@@ -22,6 +22,10 @@ _AT_ONCE = 500
 
 _COMPUTE_SERVICES = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.deleted == 0)
 _LIVE_NODES = sa.select(NODES).where(NODES.c.deleted == 0)
+_SINCE = sa.bindparam("since", type_=sa.DateTime)
+#: By nova's index instances_updated_at_project_id_idx, and by instances_deleted_created_at_idx.
+_UPDATED = sa.select(INSTANCES).where(INSTANCES.c.updated_at >= _SINCE)
+_CREATED = sa.select(INSTANCES).where(INSTANCES.c.deleted == 0, INSTANCES.c.created_at >= _SINCE)
 _PLACED = sa.select(INSTANCES).where(INSTANCES.c.deleted == 0, INSTANCES.c.host.is_not(None))
 
 
@@ -68,9 +72,12 @@ def instances(connection: sa.Connection) -> Sequence[Any]:
 def changed_instances(connection: sa.Connection, since: datetime.datetime) -> Sequence[Any]:
     """Instances that have changed, also those that are deleted or on no host.
 
-    A deletion does not set ``updated_at``, but the states before it do.
+    A deletion does not set ``updated_at``, but the states before it do. One statement for both times would read the whole
+    table on MariaDB: nova has an index that begins with each, and deleted rows stay in the table.
     """
-    return connection.execute(sa.select(INSTANCES).where(_changed(INSTANCES, since))).all()
+    changed = connection.execute(_UPDATED, {"since": since}).all()
+    known = {row.uuid for row in changed}
+    return [*changed, *(row for row in connection.execute(_CREATED, {"since": since}) if row.uuid not in known)]
 
 
 def of_host(connection: sa.Connection, host: str) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
