@@ -335,6 +335,12 @@ LIBVIRT_OPTS = [
         "8086:10ed for all devices of a kind. libvirt takes a device from its driver when a guest with it starts, so name "
         "none that the machine needs. [pci] alias of the conductor gives users a name for them.",
     ),
+    cfg.ListOpt(
+        "bridges",
+        default=[],
+        help="Bridges of this machine that guests may be plugged into, such as br0,br1: the scheduler places no guest of "
+        "another network here. Empty: all bridges that the machine has. Related: 'fleet network create --bridge'.",
+    ),
     cfg.IntOpt(
         "shutdown_timeout",
         default=30,

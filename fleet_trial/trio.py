@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import importlib.metadata
 import os
 import pathlib
@@ -174,8 +175,10 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
     with contextlib.ExitStack() as held:
         held.enter_context(trio_config.occupied(directory))
         print(f"Starting (broker: {broker}, database: {database}) ...", flush=True)
+        network = held.enter_context(private_servers.guest_network()) if driver == LIBVIRT else None
         # The directory may be in a home that only its owner may enter.
-        hypervisor = held.enter_context(private_servers.libvirt(qemu_user="root")) if driver == LIBVIRT else None
+        private = functools.partial(private_servers.libvirt, qemu_user="root", network=network)
+        hypervisor = held.enter_context(private()) if network else None
         transport_url = held.enter_context(private_servers.BROKERS[broker]()) if broker != "local" else ""
         database_url = held.enter_context(private_servers.DATABASES[database]()) if database != "sqlite" else ""
         config = trio_config.write(directory, hosts, transport_url, database_url, hypervisor.uri if hypervisor else "")
@@ -192,7 +195,7 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
             there = wait_until_ready(conductor, expected, running, on_progress=_progress(expected))
         programs = pathlib.Path(sys.executable).parent
         page = f"http://{conf.api.bind_host}:{conf.api.port}/"
-        boot = _BOOT_IMAGE if hypervisor else _BOOT
+        boot = _BOOT_IMAGE.format(bridge=network.bridge, enter=" ".join(network.inside())) if network else _BOOT
         welcome = _WELCOME.format(
             hosts=there, page=page, config=config, log=conf.log_file, programs=programs, boot=boot
         )
@@ -236,7 +239,9 @@ Ctrl-C stops it."""
 _BOOT = "fleet boot web --flavor vcpus=1,memory_mb=2048,root_gb=10 --count 3 --wait"
 _BOOT_IMAGE = """\
 fleet image create NAME --location PATH|URL
-    fleet boot web --image NAME --flavor vcpus=1,memory_mb=512,root_gb=4 --wait"""
+    fleet network create lab --bridge {bridge} --subnet 192.0.2.0/24 --range 192.0.2.10-192.0.2.99
+    fleet boot web --image NAME --flavor vcpus=1,memory_mb=512,root_gb=4 --wait
+    {enter} sh    # a shell beside the guests"""
 
 
 def _expected(conf: cfg.ConfigOpts) -> int:

@@ -12,6 +12,8 @@ import shutil
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 
+from fleet_trial.private_servers.guest_network import BRIDGE
+
 HOSTS = 5
 #: Where clients look for the compute API.
 API_PORT = 8774
@@ -100,6 +102,8 @@ def write(
         # There is no other host that a resize could go to.
         options["DEFAULT", "allow_resize_to_same_host"] = "true"
         options["libvirt", "connection_uri"], options["libvirt", "virt_type"] = libvirt_uri, "qemu"
+        # That of its namespace: the agent sees the bridges of this machine.
+        options["libvirt", "bridges"] = BRIDGE
     path.write_text(with_options(text, options))
     return path
 

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable
 
 from fleet_trial.private_servers.galera_cluster import GaleraCluster, GaleraNode, galera_cluster
+from fleet_trial.private_servers.guest_network import GuestNetwork, guest_network
 from fleet_trial.private_servers.libvirt_server import Libvirt, libvirt
 from fleet_trial.private_servers.mariadb_server import mariadb
 from fleet_trial.private_servers.postgresql_cluster import PostgreSQLCluster, postgresql_cluster
@@ -31,6 +32,7 @@ __all__ = [
     "DATABASES",
     "GaleraCluster",
     "GaleraNode",
+    "GuestNetwork",
     "Libvirt",
     "PostgreSQL",
     "PostgreSQLCluster",
@@ -39,6 +41,7 @@ __all__ = [
     "ServerFailed",
     "ServerMissing",
     "galera_cluster",
+    "guest_network",
     "libvirt",
     "mariadb",
     "postgresql",

@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import uuid
 from collections.abc import Iterator
 
+from fleet_trial.private_servers.guest_network import GuestNetwork
 from fleet_trial.private_servers.process import Place, PrivateServer, ServerMissing, find, place
 
 _DIRECTORIES = {
@@ -24,6 +26,8 @@ _DIRECTORIES = {
     "log": "/var/log/libvirt",
     "cache": "/var/cache/libvirt",
 }
+#: libvirt's own network filters, as its package has them.
+_FILTERS = "/etc/libvirt/nwfilter"
 _LIBVIRTD = """\
 unix_sock_dir = "{sockets}"
 unix_sock_rw_perms = "0700"
@@ -50,6 +54,7 @@ mkdir "$1/pts" "$1/shm"
 mount -t devpts -o newinstance,ptmxmode=666 devpts "$1/pts"
 ln -s pts/ptmx "$1/ptmx"
 mount --bind /dev/shm "$1/shm"
+if [ -e /dev/net/tun ]; then mkdir "$1/net"; touch "$1/net/tun"; mount --bind /dev/net/tun "$1/net/tun"; fi
 for device in null zero full random urandom tty; do touch "$1/$device"; mount --bind "/dev/$device" "$1/$device"; done
 mount --rbind "$1" /dev
 shift
@@ -60,11 +65,13 @@ exec "$@"
 class Libvirt(PrivateServer):
     """``uri`` is the address of its QEMU driver. Domains run on when it is stopped or killed."""
 
-    def __init__(self, here: Place, program: str) -> None:
+    def __init__(self, here: Place, program: str, network: GuestNetwork | None = None) -> None:
         binds = [path for name, target in _DIRECTORIES.items() for path in (here.path(name), target)]
         daemon = [program, "-f", here.path("etc", "libvirtd.conf"), "-p", here.path("libvirtd.pid")]
         command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _ENTER, "sh", *binds]
         command += ["--", here.path("dev"), *daemon]
+        if network is not None:
+            command = network.inside(*command)
         self._socket = here.path("sockets", "libvirt-sock")
         super().__init__(here, command, {}, lambda: os.path.exists(self._socket))
         self.uri = f"qemu+unix:///system?socket={self._socket}"
@@ -92,10 +99,11 @@ class Libvirt(PrivateServer):
 
 
 @contextlib.contextmanager
-def libvirt(qemu_user: str = "") -> Iterator[Libvirt]:
+def libvirt(qemu_user: str = "", network: GuestNetwork | None = None) -> Iterator[Libvirt]:
     """Run a private libvirtd that can be killed and restarted. Its domains end with it.
 
     :param qemu_user: that QEMU runs as; the package's by default
+    :param network: into whose bridge guests are plugged
     :raises ServerMissing: it is not installed, or this user may not run it
     """
     program = find("libvirtd", [], package="libvirt-daemon-system")
@@ -111,7 +119,9 @@ def libvirt(qemu_user: str = "") -> Iterator[Libvirt]:
             os.chmod(here.path(name), 0o755)
         here.write("etc/libvirtd.conf", _LIBVIRTD.format(sockets=here.path("sockets"), host_uuid=uuid.uuid4()))
         here.write("etc/qemu.conf", _QEMU + (f'user = "{qemu_user}"\n' if qemu_user else ""))
-        server = Libvirt(here, program)
+        if os.path.isdir(_FILTERS):
+            shutil.copytree(_FILTERS, here.path("etc", "nwfilter"))
+        server = Libvirt(here, program, network)
         try:
             with server.running():
                 yield server

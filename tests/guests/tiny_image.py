@@ -5,6 +5,10 @@ Its console shows lines such as ``GUEST name web-1``, ``GUEST memory_kb 105624``
 ``GUEST has SERIAL SIZE`` for each disk, and ``GUEST up`` when it is done, then ``GUEST new SERIAL SIZE`` for each disk that
 it gets, and ``GUEST beat 7`` once a second: it counts from its boot, and writes the number to its first disk, too. It ends
 by itself when its power button is pressed, and boots again at Ctrl-Alt-Delete.
+
+A guest with an address prints ``GUEST address 192.0.2.10/24``, and ``GUEST mac`` if the MAC address is that of its seed.
+With user data ``ping ADDRESS`` it prints ``GUEST ping answered`` or ``GUEST ping lost`` at each beat. With ``as ADDRESS``
+behind, it also lies about its own address: ``GUEST lie answered``.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ _PACKAGE = "linux-image-cloud-amd64"
 _MODULES = (
     *("virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"),
     *("cdrom", "isofs", "button", "evdev"),
+    *("failover", "net_failover", "virtio_net"),
 )
 _PROGRAMS = ("mformat", "mcopy", "syslinux", "cpio", "dpkg-deb", "apt-get", "busybox")
 _INIT = """\
@@ -38,9 +43,20 @@ for disk in /sys/block/vd*; do
         echo "GUEST name $(sed -n 's/.*"local-hostname": "\\(.*\\)".*/\\1/p' /seed/meta-data)"
         echo "GUEST key $(sed -n 's/.*": "\\(ssh-.*\\)".*/\\1/p' /seed/meta-data)"
         echo "GUEST user_data $(sed -n 1p /seed/user-data)"
+        orders=$(sed -n 1p /seed/user-data)
+        address=$(sed -n 's/.*"address": "\\(.*\\)".*/\\1/p' /seed/network-config 2>/dev/null)
+        mac=$(sed -n 's/.*"ethernet_mac_address": "\\(.*\\)".*/\\1/p' /seed/openstack/latest/network_data.json 2>/dev/null)
     fi
 done
 echo "GUEST memory_kb $(sed -n 's/MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo)"
+if [ -n "$address" ]; then
+    ip link set lo up; ip link set eth0 up; ip addr add $address dev eth0
+    echo "GUEST address $address"
+    if [ "$mac" = "$(cat /sys/class/net/eth0/address)" ]; then echo "GUEST mac $mac"; fi
+fi
+ask() {{
+    if ping -c 1 -W 2 $3 $2 >/dev/null 2>&1; then echo "GUEST $1 answered"; else echo "GUEST $1 lost"; fi
+}}
 echo "GUEST cpus $(grep -c ^processor /proc/cpuinfo)"
 mkdir -p /etc/acpi/PWRF
 printf '#!/bin/sh\\necho "GUEST power button"\\npoweroff -f\\n' > /etc/acpi/PWRF/00000080
@@ -60,6 +76,9 @@ echo "GUEST up"
 beat=0
 while true; do
     look new
+    set -- $orders
+    if [ "$1" = ping ]; then ask ping $2; fi
+    if [ "$3" = as ]; then ip addr add $4/24 dev eth0 2>/dev/null; ask lie $2 "-I $4"; fi
     echo "GUEST beat $beat"
     echo "beat $beat" | dd of=/dev/vda bs=1M seek={beats_at} conv=notrunc,fsync 2>/dev/null
     beat=$((beat + 1))

@@ -7,7 +7,8 @@ file that has what a guest changed of its base; the *seed* is a small disk with 
 Read ``driver`` (the steps of each method), then ``domain_xml`` (what the domain gets), ``guest_disks`` with
 ``image_cache``, ``seed`` and ``resize`` (its files), ``peer`` and ``arrival`` (they come to another host), ``live`` (the
 guest goes there while it runs), ``capabilities`` and ``pci_devices`` (the inventory), ``power`` (its state), ``volumes``
-(disks that come and go), ``connection`` (libvirt itself: the only module that loads it).
+(disks that come and go), ``interfaces`` (plugs into networks), ``connection`` (libvirt itself: the only module that loads
+it).
 """
 
 from compute_agent.drivers.libvirt.driver import LibvirtDriver

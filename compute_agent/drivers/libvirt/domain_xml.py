@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from compute_agent.drivers.libvirt import pci_devices
+from compute_agent.drivers.libvirt import interfaces, pci_devices
 from compute_agent.drivers.machine import SMALL_PAGE_KB
-from fleet.objects import Instance, numa, pci
+from fleet.objects import Instance, network, numa, pci
 
 #: Of the element that marks a domain as one of ours.
 NAMESPACE = "https://fleet.example.org/libvirt/1"
@@ -74,6 +74,7 @@ def build(machine: Machine, instance: Instance, host: str, disks: Sequence[Disk]
     for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
         _text(domain, f"on_{event}", action)
     devices = _devices(domain, disks, console)
+    interfaces.add(devices, network.interfaces_from_wire(instance.interfaces))
     pci_devices.add(devices, pci.devices_from_wire(instance.claimed_pci_devices, "instance.claimed_pci_devices"))
     return ElementTree.tostring(domain, encoding="unicode")
 

@@ -22,7 +22,7 @@ from oslo_utils import units
 from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import ComputeDriver, FindBootData, FindImage, GuestInfo, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt import domain_xml, extra, live, pci_devices, peer, power, volumes
+from compute_agent.drivers.libvirt import domain_xml, extra, interfaces, live, pci_devices, peer, power, volumes
 from compute_agent.drivers.libvirt.capabilities import Capabilities
 from compute_agent.drivers.libvirt.connection import Connection, Unreachable, library
 from compute_agent.drivers.libvirt.domain_xml import Machine
@@ -139,6 +139,7 @@ class LibvirtDriver(ComputeDriver):
                 host_report.SHARED: self._options.shared_storage,
                 host_report.DISKS: "libvirt" if self._options.migration_uri else "",
                 host_report.LIVE: f"libvirt-{self.kind}" if self._options.migration_uri else "",
+                host_report.BRIDGES: ",".join(interfaces.bridges(self._options.bridges)),
             },
         }
 

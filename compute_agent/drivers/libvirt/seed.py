@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seed: a small ISO 9660 image that cloud-init reads as the data source NoCloud."""
+"""The seed: a small ISO 9660 image that cloud-init reads as the data source NoCloud.
+
+NoCloud reads the addresses from ``network-config``. ``network_data.json`` has them for programs that know OpenStack's form.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ import io
 import json
 import pathlib
 import re
+from typing import Any
 
-from compute_agent.drivers.libvirt import extra
-from fleet.objects import BootData, Instance
+from compute_agent.drivers.libvirt import extra, interfaces
+from fleet.objects import BootData, Instance, network
 
 #: cloud-init finds the seed by this label.
 _LABEL = "cidata"
 _NOT_IN_HOST_NAMES = re.compile(r"[^a-z0-9-]+")
 _LONGEST_HOST_NAME = 63
+_OPENSTACK = "openstack/latest"
 _NO_USER_DATA = b"#cloud-config\n{}\n"
 
 
@@ -29,16 +34,34 @@ def write(path: pathlib.Path, instance: Instance, data: BootData) -> None:
     if data.public_key:
         metadata["public-keys"] = {data.key_name: data.public_key}
     files = {
-        "meta-data": f"{json.dumps(metadata, indent=1)}\n".encode(),
+        "meta-data": _json(metadata),
         "user-data": base64.b64decode(data.user_data) or _NO_USER_DATA,
     }
+    if plugs := network.interfaces_from_wire(instance.interfaces):
+        files["network-config"] = _json(interfaces.network_config(plugs))
+        files[f"{_OPENSTACK}/network_data.json"] = _json(interfaces.network_data(plugs))
     image = extra.module("pycdlib").PyCdlib()
     image.new(interchange_level=3, joliet=3, rock_ridge="1.09", vol_ident=_LABEL)
-    for number, (name, content) in enumerate(sorted(files.items())):
-        image.add_fp(io.BytesIO(content), len(content), f"/FILE{number}.;1", rr_name=name, joliet_path=f"/{name}")
+    for number, (path_of, content) in enumerate(sorted(files.items())):
+        directory, name = _directory(image, path_of)
+        known = {"rr_name": name, "joliet_path": f"/{path_of}"}
+        image.add_fp(io.BytesIO(content), len(content), f"{directory}/FILE{number}.;1", **known)
     with open(path, "xb") as file:
         image.write_fp(file)
     image.close()
+
+
+def _directory(image: Any, path: str) -> tuple[str, str]:
+    """Make the directories of ``path``; return the image's own name of the last one, and the name of the file."""
+    *parents, name = path.split("/")
+    for depth, each in enumerate(parents, 1):
+        short, long = ("/".join(parents[:depth]).upper(), "/".join(parents[:depth]))
+        image.add_directory(f"/{short}", rr_name=each, joliet_path=f"/{long}")
+    return "".join(f"/{each.upper()}" for each in parents), name
+
+
+def _json(value: object) -> bytes:
+    return f"{json.dumps(value, indent=1)}\n".encode()
 
 
 def host_name(name: str) -> str:

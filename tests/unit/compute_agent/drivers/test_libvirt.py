@@ -19,7 +19,7 @@ import pytest
 
 from compute_agent.drivers import libvirt
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt import domain_xml, extra, pci_devices, seed, volumes
+from compute_agent.drivers.libvirt import domain_xml, extra, interfaces, pci_devices, seed, volumes
 from compute_agent.drivers.libvirt.capabilities import Capabilities
 from compute_agent.drivers.libvirt.domain_xml import Disk, Machine
 from compute_agent.drivers.libvirt.guest_disks import GuestDisks
@@ -55,6 +55,13 @@ CAPABILITIES = """
   <guest><os_type>xen</os_type><arch name='x86_64'><domain type='xen'/></arch></guest>
 </capabilities>
 """
+
+
+PLUG = {
+    "uuid": factories.uuid(51), "network": factories.uuid(52), "name": "lab", "bridge": "br0", "prefix": 24,
+    "address": "192.0.2.10", "mac": "02:00:00:00:00:01", "gateway": "192.0.2.1", "dns": ["192.0.2.2"],
+}  # fmt: skip
+BARE = {"bridge": "br1", "address": "10.0.0.9", "prefix": 8, "mac": "02:00:00:00:00:02", "gateway": None, "dns": []}
 
 
 def domain(instance: Instance | None = None, **machine: Any) -> ElementTree.Element:
@@ -217,6 +224,78 @@ def test_the_seed_is_what_cloud_init_reads(tmp_path: pathlib.Path) -> None:
     }
     assert {b"meta-data", b"user-data"} == names
     disk.close()
+
+
+def files_of(path: pathlib.Path, *names: str) -> list[bytes]:
+    disk = pycdlib.PyCdlib()
+    disk.open(str(path))
+    found = [io.BytesIO() for _name in names]
+    for name, file in zip(names, found, strict=True):
+        disk.get_file_from_iso_fp(file, rr_path=f"/{name}")
+    disk.close()
+    return [file.getvalue() for file in found]
+
+
+def test_the_seed_has_the_addresses(tmp_path: pathlib.Path) -> None:
+    """In cloud-init's form and in OpenStack's. A guest without addresses has neither file."""
+    seed.write(tmp_path / "seed", builders.an_instance(interfaces=[PLUG, {**PLUG, **BARE}]), BootData())
+    config, data = files_of(tmp_path / "seed", "network-config", "openstack/latest/network_data.json")
+    subnet = {"type": "static", "address": "192.0.2.10/24", "gateway": "192.0.2.1", "dns_nameservers": ["192.0.2.2"]}
+    first, second = json.loads(config)["config"]
+    assert {"type": "physical", "name": "eth0", "mac_address": PLUG["mac"], "subnets": [subnet]} == first
+    assert ("eth1", [{"type": "static", "address": "10.0.0.9/8"}]) == (second["name"], second["subnets"])
+    read = json.loads(data)
+    link = {"id": "tap" + PLUG["uuid"][:11], "vif_id": PLUG["uuid"], "type": "bridge", "mtu": None}
+    assert {**link, "ethernet_mac_address": PLUG["mac"]} == read["links"][0]
+    first, second = read["networks"]
+    dns = [{"type": "dns", "address": "192.0.2.2"}]
+    assert {
+        "id": "network0",
+        "network_id": PLUG["network"],
+        "link": link["id"],
+        "type": "ipv4",
+        "ip_address": "192.0.2.10",
+        "netmask": "255.255.255.0",
+        "routes": [{"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "192.0.2.1"}],
+        "services": dns,
+    } == first
+    assert ("255.0.0.0", [], dns) == (second["netmask"], second["routes"], read["services"])
+    seed.write(tmp_path / "bare", builders.an_instance(), BootData())
+    for name in ("network-config", "openstack/latest/network_data.json"):
+        with pytest.raises(pycdlib.pycdlibexception.PyCdlibInvalidInput):
+            files_of(tmp_path / "bare", name)
+
+
+def test_a_domain_is_plugged_in_behind_the_filter() -> None:
+    """Each interface has the bridge and the MAC of its network, and may send from its address only."""
+    plugs = list(domain(builders.an_instance(interfaces=[PLUG, {**PLUG, **BARE}])).iter("interface"))
+    found = [
+        (each.get("type"), each.find("source").get("bridge"), each.find("mac").get("address"))  # type: ignore[union-attr]
+        for each in plugs
+    ]
+    assert [("bridge", "br0", PLUG["mac"]), ("bridge", "br1", BARE["mac"])] == found
+    filters = [each.find("filterref") for each in plugs]
+    assert ["clean-traffic"] * 2 == [each.get("filter") for each in filters]  # type: ignore[union-attr]
+    parameters = [each.find("parameter").attrib for each in filters]  # type: ignore[union-attr]
+    assert [{"name": "IP", "value": "192.0.2.10"}, {"name": "IP", "value": "10.0.0.9"}] == parameters
+    assert [] == list(domain().iter("interface"))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"bridge": "br0'/><x"}, {"address": "192.0.2.10'/>"}, {"mac": "02:00:00:00:00:0g"}, {"prefix": 33}]
+)
+def test_a_plug_that_is_no_plug(wrong: dict[str, Any]) -> None:
+    with pytest.raises(errors.InvalidInput, match=f"instance.interfaces.0.{next(iter(wrong))}"):
+        domain(builders.an_instance(interfaces=[{**PLUG, **wrong}]))
+
+
+def test_the_bridges_of_a_machine(tmp_path: pathlib.Path) -> None:
+    """All that the kernel has, or those that the configuration names."""
+    for name in ("br1/bridge", "br0/bridge", "eth0/device"):
+        (tmp_path / name).mkdir(parents=True)
+    assert ["br0", "br1"] == interfaces.bridges([], tmp_path)
+    assert ["br1", "lab"] == interfaces.bridges(["lab", "br1"], tmp_path)
+    assert [] == interfaces.bridges([], tmp_path / "nothing")
 
 
 HOST_NAMES = [("Web 1", "web-1"), ("--a_b--", "a-b"), ("名前", "guest"), ("", "guest"), ("a" * 70, "a" * 63)]

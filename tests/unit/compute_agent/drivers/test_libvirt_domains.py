@@ -303,6 +303,29 @@ def test_the_options_of_the_inventory(machine: Machine) -> None:
     found = machine.driver.get_available_resource(HOST)
     assert found is not None
     assert [] == found["pci_passthrough_devices"]
+    machine.driver.conf.set_override("bridges", ["br7", "br0"], group="libvirt")
+    found = machine.driver.get_available_resource(HOST)
+    assert found is not None
+    assert "br0,br7" == found["stats"]["bridges"]
+
+
+def test_a_domain_that_is_made_anew_is_plugged_in(machine: Machine) -> None:
+    """The definition of each start has the plugs, as its instance has them."""
+    plug = {
+        "uuid": factories.uuid(51), "network": factories.uuid(52), "name": "lab", "bridge": "br0", "prefix": 24,
+        "address": "192.0.2.10", "mac": "02:00:00:00:00:01", "gateway": None, "dns": [],
+    }  # fmt: skip
+    instance = machine.spawn(interfaces=[plug])
+
+    def macs() -> list[str | None]:
+        text = machine.driver._find(instance.uuid).XMLDesc()
+        return [each.get("address") for each in ElementTree.fromstring(text).iter("mac")]
+
+    assert [plug["mac"]] == macs()
+    machine.driver.reboot(machine.context, instance, hard=True)
+    assert [plug["mac"]] == macs()
+    machine.resize(instance, memory_mb=256)
+    assert [plug["mac"]] == macs()
 
 
 class Directory:
@@ -481,7 +504,8 @@ def test_without_an_address_guests_stay_on_their_host(machine: Machine) -> None:
     """The host says so in its report, so that the conductor refuses such a move beforehand."""
     guest = machine.spawn()
     none = {"disks": "", "shared_storage": "", "live_migration": ""}
-    assert none == machine.driver.get_available_resource(HOST)["stats"]  # type: ignore[index]
+    stats = machine.driver.get_available_resource(HOST)["stats"]  # type: ignore[index]
+    assert none == {name: stats[name] for name in none}
     with pytest.raises(errors.NotSupported, match="without .libvirt. migration_uri"):
         machine.driver.migrate_disk_and_power_off(machine.context, guest, "elsewhere", guest.flavor)
     with pytest.raises(SpawnFailed, match="it has no .libvirt. migration_uri"):
