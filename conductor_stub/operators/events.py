@@ -38,6 +38,7 @@ class EventsManager:
         after: dict[fields.Name, fields.Bytes] | None = None,
         last: Last | None = None,
         host: fields.Name | None = None,
+        uuid: fields.Uuid | None = None,
     ) -> dict[str, Any]:
         """Return ``events``, oldest first, and the ``position`` to continue from; see ``fleet.db.feed.recent_events.after``.
 
@@ -46,10 +47,11 @@ class EventsManager:
         :param after: the ``position`` of the answer before. None: the ``last`` ones, and the position of now
         :param last: how many of the newest events; None: no events
         :param host: of the ``last`` ones, only those of this host or storage backend; the administrator's
+        :param uuid: of the ``last`` ones, only those of this instance, volume or snapshot
         :raises errors.InvalidInput: errors.NotTrusted:
         """
-        if after is not None and (last is not None or host is not None):
-            raise errors.InvalidInput(field="after", reason="cannot be combined with last and host")
+        if after is not None and (last, host, uuid) != (None, None, None):
+            raise errors.InvalidInput(field="after", reason="cannot be combined with last, host and uuid")
         if host is not None and not context.is_admin:
             raise errors.NotTrusted(reason="only the administrator sees the events of a host")
         project_id = None if context.is_admin else context.project_id or ""
@@ -58,7 +60,7 @@ class EventsManager:
             if after is not None:
                 return recent_events.after(connection, after, self._clock(), project_id)
             position = recent_events.newest(connection)
-            return recent_events.last(connection, position, last or 0, project_id, host), position
+            return recent_events.last(connection, position, last or 0, project_id, host, uuid), position
 
         events, position = self._database.read(read)
         shown = [{name: plain(value) for name, value in event.items()} for event in events]

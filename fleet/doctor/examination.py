@@ -45,7 +45,7 @@ class Asked(Protocol):
         """The calls of the contract's ``operator`` namespace."""
 
     @property
-    def ping(self) -> Callable[[str], Any]:
+    def ping(self) -> Callable[[str], None]:
         """Wait for an answer from a topic."""
 
     @property

@@ -46,9 +46,13 @@ class _Asked:
 
     def __init__(self, operator: OperatorCalls, calls: Calls, context: RequestContext) -> None:
         self.operator = operator
-        self.ping = functools.partial(calls.ping, context)
         self.describe_host = functools.partial(calls.describe_host, context)
         self.describe_filters = functools.partial(calls.describe_filters, context)
+        self._calls = calls
+        self._context = context
+
+    def ping(self, topic: str) -> None:
+        self._calls.ping(self._context, topic)
 
 
 def _shown(found: Any) -> FindingShown:

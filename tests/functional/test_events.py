@@ -121,6 +121,17 @@ def test_the_newest_events_of_a_project(conductor: Conductor) -> None:
     assert isinstance(refused.value.exc_info[1], errors.NotTrusted)
 
 
+def test_the_events_of_an_instance(conductor: Conductor) -> None:
+    """However many others happened since; those of another project are not there."""
+    (mine,) = conductor.create(name="mine")
+    conductor.create(name="others", count=5)
+    found = conductor.operator.list_events(last=10, uuid=mine)["events"]
+    assert [("mine", "create")] == named(found)
+    web = context("web")
+    web.is_admin = False
+    assert [] == EventsManager(conductor.database, conductor.clock).list_events(web, last=10, uuid=mine)["events"]
+
+
 def test_the_newest_events_of_a_host(conductor: Conductor) -> None:
     """Not those of requests that have no host yet; the number of events is bounded, and two ways to ask are not mixed."""
     uuid = conductor.place("a1", name="web")

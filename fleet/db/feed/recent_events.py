@@ -60,18 +60,25 @@ def after(
 
 
 def last(
-    connection: sa.Connection, position: Position, count: int, project_id: str | None, host: str | None
+    connection: sa.Connection,
+    position: Position,
+    count: int,
+    project_id: str | None,
+    host: str | None = None,
+    uuid: str | None = None,
 ) -> list[dict[str, Any]]:
     """The newest ``count`` events up to ``position``, oldest first, in the form of :func:`after`.
 
     They are looked for among the newest LOOKED of each kind: a caller whose events are rarer sees fewer.
 
     :param host: only those of this host or storage backend
+    :param uuid: only those of this instance, volume or snapshot, all of which are looked for
     """
     found: list[dict[str, Any]] = []
     for kind, (events, owners, owner) in _BY_KIND.items() if count else ():
         reached = position.get(kind, 0)
-        query = _with_owners(events, owners, owner, project_id).where(events.c.id.between(reached - LOOKED, reached))
+        query = _with_owners(events, owners, owner, project_id).where(events.c.id <= reached)
+        query = query.where(events.c.id > reached - LOOKED if uuid is None else owner == uuid)
         if host is not None:
             query = query.where(events.c.host == host)
         rows = connection.execute(query.order_by(events.c.id.desc()).limit(count))

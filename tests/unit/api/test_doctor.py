@@ -39,10 +39,11 @@ class FakeConductor(Conductor):
         self.asked: list[str] = []
         self.calls = self  # type: ignore[assignment]
 
-    def ping(self, context: RequestContext, topic: str) -> None:
+    def ping(self, context: RequestContext, topic: str) -> dict[str, str]:
         self.asked.append(topic)
         if self.lost:
             raise oslo_messaging.MessagingTimeout("late")
+        return {"service": topic, "arg": topic}
 
     def describe_host(self, context: RequestContext, host: str) -> Any:
         raise AssertionError("no agent is asked")
@@ -62,8 +63,8 @@ def conductor() -> FakeConductor:
 def test_what_is_wrong_and_what_to_do(client: testing.TestClient, conductor: FakeConductor) -> None:
     """Each finding with its level; advice where something is wrong."""
     found = {each["check"]: each for each in client.simulate_get("/fleet/v1/doctor").json["findings"]}
-    assert ("fail", "ok", "warn", "warn") == tuple(
-        found[check]["level"] for check in ("builds", "schema", "driver", "filters")
+    assert ("fail", "ok", "warn", "warn", "ok") == tuple(
+        found[check]["level"] for check in ("builds", "schema", "driver", "filters", "conductor")
     )
     assert "2 steps are overdue" in found["builds"]["found"]
     assert "read their logs" in found["builds"]["fix"]

@@ -66,7 +66,7 @@ NEEDED_ARGUMENTS = {
     "evacuate_instance": {"host": "1.11"},
     "create_volumes": {"client_token": "1.12"},
     "list_groups": {"project_id": "1.13"},
-    "list_events": {"last": "1.17", "host": "1.17"},
+    "list_events": {"last": "1.17", "host": "1.17", "uuid": "1.17"},
 }
 #: Arguments that make an answer smaller, and the version that introduced them. They are left out where it cannot be sent:
 #: the caller then gets more than it reads.

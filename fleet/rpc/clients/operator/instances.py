@@ -83,10 +83,11 @@ class SearchingLabels(Searching, total=False):
 
 
 class Newest(TypedDict, total=False):
-    """How many of the newest events are wanted, and of which host."""
+    """How many of the newest events are wanted, of which host, and of which instance or volume."""
 
     last: int
     host: str
+    uuid: str
 
 
 class InstanceCalls(Caller):
