@@ -32,7 +32,7 @@ LANES ?= 2
 SEEDS ?= 10000
 FIRST ?= 0
 
-.PHONY: help demo up test lint format fast unit functional hostile amqp client hypervisor guests nova simulation shake ha chaos docs install bench servers sample constraints clean
+.PHONY: help demo up test lint format fast unit functional hostile amqp client hypervisor guests nova simulation shake ha chaos docs screenshots install bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -117,6 +117,9 @@ docs: $(STAMP) ## build the manual and the man pages in docs/_build; a warning i
 	@$(BIN)/python -m sphinx -q -W --keep-going -b man docs docs/_build/man
 	@cp docs/_build/man/*.[18] etc/man/
 	@echo "docs/_build/html/index.html, and man pages in etc/man, which the package installs"
+
+screenshots: $(STAMP) servers ## take the pictures of the page anew: all in docs/_build/screenshots, some in the manual
+	@$(BIN)/python -m tests.screenshots docs/_build/screenshots --manual docs/_static/page
 
 servers: $(STAMP) ## install the servers that tests start (root or sudo; otherwise lists what is skipped)
 	@.ci/install-servers $(BIN)/bindep

@@ -1,83 +1,88 @@
 // The views, one at a time, chosen by the fragment of the address; each is asked anew every few seconds while it is shown.
 
-import * as api from "./api.js";
-import * as builds from "./builds.js";
-import * as events from "./events.js";
-import * as explain from "./explain.js";
-import * as map from "./map.js";
-import * as room from "./room.js";
-import * as signIn from "./sign_in.js";
-import * as use from "./use.js";
+import { SignedOut } from "./base/api.js";
+import { el, failure } from "./base/dom.js";
+import * as route from "./base/route.js";
+import * as session from "./base/session.js";
+import * as navigation from "./frame/navigation.js";
+import * as signIn from "./frame/sign_in.js";
+import * as status from "./frame/status.js";
+import * as theme from "./frame/theme.js";
 
-const VIEWS = { map, builds, events, explain, room, use };
 const EVERY_MS = 3000;
-
+// What may come after the view itself.
+const LATER_MS = 200;
 const view = document.getElementById("view");
-const status = document.getElementById("status");
-const theme = document.getElementById("theme");
 const signOut = document.getElementById("sign-out");
 let shown = null;
 let timer = 0;
+let turn = 0;
 
-function say(text, isBad = false) {
-  if (status.textContent !== text) status.textContent = text;
-  status.classList.toggle("bad", isBad);
-}
-
+// A view answers refresh() with a sentence for the status line. What does not live is asked until it has answered once.
 async function refresh() {
   clearTimeout(timer);
   const mine = shown;
+  const began = Date.now();
   try {
-    say(await mine.refresh());
+    const said = await mine.refresh();
+    mine.isRead = true;
+    if (mine === shown) status.good(said);
   } catch (failed) {
-    if (failed instanceof api.SignedOut) return askWho(mine);
-    say(failed.message, true);
+    if (failed instanceof SignedOut) return askWho(mine);
+    if (mine === shown) status.bad(failed);
   }
-  if (mine === shown && !document.hidden && mine.lives) timer = setTimeout(refresh, EVERY_MS);
+  // A fleet that takes long to show is asked less often.
+  if (mine === shown && !document.hidden && (mine.lives || !mine.isRead)) timer = setTimeout(refresh, Math.max(EVERY_MS, 4 * (Date.now() - began)));
 }
 
 // Keystone knows the users, and nobody has signed in, or the token has expired.
 function askWho(asked) {
   if (asked !== shown || shown instanceof signIn.SignIn) return;
-  shown.close?.();
-  view.replaceChildren();
-  signOut.hidden = true;
-  shown = signIn.open(view, show);
-  say("Sign in first");
-}
-
-function show() {
-  const [name, ...rest] = location.hash.slice(1).split("/");
-  const known = name in VIEWS ? name : "map";
-  for (const link of document.querySelectorAll("nav a")) {
-    if (link.hash === `#${known}`) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
-  document.title = `fleet: ${known}`;
-  view.replaceChildren();
   shown?.close?.();
-  shown = VIEWS[known].open(view, rest.map(decodeURIComponent));
+  view.replaceChildren();
+  navigation.clear();
+  signOut.hidden = true;
+  status.beats(false);
+  shown = signIn.open(view, start);
+  status.good("Sign in first");
+}
+
+async function show() {
+  const mine = ++turn;
+  const { name, rest, query } = route.read();
+  const known = navigation.known(name);
+  navigation.mark(known);
+  document.title = `fleet: ${known}`;
+  const { open } = await navigation.VIEWS[known].load();
+  if (mine !== turn) return;
+  shown?.close?.();
+  view.replaceChildren();
+  shown = open(view, rest, query);
   refresh();
-  api.session().then((found) => { signOut.hidden = !found.signed_in; }, () => {});
 }
 
-function setTheme(name) {
-  document.documentElement.dataset.theme = name;
-  theme.textContent = name === "dark" ? "Light" : "Dark";
-  shown?.redraw?.();
+// Ask who looks before anything is shown: what they may not see is not there.
+async function start() {
+  clearTimeout(timer);
+  try {
+    const found = await session.load();
+    signOut.hidden = !found.signed_in;
+    navigation.draw();
+    status.beats(true);
+    await show();
+    setTimeout(() => status.lookForSimulated().catch(() => {}), LATER_MS);
+  } catch (failed) {
+    if (failed instanceof SignedOut) return askWho(shown);
+    status.bad(failed);
+    if (!shown) view.replaceChildren(el("section", { className: "panel" }, failure(failed)));
+    timer = setTimeout(start, EVERY_MS);
+  }
 }
 
-theme.addEventListener("click", () => {
-  const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-  localStorage.setItem("theme", next);
-  setTheme(next);
-});
-signOut.addEventListener("click", () => api.signOut().then(show, (failed) => say(failed.message, true)));
+signOut.addEventListener("click", () => session.signOut().then(start, status.bad));
 addEventListener("hashchange", show);
 addEventListener("resize", () => shown?.redraw?.());
-document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
-
-const dark = matchMedia("(prefers-color-scheme: dark)");
-dark.addEventListener("change", () => { if (!localStorage.getItem("theme")) setTheme(dark.matches ? "dark" : "light"); });
-setTheme(localStorage.getItem("theme") ?? (dark.matches ? "dark" : "light"));
-show();
+document.addEventListener("visibilitychange", () => { if (!document.hidden && shown?.lives) refresh(); });
+theme.start(() => shown?.redraw?.());
+status.start();
+start();

@@ -1,157 +1,111 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of ``fleet-api`` in a real browser, headless Chromium, before the trio."""
+"""What holds on every view of the page: themes, narrow windows, hostile names, and a backend that is away."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import requests
 from playwright import sync_api
 
 from tests.amqp.daemons import Trio
-from tests.amqp.test_api import Api, api
+from tests.amqp.pages import NARROW, Page, browser, open_url, page
 
-__all__ = ["api"]
+__all__ = ["browser", "open_url", "page"]
 
-SCRIPT = "<script>document.title='taken'</script>"
+SCRIPT = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
 #: The least contrast of text with what is behind it: WCAG 2.1, level AA.
 CONTRAST = 4.5
-
-
-class Page:
-    """The page in one browser tab. Nothing may be reported to its console."""
-
-    def __init__(self, tab: sync_api.Page, url: str) -> None:
-        self.tab = tab
-        self.url = url
-        self.said: list[str] = []
-        tab.on("console", lambda message: self.said.append(message.text))
-        tab.on("pageerror", lambda failure: self.said.append(str(failure)))
-
-    def open(self, view: str = "") -> None:
-        self.tab.goto(f"{self.url}/ui/{view}")
-
-    def expect(self, selector: str, text: str | re.Pattern[str]) -> None:
-        """Wait until an element has this text."""
-        sync_api.expect(self.tab.locator(selector)).to_contain_text(text, timeout=60_000)
+VIEWS = ("overview", "map", "instances", "hosts", "volumes", "events", "boot", "room", "use")
+#: Milliseconds since the last answer, by the page's own module. One that was on its way counts when it arrives.
+_SILENT_MS = "import(`${location.origin}/ui/base/api.js`).then((api) => api.silent())"
+TOO_LARGE = {"vcpus": 1, "memory_mb": 10_000_000, "root_gb": 1}
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[sync_api.Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed: apt install chromium")
-    with sync_api.sync_playwright() as driver:
-        options = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=chromium, args=options)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser: sync_api.Browser, api: Api) -> Iterator[Page]:
-    tab = browser.new_page(viewport={"width": 1280, "height": 800})
-    page = Page(tab, api.url)
-    yield page
-    tab.close()
-    assert [] == page.said
-
-
-@pytest.fixture(scope="module")
-def flavor(api: Api, trio: Trio) -> str:
+def flavor(trio: Trio) -> str:
     trio.operator("create_flavor", flavor={"name": "page.small", "vcpus": 1, "memory_mb": 512, "root_gb": 1})
     return "page.small"
 
 
-def test_a_browser_gets_the_page_and_a_client_the_versions(page: Page, api: Api) -> None:
-    page.tab.goto(api.url)
-    assert page.tab.url.startswith(f"{api.url}/ui/")
+def test_a_browser_gets_the_page_and_a_client_the_versions(page: Page) -> None:
+    page.tab.goto(page.url)
+    assert page.tab.url.startswith(f"{page.url}/ui/")
     page.expect("#status", "6 hosts, 6 up and enabled")
-    assert "versions" in api("GET", "/")
+    assert "versions" in requests.get(page.url, timeout=30).json()
 
 
-def test_the_map_by_keyboard(page: Page, trio: Trio) -> None:
-    """The arrow keys choose a host; its instances are links to their builds."""
-    (uuid,) = trio.boot(name="seen", availability_zone="nova:a2")
-    trio.wait_for([uuid], "active")
+def test_an_administrator_has_all_views(page: Page) -> None:
+    """An unknown one is the overview; a former one leads to what took its place."""
     page.open()
-    page.expect("#status", "1 instances")
-    page.tab.focus("canvas")
-    for name in ("a1", "a2"):
-        page.tab.keyboard.press("ArrowRight")
-        page.expect("#details h2", name)
-    page.expect("#details table", "seen")
-    page.tab.click("#details table a")
-    page.expect("#details h2", "seen")
-
-
-def test_a_search_on_the_map(page: Page) -> None:
-    page.open()
-    page.expect("#status", "6 hosts")
-    page.tab.fill("#find", "b3")
-    page.tab.press("#find", "Enter")
-    page.expect("#details h2", "b3")
-    page.tab.fill("#find", "nosuch")
-    page.tab.press("#find", "Enter")
-    page.expect("#details", "No host is named nosuch")
-
-
-def test_a_build_turns_green(page: Page, trio: Trio) -> None:
-    """Without a reload: the page asks again by itself."""
+    titles = ["Overview", "Map", "Instances", "Hosts", "Volumes", "Events", "Boot", "Room", "Use"]
+    assert titles == page.tabs()
+    page.open("#nosuch")
+    page.expect("main h1", "Overview")
     page.open("#builds")
-    page.expect("#status", "0 under way")
-    (uuid,) = trio.boot(name="growing")
-    page.expect(f'tr[data-uuid="{uuid}"] span.good', "active")
-    page.tab.click(f'tr[data-uuid="{uuid}"]')
-    page.expect("#details ol.timeline", "claim")
+    page.expect("main h1", "Instances")
 
 
-def test_a_refusal(page: Page, trio: Trio) -> None:
-    """The filter table, and the hosts that came nearest."""
-    (uuid,) = trio.boot(name="too large", flavor={"vcpus": 1, "memory_mb": 10_000_000, "root_gb": 1})
-    trio.wait_for([uuid], "error")
-    page.open(f"#builds/{uuid}")
-    page.expect("#details", "NEVER_FITS")
-    page.expect("#details table", "RamFilter")
-    page.expect("#details ul", "MB of RAM")
+@pytest.mark.parametrize("view", VIEWS)
+def test_simulated_hosts_are_told(page: Page, view: str) -> None:
+    page.open(f"#{view}")
+    page.expect("#simulated", "SIMULATED: all hosts use the driver fake")
 
 
-def test_a_name_stays_text(page: Page, trio: Trio) -> None:
-    """A script in the name of an instance does not run, here or by what the policy lets in."""
-    (uuid,) = trio.boot(name=SCRIPT)
+def test_names_stay_text(page: Page, trio: Trio, flavor: str) -> None:
+    """Scripts in the names of instances, groups, labels and reasons do not run, on any view that shows them."""
+    group = trio.operator("create_group", name=SCRIPT, policy="affinity")["uuid"]
+    (uuid,) = trio.boot(name=SCRIPT, metadata={SCRIPT: SCRIPT}, group=group, availability_zone="nova:a1")
     trio.wait_for([uuid], "active")
-    page.open(f"#builds/{uuid}")
-    page.expect("#details h2", SCRIPT)
-    assert "fleet: builds" == page.tab.title()
-    policy = page.tab.request.get(f"{page.url}/ui/").headers["content-security-policy"]
-    assert "default-src 'none'; script-src 'self';" in policy
+    trio.operator("update_service", host="b3", binary="fleet-compute", disabled=True, reason=SCRIPT)
+    try:
+        for view, selector in {
+            f"instances/{uuid}": "main h1",
+            "instances": "#instances tbody",
+            "events": "#events tbody",
+            "hosts/a1": "main table >> nth=0",
+            "hosts/b3": "#head",
+            "map/a1": "#details",
+            "overview": "#view",
+            "boot": "#group",
+        }.items():
+            page.open(f"#{view}")
+            page.expect(selector, "<img src=x" if view != "overview" else "Overview")
+            assert "taken" != page.tab.title()
+        for colour in ("group", "label"):
+            page.open(f"#map?colour={colour}&label={SCRIPT if colour == 'label' else ''}")
+            page.expect(".legend", "<img src=x")
+        assert [] == page.tab.locator("main img").all()
+        assert "taken" != page.tab.title()
+        policy = page.tab.request.get(f"{page.url}/ui/").headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self';" in policy
+    finally:
+        trio.operator("update_service", host="b3", binary="fleet-compute", disabled=False)
 
 
-def test_explain(page: Page, flavor: str, trio: Trio) -> None:
-    """Scores as bars; a hint that no host meets, and one that cannot be read."""
-    page.open("#explain")
-    page.tab.select_option("#flavor", flavor)
-    page.tab.click("text=Explain >> nth=-1")
-    page.expect("#answer h2", "1 instance(s) would go to")
-    assert 6 == page.tab.locator("#answer meter").count()
-    page.tab.fill("#hints", "requested_host=nowhere")
-    page.tab.click("form button")
-    page.expect("#answer", "POLICY")
-    page.tab.fill("#hints", "nonsense")
-    page.tab.click("form button")
-    page.expect("#answer", "is not NAME=VALUE")
-    assert [] == trio.operator("list_instances")
+def test_nothing_comes_from_elsewhere(page: Page) -> None:
+    """Every byte of the page is of this server."""
+    asked: list[str] = []
+    page.tab.on("request", lambda request: asked.append(request.url))
+    for view in VIEWS:
+        page.open(f"#{view}")
+        page.expect("main h1", re.compile("."))
+    assert [] == [each for each in asked if not each.startswith((page.url, "about:"))]
+    assert len(asked) > len(VIEWS)
 
 
-def test_room(page: Page, flavor: str) -> None:
-    """What fits, by flavor and zone."""
-    page.open("#room")
-    page.expect("#fits table", flavor)
-    page.expect("#fits thead", "nova")
+def test_a_page_of_another_site_changes_nothing(page: Page, trio: Trio) -> None:
+    """A verb is a request of this page only: another origin is refused, whatever its form."""
+    url = f"{page.url}/fleet/v1/calls/operator/update_service"
+    body = '{"arguments": {"host": "a1", "disabled": true}}'
+    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
+        for kind in ("application/json", "text/plain"):
+            answer = requests.post(url, data=body, headers={**headers, "Content-Type": kind}, timeout=30)
+            assert 403 == answer.status_code
+    (host,) = trio.operator("show_host", name="a1")["nodes"]
+    assert "enabled" == host["status"]
 
 
 def _luminance(colour: str) -> float:
@@ -162,66 +116,95 @@ def _luminance(colour: str) -> float:
 
 
 def _contrast(pair: list[str]) -> float:
-    light, dark = sorted(map(_luminance, pair), reverse=True)
+    light, dark = sorted(map(_luminance, pair[:2]), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
-_COLOURS = """() => [...document.querySelectorAll("h1, h2, h3, p, a, button, th, td, dt, dd, li, span")]
-  .filter((each) => each.textContent.trim() && each.offsetParent && !each.classList.contains("skip"))
+_COLOURS = """() => [...document.querySelectorAll("main *, header *, nav *, .banner, .banner *")]
+  .filter((each) => [...each.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim()) && each.offsetParent
+    && !each.classList.contains("skip") && !each.disabled)
   .map((each) => {
     let behind = each;
     while (behind && getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)") behind = behind.parentElement;
-    return [getComputedStyle(each).color, getComputedStyle(behind ?? document.body).backgroundColor];
+    return [getComputedStyle(each).color, getComputedStyle(behind ?? document.body).backgroundColor, each.textContent];
   })"""
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_both_themes_can_be_read(page: Page, trio: Trio, theme: Any) -> None:
-    """Every text of a refusal and of the list beside it."""
-    (uuid,) = trio.boot(name="too large", flavor={"vcpus": 1, "memory_mb": 10_000_000, "root_gb": 1})
+def test_both_themes_can_be_read(page: Page, trio: Trio, flavor: str, theme: Any) -> None:
+    """Every text of every view, with a refusal, a waiting build, and a host that is disabled."""
+    (uuid,) = trio.boot(name="too large", flavor=TOO_LARGE)
     trio.wait_for([uuid], "error")
+    trio.operator("update_service", host="b3", binary="fleet-compute", disabled=True, reason="tested")
     page.tab.emulate_media(color_scheme=theme)
-    page.open(f"#builds/{uuid}")
-    page.expect("#details table", "RamFilter")
-    found = page.tab.evaluate(_COLOURS)
-    assert len(found) > 20
-    assert [] == [pair for pair in found if _contrast(pair) < CONTRAST]
+    try:
+        for view in (*VIEWS, f"instances/{uuid}", "hosts/b3", "map/b3"):
+            page.open(f"#{view}")
+            page.expect("main h1", re.compile("."))
+            page.expect("#status", re.compile("."))
+            found = page.tab.evaluate(_COLOURS)
+            assert len(found) > 10
+            assert [] == [each for each in found if _contrast(each) < CONTRAST], view
+    finally:
+        trio.operator("update_service", host="b3", binary="fleet-compute", disabled=False)
 
 
-def test_a_conductor_that_does_not_answer(page: Page) -> None:
-    """The status line says so, and the page goes on."""
-    page.tab.route("**/fleet/v1/**", lambda route: route.abort())
-    page.open()
-    page.expect("#status", "fleet-api does not answer")
-    page.tab.unroute("**/fleet/v1/**")
-    page.expect("#status", "6 hosts")
-    page.said = [each for each in page.said if "ERR_FAILED" not in each]
-
-
-def test_events_as_they_happen(page: Page, trio: Trio) -> None:
-    """A boot shows within seconds, without a reload; its name leads to the build; what is left ends with the view."""
-    page.open("#events")
-    page.expect("#events", "Nothing has happened")
-    page.expect("#status", "live")
-    trio.cli("boot", "--flavor", "vcpus=1,memory_mb=64", "seen-live", "--wait")
-    page.expect("#events tbody", re.compile("seen-live.*attempt.*success|seen-live.*success"))
-    page.tab.get_by_role("link", name="seen-live").first.click()
-    page.expect("#details", "seen-live")
-    trio.cli("server", "delete", "seen-live", "--wait")
-    assert [] == page.said
-
-
-def test_use_over_time(page: Page, trio: Trio) -> None:
-    """What runs now is the last number; another span of time is asked for anew."""
-    (uuid,) = trio.boot(name="counted")
+def test_a_narrow_window(page: Page, trio: Trio, flavor: str) -> None:
+    """At 390 pixels nothing is wider than the window, on any view, also with a name that has no spaces."""
+    (uuid,) = trio.boot(name="n" * 200, availability_zone="nova:a1")
     trio.wait_for([uuid], "active")
-    page.open("#use")
-    running = re.compile(r"[1-9]\d* instances now")
-    page.expect("#status", running)
-    page.expect("#use-vcpus p", re.compile(r"Now [1-9]\d*, \d+ % of \d+; least \d+, most [1-9]"))
-    with page.tab.expect_response(re.compile("use\\?hours=1$")) as asked:
-        page.tab.select_option("#hours", "1")
-    assert asked.value.ok
-    page.expect("#use-instances p", re.compile(r"Now [1-9]"))
-    page.tab.hover("#use-vcpus canvas")
-    assert ": " in page.tab.get_attribute("#use-vcpus canvas", "title")
+    page.tab.set_viewport_size(NARROW)  # type: ignore[arg-type]
+    for view in (*VIEWS, f"instances/{uuid}", "hosts/a1", "map/a1"):
+        page.open(f"#{view}")
+        page.expect("main h1", re.compile("."))
+        page.expect("#status", re.compile("."))
+        assert NARROW["width"] >= page.tab.evaluate("document.documentElement.scrollWidth"), view
+
+
+def test_an_api_that_is_gone(page: Page) -> None:
+    """The page says since when, keeps what it shows, and goes on when there are answers."""
+    page.open("#hosts")
+    page.count("#hosts tbody tr", 6)
+    page.tab.route("**/fleet/v1/**", lambda route: route.abort())
+    page.expect("#away", re.compile("fleet-api does not answer. What you see is from .*The page tries again"))
+    page.count("#hosts tbody tr", 6)
+    page.tab.unroute("**/fleet/v1/**")
+    page.gone("#away")
+    page.forgive("ERR_FAILED")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_dead_backend_is_told_within_five_seconds(page: Page, view: str) -> None:
+    """Nothing answers, and nothing refuses: as with a conductor that is gone. The clock is the test's."""
+    page.tab.clock.install()
+    page.open(f"#{view}")
+    page.expect("#status", re.compile("."))
+    page.tab.clock.pause_at(page.tab.evaluate("Date.now()") / 1000 + 60)
+    page.tab.clock.run_for(500)
+    page.gone("#away")
+    held: list[sync_api.Route] = []
+    page.tab.route("**/fleet/v1/**", lambda route: held.append(route))
+    page.forgive("ERR_FAILED")
+    for _look in range(100):
+        page.tab.clock.run_for(250)
+        silent_ms = page.tab.evaluate(_SILENT_MS)
+        if page.tab.is_visible("#away"):
+            break
+    assert 3000 < silent_ms <= 5000
+    page.expect("#away", re.compile(r"No answer for \d s. What you see is from"))
+    for each in held:
+        each.abort()
+
+
+def test_a_conductor_that_cannot_be_asked(page: Page) -> None:
+    """The server's own sentence, at once."""
+    page.open("#instances")
+    page.expect("#status", "instance")
+    said = '{"serviceUnavailable": {"code": 503, "message": "No conductor can be asked."}}'
+    page.tab.route(
+        "**/fleet/v1/**", lambda route: route.fulfill(status=503, body=said, content_type="application/json")
+    )
+    page.expect("#away", "No conductor can be asked. What you see is from")
+    page.tab.unroute_all()
+    page.gone("#away")
+    page.forgive("503")

@@ -6,6 +6,7 @@ Both kinds of requests are sent in turns by one client, so that they meet the sa
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -35,6 +36,15 @@ LISTS = 20
 HOSTS = 10_000
 PAGES = 5
 _PART = 10_000
+_MANY = r"[1-9]\d,?\d{3}"
+#: A view of the page, an element, and what it says when its figures are there.
+_VIEWS = (
+    ("overview", "#status", f"{_MANY} hosts"),
+    ("map", "#status", f"{_MANY} hosts"),
+    ("instances", ".pager", r"of 1\d\d,\d{3}"),
+    ("hosts", ".pager", f"of {_MANY}"),
+    ("events", "#events tbody", "create"),
+)
 _DEFAULT = """\
 compute_driver = fake
 report_interval = 60
@@ -133,7 +143,7 @@ def _list(url: str) -> None:
 
 
 def _page(url: str) -> None:
-    """Open the map in a browser that has nothing in its cache, and choose the first host by the keyboard."""
+    """Open each view in a browser that has nothing in its cache, until it shows its figures."""
     chromium = shutil.which("chromium")
     if chromium is None:
         figures.report("api-page", skipped="chromium is not installed")
@@ -142,14 +152,17 @@ def _page(url: str) -> None:
         options = ["--no-sandbox"] if os.getuid() == 0 else []
         browser = driver.chromium.launch(executable_path=chromium, args=options)
 
-        def look() -> None:
+        def look(view: str, selector: str, text: str) -> None:
             tab = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
-            tab.goto(f"{url}/ui/")
-            sync_api.expect(tab.locator("#status")).to_contain_text(re.compile(r"[1-9]\d{4,} hosts"), timeout=60_000)
-            tab.focus("canvas")
-            tab.keyboard.press("ArrowRight")
-            sync_api.expect(tab.locator("#details h2")).not_to_be_empty(timeout=60_000)
+            tab.goto(f"{url}/ui/#{view}")
+            sync_api.expect(tab.locator(selector).first).to_contain_text(re.compile(text), timeout=60_000)
+            if view == "map":
+                tab.focus("canvas")
+                tab.keyboard.press("ArrowRight")
+                sync_api.expect(tab.locator("#details h2")).not_to_be_empty(timeout=60_000)
             tab.close()
 
-        figures.report("api-page", hosts=HOSTS, **figures.repeat(look, PAGES).to_line())
+        for view, selector, text in _VIEWS:
+            times = figures.repeat(functools.partial(look, view, selector, text), PAGES)
+            figures.report("api-page", view=view, hosts=HOSTS, **times.to_line())
         browser.close()

@@ -1,6 +1,7 @@
 // A decision's reason: the code, how many hosts each filter kept, and the hosts that came nearest.
 
-import { cells, el, table } from "./dom.js";
+import { el } from "./dom.js";
+import { table } from "./table.js";
 
 const COLUMNS = [
   { title: "filter", show: (each) => each.name },
@@ -15,8 +16,8 @@ export function refusal(message, details) {
 
 export function filters(details) {
   if (!details.filters?.length) return [];
-  const rows = details.filters.map((each) => el("tr", {}, cells(COLUMNS, each)));
-  return [el("h3", {}, `Filters (${details.considered} hosts)`), table(COLUMNS, rows)];
+  const of = details.considered === undefined ? "" : ` (${details.considered} hosts)`;
+  return [el("h3", {}, `Filters${of}`), table(COLUMNS, details.filters)];
 }
 
 export function nearest(details) {

@@ -1,7 +1,7 @@
 // The form for users of keystone. The token becomes a cookie, which no script can read.
 
-import * as api from "./api.js";
-import { el } from "./dom.js";
+import { signIn } from "../base/session.js";
+import { el } from "../base/dom.js";
 
 export const open = (view, done) => new SignIn(view, done);
 
@@ -33,7 +33,7 @@ export class SignIn {
   async ask() {
     this.failure.textContent = "";
     try {
-      await api.signIn(Object.fromEntries(Object.entries(this.fields).map(([name, field]) => [name, field.value])));
+      await signIn(Object.fromEntries(Object.entries(this.fields).map(([name, field]) => [name, field.value])));
     } catch (failed) {
       this.failure.textContent = failed.message;
       return;

@@ -1,0 +1,47 @@
+// Makes elements. Text goes in as text nodes only, so a name with a script in it stays text.
+
+export function el(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "data") Object.assign(made.dataset, value);
+    else if (name in made && name !== "list" && name !== "form") made[name] = value;
+    else made.setAttribute(name, value);
+  }
+  made.append(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
+  return made;
+}
+
+// Put new content in the place of the old if it differs, and keep the focus: a view is asked anew every few seconds.
+export function put(place, ...children) {
+  const fresh = el("div", {}, ...children);
+  if (fresh.innerHTML === place.innerHTML) return;
+  const held = place.contains(document.activeElement) ? keyOf(document.activeElement) : null;
+  place.replaceChildren(...fresh.childNodes);
+  if (held) [...place.querySelectorAll("a, button, input, select, [tabindex]")].find((each) => keyOf(each) === held)?.focus();
+}
+
+const keyOf = (element) => element.id || element.dataset.key || element.getAttribute("href") || element.textContent;
+
+export function facts(pairs) {
+  return el("dl", {}, pairs.filter(Boolean).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+// What is said where there is nothing, with what to do next.
+export function empty(what, next) {
+  return el("div", { className: "empty" }, el("strong", {}, what), next ?? null);
+}
+
+export const link = (href, text) => el("a", { href }, text);
+export const panel = (title, ...children) => el("section", { className: "panel" }, title ? el("h2", {}, title) : null, ...children);
+export const failure = (failed) => el("p", { className: "bad", role: "alert" }, failed.message);
+
+// A short word after an act, which goes away by itself.
+export function note(text) {
+  const place = document.getElementById("note");
+  place.textContent = text;
+  place.hidden = false;
+  clearTimeout(note.timer);
+  note.timer = setTimeout(() => { place.hidden = true; }, 6000);
+}
