@@ -8,6 +8,7 @@ itself, and answers nothing. So each method that cinder casts returns the pool h
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -248,10 +249,12 @@ class VolumeSchedulerManager:
         hint, field = request.scheduler_hints.get(HINT), f"filter_properties.scheduler_hints.{HINT}"
         if not hint:
             return None
-        uuid = fields.parse(fields.Uuid, hint, field)
-        host = self._locate(uuid)
+        if not uuidutils.is_uuid_like(hint):
+            raise errors.InvalidInput(field=field, reason=f"must be the uuid of an instance, got {hint!r:.60}")
+        instance = str(uuid.UUID(hint))
+        host = self._locate(instance)
         if host is None:
-            raise errors.InvalidInput(field=field, reason=f"names no instance on a host, got {uuid}")
+            raise errors.InvalidInput(field=field, reason=f"names no instance on a host, got {instance}")
         return host
 
     def _select(self, request: VolumeRequest, context: RequestContext) -> Answer:

@@ -253,6 +253,8 @@ def test_the_machine_of_an_instance(database: Database) -> None:
     volumes = Volumes(database, scheduler_default_filters=["InstanceLocalityFilter"])
     hints = {"scheduler_hints": {"local_to_instance": UUID}}
     assert "m2@slow#p2" == volumes.select(request_spec=volumes.spec(), filter_properties=hints)
+    without_dashes = {"scheduler_hints": {"local_to_instance": UUID.replace("-", "").upper()}}
+    assert "m2@slow#p2" == volumes.select(request_spec=volumes.spec(), filter_properties=without_dashes)
     wrong = {"scheduler_hints": {"local_to_instance": UUID.replace("9", "8")}}
     with pytest.raises(errors.InvalidInput, match="no instance"):
         volumes.select(request_spec=volumes.spec(), filter_properties=wrong)

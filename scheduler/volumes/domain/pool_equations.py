@@ -12,7 +12,7 @@ from oslo_log import log as logging
 from fleet.telemetry import rate_limited_log
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.volumes.domain import equation
-from scheduler.volumes.domain.pool_state import name_of
+from scheduler.volumes.domain.pool_state import name_of, reported
 from scheduler.volumes.domain.request import VolumeRequest
 
 LOG = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class PoolEquations:
         return [self._one(pools, row, judge, absent, failed) if there else absent for row, there in present]
 
     def _one(self, pools: Candidates, row: int, judge: Callable[[Sequence[Any]], Any], absent: Any, failed: Any) -> Any:
-        text = pools.shared(row, "kind").values.get(self._key)
+        text = reported(pools, row, self._key)
         if text is None:
             return absent
         try:

@@ -109,6 +109,12 @@ def state_of(pools: Candidates, row: int) -> Any:
     return RowState(pools, row)
 
 
+def reported(pools: Candidates, row: int, name: str) -> Any:
+    """Return a capability as the pool reports it; None if it does not."""
+    kind = pools.shared(row, "kind").values
+    return kind[name] if name in kind else (pools.object(row, "own") or {}).get(name)
+
+
 def _report(pools: Candidates, row: int) -> Report:
     return Report(pools.shared(row, "kind"), pools.object(row, "own") or {})
 

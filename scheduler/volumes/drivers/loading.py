@@ -41,7 +41,8 @@ def load_pipeline(conf: cfg.ConfigOpts) -> Pipeline:
     return Pipeline(
         # The chances of a lottery are raw weights.
         domain=dataclasses.replace(POOLS, normalisation="none") if lottery else POOLS,
-        filters=[BackendUpFilter.from_conf(conf), WantedBackendFilter(), *(each.from_conf(conf) for each in chosen)],
+        # What the request names comes first: pools that it does not want explain nothing.
+        filters=[WantedBackendFilter(), BackendUpFilter.from_conf(conf), *(each.from_conf(conf) for each in chosen)],
         weighers=[each.from_conf(conf) for each in raters],
         explain_refusal=refusal.explain,
         alternates=conf.scheduler_max_attempts - 1,

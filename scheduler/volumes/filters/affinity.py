@@ -33,11 +33,16 @@ def _rows(hosts: Candidates, request: VolumeRequest, hint: str) -> list[int] | N
     return [row for row in rows if row is not None]
 
 
+def _is_absent(request: VolumeRequest, hint: str) -> bool:
+    """Whether the hint names nothing: there is none, or an empty list. Any other empty value is a wrong one."""
+    return request.scheduler_hints.get(hint) in (None, [])
+
+
 class SameBackendFilter(ColumnFilter):
     """With the hint ``same_host``, pools pass that have any of the named volumes. A wrong hint lets no pool pass."""
 
     def mask(self, hosts: Candidates, request: VolumeRequest) -> numpy.ndarray | None:
-        if not request.scheduler_hints.get("same_host"):
+        if _is_absent(request, "same_host"):
             return None
         return hosts.only(_rows(hosts, request, "same_host") or ())
 
@@ -46,7 +51,7 @@ class DifferentBackendFilter(ColumnFilter):
     """With the hint ``different_host``, pools pass that have none of the named volumes. A wrong hint lets no pool pass."""
 
     def mask(self, hosts: Candidates, request: VolumeRequest) -> numpy.ndarray | None:
-        if not request.scheduler_hints.get("different_host"):
+        if _is_absent(request, "different_host"):
             return None
         rows = _rows(hosts, request, "different_host")
         return hosts.only(()) if rows is None else ~hosts.only(rows)

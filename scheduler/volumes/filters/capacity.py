@@ -44,7 +44,8 @@ class CapacityFilter(ColumnFilter):
             "GiB",
             request.requested_gb,
             limit,
-            numpy.where(sized, limit - free, 0.0),
+            # A pool of infinite capacity has nothing that could be used up.
+            numpy.subtract(limit, free, out=numpy.zeros(len(hosts)), where=sized & numpy.isfinite(limit)),
             limit,
             free=free,
             total=hosts.column("total_capacity_gb"),

@@ -10,6 +10,7 @@ from oslo_config import cfg
 
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.volumes.domain.pool_equations import PoolEquations
+from scheduler.volumes.domain.pool_state import reported
 from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.volumes.filters.base import ColumnFilter
 
@@ -39,4 +40,4 @@ class DriverFilter(ColumnFilter):
 
     def _text(self, hosts: Candidates) -> Any:
         (row,) = hosts.rows.tolist()
-        return hosts.shared(row, "kind").values.get(KEY)
+        return reported(hosts, row, KEY)

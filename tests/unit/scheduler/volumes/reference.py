@@ -114,11 +114,14 @@ def _named(pool: Pool, asked: VolumeRequest, world: World, hint: str) -> bool | 
 
 
 def same(pool: Pool, asked: VolumeRequest, world: World) -> bool:
-    return not asked.scheduler_hints.get("same_host") or _named(pool, asked, world, "same_host") is True
+    return asked.scheduler_hints.get("same_host") in (None, []) or _named(pool, asked, world, "same_host") is True
 
 
 def different(pool: Pool, asked: VolumeRequest, world: World) -> bool:
-    return not asked.scheduler_hints.get("different_host") or _named(pool, asked, world, "different_host") is False
+    return (
+        asked.scheduler_hints.get("different_host") in (None, [])
+        or _named(pool, asked, world, "different_host") is False
+    )
 
 
 def local(pool: Pool, asked: VolumeRequest, world: World) -> bool:
@@ -136,7 +139,7 @@ def query(pool: Pool, asked: VolumeRequest, world: World) -> bool:
 
 
 def driver(pool: Pool, asked: VolumeRequest, world: World) -> bool:
-    return equation(report(pool).get("filter_function", "1"), pool, asked) not in (0, None)
+    return equation(str(report(pool).get("filter_function", "1")), pool, asked) not in (0, None)
 
 
 def equation(text: str, pool: Pool, asked: VolumeRequest) -> Any:
@@ -144,6 +147,9 @@ def equation(text: str, pool: Pool, asked: VolumeRequest) -> Any:
     free = pool.free_capacity_gb
     return {
         "1": 1,
+        "0.0": 0,
+        "30": 30,
+        "7.5": 7.5,
         "0": 0,
         "volume.size < 20": asked.properties.size < 20,
         "stats.free_capacity_gb > 50": None if free is None else free > 50,
@@ -190,7 +196,7 @@ def free_space(pools: Sequence[Pool], asked: VolumeRequest, multiplier: float) -
 def goodness(pools: Sequence[Pool], asked: VolumeRequest, multiplier: float) -> list[float]:
     rated = []
     for pool in pools:
-        value = equation(report(pool).get("goodness_function", "0"), pool, asked)
+        value = equation(str(report(pool).get("goodness_function", "0")), pool, asked)
         value = 100 * value if isinstance(value, bool) else value
         rated.append(float(value) if isinstance(value, int | float) and 0 <= value <= 100 else 0.0)
     return rated

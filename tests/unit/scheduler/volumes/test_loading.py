@@ -16,6 +16,8 @@ from scheduler.volumes.drivers.chance import ChanceScheduler
 from scheduler.volumes.drivers.filter_scheduler import FilterScheduler
 from scheduler.volumes.drivers.simple import SimpleScheduler
 from tests.configuration import of_scheduler
+from tests.factories import NOW_S, Service
+from tests.unit.scheduler.volumes.pools import Pool, cache, decided, request
 from tests.unit.scheduler.volumes.test_plugins import ByBackendPasses, Older
 
 HERE = "tests.unit.scheduler.volumes.test_plugins"
@@ -32,7 +34,7 @@ def configuration(**options: Any) -> cfg.ConfigOpts:
 def test_the_defaults() -> None:
     """Two filters always run before those of the configuration."""
     made = loading.load_pipeline(configuration())
-    names = ["BackendUpFilter", "WantedBackendFilter", *made.domain.default_filters]
+    names = ["WantedBackendFilter", "BackendUpFilter", *made.domain.default_filters]
     assert names == [type(each).__name__ for each in made.filters]
     assert ["CapacityWeigher"] == [type(each).__name__ for each in made.weighers]
     assert made.cacheable
@@ -95,3 +97,15 @@ def test_a_scheduler_may_serve_one_domain(domains: list[str], expected: int) -> 
     conf.set_override("scheduler_domains", [])
     with pytest.raises(errors.ConfigError, match="must name compute, volume or both"):
         checks.check_domains(conf)
+
+
+def test_pools_that_the_request_does_not_name_explain_nothing() -> None:
+    """Of three backends that are disabled, one was asked for: the refusal counts this one only."""
+    backends = ["m1@lvm", "m2@lvm", "m3@lvm"]
+    pools = [Pool(host, "p1", number) for number, host in enumerate(backends)]
+    down = [Service(host, binary="fleet-volume", disabled=True) for host in backends]
+    asked = request(1, resource_backend="m2@lvm#p1")
+    made = decided(loading.load_pipeline(configuration()), cache(pools, services=down).candidates(NOW_S), asked)
+    assert "HOSTS_DOWN" == made.to_wire()["reason_code"]
+    assert "1 of 1" in made.reason
+    assert "3" not in made.reason

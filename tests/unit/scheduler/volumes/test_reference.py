@@ -31,8 +31,8 @@ REPORTS = st.fixed_dictionaries(
         "deep": st.sampled_from([{"er": "yes"}, {}, "no"]),
         "tags": st.sampled_from([["a", "b"], []]),
         "online_extend_support": st.booleans(),
-        "filter_function": st.sampled_from(EQUATIONS),
-        "goodness_function": st.sampled_from([*EQUATIONS, "30 + volume.size", "1000", "good"]),
+        "filter_function": st.sampled_from([*EQUATIONS, 0, 1, 0.0]),
+        "goodness_function": st.sampled_from([*EQUATIONS, "30 + volume.size", "1000", "good", 30, 7.5, 1000]),
     },
 )
 GB = st.sampled_from([0.0, 10.0, 49.994, 49.995, 49.996, 100.0, 500.0])
@@ -76,8 +76,8 @@ SPECS = st.lists(
 HINTS = st.fixed_dictionaries(
     {},
     optional={
-        "same_host": st.sampled_from([uuid(1), [uuid(1), uuid(2)], [], "no uuid", [uuid(9)], uuid(3)]),
-        "different_host": st.sampled_from([uuid(1), [uuid(2), uuid(3)], "no uuid", uuid(9)]),
+        "same_host": st.sampled_from([uuid(1), [uuid(1), uuid(2)], [], "", "no uuid", [uuid(9)], uuid(3)]),
+        "different_host": st.sampled_from([uuid(1), [uuid(2), uuid(3)], [], "", "no uuid", uuid(9)]),
         "local_to_instance": st.just(uuid(50)),
         "query": st.sampled_from(["", json.dumps([">=", "$free_capacity_gb", 100])]),
     },
