@@ -5,8 +5,9 @@ Tightest first: functions ``abs max min``; ``^``; sign; ``* /``; ``+ -``; ``not`
 ``and``; ``or``; ``,``. A name of the form ``group.key`` is looked up; any other name, and a text in quotes, stands for
 itself. A text that reads as a number is that number. Both sides of ``and`` and ``or`` are always computed.
 
-Cinder's own parser differs in three points. It reads two operands of a chain of ``and`` or ``or``, and three parts of a
-chain of ``? :``; and it drops the fraction of a number that it looks up. With ``as_cinder`` this one does the same.
+Cinder's own parser differs in these points. It reads two operands of a chain of ``and`` or ``or``, and three parts of a
+chain of ``? :``; it drops the fraction of a number that it looks up; a number in quotes is a text; and a text times a number
+is that text repeatedly. With ``as_cinder`` this one does the same.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Variables = Mapping[str, Mapping[str, Any] | None]
 Node = Callable[[Variables], Any]
 
 _TOKENS = re.compile(
-    r"\s*(?:(?P<number>\d+\.\d+|\d+)|(?P<name>[A-Za-z_.]+)|(?P<text>\"[^\"]*\"|'[^']*')"
+    r"\s*(?:(?P<number>[0-9]+\.[0-9]+|[0-9]+)|(?P<name>[A-Za-z_.]+)|(?P<text>\"[^\"]*\"|'[^']*')"
     r"|(?P<mark>&&|\|\||<=|>=|!=|==|<>|[-+*/^()?:,<>!]))"
 )
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -34,6 +35,8 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<>": operator.ne,
 }
 _AND, _OR, _NOT = ("and", "AND", "&&"), ("or", "OR", "||"), ("not", "NOT", "!")
+#: Kinds of tokens that are operands.
+_VALUES = ("number", "name", "text")
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {"abs": abs, "max": max, "min": min}
 #: An equation is a few lines in a configuration file. A longer one, or a larger whole number, could stop a scheduler.
 MOST_CHARACTERS = 10_000
@@ -120,7 +123,9 @@ class _Parser:
         parts = [self._disjunction()]
         while self._take(","):
             parts.append(self._disjunction())
-        return parts[0] if len(parts) == 1 else lambda variables: [part(variables) for part in parts]
+        if len(parts) == 1:
+            return parts[0]
+        return functools.partial(_listed, parts)
 
     def _disjunction(self) -> Node:
         return self._chain(_OR, self._conjunction, lambda one, other: one or other)
@@ -178,7 +183,7 @@ class _Parser:
         return self._left({"+": operator.add, "-": operator.sub}, self._product)
 
     def _product(self) -> Node:
-        return self._left({"*": _times, "/": operator.truediv}, self._signed)
+        return self._left({"*": _repeated if self._as_cinder else _times, "/": operator.truediv}, self._signed)
 
     def _left(self, operations: Mapping[str, Callable[[Any, Any], Any]], operand: Callable[[], Node]) -> Node:
         node = operand()
@@ -198,7 +203,7 @@ class _Parser:
         return _binary(_power, base, self._power()) if self._take("^") else base
 
     def _call(self) -> Node:
-        name = self._take(*_FUNCTIONS)
+        name = self._take(*_FUNCTIONS) if self._is_called() else None
         if name is None:
             return self._operand()
         function, argument = _FUNCTIONS[name], self._call()
@@ -209,19 +214,25 @@ class _Parser:
 
         return called
 
+    def _is_called(self) -> bool:
+        """Whether an operand follows a name: a function without one is a text like any other."""
+        following = self._tokens[min(self._place + 1, len(self._tokens) - 1)]
+        return following.text == "(" or (following.kind in _VALUES and following.text not in (*_AND, *_OR, *_NOT))
+
     def _operand(self) -> Node:
         if self._take("("):
             node = self.whole()
             self.expect(")")
             return node
         token = self._tokens[self._place]
-        if token.kind not in ("number", "name", "text") or token.text in (*_AND, *_OR, *_NOT):
+        if token.kind not in _VALUES or token.text in (*_AND, *_OR, *_NOT):
             raise EquationError(f"expected a value, found {token.text}")
         self._place += 1
-        if token.kind == "name" and token.text.count(".") == 1:
+        group, _, key = token.text.partition(".")
+        if token.kind == "name" and group and key and "." not in key:
             self.names.add(token.text)
-            return self._looked_up(*token.text.split("."))
-        value = self._read(token.text[1:-1] if token.kind == "text" else token.text)
+            return self._looked_up(group, key)
+        value = self._literal(token)
         return lambda variables: value
 
     def _looked_up(self, group: str, key: str) -> Node:
@@ -232,6 +243,12 @@ class _Parser:
             return self._read(known[key])
 
         return look_up
+
+    def _literal(self, token: _Token) -> Any:
+        if token.kind != "text":
+            return self._read(token.text)
+        inside = token.text[1:-1]
+        return inside.replace('"', "").replace("'", "") if self._as_cinder else self._read(inside)
 
     def _read(self, value: Any) -> Any:
         """Return a number if the value is or reads as one, or else its text without quotes."""
@@ -255,6 +272,22 @@ def _times(one: Any, other: Any) -> Any:
     if isinstance(one, str) or isinstance(other, str):
         raise EquationError("a text cannot be multiplied")
     return one * other
+
+
+def _repeated(one: Any, other: Any) -> Any:
+    """As :func:`_times`, but a text may be repeated."""
+    text, number = (one, other) if isinstance(one, str) else (other, one)
+    if not isinstance(text, str):
+        return one * other
+    if not isinstance(number, int) or len(text) * number > MOST_CHARACTERS:
+        raise EquationError("a text is repeated a whole number of times, and not to more than an equation may have")
+    return text * number
+
+
+def _listed(parts: Sequence[Node], variables: Variables) -> list[Any]:
+    """A list in parentheses at the end of a list is a part of it."""
+    found = [part(variables) for part in parts]
+    return [*found[:-1], *found[-1]] if isinstance(found[-1], list) else found
 
 
 def _power(base: Any, exponent: Any) -> Any:
