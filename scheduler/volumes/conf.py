@@ -85,9 +85,9 @@ RULE_OPTS = [
         default=False,
         mutable=True,
         help="Compute filter_function and goodness_function exactly as cinder does: a chain of 'and' or 'or' reads its "
-        "first two operands, a chain of '? :' its first three parts, a number that is looked up loses its fraction, a number "
-        "in quotes is a text, and a text times a number is that text repeatedly. Set it only for equations that were written "
-        "around this.",
+        "first two operands, a chain of '? :' its first three parts, a number that is looked up loses its fraction, a "
+        "number in quotes is a text, and a text times a number is that text repeatedly. Set it only for equations that were "
+        "written around this.",
     ),
     cfg.BoolOpt(
         "migrate_across_zones",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A build costs each daemon one line at INFO (docs/operate.md); operators read these lines."""
+"""A build costs each daemon one line at INFO, and the conductor one more that accepts it (docs/operate.md)."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ def counts(found: dict[str, list[str]]) -> dict[str, int]:
 
 
 BUILDS: list[tuple[str, dict[str, Any], str, dict[str, int]]] = [
-    ("one that succeeds", {}, "active", {"conductor": 1, "scheduler": 1, "agent": 1}),
-    ("three of one request", {"count": 3}, "active", {"conductor": 3, "scheduler": 1, "agent": 3}),
+    ("one that succeeds", {}, "active", {"conductor": 2, "scheduler": 1, "agent": 1}),
+    ("three of one request", {"count": 3}, "active", {"conductor": 4, "scheduler": 1, "agent": 3}),
     (
         "one that no host can take",
         {"flavor": {"vcpus": 1, "memory_mb": 10_000_000}},
         "error",
         # nova's "Filter … returned 0 hosts" comes before the decision's own line.
-        {"conductor": 1, "scheduler": 2, "agent": 0},
+        {"conductor": 2, "scheduler": 2, "agent": 0},
     ),
 ]
 
 
 @pytest.mark.parametrize(("what", "request_", "state", "expected"), BUILDS, ids=[case[0] for case in BUILDS])
 def test_a_build(trio: Trio, what: str, request_: dict[str, Any], state: str, expected: dict[str, int]) -> None:
-    """One line for the decision, and one for each instance where it was built and where it was recorded."""
+    """One line where the request is accepted, one for the decision, and one for each instance where it was built and where
+    it was recorded.
+    """
     uuids = trio.boot(**request_)
     trio.wait_for(uuids, state)
     # The agent has said its word when the conductor's answer has come back to it.
@@ -57,6 +59,9 @@ def test_what_a_line_carries(trio: Trio) -> None:
     trio.wait_for([uuid], "active")
     found = eventually(lambda: lines(trio, uuid) if lines(trio, uuid)["agent"] else None)
     host = trio.show(uuid)["instance"]["host"]
+    accepted = next(line for line in found["conductor"] if "Act server.create" in line)
+    assert f"request {trio.show(uuid)['instance']['request_id']}" in accepted
+    found["conductor"].remove(accepted)
     for daemon in ("conductor", "agent"):
         (line,) = found[daemon]
         assert f"attempt=1 host={host}] [instance: {uuid}]" in line
