@@ -19,6 +19,7 @@ release = version = importlib.metadata.version("fleet")
 extensions = [
     "myst_parser",
     "oslo_config.sphinxext",  # the option reference, from the options' own help
+    "http_reference",  # all requests of the HTTP API, from its document
     "release_notes",  # releasenotes/notes by version and day
     "drawings",  # docs/drawings/*.txt as SVG
     "plots",  # docs/figures/*.csv as SVG
