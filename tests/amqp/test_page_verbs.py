@@ -200,3 +200,26 @@ def test_verbs_are_those_of_the_policy(people: Callable[[str], Page], trio: Trio
             refused = page.tab.evaluate(_STOP, uuid)
             assert "not allowed" in refused
             page.forgive("403")
+
+
+def test_boot_into_a_network(page: Page, trio: Trio) -> None:
+    """The default network is proposed where there are networks; the instance shows its address."""
+    network = trio.operator(
+        "create_network", network={"name": "lan", "bridge": "br0", "subnet": "10.9.0.0/24", "is_default": True}
+    )
+    try:
+        page.open("#boot")
+        page.tab.select_option("#flavor", "page.small")
+        page.expect("#network", "the default one")
+        page.tab.fill("#name", "plugged")
+        page.press("Explain")
+        page.expect("#answer h2", "1 instance(s) would go to")
+        page.press("Boot")
+        page.expect("main h1", "plugged")
+        page.expect("#details", "10.9.0.1 in lan")
+        (made,) = trio.operator("list_instances")
+        trio.wait_for([made["uuid"]], "active")
+        trio.terminate([made["uuid"]])
+        eventually(lambda: not trio.operator("list_instances"))
+    finally:
+        trio.operator("delete_network", name=network["uuid"])

@@ -61,8 +61,9 @@ class World:
         self.ask("compute_task/create", "shop", request=nowhere)
         # Each takes most of a host, so some of them wait.
         full = {"vcpus": 4, "memory_mb": 30 * 1024, "root_gb": 20, "name": "render"}
-        wait = {"count": 6, "wait_for_capacity_s": 3600}
-        self.ask("compute_task/create", "lab", request={"name": "render", "flavor": full, **wait})
+        for number in range(1, 7):
+            wait = {"name": f"render-{number}", "wait_for_capacity_s": 3600}
+            self.ask("compute_task/create", "lab", request={"flavor": full, **wait})
 
     def is_settled(self) -> bool:
         """Return True if nothing is under way."""
@@ -91,9 +92,10 @@ def age(database: pathlib.Path) -> None:
     with contextlib.closing(sqlite3.connect(database, timeout=_TIMEOUT_S)) as connection, connection:
         began = "strftime('%Y-%m-%d %H:%M:%f000', 'now', ?)"
         connection.execute(f"UPDATE services SET created_at = {began}", (_BEGAN,))
-        requests_made = connection.execute(
-            "SELECT reservation_id FROM build_requests ORDER BY created_at, reservation_id"
-        ).fetchall()
+        # What waits is left as it is: the time for which it may wait counts from its request.
+        ended = "SELECT reservation_id FROM instances WHERE vm_state != 'building'"
+        made = f"SELECT reservation_id FROM build_requests WHERE reservation_id IN ({ended})"
+        requests_made = connection.execute(f"{made} ORDER BY created_at, reservation_id").fetchall()
         for number, (reservation,) in enumerate(requests_made):
             shift = f"-{_APART_H * (len(requests_made) - number)} hours"
             those = "SELECT uuid FROM instances WHERE reservation_id = ?"

@@ -17,6 +17,7 @@ export class Form {
       zone: el("input", { id: "zone", placeholder: "any" }),
       group: el("select", { id: "group" }),
       key: el("select", { id: "key" }),
+      network: el("select", { id: "network" }),
       project: el("input", { id: "project", value: mine().project_id ?? "" }),
       hints: el("textarea", { id: "hints", placeholder: "different_host=…", rows: 2 }),
     };
@@ -27,19 +28,24 @@ export class Form {
       el("label", {}, "Image", fields.image), el("label", {}, "Availability zone", fields.zone),
       may("operator/list_groups") ? el("label", {}, "Server group", fields.group) : null,
       may("operator/list_key_pairs") ? el("label", {}, "Key pair", fields.key) : null,
+      may("operator/list_networks") ? el("label", {}, "Network", fields.network) : null,
       isAdministrator() ? el("label", {}, "Project", fields.project) : null,
       el("label", { className: "whole" }, "Hints, NAME=VALUE, one a line", fields.hints)));
   }
 
   async load() {
     const list = (name) => (may(`operator/${name}`) ? ask(`operator/${name}`).catch(() => []) : []);
-    const [flavors, images, groups, keys] = await Promise.all([ask("operator/list_flavors"), list("list_images"), list("list_groups"), list("list_key_pairs")]);
+    const [flavors, images, groups, keys, networks] = await Promise.all([ask("operator/list_flavors"),
+      ...["list_images", "list_groups", "list_key_pairs", "list_networks"].map(list)]);
     this.flavors = flavors;
     this.images = images;
     offer(this.fields.flavor, flavors.map((each) => [each.name, `${each.name}: ${each.vcpus} vcpus, ${memory(each.memory_mb)}, ${each.root_gb} GB`]));
     offer(this.fields.image, [["", "none"], ...images.map((each) => [each.uuid, each.name])]);
     offer(this.fields.group, [["", "none"], ...groups.map((each) => [each.uuid, `${each.name} (${each.policy})`])]);
     offer(this.fields.key, [["", "none"], ...keys.map((each) => [each.name, each.name])]);
+    // A guest is reached by its address: where there are networks, the default one is proposed.
+    offer(this.fields.network, networks.length ? [["auto", "the default one"], ["none", "none"], ...networks.map((each) => [each.uuid, `${each.name} (${each.subnet})`])]
+      : [["none", "none"]]);
     this.none.replaceChildren(...(flavors.length ? [] : [el("strong", {}, "There is no flavor yet. "),
       isAdministrator() ? el("span", {}, "Create one: ", el("code", {}, "fleet flavor create small --vcpus 1 --memory-mb 2048 --root-gb 10"))
         : "An administrator creates one."]));
@@ -56,7 +62,7 @@ export class Form {
 
   // As compute_task/create takes it. Throws what is wrong in words.
   request() {
-    const { name, flavor, count, image, zone, group, key } = Object.fromEntries(Object.entries(this.fields).map(([of, field]) => [of, field.value.trim()]));
+    const { name, flavor, count, image, zone, group, key, network } = Object.fromEntries(Object.entries(this.fields).map(([of, field]) => [of, field.value.trim()]));
     if (!name) throw new Error("Name: give it one");
     if (!flavor) throw new Error("Flavor: choose one");
     const wanted = { name, flavor, count: Number(count) };
@@ -66,6 +72,7 @@ export class Form {
     if (zone) wanted.availability_zone = zone;
     if (group) wanted.group = group;
     if (key) wanted.key_name = key;
+    if (network && network !== "none") wanted.networks = network === "auto" ? network : [{ network, address: null }];
     return { ...wanted, scheduler_hints: hintsOf(this.fields.hints.value) };
   }
 }

@@ -57,6 +57,7 @@ function said(each) {
     each.host ? ["host", link(to("hosts", [each.host]), each.host)] : null,
     each.project_id ? ["project", each.project_id] : null,
     ["flavor", `${flavor.name || "of its own"}: ${flavor.vcpus} vcpus, ${memory(flavor.memory_mb)}, ${disk(flavor.root_gb + flavor.ephemeral_gb)}`],
+    ...(each.interfaces ?? []).map((one) => ["address", `${one.address} in ${one.name}`]),
     each.image?.name || each.image?.id ? ["image", each.image.name || each.image.id] : null,
     each.key_name ? ["key", each.key_name] : null,
     each.availability_zone ? ["zone", each.availability_zone] : null,
