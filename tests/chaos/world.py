@@ -135,6 +135,7 @@ class World:
             for name, (program, *arguments) in _DAEMONS.items():
                 self.trio.start(name, program, *self.signing(name), *arguments)
             self.wait_until_up()
+            self.trio.operator("create_network", network={"name": "lab", "bridge": "br0", "subnet": "10.0.0.0/16"})
             yield self
         finally:
             self.trio.close()
@@ -262,7 +263,7 @@ class World:
 
         Accepted instances are in the ledger either way.
         """
-        request.setdefault("flavor", {"vcpus": 1, "memory_mb": 64, "root_gb": 1})
+        request = {"flavor": {"vcpus": 1, "memory_mb": 64, "root_gb": 1}, "networks": "auto", **request}
         metadata = {"admin_pass": self.secrets["user"]}
         context = new_context(project_id="chaos")
         try:

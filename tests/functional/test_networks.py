@@ -229,7 +229,7 @@ def test_a_used_network_stays(conductor: Conductor) -> None:
     a_network(conductor.database)
     (uuid,) = conductor.create(networks="auto")
     remove = functools.partial(conductor.database.write, networks.remove, UUID.format(1))
-    with pytest.raises(errors.Conflict, match="Network net1 has 1 addresses that instances hold"):
+    with pytest.raises(errors.Conflict, match="Network net1 is in use: instances hold 1 of its addresses"):
         remove()
     conductor.termination.terminate(functional.context(), [uuid])
     remove()

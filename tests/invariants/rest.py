@@ -85,6 +85,8 @@ def nothing_is_used(ledger: Ledger, views: Views, guests: Guests) -> Iterator[st
         for resource, (_total, used, reserved, *_rest) in RESOURCES.items():
             if node[used] != node[reserved]:
                 yield f"{node['host']}: {node[used] - node[reserved]} of {resource} is still used"
+    for row in ledger.addresses:
+        yield f"{row['instance_uuid']} still has an address: {row['number']}"
     for host, view in views.items():
         for node in view["nodes"]:
             if node["instances"]:

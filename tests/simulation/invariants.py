@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import ipaddress
 from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
@@ -25,6 +26,8 @@ _SOLD = sa.select(NODES.c.host, NODES.c.memory_mb_used)
 _ATTEMPTS = sa.select(INSTANCES.c.uuid, INSTANCES.c.attempt)
 _INSTANCES, _NODES, _MIGRATIONS = (sa.select(table) for table in (INSTANCES, NODES, MIGRATIONS))
 _REQUESTS = sa.select(models.build_requests.c.spec)
+_ADDRESSES = sa.select(models.addresses.c["instance_uuid", "number"])
+_SHOWN = sa.select(INSTANCES.c["uuid", "deleted", "vm_state", "host", "interfaces"])
 _FAULTY = sa.select(history.FAULTS.c.instance_uuid)
 _MEMBERS = (
     sa.select(models.instance_groups.c.uuid, models.instance_groups.c.policy, INSTANCES.c.host, MEMBERS.c.instance_uuid)
@@ -42,6 +45,28 @@ def at_any_moment(database: SimulatedDatabase, hypervisors: Mapping[str, Hypervi
     for host, hypervisor in hypervisors.items():
         wrong += [f"I6: {host} spawned {what} {times} times" for what, times in hypervisor.spawned.items() if times > 1]
     return wrong
+
+
+class Addresses:
+    """I17: an instance has the addresses that it has claimed, as long as it lives the same, and afterwards none."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, list[str]] = {}
+
+    def wrong(self, database: SimulatedDatabase) -> list[str]:
+        """Look at them, and remember them for the next look."""
+        claimed = collections.defaultdict(set)
+        for row in database.rows(_ADDRESSES):
+            claimed[row.instance_uuid].add(str(ipaddress.IPv4Address(row.number)))
+        wrong = []
+        for row in database.rows(_SHOWN):
+            shown = [plug["address"] for plug in row.interfaces or ()]
+            over = row.deleted or (row.vm_state == states.ERROR and row.host is None)
+            if set(shown) != claimed.pop(row.uuid, set()):
+                wrong.append(f"I17: {row.uuid} shows {shown}, which it has not claimed, or not all that it has")
+            if shown != ([] if over else self._first.setdefault(row.uuid, shown)):
+                wrong.append(f"I17: {row.uuid} is {row.vm_state} and has {shown}, at first {self._first.get(row.uuid)}")
+        return wrong + [f"I17: {uuid} has addresses and is not there" for uuid in sorted(claimed)]
 
 
 def at_the_end(
@@ -91,6 +116,10 @@ def _agree(
     off = {row.uuid for row in here if row.power_state == states.SHUTDOWN}
     if running - off != living - off:
         wrong.append(f"I2: on {node.host} {sorted(running)} are on, the ledger has {sorted(living)} living there")
+    for row in here:
+        shown = [plug["address"] for plug in row.interfaces or ()]
+        if (found := hypervisor.guests.get(row.uuid, {}).get("addresses")) != shown:
+            wrong.append(f"I17: {row.uuid} on {node.host} has {shown}, its guest {found}")
     watched = [row for row in here if row.task_state is None and row.vm_state in states.WATCHED]
     for row in watched:
         found = hypervisor.power_state(row.uuid)

@@ -102,8 +102,7 @@ class Hypervisor(ComputeDriver):
         if instance.task_state == states.SPAWNING:
             # An evacuated instance may be spawned again where its build once was.
             self.spawned[instance.uuid, instance.attempt] += 1
-        guest = {"uuid": instance.uuid, "memory_mb": instance.flavor.memory_mb, "node": self._host}
-        self.guests[instance.uuid] = {**guest, "attempt": instance.attempt}
+        self._run(instance)
         hangs = self._world.happens("driver hangs", 0.03)
         self._world.sleep(200.0 if hangs else self._world.chance.choice([0.0, 0.5, 3.0]))
         if self._world.happens("driver fails", 0.1):
@@ -136,7 +135,8 @@ class Hypervisor(ComputeDriver):
 
     def _run(self, instance: Instance) -> None:
         guest = {"uuid": instance.uuid, "memory_mb": instance.flavor.memory_mb, "node": self._host}
-        self.guests[instance.uuid] = {**guest, "attempt": instance.attempt}
+        plugs = [plug["address"] for plug in instance.interfaces or ()]
+        self.guests[instance.uuid] = {**guest, "attempt": instance.attempt, "addresses": plugs}
 
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
         self._world.pause()

@@ -18,9 +18,10 @@ from oslo_utils import uuidutils
 from compute_agent.node.host import Host
 from fleet import errors, states
 from fleet.context import new_context
-from fleet.db.catalog import groups
+from fleet.db.catalog import groups, networks
 from fleet.db.hosts import services
 from fleet.db.tables import models
+from fleet.objects.network import Network
 from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI
 from tests.simulation import invariants, processes, storage
 from tests.simulation.bus import Bus
@@ -94,6 +95,7 @@ class Scenario:
         self._calm_until = 0.0
         self._forced: set[str] = set()
         self._forgotten: list[str] = []
+        self._addresses = invariants.Addresses()
 
     def play(self) -> Verdict:
         """The same seed plays the same: names are drawn from it too. What nobody expects is wrong."""
@@ -122,7 +124,7 @@ class Scenario:
         if not wrong:
             hosts = {name: host for agent in AGENTS for name, host in self._hosts(agent)}
             wrong = invariants.at_the_end(self._database, self._hypervisors, hosts, REQUESTS)
-            wrong += storage.at_the_end(self._database, self._backends())
+            wrong += storage.at_the_end(self._database, self._backends()) + self._addresses.wrong(self._database)
         return steps, wrong
 
     def _run(self, seconds: float, steps: int) -> tuple[int, list[str]]:
@@ -138,7 +140,7 @@ class Scenario:
                 self._hypervisors[world.chance.choice(HOSTS)].die()
             if steps % 100 == 0:
                 wrong = invariants.at_any_moment(self._database, self._hypervisors)
-                wrong += storage.at_any_moment(self._database)
+                wrong += storage.at_any_moment(self._database) + self._addresses.wrong(self._database)
                 if wrong:
                     return steps, wrong
         return steps, []
@@ -228,6 +230,9 @@ class Scenario:
         tasks, chance = self._bus.client(ComputeTaskAPI), self._world.chance
         policy = chance.choice(["affinity", "anti-affinity"])
         self._database.write(groups.create, "0" * 36, "group", policy, 1, None, self._world.now)
+        # Fewer addresses than instances: some requests are refused.
+        subnet = {"name": "lab", "bridge": "br0", "subnet": "192.0.2.0/24", "last": "192.0.2.5"}
+        self._database.write(networks.create, "1" * 36, Network.from_wire(subnet), self._world.now)
         for _request in range(REQUESTS):
             self._world.sleep(chance.choice([0.0, 1.0, 15.0]))
             request = {
@@ -235,6 +240,7 @@ class Scenario:
                 "count": chance.choice([1, 2, 4]),
                 "group": chance.choice(["", "", "group"]),
                 "wait_for_capacity_s": chance.choice([0, 0, 300]),
+                "networks": chance.choice(["none", "auto", "auto"]),
             }
             try:
                 self._create(tasks, request)

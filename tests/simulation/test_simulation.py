@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from conductor_stub.builds import claims
 from conductor_stub.steps.machine import PlacedRow
 from fleet import states
-from fleet.db.instances import instances
+from fleet.db.instances import addresses, instances
 from fleet.db.volumes import pools
-from fleet.objects import Claim
+from fleet.objects import Claim, Instance
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.scenario import Scenario
 
@@ -98,3 +100,24 @@ def test_a_broken_machine_is_caught(simulated: SimulatedDatabase, monkeypatch: p
     """Without the comparison of status and attempt before a step, some seed shows it."""
     monkeypatch.setattr(PlacedRow, "is_at", lambda *_expected: True)
     assert any(Scenario(seed, simulated).play().wrong for seed in SEEDS)
+
+
+def test_an_address_that_is_not_released_is_caught(
+    simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "release", lambda *_instance: None)
+    assert any("I17" in line for seed in SEEDS for line in Scenario(seed, simulated).play().wrong)
+
+
+def test_a_move_that_forgets_an_address_is_caught(
+    simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guest of the destination has none then."""
+    forgotten = functools.partial(_without_addresses, instances.to_instance)
+    monkeypatch.setattr(instances, "to_instance", forgotten)
+    assert any("I17" in line for seed in SEEDS for line in Scenario(seed, simulated).play().wrong)
+
+
+def _without_addresses(to_instance: Callable[[Any], Instance], row: Any) -> Instance:
+    found = to_instance(row)
+    return found if row.task_state in (None, states.SPAWNING) else dataclasses.replace(found, interfaces=None)

@@ -148,6 +148,7 @@ def remove(tx: Transaction, uuid: str) -> None:
         return
     used = tx.execute(sa.select(sa.func.count()).select_from(ADDRESSES).where(ADDRESSES.c.network_uuid == uuid))
     if count := used.scalar_one():
-        raise errors.Conflict(kind="Network", name=row.name, reason=f"has {count} addresses that instances hold")
+        reason = f"is in use: instances hold {count} of its addresses"
+        raise errors.Conflict(kind="Network", name=row.name, reason=reason)
     tx.execute(PROJECTS.delete().where(PROJECTS.c.network_uuid == uuid))
     tx.execute(NETWORKS.delete().where(NETWORKS.c.uuid == uuid))

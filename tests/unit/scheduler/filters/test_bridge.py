@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import pytest
 
 from fleet.context import new_context
+from fleet.objects.rebalance import Goal
+from fleet.objects.whatif import Demand
 from scheduler.compute import filters
+from scheduler.planning.survival.room import Verdict
 from tests import factories
-from tests.factories import node, request
+from tests.factories import changes, node, request
 from tests.unit.scheduler.judging import passed
 from tests.unit.scheduler.test_manager import Scheduler, explained
+from tests.unit.scheduler.test_rebalance import Fleet
+from tests.unit.scheduler.test_survival import Drill
 
 HOSTS = (
     node("both", stats={"bridges": "br0,br1"}),
@@ -72,3 +78,35 @@ def test_a_request_with_another_bridge_is_not_answered_from_the_cache() -> None:
         return str(found["host"])
 
     assert ["first", "second", "first"] == [chosen("br0"), chosen("br1"), chosen("br0")]
+
+
+class Wired(Fleet):
+    """Host ``c`` lacks the bridge of every guest's network; the others have it."""
+
+    def __init__(self, hosts: dict[str, list[int]]) -> None:
+        super().__init__(hosts)
+        nodes = [
+            dataclasses.replace(each, stats={"bridges": "br1" if each.host == "c" else "br0"})
+            for each in self.state.nodes
+        ]
+        self.state = changes(nodes, instances=self.state.instances)
+
+    def request_of(self, name: str) -> Demand:
+        found = super().request_of(name)
+        found.request_spec["instance_properties"]["bridges"] = ["br0"]
+        return found
+
+
+def test_a_rebalance() -> None:
+    """The fullest host with room has no such bridge: guests go to the other."""
+    hosts = {"a": [1], "b": [2], "c": [4]}
+    assert ["c"] == list({each.destination for each in Fleet(hosts).plan(Goal(50)).moves})
+    assert ["b"] == list({each.destination for each in Wired(hosts).plan(Goal(50)).moves})
+
+
+def test_survival() -> None:
+    """Room on a host without the bridge saves nobody."""
+    drill = Drill({"a": [2], "b": [8], "c": [1]})
+    assert Verdict.SAFE is drill.lose("a").verdict
+    drill.fleet = Wired({"a": [2], "b": [8], "c": [1]})
+    assert Verdict.UNSAFE is drill.lose("a").verdict
