@@ -50,7 +50,7 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
         name: {}
         for name in (
             *("list_flavors", "list_images", "list_volume_types", "list_groups", "list_events", "list_key_pairs"),
-            *("list_migrations", "show_quota", "list_queue"),
+            *("list_migrations", "show_quota", "list_queue", "list_networks", "search_instances", "search_volumes"),
         )
     },
 }
@@ -60,11 +60,13 @@ OF_ONE = frozenset(
         *("show_instance", "stop_instance", "start_instance", "reboot_instance", "get_console_output"),
         *("suspend_instance", "resume_instance", "confirm_resize", "revert_resize"),
         *("show_volume", "delete_volume", "show_snapshot", "delete_snapshot", "show_group", "delete_group"),
-        *("show_flavor", "show_image", "show_key_pair", "delete_key_pair"),
+        *("show_flavor", "show_image", "show_key_pair", "delete_key_pair", "show_network"),
     }
 )
 #: Calls that find names themselves: catalogs that all projects share, and tables of one user.
-BY_NAME = frozenset({"show_flavor", "show_image", "show_key_pair", "delete_key_pair", "create_key_pair"})
+BY_NAME = frozenset(
+    {"show_flavor", "show_image", "show_key_pair", "delete_key_pair", "create_key_pair", "show_network"}
+)
 
 
 class Worlds:
