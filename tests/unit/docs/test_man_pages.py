@@ -23,9 +23,13 @@ def test_commands(page: str, commands: list[str]) -> None:
     """Each stands in bold, with what it does below it."""
     lines = (PAGES / page).read_text().splitlines()
     missing = []
-    for name in commands:
-        bold = "\\fB" + name.replace("-", "\\-") + "\\fP"
+    for name, command in commands.items():
+        bold = "\\fB" + _escaped(name) + "\\fP"
         below = lines[lines.index(bold) + 1] if bold in lines else ""
-        if len(below.split()) < 2 or below.startswith("."):
+        if below != _escaped(command(None, None).get_description().splitlines()[0]):
             missing.append(name)
     assert [] == missing
+
+
+def _escaped(text: str) -> str:
+    return text.replace("-", "\\-").replace("'", "\\(aq")
