@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
 
-from fleet_cli import command_list, manage
+from fleet_cli import command_list, main, manage
 
 PAGES = pathlib.Path(__file__).parents[3] / "etc/man"
 
@@ -15,12 +16,13 @@ PAGES = pathlib.Path(__file__).parents[3] / "etc/man"
 @pytest.mark.parametrize(
     ("page", "commands"),
     [
-        ("fleet.1", [name for name, _ in command_list.COMMANDS]),
-        ("fleet-manage.8", [name for name, _ in manage.COMMANDS]),
+        ("fleet.1", {name: main.load(place) for name, place in command_list.COMMANDS}),
+        ("fleet-manage.8", dict(manage.COMMANDS)),
     ],
+    ids=["fleet", "fleet-manage"],
 )
-def test_commands(page: str, commands: list[str]) -> None:
-    """Each stands in bold, with what it does below it."""
+def test_commands(page: str, commands: dict[str, Any]) -> None:
+    """Each stands in bold, with the first line of its help below it. If it does not: run ``make docs``."""
     lines = (PAGES / page).read_text().splitlines()
     missing = []
     for name, command in commands.items():
