@@ -11,7 +11,7 @@ import * as theme from "./frame/theme.js";
 
 const EVERY_MS = 3000;
 // What may come after the view itself.
-const LATER_MS = 200;
+const LATER_MS = 1000;
 const view = document.getElementById("view");
 const signOut = document.getElementById("sign-out");
 let shown = null;

@@ -7,10 +7,13 @@ export const MUCH = 0.75;
 export const FULL = 0.9;
 
 export const number = (value) => Math.round(value).toLocaleString("en");
+// 10,000, but 1M: for axes.
+const compact = new Intl.NumberFormat("en", { notation: "compact" });
+export const short = (value) => (value < 100000 ? number(value) : compact.format(value));
 export const percent = (share) => `${Math.round(100 * share)} %`;
 export const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 
-// MB as MB, GB or TB, by their size.
+// MB, GB, TB or PB, by their size.
 export function memory(mb) {
   if (mb < 1024) return `${Math.round(mb)} MB`;
   return disk(mb / 1024);
@@ -18,7 +21,8 @@ export function memory(mb) {
 
 export function disk(gb) {
   if (gb < 1024) return `${trimmed(gb, gb < 10 ? 1 : 0)} GB`;
-  return `${trimmed(gb / 1024, gb < 10240 ? 1 : 0)} TB`;
+  if (gb < 1048576) return `${trimmed(gb / 1024, gb < 10240 ? 1 : 0)} TB`;
+  return `${trimmed(gb / 1048576, 1)} PB`;
 }
 
 const trimmed = (value, digits) => value.toFixed(digits).replace(/\.0$/, "");

@@ -1,6 +1,6 @@
 // The status line, and the banners: that nothing answers, and that hosts are simulated.
 
-import { ask, Away, call, hosts as allHosts, silent, waited } from "../base/api.js";
+import { ask, Away, call, silent, waited } from "../base/api.js";
 import { plural } from "../base/figures.js";
 import { SIMULATED } from "../base/hosts.js";
 import { clock } from "../base/moments.js";
@@ -88,5 +88,7 @@ export function tellSimulated(hosts) {
 }
 
 export async function lookForSimulated() {
-  if (!isTold && isAdministrator()) tellSimulated(await allHosts());
+  if (isTold || !isAdministrator()) return;
+  const rows = await ask("operator/host_table", { columns: ["hypervisor_type"] });
+  tellSimulated(rows.map(([hypervisor_type]) => ({ hypervisor_type })));
 }

@@ -9,6 +9,7 @@ import { to } from "../base/route.js";
 import { badge, instanceState } from "../base/states.js";
 import { table } from "../base/table.js";
 import { eventTable } from "../overview/event_table.js";
+import { moves, movesFrom } from "./moves.js";
 import { verbs } from "./verbs.js";
 
 const SHOW = { vcpus: number, memory_mb: memory, disk_gb: disk };
@@ -35,14 +36,16 @@ export class Host {
     this.head = el("div", { className: "head", id: "head" });
     this.nodes = el("div", { className: "stack" });
     this.instances = el("div", {});
+    this.moves = el("div", {});
     this.events = el("div", {});
-    view.append(this.head, el("div", { className: "split" }, el("div", { className: "stack" }, panel("Instances", this.instances),
+    view.append(this.head, el("div", { className: "split" }, el("div", { className: "stack" }, this.moves, panel("Instances", this.instances),
       panel("What happened on it", this.events)), el("div", { id: "details" }, this.nodes)));
   }
 
   async refresh() {
     const [{ nodes, instances }, { events }] = await Promise.all([api.host(this.name),
       api.ask("operator/list_events", { last: EVENTS, host: this.name }), this.readService()]);
+    put(this.moves, moves(await movesFrom(this.name, nodes[0]?.status === "enabled"), () => this.again()));
     const state = condition(nodes[0] ?? { state: "down" });
     const host = { name: this.name, state, reason: this.service?.disabled_reason ?? "", instances, enabled: nodes[0]?.status === "enabled" };
     put(this.head, el("p", { className: "back" }, link(to("hosts"), "All hosts")), el("h1", {}, this.name), badge(state),

@@ -74,7 +74,7 @@ class FleetMap {
     await this.read();
     if (this.chosen) await show(this.details, this.chosen, this.isStill(this.chosen));
     const up = hosts.filter((each) => condition(each) === "up").length;
-    return `${plural(hosts.length, "host")}, ${up} up and enabled; ${plural(hosts.reduce((sum, each) => sum + each.running_vms, 0), "instance")}`;
+    return `${plural(hosts.length, "host")}, ${number(up)} up and enabled; ${plural(hosts.reduce((sum, each) => sum + each.running_vms, 0), "instance")}`;
   }
 
   // Instances are asked for only if they can be seen, or give the colour.

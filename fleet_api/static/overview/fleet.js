@@ -2,7 +2,7 @@
 
 import * as api from "../base/api.js";
 import { el, empty, link, panel, put } from "../base/dom.js";
-import { memory, number, plural } from "../base/figures.js";
+import { memory, number, plural, short } from "../base/figures.js";
 import { condition, RESOURCES, rooms } from "../base/hosts.js";
 import { to } from "../base/route.js";
 import { tellSimulated } from "../frame/status.js";
@@ -14,8 +14,9 @@ import { Failing } from "./failing.js";
 import { Waiting } from "./waiting.js";
 
 const DAY_EVERY_MS = 60000;
+const DAY_HOURS = "24";
 const DAY = [
-  { name: "vcpus", title: "CPU", show: number },
+  { name: "vcpus", title: "CPU", show: number, axis: short },
   { name: "memory_mb", title: "Memory", show: memory, units: [1048576, 1024] },
 ];
 
@@ -47,16 +48,17 @@ export class Fleet {
     this.doctor.refresh();
     this.refreshDay();
     const up = hosts.filter((each) => condition(each) === "up").length;
-    return `${plural(hosts.length, "host")}, ${up} up and enabled; ${plural(counts.total, "instance")}`;
+    return `${plural(hosts.length, "host")}, ${number(up)} up and enabled; ${plural(counts.total, "instance")}`;
   }
 
   async refreshDay() {
     if (Date.now() - (this.dayAt ?? 0) < DAY_EVERY_MS) return;
     this.dayAt = Date.now();
     try {
-      const hours = await spanOf(24);
-      const found = await api.use(hours);
-      this.day.querySelector("h2").textContent = `The last ${hours === "24" ? "24 hours" : HOURS[hours]}`;
+      let found = await api.use(DAY_HOURS);
+      const hours = spanOf(found, DAY_HOURS);
+      if (hours !== DAY_HOURS) found = await api.use(hours);
+      this.day.querySelector("h2").textContent = `The last ${hours === DAY_HOURS ? "24 hours" : HOURS[hours]}`;
       for (const chart of this.charts) chart.draw(found);
     } catch {
       // The status line has it, from what is asked every time.

@@ -9,7 +9,7 @@ const EDGE = { left: 62, right: 10, top: 10, bottom: 22 };
 const HOUR_MS = 3600000;
 
 export class LineChart {
-  // chart: name of the figure, title, show(value) → text, and the units of the axis, the largest first
+  // chart: name of the figure, title, show(value) → text, and the units of the axis, the largest first; axis(value) → text there
   constructor(chart, height) {
     this.chart = chart;
     this.height = height;
@@ -56,7 +56,7 @@ export class LineChart {
     for (const part of [0, 0.5, 1]) {
       this.rule(y(this.most * part));
       to.textAlign = "right";
-      to.fillText(this.chart.show(this.most * part), EDGE.left - 8, y(this.most * part));
+      to.fillText((this.chart.axis ?? this.chart.show)(this.most * part), EDGE.left - 8, y(this.most * part));
       to.textAlign = ["left", "center", "right"][2 * part];
       to.fillText(this.when(this.times[Math.round(last * part)]), x(last * part), this.height - 8);
     }

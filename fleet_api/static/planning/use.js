@@ -2,7 +2,7 @@
 
 import * as api from "../base/api.js";
 import { el, panel } from "../base/dom.js";
-import { disk, memory, number, plural } from "../base/figures.js";
+import { disk, memory, number, plural, short } from "../base/figures.js";
 import { at } from "../base/moments.js";
 import { keep } from "../base/route.js";
 import * as status from "../frame/status.js";
@@ -11,17 +11,16 @@ import { LineChart } from "./line_chart.js";
 export const HOURS = { 1: "hour", 6: "6 hours", 24: "day", 168: "week", 744: "month" };
 const HOUR_MS = 3600000;
 const CHARTS = [
-  { name: "vcpus", title: "Virtual CPUs", show: number },
+  { name: "vcpus", title: "Virtual CPUs", show: number, axis: short },
   { name: "memory_mb", title: "Memory", show: memory, units: [1048576, 1024] },
   { name: "disk_gb", title: "Disk", show: disk, units: [1024] },
-  { name: "instances", title: "Instances", show: number },
+  { name: "instances", title: "Instances", show: number, axis: short },
 ];
 
 export const open = (view, _rest, query) => new Use(view, query);
 
 // The shortest of the offered spans that shows all of a young fleet.
-export async function spanOf(hours) {
-  const { began } = await api.use(hours, 2);
+export function spanOf({ began }, hours) {
   const age = began ? (Date.now() - at(began).getTime()) / HOUR_MS : hours;
   return Object.keys(HOURS).find((each) => Number(each) >= age || each === String(hours));
 }
@@ -47,8 +46,12 @@ class Use {
   }
 
   async refresh() {
-    if (!this.isChosen) this.hours.value = await spanOf(this.hours.value);
-    const found = await api.use(this.hours.value);
+    let found = await api.use(this.hours.value);
+    const hours = this.isChosen ? this.hours.value : spanOf(found, this.hours.value);
+    if (hours !== this.hours.value) {
+      this.hours.value = hours;
+      found = await api.use(hours);
+    }
     for (const chart of this.charts) chart.draw(found);
     return `${plural(found.instances.at(-1), "instance")} now`;
   }
