@@ -181,6 +181,9 @@ def test_a_dead_backend_is_told_within_five_seconds(page: Page, view: str) -> No
     page.expect("#status", re.compile("."))
     page.tab.clock.pause_at(page.tab.evaluate("Date.now()") / 1000 + 60)
     page.tab.clock.run_for(500)
+    # The clock has leapt: an answer that has come since then is the last one.
+    page.tab.evaluate("import(`${location.origin}/ui/base/api.js`).then((api) => api.call('session')).then(() => null)")
+    page.tab.clock.run_for(250)
     page.gone("#away")
     held: list[sync_api.Route] = []
     page.tab.route("**/fleet/v1/**", lambda route: held.append(route))

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from fleet import errors
 from tests.amqp.daemons import Trio, eventually
 from tests.amqp.pages import Page, browser, open_url, page, people, people_url
 
@@ -34,7 +36,9 @@ def vault(trio: Trio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     eventually(lambda: [each["state"] for each in trio.operator("list_pools")] == ["up"])
     yield
     trio.stop("vault")
-    trio.operator("delete_service", host="vault@files", binary="fleet-volume")
+    # It is up until its farewell is in the ledger.
+    gone = functools.partial(trio.operator, "delete_service", host="vault@files", binary="fleet-volume")
+    eventually(lambda: (gone(),), retry_on=errors.Conflict)
     trio.forget("vault")
 
 

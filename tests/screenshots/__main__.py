@@ -23,7 +23,7 @@ _PASSWORDS = {"root": "of root", "alice": "of alice"}
 _PROJECTS = "[root]\nproject = ops\nroles = admin\n[alice]\nproject = shop\nroles = member\n"
 _READY_S = 120
 #: Pictures that pages of the manual show, in both themes.
-MANUAL = ("overview", "map", "boot", "project")
+MANUAL = ("overview", "map", "project")
 
 
 def main() -> int:
