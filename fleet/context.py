@@ -56,7 +56,8 @@ class RequestContext(oslo_context.RequestContext):
     def to_dict(self) -> dict[str, Any]:
         values = super().to_dict()
         values.update(instance_uuid=self.instance_uuid, attempt=self.attempt, host=self.host, migration=self.migration)
-        values.update(volume=self.volume)
+        # oslo.context leaves it out: the login of an operator, for administrative acts.
+        values.update(volume=self.volume, user_name=self.user_name)
         return values
 
     def redacted_copy(self, **kwargs: Any) -> Self:

@@ -21,6 +21,8 @@ def test_a_context_survives_the_wire() -> None:
     serializer = ContextSerializer()
     received = serializer.deserialize_context(serializer.serialize_context(sent))
     assert received.to_dict() == sent.to_dict()
+    sent.user_name = "carl"
+    assert "carl" == serializer.deserialize_context(serializer.serialize_context(sent)).user_name
     assert (received.instance_uuid, received.attempt, received.host, received.migration) == ("i", 2, "h1", "m")
 
 
