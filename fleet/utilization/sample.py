@@ -16,14 +16,12 @@ from fleet.objects.flavor_mix import Shape
 class Hosts:
     """What the hosts have and use: arrays with one element per host.
 
-    :param vcpus: physical, as ``memory_mb``; ``vcpus_used`` and ``memory_mb_used`` may be more
-    :param free: vcpus, memory in MB and disk in MB that may still be sold: ratios and reserved amounts are counted
+    :param free: vcpus, memory in MB and disk in MB that may still be sold: ratios and reserved amounts are counted. Below 0 on
+        a host above its limit. What is used and what is free are the limit together
     :param instances: number of instances
     """
 
-    vcpus: numpy.ndarray
     vcpus_used: numpy.ndarray
-    memory_mb: numpy.ndarray
     memory_mb_used: numpy.ndarray
     free: tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]
     instances: numpy.ndarray
@@ -34,7 +32,7 @@ class Sample:
     """A fleet at one moment.
 
     :param at: seconds of the trace, or the number of requests if the trace has no times
-    :param vcpus_used: share of all vcpus; more than 1 is overcommitted, as ``memory_used``
+    :param vcpus_used: share of the limits of all hosts, as ``memory_used``
     :param free_vcpus: what may still be sold; ``stranded_vcpus`` is the part on hosts where a request does not fit,
         averaged over the sizes that are requested
     :param largest: the largest requested size that fits on a host; None if none does
@@ -79,8 +77,8 @@ def measure(at: float, hosts: Hosts, shares: Mapping[Shape, float], placed: int,
             largest = shape
     return Sample(
         at=at,
-        vcpus_used=_ratio(hosts.vcpus_used.sum(), hosts.vcpus.sum()),
-        memory_used=_ratio(hosts.memory_mb_used.sum(), hosts.memory_mb.sum()),
+        vcpus_used=_ratio(hosts.vcpus_used.sum(), (hosts.vcpus_used + hosts.free[0]).sum()),
+        memory_used=_ratio(hosts.memory_mb_used.sum(), (hosts.memory_mb_used + hosts.free[1]).sum()),
         hosts_empty=int(numpy.count_nonzero(hosts.instances == 0)),
         free_vcpus=float(free_vcpus.sum()),
         free_memory_mb=float(free_memory_mb.sum()),
@@ -93,9 +91,10 @@ def measure(at: float, hosts: Hosts, shares: Mapping[Shape, float], placed: int,
 
 
 def use_of(names: Sequence[str], hosts: Hosts) -> list[dict[str, Any]]:
-    """Return the share of each host that is used: the larger one of vcpus and memory."""
+    """Return the share of each host's limit that is used: the larger one of vcpus and memory."""
+    vcpus, memory_mb = hosts.vcpus_used + hosts.free[0], hosts.memory_mb_used + hosts.free[1]
     shares = numpy.maximum(
-        hosts.vcpus_used / numpy.maximum(hosts.vcpus, 1), hosts.memory_mb_used / numpy.maximum(hosts.memory_mb, 1)
+        hosts.vcpus_used / numpy.maximum(vcpus, 1), hosts.memory_mb_used / numpy.maximum(memory_mb, 1)
     )
     return [{"host": name, "used": round(share, 4)} for name, share in zip(names, shares.tolist(), strict=True)]
 

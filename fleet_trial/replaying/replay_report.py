@@ -115,9 +115,7 @@ class _Fleet:
             for limit, used in zip(self._limits, (vcpus_used, memory_mb_used, disk_gb_used), strict=True)
         ]
         return Hosts(
-            vcpus=self._total["vcpus"],
             vcpus_used=vcpus_used,
-            memory_mb=self._total["memory_mb"],
             memory_mb_used=memory_mb_used,
             free=(free[0], free[1], free[2] * capacity.MB_PER_GB),
             instances=self._instances,

@@ -33,9 +33,7 @@ def utilization(hosts: Candidates, _state: StateAge) -> Hosts:
 
     memory_mb, free_memory_mb = of("total_usable_ram_mb"), of("free_ram_mb")
     return Hosts(
-        vcpus=of("vcpus_total"),
         vcpus_used=of("vcpus_used"),
-        memory_mb=memory_mb,
         memory_mb_used=memory_mb - free_memory_mb,
         free=(
             capacity.usable(of("vcpu_limit"), of("vcpus_used")),
@@ -53,19 +51,20 @@ def disk_gb_used(hosts: Candidates, _state: StateAge) -> numpy.ndarray:
 
 
 def use(hosts: Candidates, _state: StateAge) -> dict[str, Any]:
-    """Return the used share of each resource over all hosts. More than 100 % means overcommit."""
+    """Return what is used of each resource, of the limits of all hosts: ratios and reserved amounts are counted."""
     there = hosts.present()
 
     def total(name: str) -> float:
         return float(numpy.add.reduce(hosts.column(name)[there]))
 
     ram, disk = total("total_usable_ram_mb"), total("total_usable_disk_gb")
+    ram_limit, disk_limit = ram + total("ram_headroom_mb"), disk + total("disk_headroom_mb") / capacity.MB_PER_GB
     return {
         "hosts": int(numpy.count_nonzero(there)),
         "hosts_in_use": int(numpy.count_nonzero(hosts.column("num_instances")[there])),
-        "vcpus_used": _share(total("vcpus_used"), total("vcpus_total")),
-        "memory_mb_used": _share(ram - total("free_ram_mb"), ram),
-        "disk_gb_used": _share(disk - total("free_disk_mb") / 1024, disk),
+        "vcpus_used": _share(total("vcpus_used"), total("vcpu_limit")),
+        "memory_mb_used": _share(ram - total("free_ram_mb"), ram_limit),
+        "disk_gb_used": _share(disk - total("free_disk_mb") / capacity.MB_PER_GB, disk_limit),
     }
 
 

@@ -23,9 +23,7 @@ def hosts(*free: tuple[float, float], total: tuple[float, float] = (16, 16384)) 
     """Hosts of one size with so many vcpus and MB free, no ratios, and disk without end."""
     vcpus, memory_mb = numpy.array(free, dtype=float).T
     return Hosts(
-        vcpus=numpy.full(len(free), float(total[0])),
         vcpus_used=total[0] - vcpus,
-        memory_mb=numpy.full(len(free), float(total[1])),
         memory_mb_used=total[1] - memory_mb,
         free=(vcpus, memory_mb, numpy.full(len(free), 1e9)),
         instances=numpy.where(vcpus == total[0], 0, 1),
@@ -118,3 +116,16 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(plot.NotInstalled, match=r"pip install '\.\[plot\]' in the"):
         plot.require()
+
+
+def test_use_is_a_share_of_limits() -> None:
+    """A host of 16 vcpus that sells 64 is full at 64; and one above its limit is above 1."""
+    sold = Hosts(
+        vcpus_used=numpy.array([32.0, 72.0]),
+        memory_mb_used=numpy.array([512.0, 512.0]),
+        free=(numpy.array([32.0, -8.0]), numpy.array([1536.0, 1536.0]), numpy.full(2, 1e9)),
+        instances=numpy.array([1, 1]),
+    )
+    assert [0.5, 1.125] == [each["used"] for each in use_of(["a", "b"], sold)]
+    found = measure(0.0, sold, {}, 2, 0)
+    assert (0.8125, 0.25) == (found.vcpus_used, found.memory_used)
