@@ -16,8 +16,8 @@ from fleet.objects.flavor_mix import Shape
 class Hosts:
     """What the hosts have and use: arrays with one element per host.
 
-    :param free: vcpus, memory in MB and disk in MB that may still be sold: ratios and reserved amounts are counted. Below 0 on
-        a host above its limit. What is used and what is free are the limit together
+    :param free: vcpus, memory in MB and disk in MB that may still be sold: ratios and reserved amounts are counted.
+        Below 0 on a host above its limit. What is used and what is free are the limit together
     :param instances: number of instances
     """
 
