@@ -42,12 +42,10 @@ class Termination:
 
     def terminate(self, context: RequestContext, uuids: Sequence[str]) -> None:
         """Idempotent. :raises errors.NotFound: one of them never existed; then none is touched"""
-        for uuid in uuids:
-            self._database.read(instances.get, uuid)
+        names = {uuid: self._database.read(instances.get, uuid).name for uuid in uuids}
         for uuid in uuids:
             about = context.about(instance_uuid=uuid)
-            row = self._database.read(instances.get, uuid)
-            subject, shown = f"{row.name} ({uuid})", functools.partial(_state, uuid=uuid)
+            subject, shown = f"{names[uuid]} ({uuid})", functools.partial(_state, uuid=uuid)
             self._acts.write(about, "server.delete", subject, shown, _begin, uuid, self._step_context(about))
             self.send(about, uuid)
 

@@ -32,8 +32,7 @@ class DryRun:
         :raises errors.NotFound: errors.Conflict:
         """
         row = self._database.read(instances.find, name)
-        request = self._placement.scheduling_request([row])
-        return {**request, "request_spec": {**request["request_spec"], "holding": _holding(row).to_wire()}}
+        return self._request(row)
 
     def requests_of(self, uuids: Sequence[str]) -> list[dict[str, Any]]:
         """:meth:`request_of` each of these instances that exist, with ``uuid``. Hosts that do not reach its volumes are
@@ -41,7 +40,7 @@ class DryRun:
         """
 
         def read(connection: Connection) -> list[tuple[RequestedInstance, Sequence[str]]]:
-            rows = [row for row in instances.of_uuids(connection, uuids) if not row.deleted]
+            rows = instances.of_uuids(connection, uuids)
             with_volumes = {
                 each.instance_uuid for each in attachments.of_instances(connection, [row.uuid for row in rows])
             }
@@ -49,15 +48,15 @@ class DryRun:
                 (row, sorted(reach.lacking(connection, row.uuid)) if row.uuid in with_volumes else ()) for row in rows
             ]
 
-        return [self._request(row, left_out) for row, left_out in self._database.read(read)]
+        return [{"uuid": row.uuid, **self._request(row, left_out)} for row, left_out in self._database.read(read)]
 
-    def _request(self, row: RequestedInstance, left_out: Sequence[str]) -> dict[str, Any]:
+    def _request(self, row: RequestedInstance, left_out: Sequence[str] = ()) -> dict[str, Any]:
         found = self._placement.scheduling_request([row])
         spec = {**found["request_spec"], "holding": _holding(row).to_wire()}
         properties = dict(found["filter_properties"])
         if left_out:
             properties["ignore_hosts"] = [*(properties.get("ignore_hosts") or ()), *left_out]
-        return {"uuid": row.uuid, "request_spec": spec, "filter_properties": properties}
+        return {**found, "request_spec": spec, "filter_properties": properties}
 
     def request_for(self, context: RequestContext, request: BuildRequest) -> dict[str, Any]:
         """For this request. :raises errors.InvalidInput: errors.NotFound: as ``create`` does"""

@@ -14,7 +14,15 @@ from conductor_stub.moves import views
 from conductor_stub.operators import instance_list, trace
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
-from conductor_stub.operators.views import instance_view, instance_views, plain, queued_view, shown, waiting_view
+from conductor_stub.operators.views import (
+    instance_view,
+    instance_views,
+    plain,
+    queued_view,
+    require_filters,
+    shown,
+    waiting_view,
+)
 from conductor_stub.steps.acts import Acts
 from conductor_stub.volumes.views import of_attachment
 from fleet import errors
@@ -85,7 +93,7 @@ class OperatorManager:
         :raises errors.InvalidInput: an unknown filter, or more than MOST_BYTES; errors.NotFound: an unknown host or marker
         """
         filters = filters or {}
-        _require_filters(filters, instances.FILTERS)
+        require_filters(filters, instances.FILTERS)
 
         def read(connection: Connection) -> list[dict[str, Any]]:
             found = instance_list.read(connection, limit, marker, newest_first, brief, filters)
@@ -136,7 +144,7 @@ class OperatorManager:
     ) -> list[dict[str, Any]]:
         """The newest first. :raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host"""
         filters = filters or {}
-        _require_filters(filters, moves.FILTERS)
+        require_filters(filters, moves.FILTERS)
         found = self._database.read(moves.list_all, **filters)
         if not found and filters.get("host"):
             self._database.read(services.require_host, str(filters["host"]))
@@ -311,12 +319,6 @@ def _registered(tx: Transaction, host: str) -> dict[str, Any]:
     agent = services.get(tx, host, services.COMPUTE)
     nodes = [row.hypervisor_hostname for row in hosts.list_all(tx, host, ("hypervisor_hostname",))]
     return {"nodes": nodes, "agent": agent is not None and not agent.deleted}
-
-
-def _require_filters(filters: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in filters:
-        if name not in known:
-            raise errors.InvalidInput(field=f"filters.{name}", reason=f"is not one of {', '.join(known)}")
 
 
 def _zones(found: list[Aggregate]) -> dict[str, str]:

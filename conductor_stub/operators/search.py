@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import oslo_messaging
 import pydantic
 
-from conductor_stub.operators.views import plain
-from fleet import errors
+from conductor_stub.operators.views import plain, require_filters
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
 from fleet.db.engine.list_search import Found, Search
@@ -53,7 +52,7 @@ class SearchManager:
         :param label: a key of the metadata: each instance then has its value as ``label``
         :raises errors.InvalidInput: an unknown filter or order
         """
-        _require_known(filters, instance_search.FILTERS)
+        require_filters(filters or {}, instance_search.FILTERS)
         search = Search(text, state, sort, descending, limit, offset)
 
         def read(connection: Connection) -> dict[str, Any]:
@@ -81,7 +80,7 @@ class SearchManager:
         :param text: a part of name, uuid, project, type or, for the administrator, host or pool; in any case
         :raises errors.InvalidInput: an unknown filter or order
         """
-        _require_known(filters, volume_search.FILTERS)
+        require_filters(filters or {}, volume_search.FILTERS)
         search = Search(text, state, sort, descending, limit, offset)
 
         def read(connection: Connection) -> dict[str, Any]:
@@ -107,9 +106,3 @@ def _rows(
 
 def _counts(found: Found) -> list[dict[str, Any]]:
     return [{"state": state, "count": count} for state, count in found.states.items()]
-
-
-def _require_known(filters: Mapping[str, Any] | None, known: Sequence[str]) -> None:
-    for name in filters or {}:
-        if name not in known:
-            raise errors.InvalidInput(field=f"filters.{name}", reason=f"is not one of {', '.join(known)}")

@@ -8,7 +8,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from fleet import states
+from fleet import errors, states
 from fleet.db.engine.database import Connection
 from fleet.db.instances import instances, queued_builds
 from fleet.db.instances.room_queue import ListedBuild
@@ -69,3 +69,10 @@ def queued_view(connection: Connection, row: RequestedInstance) -> dict[str, Any
         return None
     times = {name: plain(getattr(queued, name)) for name in ("queued_at", "wait_until")}
     return {"reason": queued.reason, "message": queued.message, "lacks": queued.lacks, **times}
+
+
+def require_filters(filters: Mapping[str, Any], known: Sequence[str]) -> None:
+    """:raises errors.InvalidInput: a filter that is not known"""
+    for name in filters:
+        if name not in known:
+            raise errors.InvalidInput(field=f"filters.{name}", reason=f"is not one of {', '.join(known)}")

@@ -8,6 +8,7 @@ before and after the change, in one transaction. So a record says what really ch
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -54,12 +55,13 @@ class Acts:
         :param shown: returns what an operator sees of the subject
         """
         key, by = uuidutils.generate_uuid(), _sender(context)
+        runs = itertools.count()
 
         @failpoints.commits_all([work])
         def acted(tx: Transaction) -> tuple[Result, JSONObject]:
             before = _fields(tx, shown)
             result = work(tx, *args, **kwargs)
-            earlier = acts.of_key(tx, key)
+            earlier = acts.of_key(tx, key) if next(runs) else None
             if earlier is not None:
                 return result, earlier.changes
             changes = difference(before, _fields(tx, shown))

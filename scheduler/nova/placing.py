@@ -118,12 +118,13 @@ class Placing:
             for uuid, selection in zip(missing, selections, strict=True):
                 if selection.host in refused:
                     continue
-                if claims.claim(uuid, uuids[_key(selection)]):
+                node_uuid = uuids[_key(selection)]
+                if claims.claim(uuid, node_uuid):
                     taken[uuid] = selection
                 else:
                     refused.append(selection.host)
-                    if uuids[_key(selection)] in claims.unknown:
-                        self._refusals.add(selection.host, uuids[_key(selection)])
+                    if node_uuid in claims.unknown:
+                        self._refusals.add(selection.host, node_uuid)
             if len(refused) >= _ASK_AFTER and not asked:
                 request, asked = self._within_candidates(request), True
             if len(refused) > MOST_REFUSALS:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,8 +52,7 @@ def find(
     where = [_LIVE, *(INSTANCES.c[name] == value for name, value in filters.items() if value is not None)]
     searched = _SEARCHED
     if label is not None:
-        rows = _ROWS.add_columns(REQUESTS.c.spec, INSTANCES.c.details)
-        searched = Searched(rows, searched.uuid, searched.state, searched.text, searched.sort, searched.of_places)
+        searched = dataclasses.replace(searched, rows=_ROWS.add_columns(REQUESTS.c.spec, INSTANCES.c.details))
     return read(connection, searched, search, where, sees_places)
 
 
