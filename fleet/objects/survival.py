@@ -32,12 +32,8 @@ class Proof(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """A proof for each loss.
-
-    :param read_s: how long it took to read the requests of the guests, in seconds; ``proved_s``: all proofs together
-    """
+    """A proof for each loss. :param proved_s: how long all of them took, in seconds"""
 
     losses: Sequence[Loss]
     proofs: Sequence[Any]
-    read_s: float
     proved_s: float

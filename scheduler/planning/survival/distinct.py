@@ -19,15 +19,11 @@ from scheduler.planning.survival.room import NO_GROUP, Room
 def easily_safe(room: Room) -> numpy.ndarray:
     """Return a boolean for each host: if it is lost alone, its guests surely find a host each.
 
-    False says nothing. The number of a guest's candidates is taken too low by one for each member of its group.
+    False says nothing: the numbers of choices are too low where groups are.
     """
     if not len(room.uuids):
         return numpy.ones(len(room.hosts), dtype=bool)
-    counts = numpy.array([shape.count for shape in room.shapes])
-    at_home = numpy.array([shape.fits for shape in room.shapes])[room.shape_of, room.host_of]
-    members = numpy.bincount(room.group_of[room.group_of != NO_GROUP], minlength=max(len(room.groups), 1))
-    in_group = room.group_of != NO_GROUP
-    choices = counts[room.shape_of] - at_home - numpy.where(in_group, members[room.group_of], 0)
+    choices, in_group = room.choices, room.group_of != NO_GROUP
     order = numpy.lexsort((choices, room.host_of))
     hosts = room.host_of[order]
     first = numpy.searchsorted(hosts, hosts, side="left")
@@ -46,19 +42,11 @@ def spread(room: Room, guests: numpy.ndarray, lost: int, preferred: Sequence[Seq
     """
     used = {lost}
     plan = {}
-    for guest in sorted(guests.tolist(), key=lambda guest: _choices(room, guest, lost)):
+    for guest in guests[numpy.argsort(room.choices[guests], kind="stable")].tolist():
         members = room.hosts_of_members(int(room.group_of[guest]))
         plan[guest] = next(row for row in preferred[room.shape_of[guest]] if row not in used and row not in members)
         used.add(plan[guest])
     return plan
-
-
-def _choices(room: Room, guest: int, lost: int) -> int:
-    """The number that :func:`easily_safe` counts."""
-    shape = room.shapes[room.shape_of[guest]]
-    group = int(room.group_of[guest])
-    members = 0 if group == NO_GROUP else room.count_members(group)
-    return shape.count - int(shape.fits[lost]) - members
 
 
 def match(candidates: Sequence[numpy.ndarray]) -> list[int] | None:

@@ -89,12 +89,19 @@ class Room:
         """Return how many members of a group each host has."""
         return numpy.bincount(self._homes[group], minlength=len(self.hosts))
 
-    def count_members(self, group: int) -> int:
-        return len(self._homes[group])
-
     def hosts_of_members(self, group: int) -> set[int]:
         """Return the hosts that have a member of a group; none if it is NO_GROUP."""
         return set() if group == NO_GROUP else set(self._homes[group].tolist())
+
+    @functools.cached_property
+    def choices(self) -> numpy.ndarray:
+        """How many other hosts would surely take each guest: too few by one for each member of its group."""
+        counts = numpy.array([shape.count for shape in self.shapes])
+        at_home = numpy.array([shape.fits for shape in self.shapes])[self.shape_of, self.host_of]
+        in_group = self.group_of != NO_GROUP
+        members = numpy.bincount(self.group_of[in_group], minlength=max(len(self.groups), 1))
+        left: numpy.ndarray = counts[self.shape_of] - at_home - numpy.where(in_group, members[self.group_of], 0)
+        return left
 
     @functools.cached_property
     def _homes(self) -> list[numpy.ndarray]:
