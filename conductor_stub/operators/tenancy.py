@@ -37,14 +37,27 @@ def _own_instance(connection: Connection, project: str, arguments: Arguments) ->
     return _by_uuid(arguments, "name", lambda name: instances.find(connection, name, project).uuid)
 
 
-def _own_instances(argument: str) -> _Check:
-    """For a list of uuids."""
+def _own_unlocked_instance(connection: Connection, project: str, arguments: Arguments) -> Arguments:
+    """:raises errors.NotFound: errors.Conflict: several have the name, or it is locked"""
+
+    def uuid_of(name: str) -> str:
+        row = instances.find(connection, name, project)
+        instances.require_unlocked(row)
+        return row.uuid
+
+    return _by_uuid(arguments, "name", uuid_of)
+
+
+def _own_instances(argument: str, unlocked: bool = False) -> _Check:
+    """For a list of uuids. :param unlocked: whether one that is locked is refused"""
 
     def check(connection: Connection, project: str, arguments: Arguments) -> Arguments:
         uuids = _texts(arguments.get(argument))
         strangers = instances.not_of_project(connection, uuids, project) if uuids else ()
         if strangers:
             raise errors.NotFound(kind="Instance", name=strangers[0])
+        for row in instances.of_uuids(connection, uuids) if unlocked else ():
+            instances.require_unlocked(row)
         return arguments
 
     return check
@@ -65,7 +78,7 @@ def _own_group(connection: Connection, project: str, arguments: Arguments) -> Ar
 
 def _own_guest_and_volume(connection: Connection, project: str, arguments: Arguments) -> Arguments:
     found = _own_storage("Volume", "volume")(connection, project, arguments)
-    return _own_instance(connection, project, found)
+    return _own_unlocked_instance(connection, project, found)
 
 
 def _own_origin(connection: Connection, project: str, arguments: Arguments) -> Arguments:
@@ -107,8 +120,10 @@ def _own_build(connection: Connection, project: str, arguments: Arguments) -> Ar
     return {**arguments, "request": {**request, "block_device_mapping": found}}
 
 
-_ONE_INSTANCE = (
-    *("show_instance", "update_instance", "stop_instance", "start_instance", "reboot_instance", "get_console_output"),
+_ONE_INSTANCE = ("show_instance", "get_console_output", "lock_instance", "unlock_instance")
+#: Refused while the instance is locked.
+_CHANGES_OF_INSTANCE = (
+    *("update_instance", "stop_instance", "start_instance", "reboot_instance"),
     *("suspend_instance", "resume_instance", "resize_instance", "confirm_resize", "revert_resize"),
 )
 _ONE_VOLUME = ("show_volume", "update_volume", "extend_volume", "retype_volume", "delete_volume")
@@ -125,9 +140,10 @@ _LISTS = (
 #: By namespace and method. All other methods of the namespace ``operator`` are the administrator's.
 CHECKS: Mapping[tuple[str, str], _Check] = {
     ("compute_task", "create"): _own_build,
-    ("compute_task", "terminate_instances"): _own_instances("instance_uuids"),
+    ("compute_task", "terminate_instances"): _own_instances("instance_uuids", unlocked=True),
     **{("operator", name): _anything for name in _OPEN},
     **{("operator", name): _own_instance for name in _ONE_INSTANCE},
+    **{("operator", name): _own_unlocked_instance for name in _CHANGES_OF_INSTANCE},
     **{("operator", name): _own_group for name in _ONE_GROUP},
     **{("operator", name): _own_list for name in _LISTS},
     **{("operator", name): _own_project for name in ("show_quota", "list_queue")},

@@ -46,7 +46,7 @@ def _view(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **instances.to_wire(stored, spec),
         **{name: plain(stored[name]) for name in ("updated_at", "terminated_at", "deadline")},
-        **{name: stored[name] for name in ("request_id", "deleted", "group_uuid")},
+        **{name: stored[name] for name in ("request_id", "deleted", "group_uuid", "locked_by", "locked_reason")},
         "description": spec.get("description", ""),
         "tags": spec.get("tags", []),
         "scheduler_hints": request["scheduler_hints"],

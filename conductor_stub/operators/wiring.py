@@ -14,9 +14,11 @@ from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.events import EventsManager
 from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.key_pairs import KeyPairManager
+from conductor_stub.operators.locks import LockManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.operators.networks import NetworkManager
 from conductor_stub.operators.quotas import QuotaManager
+from conductor_stub.operators.reset import ResetManager
 from conductor_stub.operators.search import SearchManager
 from conductor_stub.operators.use import UseManager
 from conductor_stub.parts import Common, Part, Run
@@ -41,6 +43,8 @@ def wire(common: Common, builds: Builds) -> Part:
             NetworkManager(database, clock),
             ConsoleManager(database, common.clients.compute),
             DetailsManager(database, clock),
+            LockManager(database, clock),
+            ResetManager(database, common.limits, clock),
             EventsManager(database, clock),
             ActManager(database),
             UseManager(database, clock),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 #: version.
 CURRENT: dict[str, str] = {
     "scheduler": "4.6",
-    "conductor": "1.17",
+    "conductor": "1.18",
     "compute": "1.5",
     "volume": "1.2",
     "volume_scheduler": "1.1",

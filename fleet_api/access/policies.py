@@ -25,6 +25,7 @@ FREE_CHOICE = "compute:servers:create:free_choice"
 MIGRATE, EVACUATE = "compute:servers:action:migrate", "compute:servers:action:evacuate"
 ATTACH = "compute:attachments:change"
 MIGRATE_LIVE = "compute:servers:action:migrate_live"
+RESET_STATE = "compute:servers:action:reset_state"
 ALL_VOLUMES, MIGRATE_VOLUME = "volume:all_projects", "volume:action:migrate"
 MANAGE_VOLUME = "volume:manage"
 #: Rules of requests for which fleet-api asks the conductor as the administrator. All others are asked as the project.
@@ -38,6 +39,7 @@ AS_ADMINISTRATOR = frozenset(
             MIGRATE,
             MIGRATE_LIVE,
             EVACUATE,
+            RESET_STATE,
             ZONES,
             "compute:quotas:update",
         ),
@@ -145,10 +147,11 @@ RULES = [
     _rule(
         "compute:servers:action",
         _MEMBER,
-        "Switch and resize it (stop, start, reboot, suspend, resume, confirm, revert), and read consoles.",
+        "Switch, resize and lock it (stop, start, reboot, suspend, resume, confirm, revert, lock, unlock), and read "
+        "consoles.",
         "POST /servers/{server_id}/action",
         *_calls("stop_instance", "start_instance", "reboot_instance", "get_console_output"),
-        *_calls("suspend_instance", "resume_instance"),
+        *_calls("suspend_instance", "resume_instance", "lock_instance", "unlock_instance"),
         *_calls("resize_instance", "confirm_resize", "revert_resize"),
     ),
     _rule(
@@ -168,6 +171,12 @@ RULES = [
         _ADMIN,
         "Build a server of a dead host elsewhere.",
         "POST /servers/{server_id}/action (evacuate)",
+    ),
+    _rule(
+        RESET_STATE,
+        _ADMIN,
+        "Set the state of a server to active or error.",
+        "POST /servers/{server_id}/action (os-resetState)",
     ),
     _rule(
         "compute:flavors:get",

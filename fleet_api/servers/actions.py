@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``POST /servers/ID/action``: moves, power and consoles. Other actions of nova are answered with 501."""
+"""``POST /servers/ID/action``: moves, power, locks and consoles. Other actions of nova are answered with 501."""
 
 from __future__ import annotations
 
@@ -60,6 +60,20 @@ class _Console:
     length: Annotated[int, pydantic.Field(ge=-1, le=fields.INT32_MAX)] | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class _Lock:
+    __pydantic_config__ = bodies.STRICT
+
+    locked_reason: fields.Name | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reset:
+    __pydantic_config__ = bodies.STRICT
+
+    state: Literal["active", "error"]
+
+
 _ACTIONS: Mapping[str, Any] = {
     "resize": _Resize,
     "confirmResize": None,
@@ -73,12 +87,18 @@ _ACTIONS: Mapping[str, Any] = {
     "os-getConsoleOutput": _Console | None,
     "evacuate": _Destination | None,
     "os-migrateLive": _Live,
+    "lock": _Lock | None,
+    "unlock": None,
+    "os-resetState": _Reset,
 }
+#: The version from which a lock has a reason.
+_LOCK_REASON = (2, 73)
 #: Actions with a rule of their own.
 _ADMINISTRATIVE = {
     "migrate": policies.MIGRATE,
     "evacuate": policies.EVACUATE,
     "os-migrateLive": policies.MIGRATE_LIVE,
+    "os-resetState": policies.RESET_STATE,
 }
 
 
@@ -104,6 +124,9 @@ class Actions:
             "suspend": (self._plain("suspend_instance"), falcon.HTTP_202),
             "resume": (self._plain("resume_instance"), falcon.HTTP_202),
             "os-getConsoleOutput": (self._console, falcon.HTTP_200),
+            "lock": (self._lock, falcon.HTTP_202),
+            "unlock": (self._plain("unlock_instance"), falcon.HTTP_202),
+            "os-resetState": (self._reset, falcon.HTTP_202),
             "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
         }
 
@@ -155,6 +178,16 @@ class Actions:
         most = fields.parse(_Console, _arguments(wanted), "os-getConsoleOutput").length
         lines = self._conductor.operator(request).get_console_output(name=server_id).splitlines(keepends=True)
         return {"output": "".join(lines if most in (None, -1) else lines[len(lines) - min(most, len(lines)) :])}
+
+    def _lock(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+        """Before version 2.73 the value is ignored, as in nova."""
+        given = _arguments(wanted) if request.context.version >= _LOCK_REASON else {}
+        reason = fields.parse(_Lock, given, "lock").locked_reason
+        self._conductor.operator(request).lock_instance(name=server_id, **({"reason": reason} if reason else {}))
+
+    def _reset(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+        state = fields.parse(_Reset, wanted, "os-resetState").state
+        self._conductor.operator(request).reset_state(name=server_id, state=state)
 
     def _resize(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
         flavor_id = str(fields.parse(_Resize, wanted, "resize").flavorRef)

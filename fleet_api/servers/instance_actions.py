@@ -35,6 +35,9 @@ _ACTIONS = {
     "reboot": "reboot",
     "suspend": "suspend",
     "resume": "resume",
+    "lock": "lock",
+    "unlock": "unlock",
+    "reset-state": "resetState",
 }
 #: Versions from which an answer has a field.
 _UPDATED, _HOSTS, _DETAILS = (2, 58), (2, 62), (2, 84)

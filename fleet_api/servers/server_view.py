@@ -99,7 +99,7 @@ _Newer = TypedDict(
         "description": NotRequired[Annotated[str | None, answers.since("2.19")]],
         "tags": NotRequired[Annotated[list[str], answers.since("2.26")]],
         "trusted_image_certificates": NotRequired[Annotated[None, answers.since("2.63")]],
-        "locked_reason": NotRequired[Annotated[None, answers.since("2.73")]],
+        "locked_reason": NotRequired[Annotated[str | None, answers.since("2.73")]],
         "pinned_availability_zone": NotRequired[Annotated[None, answers.since("2.96")]],
         "scheduler_hints": NotRequired[Annotated[dict[str, list[Any]], answers.since("2.100")]],
     },
@@ -153,6 +153,11 @@ class Server(ListedServer):
 def status(instance: Mapping[str, Any]) -> str:
     found = _OF_TASK.get(instance["task_state"]) or _OF_STATE.get(instance["vm_state"])
     return found or str(instance["vm_state"]).upper()
+
+
+def is_locked(instance: Mapping[str, Any]) -> bool:
+    """Older conductors know no locks."""
+    return instance.get("locked_by") is not None
 
 
 #: Fields that only users who may see all projects get.
@@ -218,12 +223,12 @@ def _newer(version: microversions.Version, instance: Mapping[str, Any]) -> _Newe
     """Return the fields that came with later versions."""
     forms: Sequence[tuple[microversions.Version, _Newer]] = (
         ((2, 3), {"OS-EXT-SRV-ATTR:reservation_id": instance["reservation_id"], "OS-EXT-SRV-ATTR:launch_index": 0}),
-        (_LOCKED, {"locked": False}),
+        (_LOCKED, {"locked": is_locked(instance)}),
         (_HOST_STATUS, {"host_status": "UP" if instance["host"] else ""}),
         (_DESCRIPTION, {"description": instance.get("description") or None}),
         (_TAGS, {"tags": instance.get("tags", [])}),
         (_CERTIFICATES, {"trusted_image_certificates": None}),
-        (_LOCKED_REASON, {"locked_reason": None}),
+        (_LOCKED_REASON, {"locked_reason": instance.get("locked_reason")}),
         (_PINNED_ZONE, {"pinned_availability_zone": None}),
         (_HINTS, {"scheduler_hints": {name: _listed(value) for name, value in instance["scheduler_hints"].items()}}),
     )

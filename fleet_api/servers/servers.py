@@ -33,7 +33,7 @@ MOST_BYTES = 8 * 2**20
 #: Parameters that the conductor filters by, and their names there.
 _EXACT = {"host": "host", "reservation_id": "reservation_id", "project_id": "project_id", "tenant_id": "project_id"}
 
-_TAGS_SINCE = (2, 26)
+_TAGS_SINCE, _LOCKED_SINCE = (2, 26), (2, 73)
 #: By parameter, whether a server fits: wanted tags, its tags.
 _BY_TAGS: Mapping[str, Callable[[set[str], set[str]], bool]] = {
     "tags": lambda wanted, there: wanted <= there,
@@ -42,11 +42,12 @@ _BY_TAGS: Mapping[str, Callable[[set[str], set[str]], bool]] = {
     "not-tags-any": lambda wanted, there: not wanted & there,
 }
 
-#: Parameters for which the flavor, the image or the tags of an instance are read.
-_OF_SPEC = ("flavor", "image", "ip", *_BY_TAGS)
+#: Parameters for which more than a brief record of an instance is read.
+_OF_SPEC = ("flavor", "image", "ip", "locked", *_BY_TAGS)
 #: Parameters of lists.
 _PARAMETERS = (
     *("limit", "marker", "all_tenants", "all_projects", "deleted", "name", "status", "flavor", "image", "uuid", "ip"),
+    "locked",
     *_EXACT,
     *_BY_TAGS,
 )
@@ -254,6 +255,9 @@ def _conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
     if ip := request.get_param("ip"):
         fits = name_pattern.compiled(ip, "ip")
         found.append(lambda instance: any(fits(each["address"]) for each in instance.get("interfaces") or ()))
+    if request.context.version >= _LOCKED_SINCE and request.has_param("locked"):
+        wanted = bodies.flag(request, "locked")
+        found.append(lambda instance: server_view.is_locked(instance) == wanted)
     found += _tag_conditions(request)
     if uuid := request.get_param("uuid"):
         found.append(lambda instance: instance["uuid"] == uuid)

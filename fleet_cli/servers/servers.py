@@ -89,6 +89,7 @@ class ShowServer(command.ShowOne):
             **waiting(found.get("queued")),
             **volumes(found.get("volumes")),
             **addresses(instance),
+            **lock(instance),
         }
         names, rows = command.table(tuple(fields), [fields])
         return (*names, "faults", "attempts"), (
@@ -116,6 +117,14 @@ def addresses(instance: Record) -> dict[str, str]:
     """Return the addresses of the instance in words; empty without any."""
     shown = [f"{each['name']}={each['address']}" for each in instance.get("interfaces") or ()]
     return {"addresses": ", ".join(shown)} if shown else {}
+
+
+def lock(instance: Record) -> dict[str, str]:
+    """Return the lock of the instance in words; empty without one."""
+    if not instance.get("locked_by"):
+        return {}
+    reason = instance.get("locked_reason")
+    return {"locked": f"by its {instance['locked_by']}" + (f": {reason}" if reason else "")}
 
 
 def hardware(instance: Record) -> dict[str, str]:

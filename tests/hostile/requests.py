@@ -121,7 +121,9 @@ PARAMETERS: Mapping[str, str] = {
     "/v3/types/{type_id}/extra_specs/{key}": "tier",
 }
 #: Actions for which a member is refused, on an own server or volume.
-ADMINISTRATIVE = frozenset({"migrate", "os-migrateLive", "evacuate", "os-migrate_volume", "os-unmanage"})
+ADMINISTRATIVE = frozenset(
+    {"migrate", "os-migrateLive", "evacuate", "os-resetState", "os-migrate_volume", "os-unmanage"}
+)
 _SERVER = {"name": "n", "flavorRef": "small", "imageRef": "", "networks": "none"}
 _ON_VOLUME = {"boot_index": -1, "uuid": "{volume}", "source_type": "volume", "destination_type": "volume"}
 _LOCAL = {"boot_index": 0, "source_type": "image", "destination_type": "local", "uuid": "{image}"}
@@ -150,6 +152,8 @@ BODIES: Mapping[str, tuple[Any, ...]] = {
         *({name: {}} for name in ("migrate", "evacuate", "os-getConsoleOutput")),
         {"resize": {"flavorRef": "big"}},
         {"reboot": {"type": "HARD"}},
+        *({name: None} for name in ("lock", "unlock")),
+        {"os-resetState": {"state": "error"}},
         {"os-migrateLive": {"host": None, "block_migration": "auto"}},
     ),
     "POST /v2.1/flavors": ({"flavor": {"name": "new", "ram": 64, "vcpus": 1, "disk": 1}},),

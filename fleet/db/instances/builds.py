@@ -29,7 +29,7 @@ QUEUED = models.queued_builds
 #: Columns of a row that was just accepted, besides those of its request.
 _NOT_PLACED: Mapping[str, Any] = {
     **NOTHING_CLAIMED,
-    **dict.fromkeys(("launched_at", "resized_spec", "details", "chosen", "interfaces")),
+    **dict.fromkeys(("launched_at", "resized_spec", "details", "chosen", "interfaces", "locked_by", "locked_reason")),
     "power_state": 0,
 }
 #: Columns of a request without a client token.

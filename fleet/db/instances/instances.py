@@ -342,6 +342,16 @@ def require_readable(row: RequestedInstance) -> None:
             raise errors.RequestUnreadable(kind="instance", uuid=row.uuid)
 
 
+def require_unlocked(row: InstanceRow) -> None:
+    """:raises errors.Conflict: the instance is locked, and its caller is no administrator"""
+    if row.locked_by is not None:
+        why = f" ({row.locked_reason})" if row.locked_reason else ""
+        reason = f"is locked by its {row.locked_by}{why}: unlock it first"
+        if row.locked_by != "owner":
+            reason = f"is locked by an administrator{why}: only an administrator changes it or unlocks it"
+        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
+
+
 def spec_of(row: RequestedInstance) -> dict[str, Any]:
     """The spec of the request, with the changes of a resize and of the user."""
     return changed_spec(row.spec, row.resized_spec, row.details)

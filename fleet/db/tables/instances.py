@@ -92,6 +92,9 @@ instances = sa.Table(
     sa.Column("details", HeldJSON),
     #: The guest's plugs into networks (``Interface``), whose addresses are claimed in the table of addresses.
     sa.Column("interfaces", HeldJSON),
+    #: ``owner`` or ``admin``: members may not change the instance. NULL: it is not locked.
+    sa.Column("locked_by", sa.String(8)),
+    sa.Column("locked_reason", sa.String(255)),
     sa.Column("request_id", NAME),
     sa.Column("launched_at", Timestamp),
     sa.Column("terminated_at", Timestamp),
@@ -140,6 +143,8 @@ class InstanceRow(TrackedRow, Protocol):
     resized_spec: JSONObject | None
     details: JSONObject | None
     interfaces: JSONList | None
+    locked_by: str | None
+    locked_reason: str | None
     request_id: str | None
     launched_at: datetime.datetime | None
     terminated_at: datetime.datetime | None

@@ -70,6 +70,8 @@ class InstanceView(BriefInstance):
     key_name: str | None
     forced_host: str | None
     forced_node: str | None
+    locked_by: NotRequired[str | None]
+    locked_reason: NotRequired[str | None]
     host_id: NotRequired[str | None]
     volumes: NotRequired[list[str]]
 

@@ -56,6 +56,7 @@ function said(each) {
     ["uuid", el("code", {}, each.uuid)],
     each.host ? ["host", link(to("hosts", [each.host]), each.host)] : null,
     each.project_id ? ["project", each.project_id] : null,
+    each.locked_by ? ["locked", `by its ${each.locked_by}${each.locked_reason ? `: ${each.locked_reason}` : ""}`] : null,
     ["flavor", `${flavor.name || "of its own"}: ${flavor.vcpus} vcpus, ${memory(flavor.memory_mb)}, ${disk(flavor.root_gb + flavor.ephemeral_gb)}`],
     ...(each.interfaces ?? []).map((one) => ["address", `${one.address} in ${one.name}`]),
     each.image?.name || each.image?.id ? ["image", each.image.name || each.image.id] : null,

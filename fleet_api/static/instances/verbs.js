@@ -20,6 +20,9 @@ const VERBS = [
   { call: "resize_instance", text: "Resize", when: isSettled, open: resize },
   { call: "migrate_instance", text: "Migrate", when: isSettled, open: migrate },
   { call: "evacuate_instance", text: "Evacuate", when: (each) => isSettled(each) && each.hostState === "down", open: confirmed("Evacuate", "Its host is down: the instance is built again elsewhere. Data on the host's own disk are lost.") },
+  { call: "lock_instance", text: "Lock", when: (each) => !each.locked_by, open: confirmed("Lock", "Members of its project cannot change it until it is unlocked. Administrators can.") },
+  { call: "unlock_instance", text: "Unlock", when: (each) => Boolean(each.locked_by) },
+  { call: "reset_state", text: "Set to ACTIVE", when: isBroken, open: reset },
   { call: "delete_instance", as: "compute_task/terminate_instances", text: "Delete", danger: true, when: (each) => each.task_state !== "deleting", open: remove },
 ];
 
@@ -66,6 +69,11 @@ function migrate(instance, verb, after) {
     act: () => carryOut(instance, { ...verb, call: how.value }, host.value.trim() ? { host: host.value.trim() } : {}, after) });
 }
 
+function reset(instance, verb, after) {
+  question({ title: `Set ${instance.name} to ACTIVE?`, text: "The ledger then says that it is well. Nothing is done to its guest.", verb: verb.text,
+    act: () => carryOut(instance, verb, { state: "active" }, after) });
+}
+
 function remove(instance) {
   question({ title: `Delete ${instance.name}?`, text: "The guest and its disks on the host are removed. Attached volumes stay. This cannot be undone.", verb: "Delete", danger: true,
     act: async () => {
@@ -81,6 +89,10 @@ function isActive(each) {
 
 function isSettled(each) {
   return (each.vm_state === "active" || AT_REST.includes(each.vm_state)) && !each.task_state;
+}
+
+function isBroken(each) {
+  return each.vm_state === "error" && !each.task_state && Boolean(each.host);
 }
 
 function isFinished(each, migration) {

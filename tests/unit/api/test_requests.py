@@ -54,9 +54,15 @@ class FakeConductor(Conductor):
             return {"instance": INSTANCE}
         if method == "get_console_output":
             return "one\r\ntwo\r\nthree"
-        if method in [
-            f"{verb}_instance" for verb in ("stop", "start", "reboot", "suspend", "resume", "live_migrate")
-        ] or method.startswith(("list_", "host_")):
+        if (
+            method == "reset_state"
+            or method
+            in [
+                f"{verb}_instance"
+                for verb in ("stop", "start", "reboot", "suspend", "resume", "live_migrate", "lock", "unlock")
+            ]
+            or method.startswith(("list_", "host_"))
+        ):
             return []
         raise errors.NotFound(kind="Thing", name=str(arguments.get("name")))
 
@@ -449,6 +455,10 @@ def test_the_page(client):
         ({"reboot": {"type": "SOFT"}}, ("reboot_instance", {})),
         ({"suspend": None}, ("suspend_instance", {})),
         ({"resume": None}, ("resume_instance", {})),
+        ({"lock": None}, ("lock_instance", {})),
+        ({"lock": {"locked_reason": "ignored before 2.73"}}, ("lock_instance", {})),
+        ({"unlock": None}, ("unlock_instance", {})),
+        ({"os-resetState": {"state": "active"}}, ("reset_state", {"state": "active"})),
         ({"reboot": {"type": "Hard"}}, ("reboot_instance", {"hard": True})),
         ({"os-migrateLive": {"host": None, "block_migration": "auto"}}, ("live_migrate_instance", {})),
         (
@@ -462,6 +472,24 @@ def test_power_actions(client, conductor, action, asked):
     assert (202, b"") == (answer.status_code, answer.content)
     method, options = asked
     assert (method, {"name": INSTANCE["uuid"], **options}) == conductor.asked[-1]
+
+
+V273 = {"OpenStack-API-Version": "compute 2.73"}
+
+
+def test_a_lock_has_a_reason(client, conductor):
+    """From version 2.73 on, at most 255 characters."""
+    path = f"/v2.1/servers/{INSTANCE['uuid']}/action"
+    assert 202 == post(client, {"lock": {"locked_reason": "why"}}, path, **V273).status_code
+    assert ("lock_instance", {"name": INSTANCE["uuid"], "reason": "why"}) == conductor.asked[-1]
+    for wrong in ("", "x" * 256, 5):
+        assert 400 == post(client, {"lock": {"locked_reason": wrong}}, path, **V273).status_code
+
+
+@pytest.mark.parametrize("wanted", [None, {}, {"state": "stopped"}, {"state": "active", "why": "x"}])
+def test_states_that_cannot_be_set(client, conductor, wanted):
+    answer = post(client, {"os-resetState": wanted}, f"/v2.1/servers/{INSTANCE['uuid']}/action")
+    assert 400 == answer.status_code
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,37 @@ def test_lists_by_tags(client, query, count):
     assert count == len(client.simulate_get(f"/v2.1/servers?{query}", headers=NEWEST).json["servers"])
 
 
+@pytest.mark.parametrize(
+    ("query", "version", "count"),
+    [
+        ("locked=true", "2.73", 1),
+        ("locked=1", "2.100", 1),
+        ("locked=False", "2.73", 0),
+        ("locked=False", "2.72", 1),
+    ],
+)
+def test_lists_by_locks(client, conductor, query, version, count):
+    """From version 2.73 on; before, the parameter is ignored."""
+    conductor.instance |= {"locked_by": "admin", "locked_reason": "why"}
+    for path in ("/v2.1/servers", "/v2.1/servers/detail"):
+        answer = client.simulate_get(f"{path}?{query}", headers={"OpenStack-API-Version": f"compute {version}"})
+        assert count == len(answer.json["servers"])
+
+
+def test_a_filter_by_locks_that_is_neither_true_nor_false(client):
+    assert 400 == client.simulate_get("/v2.1/servers?locked=maybe", headers=NEWEST).status_code
+
+
+@pytest.mark.parametrize(
+    ("version", "shown"), [("2.8", ()), ("2.9", (True,)), ("2.72", (True,)), ("2.73", (True, "why"))]
+)
+def test_locks_are_shown(client, conductor, version, shown):
+    """Each field from its version on."""
+    conductor.instance |= {"locked_by": "owner", "locked_reason": "why"}
+    found = client.simulate_get(SERVER, headers={"OpenStack-API-Version": f"compute {version}"}).json["server"]
+    assert shown == tuple(found[name] for name in ("locked", "locked_reason") if name in found)
+
+
 def test_what_networks_would_have(client):
     """Terraform asks for both of every server."""
     assert {"interfaceAttachments": []} == send(client, "GET", f"{SERVER}/os-interface").json

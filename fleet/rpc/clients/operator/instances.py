@@ -51,6 +51,12 @@ class Reboot(TypedDict, total=False):
     hard: bool
 
 
+class Lock(TypedDict, total=False):
+    """Why an instance is locked."""
+
+    reason: str
+
+
 class Move(TypedDict, total=False):
     """The record, if it must be this one."""
 
@@ -110,6 +116,19 @@ class InstanceCalls(Caller):
 
     def update_instance(self, name: str, changes: Mapping[str, object]) -> InstanceView:
         answer: InstanceView = self.call("update_instance", name=name, changes=dict(changes))
+        return answer
+
+    def lock_instance(self, name: str, **why: Unpack[Lock]) -> InstanceView:
+        answer: InstanceView = self.call("lock_instance", name=name, **why)
+        return answer
+
+    def unlock_instance(self, name: str) -> InstanceView:
+        answer: InstanceView = self.call("unlock_instance", name=name)
+        return answer
+
+    def reset_state(self, name: str, state: str) -> InstanceView:
+        """:param state: ``active`` or ``error``"""
+        answer: InstanceView = self.call("reset_state", name=name, state=state)
         return answer
 
     def newest_faults(self, uuids: Sequence[str]) -> dict[str, FaultView]:

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet server lock``, ``unlock`` and ``reset-state``: changes of the row, which are done when the call returns."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleet import states
+from fleet.client.connection import Record
+from fleet_cli.base import command
+
+
+class _ChangeRow(command.Command):
+    """A command on several instances. :cvar method: of the conductor"""
+
+    method: str
+    arguments: Sequence[command.Argument] = (
+        command.argument("server", nargs="+", help="Name, uuid, or the beginning of one."),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        for name in parsed_args.server:
+            found = self.conductor.operator.call(self.method, name=name, **self.options(parsed_args))
+            print(f"{found['name']} ({found['uuid']}) {self.outcome(found)}", file=self.app.stdout)
+
+    def options(self, parsed_args: argparse.Namespace) -> Mapping[str, Any]:
+        """Return the arguments of the method, besides the name."""
+        return {}
+
+    def outcome(self, instance: Record) -> str:
+        """Return what the instance is now."""
+        return f"is {instance['vm_state'].upper()}"
+
+
+class LockServer(_ChangeRow):
+    """Refuse changes of instances by members of their project; administrators may still change them."""
+
+    method = "lock_instance"
+    arguments = (command.argument("--reason", help="Why: the answer to a refused change has it."),)
+
+    def options(self, parsed_args: argparse.Namespace) -> Mapping[str, Any]:
+        return {"reason": parsed_args.reason} if parsed_args.reason else {}
+
+    def outcome(self, instance: Record) -> str:
+        return f"is locked by its {instance['locked_by']}"
+
+
+class UnlockServer(_ChangeRow):
+    """Allow members of their project to change instances again."""
+
+    method = "unlock_instance"
+
+    def outcome(self, instance: Record) -> str:
+        return "is not locked"
+
+
+class ResetState(_ChangeRow):
+    """Set the state of instances, where the ledger is wrong about their guests. Nothing is done to a guest."""
+
+    method = "reset_state"
+    arguments = (
+        command.argument(
+            "--active",
+            dest="state",
+            action="store_const",
+            const=states.ACTIVE,
+            default=states.ERROR,
+            help="Set ACTIVE. Without it, ERROR.",
+        ),
+    )
+
+    def options(self, parsed_args: argparse.Namespace) -> Mapping[str, Any]:
+        return {"state": parsed_args.state}
