@@ -34,6 +34,7 @@ from fleet_api.own.events import Events, Streams
 from fleet_api.own.openapi import Route
 from fleet_api.requests import faults, microversions, page, well_formed
 from fleet_api.requests.conductor import Conductor
+from fleet_api.servers import passwords
 from fleet_api.servers.actions import Actions
 from fleet_api.servers.attachments import Attachments
 from fleet_api.servers.instance_actions import InstanceActions
@@ -105,7 +106,11 @@ def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list
 
 
 def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, object, str | None]]:
-    servers, flavors, specs = Servers(conductor, conf.api.max_limit), Flavors(conductor), ExtraSpecs(conductor)
+    servers, flavors, specs = (
+        Servers(conductor, conf.api.max_limit, passwords.source(conf)),
+        Flavors(conductor),
+        ExtraSpecs(conductor),
+    )
     metadata, tags = Metadata(conductor), ServerTags(conductor)
     hypervisors, services, zones = Hypervisors(conductor), Services(conductor), Zones(conductor)
     aggregates, groups, done = Aggregates(conductor), Groups(conductor), InstanceActions(conductor)

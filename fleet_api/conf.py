@@ -45,6 +45,14 @@ OPTS = [
         help="Projects and roles of these users: a section [NAME] for each, with 'project' and 'roles' (reader, member, "
         "admin). A user without a section is a member of the project of the same name.",
     ),
+    cfg.BoolOpt(
+        "enable_instance_password",
+        default=True,
+        help="Whether the answer to a request for a server has adminPass: the password that the request has named, or a "
+        "new one. cloud-init sets it for the default user of a guest of the driver libvirt; user data are stronger. Other "
+        "drivers set no password. It is stored as the user data are, and no later answer has it. With false, only "
+        "passwords that requests name are set, and no answer has one.",
+    ),
     cfg.IntOpt(
         "threads",
         default=8,

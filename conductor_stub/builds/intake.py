@@ -32,7 +32,7 @@ from fleet.db.instances.addresses import FreeAddresses
 from fleet.db.tables.catalog import GroupRow
 from fleet.db.volumes import volumes
 from fleet.hardware.aliases import Aliases
-from fleet.objects import BootData, BuildRequest, Flavor, Image, Zone, network
+from fleet.objects import BootData, BuildRequest, Flavor, Image, Zone, host_name, network
 from fleet.objects.quota import Quota
 from fleet.telemetry import metrics
 
@@ -153,11 +153,11 @@ class Intake:
 
     def _boot_data(self, context: RequestContext, request: BuildRequest) -> BootData | None:
         """:raises errors.NotFound: the user has no such key pair in the project"""
-        if not request.key_name and not request.user_data:
+        if not request.key_name and not request.user_data and not request.admin_password:
             return None
         name, owner = request.key_name or "", (context.project_id, context.user_id)
         public_key = self._database.read(key_pairs.find, owner, name).public_key if name else None
-        return BootData(name, public_key, request.user_data or "")
+        return BootData(name, public_key, request.user_data or "", request.admin_password or "")
 
     def _reserved(self, context: RequestContext, request: BuildRequest, stored: dict[str, Any]) -> Sequence[Reserved]:
         """The volumes of the request. The stored one has their uuids. :raises: as :meth:`Reserving.plan`"""
@@ -258,6 +258,7 @@ class Intake:
             scheduler_hints=hints,
             wait_for_capacity_s=self._wait_s(context, request) or None,
             user_data=None,
+            admin_password=None,
         )
         return {
             "reservation_id": reservation_id,
@@ -306,7 +307,13 @@ class Intake:
         }
         uuids = [uuidutils.generate_uuid() for _ in range(request.num_instances)]
         return [
-            {**shared, "uuid": uuid, "name": _name(request, uuid, index), "launch_index": index}
+            {
+                **shared,
+                "uuid": uuid,
+                "name": _name(request, uuid, index),
+                "launch_index": index,
+                **_own_details(request, index),
+            }
             for index, uuid in enumerate(uuids)
         ]
 
@@ -408,6 +415,13 @@ def _os_type(image: Image) -> str | None:
     """As text of at most 255 characters: the property may be any scalar, and statistics use it in a name."""
     named = image.properties.get("os_type")
     return None if named is None else str(named)[:255]
+
+
+def _own_details(request: BuildRequest, index: int) -> dict[str, Any]:
+    """The columns of one of several instances that differs from the request."""
+    if request.hostname is None or request.num_instances == 1:
+        return {}
+    return {"details": {"hostname": host_name.numbered(request.hostname, index)}}
 
 
 def _name(request: BuildRequest, uuid: str, index: int) -> str:

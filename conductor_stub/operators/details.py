@@ -14,7 +14,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.instances import instances
-from fleet.objects import InstanceChanges, fields
+from fleet.objects import InstanceChanges, fields, host_name
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
@@ -45,6 +45,9 @@ class DetailsManager:
                 raise errors.NotFound(kind="Instance", name=name)
             before = instances.spec_of(row)
             details = wanted.details({"metadata": before["metadata"], "tags": before.get("tags", [])})
+            if wanted.name and not before.get("hostname"):
+                # The guest was told its host name when it was built: a new name does not change it.
+                details.setdefault("hostname", host_name.of(row.name))
             values = {"name": wanted.name or row.name, "updated_at": self._clock()}
             if details:
                 values["details"] = {**(row.details or {}), **details}

@@ -12,7 +12,7 @@ from conductor_stub.operators.views import instance_view
 from conductor_stub.steps import faults
 from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext, StepLimits
-from fleet import errors, failpoints, states
+from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
@@ -65,7 +65,6 @@ def _shown(tx: Transaction, uuid: str) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("vm_state", "task_state")}
 
 
-@failpoints.commits("conductor.reset_state")
 def reset(tx: Transaction, uuid: str, state: str, ctx: StepContext) -> RequestedInstance:
     """:raises errors.NotFound: errors.Conflict:"""
     row = instances.lock(tx, uuid)

@@ -14,7 +14,7 @@ from fleet.db.instances import instances, queued_builds
 from fleet.db.instances.room_queue import ListedBuild
 from fleet.db.tables.base import Row
 from fleet.db.tables.instances import RequestedInstance
-from fleet.objects import Zone
+from fleet.objects import Zone, host_name
 
 
 def plain(value: Any) -> Any:
@@ -49,6 +49,8 @@ def _view(stored: Mapping[str, Any]) -> dict[str, Any]:
         **{name: stored[name] for name in ("request_id", "deleted", "group_uuid", "locked_by", "locked_reason")},
         "description": spec.get("description", ""),
         "tags": spec.get("tags", []),
+        **{name: spec.get(name) or "" for name in ("access_ip_v4", "access_ip_v6")},
+        "hostname": spec.get("hostname") or host_name.of(stored["name"]),
         "scheduler_hints": request["scheduler_hints"],
         "key_name": request.get("key_name"),
         "forced_host": zone.host or None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the instances of a request find at their first boot: a public key, and user data, which may have secrets.
+"""What the instances of a request find at their first boot: a public key, a password, and user data with secrets.
 
 They are kept apart from the request, so that no message, log line or record of it has them. Only the host of an instance
 reads them.
@@ -37,11 +37,16 @@ UserData = Annotated[
 
 @dataclasses.dataclass(frozen=True)
 class BootData:
-    """Both are empty if the request named none. The user data are not in the value's ``repr``."""
+    """Empty if the request named none. User data and password are not in the value's ``repr``.
+
+    ``admin_password`` is for the default user of the guest. ``hostname`` is "" from a conductor that is too old for it.
+    """
 
     key_name: fields.Text = ""
     public_key: PublicKey | None = None
     user_data: UserData = dataclasses.field(default="", repr=False)
+    admin_password: fields.Text = dataclasses.field(default="", repr=False)
+    hostname: fields.Text = ""
 
     @classmethod
     def from_wire(cls, data: object, field: str = "boot_data") -> BootData:

@@ -11,11 +11,13 @@ import pydantic
 
 from fleet import errors
 from fleet.objects import fields, hints, network
+from fleet.objects.access_address import AccessV4, AccessV6
 from fleet.objects.attachment import DEVICES
 from fleet.objects.block_device import BlockDevice
 from fleet.objects.boot_data import UserData
 from fleet.objects.changes import Tags
 from fleet.objects.flavor import Flavor
+from fleet.objects.host_name import HostName
 from fleet.objects.image import Image
 from fleet.objects.uuid_like import GivenText
 from fleet.objects.zone import Zone
@@ -31,6 +33,10 @@ _ADDED: Mapping[str, object] = {
     "user_data": None,
     "block_device_mapping": [],
     "networks": network.NONE,
+    "access_ip_v4": "",
+    "access_ip_v6": "",
+    "hostname": None,
+    "admin_password": None,
 }
 
 
@@ -45,7 +51,9 @@ class BuildRequest:
     ``scheduler_max_attempts``; with 1 a failed attempt is not repeated. ``wait_for_capacity_s`` is how long the builds
     wait if no host has room; None is the conductor's default for the project. ``key_name`` is one of the user's key pairs.
     ``user_data`` may have secrets: the stored request is without it. ``block_device_mapping`` are volumes of a single
-    instance. ``networks`` are those that the guests are plugged into: ``auto`` is the project's default one.
+    instance. ``networks`` are those that the guests are plugged into: ``auto`` is the project's default one. ``hostname`` of
+    several instances gets a number. ``admin_password`` is for the default user of the guests; the stored request is without
+    it. Nothing is done with ``access_ip_v4`` and ``access_ip_v6``.
     """
 
     flavor: Annotated[str | Flavor, pydantic.PlainValidator(lambda value: value)]
@@ -69,6 +77,10 @@ class BuildRequest:
         default_factory=list
     )
     networks: Annotated[network.Wanted, pydantic.PlainValidator(lambda value: value)] = network.NONE
+    access_ip_v4: AccessV4 = ""
+    access_ip_v6: AccessV6 = ""
+    hostname: HostName | None = None
+    admin_password: fields.Name | None = dataclasses.field(default=None, repr=False)
 
     @classmethod
     def from_wire(cls, data: object, field: str = "request") -> BuildRequest:

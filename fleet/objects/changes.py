@@ -11,6 +11,8 @@ import pydantic
 
 from fleet import errors
 from fleet.objects import fields, uuid_like
+from fleet.objects.access_address import AccessV4, AccessV6
+from fleet.objects.host_name import HostName
 
 #: nova's limits.
 MOST_TAGS, LONGEST_TAG, MOST_METADATA = 50, 60, 128
@@ -27,6 +29,8 @@ def _once(tags: list[str]) -> list[str]:
 
 
 Tag = Annotated[fields.Name, pydantic.StringConstraints(max_length=LONGEST_TAG), pydantic.AfterValidator(_plain_tag)]
+#: Of :class:`InstanceChanges`, what older conductors do not know.
+NEWER = ("access_ip_v4", "access_ip_v6", "hostname")
 #: Sorted, each tag once.
 Tags = Annotated[list[Tag], pydantic.Field(max_length=MOST_TAGS), pydantic.AfterValidator(_once)]
 #: Keys and values that are set, none of them removed.
@@ -78,6 +82,9 @@ class InstanceChanges(Changes):
     tags: Tags | None = None
     add_tags: Tags = dataclasses.field(default_factory=list)
     remove_tags: Tags = dataclasses.field(default_factory=list)
+    access_ip_v4: AccessV4 | None = None
+    access_ip_v6: AccessV6 | None = None
+    hostname: HostName | None = None
 
     def details(self, before: Mapping[str, Any]) -> dict[str, Any]:
         found = super().details(before)
@@ -85,7 +92,8 @@ class InstanceChanges(Changes):
             kept = before["tags"] if self.tags is None else self.tags
             found["tags"] = sorted({*kept, *self.add_tags} - set(self.remove_tags))
             _require_few("tags", found["tags"], MOST_TAGS)
-        return found
+        given = {name: getattr(self, name) for name in NEWER}
+        return {**found, **{name: value for name, value in given.items() if value is not None}}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,6 @@ from fleet.objects.image import Image
 
 #: Arguments of nova's ``create`` that fleet ignores, with the reason.
 UNSUPPORTED: Mapping[str, str] = {
-    "admin_password": "fleet sets no password in a guest",
     "injected_files": "fleet writes no files into a guest",
     "personality": "fleet writes no files into a guest",
     "config_drive": "fleet makes no config drive",

@@ -12,11 +12,12 @@ import pydantic
 
 from fleet import errors
 from fleet.objects import fields
-from fleet_api.requests import bodies
+from fleet.objects.access_address import AccessV4, AccessV6
+from fleet.objects.host_name import HostName
+from fleet_api.requests import bodies, microversions
 from fleet_api.requests.conductor import Conductor
-from fleet_api.requests.faults import NotHere
 
-_DESCRIPTION_SINCE = (2, 19)
+_DESCRIPTION_SINCE, _HOSTNAME_SINCE = (2, 19), (2, 90)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,9 +26,9 @@ class _Server:
 
     name: fields.Name | None = None
     description: fields.Text | None = None
-    accessIPv4: Any = None
-    accessIPv6: Any = None
-    hostname: Any = None
+    accessIPv4: AccessV4 | None = None
+    accessIPv6: AccessV6 | None = None
+    hostname: HostName | None = None
     disk_config: Annotated[Any, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
 
 
@@ -35,18 +36,29 @@ BODY = bodies.Body({"server": _Server})
 
 
 def parse(request: falcon.Request) -> dict[str, str]:
-    """Return what the body of ``PUT /servers/ID`` changes. :raises NotHere: errors.InvalidInput:"""
+    """Return what the body of ``PUT /servers/ID`` changes; it may be nothing. :raises errors.InvalidInput:"""
     given = bodies.part(request, "server", _Server)
-    if given.accessIPv4 or given.accessIPv6 or given.hostname:
-        raise NotHere("An address or a host name of a server")
-    changes = {"name": given.name} if given.name is not None else {}
+    named = {
+        "name": given.name,
+        "access_ip_v4": given.accessIPv4,
+        "access_ip_v6": given.accessIPv6,
+        "hostname": given.hostname,
+    }
+    if given.hostname is not None:
+        _require_since(request, "hostname", _HOSTNAME_SINCE)
+    changes = {name: value for name, value in named.items() if value is not None}
     if "description" in bodies.whole(request)["server"]:
-        if request.context.version < _DESCRIPTION_SINCE:
-            raise errors.InvalidInput(field="server.description", reason="is known from version 2.19 on")
+        _require_since(request, "description", _DESCRIPTION_SINCE)
         changes["description"] = given.description or ""
-    if not changes:
-        raise errors.InvalidInput(field="server", reason="has neither a name nor a description")
     return changes
+
+
+def _require_since(request: falcon.Request, field: str, since: microversions.Version) -> None:
+    """:raises errors.InvalidInput: the version of the request does not know the field"""
+    if request.context.version < since:
+        raise errors.InvalidInput(
+            field=f"server.{field}", reason=f"is known from version {'.'.join(map(str, since))} on"
+        )
 
 
 def change(

@@ -15,7 +15,9 @@ import pydantic
 
 from fleet import errors
 from fleet.objects import boot_data, fields, network
+from fleet.objects.access_address import AccessV4, AccessV6
 from fleet.objects.changes import Tags
+from fleet.objects.host_name import HostName
 from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import NotHere
@@ -26,7 +28,7 @@ from fleet_api.servers.block_devices import BlockDevice
 HINTS = ("OS-SCH-HNT:scheduler_hints", "os:scheduler_hints")
 _Count = Annotated[int, pydantic.Field(ge=1, le=fields.MAX_INSTANCES)]
 #: Fields that came with later versions.
-_SINCE = {"description": (2, 19), "tags": (2, 52)}
+_SINCE = {"description": (2, 19), "tags": (2, 52), "hostname": (2, 90)}
 #: In any form, and refused if it is not empty.
 _Unused = Any
 
@@ -76,7 +78,10 @@ class _Server:
     user_data: boot_data.UserData | None = dataclasses.field(default=None, repr=False)
     personality: _Unused = None
     trusted_image_certificates: _Unused = None
-    adminPass: _Unused = None
+    adminPass: fields.Name | None = dataclasses.field(default=None, repr=False)
+    accessIPv4: AccessV4 = ""
+    accessIPv6: AccessV6 = ""
+    hostname: HostName | None = None
     disk_config: Annotated[_Unused, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
 
 
@@ -86,7 +91,6 @@ _NOT_HERE = {
     "config_drive": "A config drive",
     "personality": "Personality",
     "trusted_image_certificates": "A check of image certificates",
-    "adminPass": "A password for the guest",
 }
 
 
@@ -135,6 +139,10 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
         build["block_device_mapping"] = volumes
     if server.user_data:
         build["user_data"] = server.user_data
+    optional = {"access_ip_v4": server.accessIPv4, "access_ip_v6": server.accessIPv6, "hostname": server.hostname}
+    build |= {name: value for name, value in optional.items() if value}
+    if server.adminPass:
+        build["admin_password"] = server.adminPass
     return Wanted(build, server.return_reservation_id)
 
 

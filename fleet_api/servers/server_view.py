@@ -10,7 +10,7 @@ import falcon
 from typing_extensions import TypedDict
 
 from fleet import states
-from fleet.objects import host_id
+from fleet.objects import host_id, host_name
 from fleet_api.access import identity
 from fleet_api.access.identity import ADMIN
 from fleet_api.requests import answers, microversions
@@ -20,6 +20,8 @@ from fleet_api.servers.addresses import ServerAddress
 #: Versions from which an answer has a form.
 _LOCKED, _TAGS, _FLAVOR_INSIDE, _GROUPS, _PINNED_ZONE, _HINTS = (2, 9), (2, 26), (2, 47), (2, 71), (2, 96), (2, 100)
 _DESCRIPTION, _HOST_STATUS, _CERTIFICATES, _LOCKED_REASON = (2, 19), (2, 16), (2, 63), (2, 73)
+#: The version from which members see the host name of a guest.
+_HOSTNAME = (2, 90)
 #: The version from which a server's volumes say that they outlast it.
 _OUTLAST = (2, 3)
 #: Statuses by task, then by state.
@@ -94,6 +96,7 @@ _Newer = TypedDict(
     {
         "OS-EXT-SRV-ATTR:reservation_id": NotRequired[Annotated[str | None, answers.since("2.3")]],
         "OS-EXT-SRV-ATTR:launch_index": NotRequired[Annotated[int, answers.since("2.3")]],
+        "OS-EXT-SRV-ATTR:hostname": NotRequired[Annotated[str, answers.since("2.3")]],
         "locked": NotRequired[Annotated[bool, answers.since("2.9")]],
         "host_status": NotRequired[Annotated[str, answers.since("2.16", answers.OF_ALL_PROJECTS)]],
         "description": NotRequired[Annotated[str | None, answers.since("2.19")]],
@@ -194,8 +197,8 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> ListedServer:
         "metadata": instance["metadata"],
         "key_name": instance.get("key_name"),
         "config_drive": "",
-        "accessIPv4": "",
-        "accessIPv6": "",
+        "accessIPv4": instance.get("access_ip_v4") or "",
+        "accessIPv6": instance.get("access_ip_v6") or "",
         "OS-DCF:diskConfig": "MANUAL",
         "OS-EXT-AZ:availability_zone": (instance["availability_zone"] or "") if alias else "",
         "OS-EXT-STS:task_state": instance["task_state"],
@@ -214,6 +217,8 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> ListedServer:
         shown["security_groups"] = [{"name": "default"}]
     shown.update(_newer(version, instance))
     if not identity.sees_all(request):
+        if version < _HOSTNAME:
+            shown.pop("OS-EXT-SRV-ATTR:hostname", None)
         for name in _OF_HOSTS:
             cast(dict[str, Any], shown).pop(name, None)
     return shown
@@ -222,6 +227,7 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> ListedServer:
 def _newer(version: microversions.Version, instance: Mapping[str, Any]) -> _Newer:
     """Return the fields that came with later versions."""
     forms: Sequence[tuple[microversions.Version, _Newer]] = (
+        ((2, 3), {"OS-EXT-SRV-ATTR:hostname": instance.get("hostname") or host_name.of(instance["name"])}),
         ((2, 3), {"OS-EXT-SRV-ATTR:reservation_id": instance["reservation_id"], "OS-EXT-SRV-ATTR:launch_index": 0}),
         (_LOCKED, {"locked": is_locked(instance)}),
         (_HOST_STATUS, {"host_status": "UP" if instance["host"] else ""}),

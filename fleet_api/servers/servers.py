@@ -63,6 +63,7 @@ NewServer = TypedDict(
         "links": list[answers.Link],
         "OS-DCF:diskConfig": str,
         "security_groups": list[server_view.SecurityGroup],
+        "adminPass": NotRequired[str],
     },
 )
 
@@ -85,11 +86,14 @@ _ONE = answers.Answer({"server": server_view.Server})
 
 
 class Servers:
-    """:param most: most servers in one answer"""
+    """:param most: most servers in one answer
+    :param passwords: makes a password for a guest; None: guests have none that nobody asked for, and no answer has one
+    """
 
-    def __init__(self, conductor: Conductor, most: int) -> None:
+    def __init__(self, conductor: Conductor, most: int, passwords: Callable[[], str] | None = None) -> None:
         self._conductor = conductor
         self._most = most
+        self._passwords = passwords
 
     @answers.gives(answers.Answer(entire=Created | Reserved), 202)
     @bodies.takes(server_request.BODY)
@@ -99,6 +103,7 @@ class Servers:
             identity.require(request, policies.FORCED_HOST)
         if wanted.build.get("block_device_mapping"):
             identity.require(request, policies.ATTACH)
+        self._set_password(request, wanted.build)
         made = self._create(request, wanted.build)
         response.status = falcon.HTTP_202
         warnings = {"warnings": made["warnings"]} if made.get("warnings") else {}
@@ -114,7 +119,16 @@ class Servers:
             "OS-DCF:diskConfig": "MANUAL",
             "security_groups": [{"name": "default"}],
         }
+        if self._passwords is not None and "admin_password" in wanted.build:
+            new["adminPass"] = wanted.build["admin_password"]
         response.media = {"server": new, **warnings}
+
+    def _set_password(self, request: falcon.Request, build: dict[str, Any]) -> None:
+        """With an idempotency key none is made: a repeated request must be the same as the first one."""
+        if self._passwords is None or "admin_password" in build or request.get_header(IDEMPOTENCY_KEY):
+            return
+        if self._conductor.takes_passwords():
+            build["admin_password"] = self._passwords()
 
     def _create(self, request: falcon.Request, build: dict[str, Any]) -> dict[str, Any]:
         """:raises errors.FleetError: as the conductor does; naming the field of a flavor, volume or network not there"""
@@ -144,7 +158,9 @@ class Servers:
     @bodies.takes(server_change.BODY)
     def on_put_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         show(self._conductor, request, server_id)
-        server_change.change(self._conductor, request, server_id, server_change.parse(request))
+        changes = server_change.parse(request)
+        if changes:
+            server_change.change(self._conductor, request, server_id, changes)
         self.on_get_one(request, response, server_id)
 
     @answers.gives(answers.Answer({"interfaceAttachments": list[addresses.InterfaceShown]}))

@@ -118,7 +118,8 @@ def test_what_a_host_gets(conductor: Conductor) -> None:
     a_key(conductor)
     uuid = on_h1(conductor, key_name="mine", user_data=SECRET)
     conductor.operator.delete_key_pair("mine")
-    wanted = BootData("mine", factories.PUBLIC_KEY, SECRET)
+    name = conductor.operator.show_instance(uuid)["instance"]["hostname"]
+    wanted = BootData("mine", factories.PUBLIC_KEY, SECRET, "", name)
     assert wanted == conductor.agents.boot_data(uuid, "h1")
     with pytest.raises(errors.NotFound, match=f"{uuid} on host h2"):
         conductor.agents.boot_data(uuid, "h2")
@@ -141,7 +142,28 @@ def test_a_host_on_the_way(conductor: Conductor) -> None:
 
 
 def test_an_instance_without_any(conductor: Conductor) -> None:
-    assert BootData() == conductor.agents.boot_data(on_h1(conductor), "h1")
+    """It has a host name, which is made of its name, and which a new name does not change."""
+    uuid = on_h1(conductor, name="Web 1")
+    conductor.operator.update_instance(uuid, {"name": "db"})
+    assert BootData(hostname="web-1") == conductor.agents.boot_data(uuid, "h1")
+    assert "web-1" == conductor.operator.show_instance(uuid)["instance"]["hostname"]
+    conductor.operator.update_instance(uuid, {"hostname": "db.example"})
+    assert BootData(hostname="db.example") == conductor.agents.boot_data(uuid, "h1")
+
+
+def test_host_names_of_several_instances(conductor: Conductor) -> None:
+    """Each gets a number, as the names do."""
+    uuids = conductor.create(count=2, name="web", hostname="db.example", access_ip_v4="192.0.2.1")
+    shown = [conductor.operator.show_instance(uuid)["instance"] for uuid in uuids]
+    assert ["db-1.example", "db-2.example"] == [each["hostname"] for each in shown]
+    assert [("192.0.2.1", "")] * 2 == [(each["access_ip_v4"], each["access_ip_v6"]) for each in shown]
+
+
+def test_a_password(conductor: Conductor) -> None:
+    """Only the host of the instance gets it."""
+    uuid = on_h1(conductor, admin_password=SECRET)
+    assert SECRET == conductor.agents.boot_data(uuid, "h1").admin_password
+    assert SECRET not in json.dumps([conductor.operator.show_instance(uuid), conductor.operator.request_of(uuid)])
 
 
 def test_a_key_pair_that_is_unknown(conductor: Conductor) -> None:

@@ -10,16 +10,13 @@ import base64
 import io
 import json
 import pathlib
-import re
 from typing import Any
 
 from compute_agent.drivers.libvirt import extra, interfaces
-from fleet.objects import BootData, Instance, network
+from fleet.objects import BootData, Instance, host_name, network
 
 #: cloud-init finds the seed by this label.
 _LABEL = "cidata"
-_NOT_IN_HOST_NAMES = re.compile(r"[^a-z0-9-]+")
-_LONGEST_HOST_NAME = 63
 _OPENSTACK = "openstack/latest"
 _NO_USER_DATA = b"#cloud-config\n{}\n"
 
@@ -28,7 +25,7 @@ def write(path: pathlib.Path, instance: Instance, data: BootData) -> None:
     """JSON is YAML, so names need no quoting of their own."""
     metadata = {
         "instance-id": instance.uuid,
-        "local-hostname": host_name(instance.name),
+        "local-hostname": data.hostname or host_name.of(instance.name),
         "fleet": {"name": instance.name, "project_id": instance.project_id, "metadata": dict(instance.metadata)},
     }
     if data.public_key:
@@ -37,6 +34,9 @@ def write(path: pathlib.Path, instance: Instance, data: BootData) -> None:
         "meta-data": _json(metadata),
         "user-data": base64.b64decode(data.user_data) or _NO_USER_DATA,
     }
+    if data.admin_password:
+        # Vendor data: what the user data say is stronger.
+        files["vendor-data"] = b"#cloud-config\n" + _json(_password(data.admin_password))
     if plugs := network.interfaces_from_wire(instance.interfaces):
         files["network-config"] = _json(interfaces.network_config(plugs))
         files[f"{_OPENSTACK}/network_data.json"] = _json(interfaces.network_data(plugs))
@@ -51,6 +51,11 @@ def write(path: pathlib.Path, instance: Instance, data: BootData) -> None:
     image.close()
 
 
+def _password(password: str) -> dict[str, Any]:
+    """The part of a cloud-config that sets the password of the default user."""
+    return {"password": password, "chpasswd": {"expire": False}}
+
+
 def _directory(image: Any, path: str) -> tuple[str, str]:
     """Make the directories of ``path``; return the image's own name of the last one, and the name of the file."""
     *parents, name = path.split("/")
@@ -62,8 +67,3 @@ def _directory(image: Any, path: str) -> tuple[str, str]:
 
 def _json(value: object) -> bytes:
     return f"{json.dumps(value, indent=1)}\n".encode()
-
-
-def host_name(name: str) -> str:
-    """The part of a name that a host name may have; ``guest`` if there is none."""
-    return _NOT_IN_HOST_NAMES.sub("-", name.lower()).strip("-")[:_LONGEST_HOST_NAME].rstrip("-") or "guest"

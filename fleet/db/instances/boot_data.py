@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the instances of a request find at their first boot. Only the host that builds one of them reads it."""
+"""What instances find at their first boot. Only the host that builds one of them reads it.
+
+The instances of a request share it. One that was rebuilt has its own.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,47 @@ import sqlalchemy as sa
 
 from fleet import errors, move_states
 from fleet.db.engine.database import Transaction
+from fleet.db.instances import instances
 from fleet.db.tables import models
-from fleet.objects import BootData
+from fleet.db.tables.instances import RequestedInstance
+from fleet.objects import BootData, host_name
 
 BOOT_DATA = models.boot_data
+REBUILT = models.rebuilt_boot_data
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
-_KEPT = ("key_name", "public_key", "user_data")
+_KEPT = ("key_name", "public_key", "user_data", "admin_password")
+_REBUILT = sa.select(*(REBUILT.c[name] for name in _KEPT)).where(REBUILT.c.instance_uuid == sa.bindparam("wanted"))
+_REQUESTED = sa.select(*(BOOT_DATA.c[name] for name in _KEPT)).where(
+    BOOT_DATA.c.reservation_id == sa.bindparam("reservation")
+)
 
 
 def create(tx: Transaction, reservation_id: str, data: BootData) -> None:
     """Insert at the end of the transaction, after the request."""
-    tx.defer_insert(BOOT_DATA, {"reservation_id": reservation_id, **data.to_wire()})
+    tx.defer_insert(BOOT_DATA, {"reservation_id": reservation_id, **_columns(data)})
+
+
+def replace(tx: Transaction, uuid: str, data: BootData) -> None:
+    """From now on this instance finds ``data``. :param uuid: of a row that this transaction has locked"""
+    tx.execute(REBUILT.delete().where(REBUILT.c.instance_uuid == uuid))
+    tx.insert(REBUILT, {"instance_uuid": uuid, **_columns(data)})
+
+
+def of_row(connection: Transaction | sa.Connection, row: RequestedInstance) -> BootData:
+    """Return what an instance finds; only its host name if its request named nothing."""
+    found = connection.execute(_REBUILT, {"wanted": row.uuid}).one_or_none()
+    if found is None:
+        found = connection.execute(_REQUESTED, {"reservation": row.reservation_id}).one_or_none()
+    named = instances.spec_of(row).get("hostname") or host_name.of(row.name)
+    if found is None:
+        return BootData(hostname=named)
+    password = found.admin_password or ""
+    return BootData(found.key_name, found.public_key or None, found.user_data, password, named)
 
 
 def of_instance(connection: sa.Connection, uuid: str, host: str) -> BootData:
-    """Return what an instance finds; empty if its request named nothing.
+    """:func:`of_row`, for the host of an instance.
 
     :param host: that the instance is on, or on its way to
     :raises errors.NotFound: it is not
@@ -37,10 +65,11 @@ def of_instance(connection: sa.Connection, uuid: str, host: str) -> BootData:
         .exists()
     )
     here = sa.or_(INSTANCES.c.host == host, arrives)
-    query = sa.select(INSTANCES.c.uuid, *(BOOT_DATA.c[name] for name in _KEPT)).select_from(
-        INSTANCES.outerjoin(BOOT_DATA, BOOT_DATA.c.reservation_id == INSTANCES.c.reservation_id)
-    )
-    row = connection.execute(query.where(INSTANCES.c.uuid == uuid, sa.not_(INSTANCES.c.deleted), here)).one_or_none()
-    if row is None:
+    query = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.uuid == uuid, sa.not_(INSTANCES.c.deleted), here)
+    if connection.execute(query).one_or_none() is None:
         raise errors.NotFound(kind="Instance", name=f"{uuid} on host {host}")
-    return BootData(row.key_name or "", row.public_key or None, row.user_data or "")
+    return of_row(connection, instances.get(connection, uuid))
+
+
+def _columns(data: BootData) -> dict[str, str | None]:
+    return {**{name: getattr(data, name) for name in _KEPT}, "admin_password": data.admin_password or None}

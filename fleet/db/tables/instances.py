@@ -49,6 +49,19 @@ boot_data = sa.Table(
     sa.Column("key_name", NAME, nullable=False),
     sa.Column("public_key", sa.Text),
     sa.Column("user_data", sa.Text, nullable=False),
+    #: Set for the default user of the guest.
+    sa.Column("admin_password", NAME),
+)
+
+#: What one instance finds at its first boot after a rebuild, in place of ``boot_data``.
+rebuilt_boot_data = sa.Table(
+    "rebuilt_boot_data",
+    METADATA,
+    sa.Column("instance_uuid", sa.ForeignKey("instances.uuid"), primary_key=True),
+    sa.Column("key_name", NAME, nullable=False),
+    sa.Column("public_key", sa.Text),
+    sa.Column("user_data", sa.Text, nullable=False),
+    sa.Column("admin_password", NAME),
 )
 
 instances = sa.Table(

@@ -16,7 +16,14 @@ from fleet.db.tables.catalog import (
     quotas,
 )
 from fleet.db.tables.hosts import aggregate_hosts, aggregate_metadata, aggregates, compute_nodes, services
-from fleet.db.tables.instances import boot_data, build_requests, instance_events, instance_faults, instances
+from fleet.db.tables.instances import (
+    boot_data,
+    build_requests,
+    instance_events,
+    instance_faults,
+    instances,
+    rebuilt_boot_data,
+)
 from fleet.db.tables.ledger import generations, taken_signatures
 from fleet.db.tables.moves import migrations
 from fleet.db.tables.networks import addresses, network_projects, networks
@@ -58,6 +65,7 @@ __all__ = [
     "queue_turns",
     "queued_builds",
     "quotas",
+    "rebuilt_boot_data",
     "room_queue",
     "services",
     "storage_pools",

@@ -23,6 +23,8 @@ BOOT_DATA = models.boot_data
 YOUNGEST = seconds(3600)
 #: Tables with rows about one instance.
 ABOUT_ONE = tuple(table for table in models.METADATA.sorted_tables if "instance_uuid" in table.c)
+#: Of them, those that are exported. User data and passwords are not.
+EXPORTED = tuple(table for table in ABOUT_ONE if table is not models.rebuilt_boot_data)
 #: Tables with rows about one volume or snapshot.
 ABOUT_VOLUME = tuple(table for table in models.METADATA.sorted_tables if "volume_uuid" in table.c)
 
@@ -45,7 +47,7 @@ def find(connection: sa.Connection, before: datetime.datetime, limit: int, table
 
 def read(connection: sa.Connection, uuids: Sequence[str]) -> list[dict[str, Any]]:
     """One plain record for each instance: its row, its ``build_request``, and a list for each table about it."""
-    records = _records(connection, uuids, INSTANCES, "instance", ABOUT_ONE)
+    records = _records(connection, uuids, INSTANCES, "instance", EXPORTED)
     reservations = {record["instance"]["reservation_id"] for record in records}
     found = connection.execute(sa.select(REQUESTS).where(REQUESTS.c.reservation_id.in_(reservations)))
     requests = {row.reservation_id: _plain(row) for row in found}

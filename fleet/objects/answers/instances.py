@@ -70,6 +70,9 @@ class InstanceView(BriefInstance):
     key_name: str | None
     forced_host: str | None
     forced_node: str | None
+    access_ip_v4: NotRequired[str]
+    access_ip_v6: NotRequired[str]
+    hostname: NotRequired[str]
     locked_by: NotRequired[str | None]
     locked_reason: NotRequired[str | None]
     host_id: NotRequired[str | None]

@@ -19,6 +19,7 @@ NEWER_KEYS = {
     "user_data": "1.13",
     "block_device_mapping": "1.15",
     "networks": "1.17",
+    **dict.fromkeys(("access_ip_v4", "access_ip_v6", "hostname", "admin_password"), "1.18"),
 }
 #: Values that an older conductor has, too.
 _UNSET: tuple[object, ...] = (None, "", 0, [], network.NONE)
@@ -43,6 +44,10 @@ class ComputeTaskAPI(API):
         since = [version for name, version in NEWER_KEYS.items() if request.get(name, network.NONE) not in _UNSET]
         since += ["1.2"] if client_token is not None else []
         return self._ask(context, Message("create", said, version=max(since, key=versions.parse, default="")))
+
+    def takes_passwords(self) -> bool:
+        """Whether :meth:`create` may have an ``admin_password``."""
+        return self._can_send(NEWER_KEYS["admin_password"])
 
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
         self._cast(context, "build_instances", instance_uuids=instance_uuids, attempt=attempt)

@@ -38,6 +38,9 @@ class FakeConductor(ServerConductor, Conductor):
         self.built: list[dict[str, Any]] = []
         self.refusal: errors.FleetError | None = None
 
+    def takes_passwords(self) -> bool:
+        return False
+
     def create(self, request: falcon.Request, wanted: dict[str, Any], token: str | None) -> dict[str, Any]:
         self.built.append(wanted)
         if self.refusal is not None:

@@ -66,6 +66,9 @@ class FakeConductor(Conductor):
             return []
         raise errors.NotFound(kind="Thing", name=str(arguments.get("name")))
 
+    def takes_passwords(self) -> bool:
+        return True
+
     def create(self, request: falcon.Request, wanted: dict[str, Any], token: str | None) -> dict[str, Any]:
         if self.failure is not None:
             raise self.failure
@@ -472,6 +475,39 @@ def test_power_actions(client, conductor, action, asked):
     assert (202, b"") == (answer.status_code, answer.content)
     method, options = asked
     assert (method, {"name": INSTANCE["uuid"], **options}) == conductor.asked[-1]
+
+
+def test_a_server_with_a_password(client, conductor):
+    """The one that is sent, or a new one; the answer has it. A request that may be repeated gets none that was not sent."""
+    answers = [post(client, {"server": {**SERVER, **given}}) for given in ({}, {}, {"adminPass": "mine"})]
+    passwords = [answer.json["server"]["adminPass"] for answer in answers]
+    assert (passwords, "mine") == ([wanted["admin_password"] for wanted, _token in conductor.built], passwords[2])
+    assert ([12, 12], 3) == ([len(each) for each in passwords[:2]], len(set(passwords)))
+    repeatable = post(client, {"server": SERVER}, **{"Idempotency-Key": "k"})
+    assert "adminPass" not in repeatable.json["server"]
+    assert "admin_password" not in conductor.built[-1][0]
+
+
+def test_no_passwords(conductor):
+    """With enable_instance_password = false those of requests are set, and no answer has one."""
+    conf = configuration(api_conf.register_opts)
+    conf.set_override("host_names", ["falconframework.org"], group="api")
+    conf.set_override("enable_instance_password", False, group="api")
+    client = testing.TestClient(main.application(conductor, conf))
+    for given in ({}, {"adminPass": "mine"}):
+        assert "adminPass" not in post(client, {"server": {**SERVER, **given}}).json["server"]
+    assert [None, "mine"] == [wanted.get("admin_password") for wanted, _token in conductor.built]
+
+
+def test_a_server_with_addresses_and_a_host_name(client, conductor):
+    """The host name is known from version 2.90 on."""
+    given = {"accessIPv4": "192.0.2.1", "accessIPv6": "2001:DB8::1", "hostname": "db.example"}
+    headers = {"OpenStack-API-Version": "compute 2.90"}
+    assert 202 == post(client, {"server": {**SERVER, **given}}, **headers).status_code
+    ((wanted, _token),) = conductor.built
+    expected = {"access_ip_v4": "192.0.2.1", "access_ip_v6": "2001:db8::1", "hostname": "db.example"}
+    assert expected == {name: wanted[name] for name in expected}
+    assert 400 == post(client, {"server": {**SERVER, **given}}).status_code
 
 
 V273 = {"OpenStack-API-Version": "compute 2.73"}

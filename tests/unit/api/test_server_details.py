@@ -128,30 +128,56 @@ def test_tags_are_not_known_before_their_version(client, conductor):
         ({"name": "db"}, {"name": "db"}),
         ({"description": "mine"}, {"description": "mine"}),
         ({"name": "db", "description": None}, {"name": "db", "description": ""}),
+        (
+            {"accessIPv4": "192.0.2.1", "hostname": "db.example"},
+            {"access_ip_v4": "192.0.2.1", "hostname": "db.example"},
+        ),
+        ({"accessIPv4": "", "accessIPv6": "::1"}, {"access_ip_v4": "", "access_ip_v6": "::1"}),
     ],
 )
 def test_a_new_name_or_description(client, conductor, server, changes):
     """The answer shows the server as it is now."""
     answer = send(client, "PUT", SERVER, {"server": server})
     assert (200, [changes]) == (answer.status_code, conductor.changes), answer.text
-    expected = {"name": changes.get("name", "web"), "description": changes.get("description") or None}
+    expected = {
+        "name": changes.get("name", "web"),
+        "description": changes.get("description") or None,
+        "accessIPv4": changes.get("access_ip_v4", ""),
+        "accessIPv6": changes.get("access_ip_v6", ""),
+        "OS-EXT-SRV-ATTR:hostname": changes.get("hostname") or changes.get("name", "web"),
+    }
     assert expected == {name: answer.json["server"][name] for name in expected}
 
 
 @pytest.mark.parametrize(
     ("server", "code", "word"),
     [
-        ({}, 400, "neither"),
         ({"name": ""}, 400, "name"),
+        ({"hostname": "a_b"}, 400, "hostname"),
+        ({"accessIPv4": "::1"}, 400, "accessIPv4"),
+        ({"accessIPv6": "192.0.2.1"}, 400, "accessIPv6"),
+        ({"accessIPv6": None, "hostname": ""}, 400, "hostname"),
         ({"name": 7}, 400, "name"),
         ({"colour": "red"}, 400, "colour"),
-        ({"accessIPv4": "192.0.2.1"}, 501, "address"),
     ],
 )
 def test_changes_that_are_refused(client, conductor, server, code, word):
     answer = send(client, "PUT", SERVER, {"server": server})
     assert (code, []) == (answer.status_code, conductor.changes)
     assert word in answer.text
+
+
+def test_a_change_of_nothing(client, conductor):
+    """The answer is the server; the conductor is not asked to change it."""
+    answer = send(client, "PUT", SERVER, {"server": {"OS-DCF:diskConfig": "AUTO"}})
+    assert (200, "web", []) == (answer.status_code, answer.json["server"]["name"], conductor.changes)
+
+
+@pytest.mark.parametrize(("version", "code"), [("2.89", 400), ("2.90", 200)])
+def test_a_host_name_is_known_from_its_version_on(client, version, code):
+    headers = {"OpenStack-API-Version": f"compute {version}"}
+    body = json.dumps({"server": {"hostname": "db"}})
+    assert code == client.simulate_put(SERVER, body=body, headers=headers).status_code
 
 
 @pytest.mark.parametrize(

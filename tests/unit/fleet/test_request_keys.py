@@ -28,7 +28,7 @@ def test_a_near_miss_is_an_error(request_, field, meant):
     assert (field, f"is not known; did you mean {meant}?") == (refused.value.field, refused.value.reason)
 
 
-@pytest.mark.parametrize("key", ["admin_password", "injected_files", "config_drive"])
+@pytest.mark.parametrize("key", ["personality", "injected_files", "config_drive"])
 def test_what_cannot_be_honoured_is_named(key):
     """A warning names the ignored key and the reason."""
     (warning,) = request_keys.examine({"flavor": FLAVOR, key: "x"})

@@ -9,6 +9,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet.context import RequestContext
+from fleet.objects import changes
 from fleet.rpc import versions
 from fleet.rpc.clients.api import API, MANDATORY, Message
 
@@ -95,6 +96,8 @@ class OperatorAPI(API):
         version = NEWER.get(method, "")
         if method == "create_volumes" and any((kwargs.get("request") or {}).get(name) for name in _ORIGINS):
             needed.append("1.11")
+        if method == "update_instance" and any(name in (kwargs.get("changes") or {}) for name in changes.NEWER):
+            needed.append("1.18")
         if needed:
             kwargs, newer, version = {**kwargs, **newer}, {}, max(needed, key=versions.parse)
         message = Message(method, kwargs, version=version, newer=newer, newer_version="1.5")

@@ -298,13 +298,18 @@ def test_the_bridges_of_a_machine(tmp_path: pathlib.Path) -> None:
     assert [] == interfaces.bridges([], tmp_path / "nothing")
 
 
-HOST_NAMES = [("Web 1", "web-1"), ("--a_b--", "a-b"), ("名前", "guest"), ("", "guest"), ("a" * 70, "a" * 63)]
-
-
-@pytest.mark.parametrize(("name", "expected"), HOST_NAMES)
-def test_host_name(name: str, expected: str) -> None:
-    """Of a name, what a host name may have."""
-    assert expected == seed.host_name(name)
+def test_the_seed_has_a_host_name_and_a_password(tmp_path: pathlib.Path) -> None:
+    """The host name in place of one that is made of the name; the password, if there is one, for the default user."""
+    data = BootData(admin_password='se"cret', hostname="db.example")
+    seed.write(tmp_path / "seed", builders.an_instance(name="Web"), data)
+    metadata, vendor = files_of(tmp_path / "seed", "meta-data", "vendor-data")
+    assert "db.example" == json.loads(metadata)["local-hostname"]
+    head, _, config = vendor.partition(b"\n")
+    assert (b"#cloud-config", {"password": 'se"cret', "chpasswd": {"expire": False}}) == (head, json.loads(config))
+    assert 'se"cret' not in repr(data)
+    seed.write(tmp_path / "bare", builders.an_instance(), BootData())
+    with pytest.raises(pycdlib.pycdlibexception.PyCdlibInvalidInput):
+        files_of(tmp_path / "bare", "vendor-data")
 
 
 class Images:
