@@ -19,8 +19,10 @@ DB ?= sqlite
 HOSTS ?=
 # make nova: where nova, placement and the client are installed
 NOVA_VENV ?= .venv-nova
-# make client: where the openstack client of the tests is installed
+# make client: where the openstack client of the tests is installed, and the schemas of Tempest
 CLIENT_VENV ?= .venv-client
+# make tempest: where Tempest and keystone are installed; ONLY= runs the tests whose names match
+TEMPEST_VENV ?= .venv-tempest
 # make guests: it is built here, so it is not among the constraints of what make test installs
 LIBVIRT_PYTHON ?= 12.8.0
 # make shake: what is tested, how many rounds, beside how many busy loops; SEED=, LANE= and UNTIL= repeat a failure
@@ -32,7 +34,7 @@ LANES ?= 2
 SEEDS ?= 10000
 FIRST ?= 0
 
-.PHONY: help demo up test lint format fast unit functional hostile amqp client hypervisor guests nova simulation shake ha chaos docs screenshots install bench servers sample constraints clean
+.PHONY: help demo up test lint format fast unit functional hostile amqp client hypervisor guests nova tempest simulation shake ha chaos docs screenshots install bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -46,7 +48,7 @@ up: $(STAMP) $(if $(filter libvirt,$(DRIVER)),hypervisor) ## run a trial fleet u
 
 test: $(STAMP) lint servers hypervisor client ## lint and all suites; one test with a real guest
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp tests/functional tests/guests/test_boot.py tests/ha/test_broker.py tests/ha/test_databases.py \
-	tests/hostile tests/simulation tests/unit
+	tests/hostile tests/simulation tests/tempest tests/unit
 
 lint: $(STAMP) ## ruff, the import contracts, mypy
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .
@@ -72,9 +74,11 @@ hostile: $(STAMP) ## what a member, a reader or an agent can do to others, by ev
 amqp: $(STAMP) servers client ## tests of the daemons on a private RabbitMQ and PostgreSQL
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp
 
-client: ## install the openstack client for the tests into .venv-client
+client: ## install the openstack client for the tests into .venv-client, and the files of Tempest with its schemas
 	@[ -x $(CLIENT_VENV)/bin/openstack ] || { echo "Setting up $(CLIENT_VENV) ..." && $(PYTHON) -m venv $(CLIENT_VENV) && \
 	$(CLIENT_VENV)/bin/pip install -q --disable-pip-version-check python-openstackclient==10.5.0; }
+	@ls $(CLIENT_VENV)/lib/python*/site-packages/tempest > /dev/null 2>&1 || \
+	$(CLIENT_VENV)/bin/pip install -q --disable-pip-version-check --no-deps tempest==47.0.0
 
 hypervisor: $(STAMP) ## install libvirt, QEMU, and what makes a tiny image for them
 	@.ci/install-servers $(BIN)/bindep guests
@@ -90,6 +94,11 @@ nova: $(STAMP) servers ## tests with a real nova 34, which is installed into .ve
 	$(NOVA_VENV)/bin/pip install -q --disable-pip-version-check nova==34.0.0 openstack-placement==16.0.0 \
 	python-openstackclient==10.5.0 psycopg2-binary; }
 	@FLEET_NOVA_VENV=$(abspath $(NOVA_VENV)) $(PYTEST) --numprocesses 0 tests/nova
+
+tempest: $(STAMP) servers ## OpenStack's own API tests with a real keystone, which are installed into .venv-tempest (ONLY=REGEX)
+	@[ -x $(TEMPEST_VENV)/bin/tempest ] || { echo "Setting up $(TEMPEST_VENV) ..." && $(PYTHON) -m venv $(TEMPEST_VENV) && \
+	$(TEMPEST_VENV)/bin/pip install -q --disable-pip-version-check tempest==47.0.0 keystone==30.0.0 psycopg2-binary; }
+	@$(BIN)/python -m tests.tempest --venv $(TEMPEST_VENV) $(if $(ONLY),--only '$(ONLY)')
 
 simulation: $(STAMP) ## play 10,000 seeds of the services in one thread; a seed that fails prints its history (SEEDS=N FIRST=N)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
@@ -142,4 +151,4 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 	@touch $@
 
 clean: ## remove everything that make has created
-	@rm -rf $(VENV) $(CLIENT_VENV) .fleet .fleet-libvirt build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(CLIENT_VENV) $(TEMPEST_VENV) .fleet .fleet-libvirt build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
