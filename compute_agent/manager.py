@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Annotated, Any
 
 import oslo_messaging
+import pydantic
 
 from compute_agent.node.host import Host
 from compute_agent.work import orders
@@ -24,6 +25,7 @@ from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
+_Seconds = Annotated[float, pydantic.Field(gt=0, le=86_400, allow_inf_nan=False)]
 #: Of a console, in one answer.
 MOST_CONSOLE_BYTES = 100 * 1024
 
@@ -99,14 +101,17 @@ class ComputeManager:
         if not self._queues.busy(uuid):
             self._queues.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
 
-    def advance_power(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
-        """Read the row of the instance, and stop, start, reboot, suspend or resume its guest if that is its task."""
+    def advance_power(
+        self, context: RequestContext, instance_uuid: Any = None, spawn_within_s: Any = None, **_unknown: Any
+    ) -> None:
+        """Read the row of the instance, and do with its guest what its task is: one of ``states.POWER_TASKS``."""
         try:
             uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
+            within_s = spawn_within_s and fields.parse(_Seconds, spawn_within_s, "spawn_within_s")
         except errors.InvalidInput as invalid:
             orders.invalid(orders.POWER, invalid.message)
             return
-        self._queues.submit(uuid, functools.partial(self._switch.run, context, uuid))
+        self._queues.submit(uuid, functools.partial(self._switch.run, context, uuid, within_s))
 
     def advance_attachments(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
         """Read the attachments of the instance, and attach or detach its volumes."""

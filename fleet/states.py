@@ -17,6 +17,7 @@
 
     active/- ── stop ──▶ active/powering-off ──▶ stopped/- ── start ──▶ stopped/powering-on ──▶ active/-
     active/- ── reboot ──▶ active/rebooting, or active/rebooting_hard ──▶ active/-
+    active/- ── rebuild ──▶ active/rebuild_block_device_mapping ──▶ active/-, or error/- with a fault
     active/- ── suspend ──▶ active/suspending ──▶ suspended/- ── resume ──▶ suspended/resuming ──▶ active/-
 
     building/placing ── no host has room, and the request waits ──▶ building/queued ── woken ──▶ building/scheduling
@@ -64,6 +65,9 @@ REBUILD_SPAWNING: Final = "rebuild_spawning"
 MIGRATING_PREP: Final = "migrating_prep"
 MIGRATING: Final = "migrating"
 
+#: Made anew from an image, on its host. nova's name of this part of a rebuild; its others are those of an evacuation.
+REBUILD_DISK: Final = "rebuild_block_device_mapping"
+
 # Tasks of an instance whose guest is switched off, on, or off and on, or suspended and resumed.
 POWERING_OFF: Final = "powering-off"
 POWERING_ON: Final = "powering-on"
@@ -95,6 +99,7 @@ POWER_TASKS: Final = types.MappingProxyType(
         REBOOTING_HARD: "reboot",
         SUSPENDING: "suspend",
         RESUMING: "resume",
+        REBUILD_DISK: "rebuild",
     }
 )
 

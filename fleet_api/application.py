@@ -113,7 +113,11 @@ def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, obje
     )
     metadata, tags = Metadata(conductor), ServerTags(conductor)
     hypervisors, services, zones = Hypervisors(conductor), Services(conductor), Zones(conductor)
-    aggregates, groups, done = Aggregates(conductor), Groups(conductor), InstanceActions(conductor)
+    aggregates, groups, done = (
+        Aggregates(conductor),
+        Groups(conductor),
+        InstanceActions(conductor),
+    )
     migrations = ServerMigrations(conductor)
     quotas, projects = Quotas(conductor), Projects(conductor)
     key_pairs, attachments = KeyPairs(conductor), Attachments(conductor)
@@ -129,7 +133,7 @@ def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, obje
         ("/servers/{server_id}/os-volume_attachments/{volume_id}", attachments, "one"),
         ("/servers/{server_id}/os-interface", servers, "interfaces"),
         ("/servers/{server_id}/os-security-groups", servers, "security_groups"),
-        ("/servers/{server_id}/action", Actions(conductor), None),
+        ("/servers/{server_id}/action", Actions(conductor, passwords.source(conf)), None),
         ("/servers/{server_id}/os-instance-actions", done, None),
         ("/servers/{server_id}/os-instance-actions/{request_id}", done, "one"),
         ("/servers/{server_id}/migrations", migrations, None),

@@ -20,6 +20,7 @@ TOPICS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("server reboot", "servers.power:RebootServer"),
         ("server suspend", "servers.power:SuspendServer"),
         ("server resume", "servers.power:ResumeServer"),
+        ("server rebuild", "servers.power:RebuildServer"),
         ("server lock", "servers.locks:LockServer"),
         ("server unlock", "servers.locks:UnlockServer"),
         ("server reset-state", "servers.locks:ResetState"),

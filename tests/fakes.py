@@ -175,8 +175,12 @@ class FakeConductor:
             then = {states.POWERING_OFF: states.STOPPED, states.SUSPENDING: states.VM_SUSPENDED}.get(
                 task_state, "active"
             )
+            failed_then = row.vm_state
+            if task_state == states.REBUILD_DISK:
+                then = "stopped" if row.vm_state == "stopped" else "active"
+                failed_then = "error"
             self.failures[instance_uuid] = failure
-            self.put(row, task_state=None, power_state=power_state, vm_state=row.vm_state if failure else then)
+            self.put(row, task_state=None, power_state=power_state, vm_state=failed_then if failure else then)
             return True
 
         return self._serve("power_done", work)

@@ -110,6 +110,18 @@ class ComputeDriver:
         """End the guest and free its resources. A guest that does not exist is a success, with a warning."""
         raise NotImplementedError
 
+    def rebuild(
+        self, context: RequestContext, instance: Instance, image_meta: Image, volumes: Sequence[Attachment] = ()
+    ) -> None:
+        """Make the guest anew from the image of ``instance``, and start it; its former disks go. May be repeated: the guest
+        may run, be off, be half made or not exist.
+
+        :param volumes: as in :meth:`spawn`
+        """
+        if instance.uuid in self.list_instance_uuids():
+            self.destroy(context, instance.uuid)
+        self.spawn(context, instance, image_meta, **({"volumes": volumes} if self.takes_volumes else {}))
+
     # Moves (docs/move-instances.md). Guests of a driver without these methods cannot be resized; an evacuated guest
     # is spawned again.
 

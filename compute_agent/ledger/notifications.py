@@ -49,6 +49,7 @@ _POWER: Mapping[str, Mapping[str, str]] = {
     states.REBOOTING_HARD: _all_of("reboot"),
     states.SUSPENDING: _all_of("suspend"),
     states.RESUMING: _all_of("resume"),
+    states.REBUILD_DISK: _all_of("rebuild"),
 }
 
 

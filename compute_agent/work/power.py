@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops, starts, reboots, suspends and resumes guests. The instance's row says which; the order only says to read it.
+"""Stops, starts, reboots, suspends, resumes and rebuilds guests. The instance's row says which; the order only says to
+read it.
 
 Nothing is stored between the order and the report. After a repeated order, a restart or a lost answer the row is read
-again. So a reboot may be repeated if its agent dies before its report; a stop or a start has no effect the second time.
+again. So a reboot or a rebuild may be repeated if its agent dies before its report; a stop or a start has no effect the
+second time.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from collections.abc import Callable
 from oslo_log import log as logging
 
 from compute_agent.drivers import time_limit
+from compute_agent.drivers.base import SpawnFailed
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.notifications import END, ERROR, START, Notifications
 from compute_agent.node.host import Host
-from compute_agent.work import orders
+from compute_agent.work import orders, reach
+from compute_agent.work.build import SPAWN_SHARE
 from fleet import errors, failpoints, states
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
@@ -39,8 +43,11 @@ class PowerSwitch:
         self._notifications = notifications
         self._within = within
 
-    def run(self, context: RequestContext, instance_uuid: str) -> None:
-        """Carry out the task of the row, if it has one. If the conductor does not answer, it sends the order again."""
+    def run(self, context: RequestContext, instance_uuid: str, spawn_within_s: float | None = None) -> None:
+        """Carry out the task of the row, if it has one. If the conductor does not answer, it sends the order again.
+
+        :param spawn_within_s: how long a guest may be made
+        """
         context = context.about(instance_uuid=instance_uuid, host=self._host.name)
         try:
             instance = self._calls.find_instance(context, self._host.name, instance_uuid)
@@ -50,20 +57,24 @@ class PowerSwitch:
             elif instance.task_state not in states.POWER_TASKS:
                 LOG.debug("Dropping a power order that was already carried out")
             else:
-                self._carry_out(context, instance)
+                self._carry_out(context, instance, spawn_within_s)
         except (Unanswered, errors.FleetError) as silence:
             orders.unconfirmed(orders.POWER, instance_uuid, self._host.name, silence)
 
-    def _carry_out(self, context: RequestContext, instance: Instance) -> None:
+    def _carry_out(self, context: RequestContext, instance: Instance, spawn_within_s: float | None) -> None:
         host, task = self._host.name, instance.task_state
+        work = self._work(context, instance)
+        limit_s = self._host.policy.driver_timeout_s
+        if task == states.REBUILD_DISK:
+            limit_s = spawn_within_s and spawn_within_s * SPAWN_SHARE
         self._notifications.power(context, START, host, instance)
         failure: Exception | None = None
         try:
             failpoints.hit("agent.power.before")
-            self._within(context, self._host.policy.driver_timeout_s, self._work(context, instance))
+            self._within(context, limit_s, work)
         except Exception as failed:
             failure = failed
-            expected = isinstance(failed, time_limit.Overrun | errors.FleetError)
+            expected = isinstance(failed, time_limit.Overrun | SpawnFailed | errors.FleetError)
             LOG.warning("Task %s failed: %s", task, _message(failed), exc_info=not expected)
         else:
             LOG.info("Task %s is done", task)
@@ -74,6 +85,8 @@ class PowerSwitch:
 
     def _work(self, context: RequestContext, instance: Instance) -> Callable[[], None]:
         driver = self._host.driver
+        if instance.task_state == states.REBUILD_DISK:
+            return self._rebuild(context, instance)
         if instance.task_state == states.POWERING_OFF:
             return lambda: driver.power_off(context, instance)
         if instance.task_state == states.POWERING_ON:
@@ -83,6 +96,21 @@ class PowerSwitch:
         if instance.task_state == states.RESUMING:
             return lambda: driver.resume(context, instance)
         return lambda: driver.reboot(context, instance, hard=instance.task_state == states.REBOOTING_HARD)
+
+    def _rebuild(self, context: RequestContext, instance: Instance) -> Callable[[], None]:
+        """Make the guest anew, with the volumes that it has. One that was stopped is then off.
+
+        :raises Unanswered:
+        """
+        driver, host = self._host.driver, self._host
+        volumes = reach.given(host, self._calls.find_attachments(context, host.name, instance.uuid))
+
+        def rebuild() -> None:
+            driver.rebuild(context, instance, instance.image, **volumes)
+            if instance.vm_state == states.STOPPED:
+                driver.power_off(context, instance)
+
+        return rebuild
 
     def _observe(self, instance: Instance) -> int:
         """Return the guest's power state; the row's if the driver cannot tell it."""
@@ -99,4 +127,6 @@ class PowerSwitch:
 def _message(failure: Exception) -> str:
     if isinstance(failure, errors.FleetError):
         return failure.message
+    if isinstance(failure, SpawnFailed) and str(failure):
+        return str(failure)
     return f"{type(failure).__name__}: {failure}"

@@ -80,7 +80,7 @@ class MoveIntake:
 
         row, wanted = self._database.read(read)
         instances.require_readable(row)
-        image = Image(**row.spec["image"])
+        image = Image(**instances.spec_of(row)["image"])
         check_image(image, wanted, "flavor")
         spec = {"flavor": wanted.to_wire(), **requested_hardware(wanted, image, self._aliases)}
         return self._accept(context, row, move_states.RESIZE, spec)

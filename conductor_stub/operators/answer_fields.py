@@ -150,7 +150,7 @@ _OF_INSTANCES: Fields = {
     "newest_faults": Each(_FAULT),
     "get_console_output": PLAIN,
     **dict.fromkeys(("stop_instance", "start_instance", "reboot_instance"), _POWER),
-    **dict.fromkeys(("suspend_instance", "resume_instance"), _POWER),
+    **dict.fromkeys(("suspend_instance", "resume_instance", "rebuild_instance"), _POWER),
     **dict.fromkeys(("resize_instance", "confirm_resize", "revert_resize", "list_migrations"), _MIGRATION),
     "list_queue": {
         "now": PLAIN,

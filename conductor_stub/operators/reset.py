@@ -23,6 +23,8 @@ from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
+#: Tasks that leave the guest as it is, or was. A rebuild does not.
+_SWITCHES = tuple(task for task in states.POWER_TASKS if task != states.REBUILD_DISK)
 #: The event of a state that was set.
 EVENT = "reset-state"
 
@@ -91,7 +93,7 @@ def _require(tx: Transaction, row: RequestedInstance, state: str) -> None:
     :raises errors.Conflict:
     """
     reason = ""
-    if row.vm_state == states.BUILDING or (row.task_state is not None and row.task_state not in states.POWER_TASKS):
+    if row.vm_state == states.BUILDING or row.task_state not in (None, *_SWITCHES):
         reason = "wait until it has ended; it does so by itself"
     elif moves.of_instance(tx, row.uuid) is not None:
         reason = "confirm or revert its move first"

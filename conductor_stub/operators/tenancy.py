@@ -123,7 +123,7 @@ def _own_build(connection: Connection, project: str, arguments: Arguments) -> Ar
 _ONE_INSTANCE = ("show_instance", "get_console_output", "lock_instance", "unlock_instance")
 #: Refused while the instance is locked.
 _CHANGES_OF_INSTANCE = (
-    *("update_instance", "stop_instance", "start_instance", "reboot_instance"),
+    *("update_instance", "stop_instance", "start_instance", "reboot_instance", "rebuild_instance"),
     *("suspend_instance", "resume_instance", "resize_instance", "confirm_resize", "revert_resize"),
 )
 _ONE_VOLUME = ("show_volume", "update_volume", "extend_volume", "retype_volume", "delete_volume")

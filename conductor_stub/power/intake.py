@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
 
-from conductor_stub.power import machine
+from conductor_stub.power import machine, rebuild
 from conductor_stub.steps import casting
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, states
@@ -17,10 +18,11 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.db.instances import instances
 from fleet.db.tables.instances import RequestedInstance
-from fleet.objects import fields
+from fleet.hardware.aliases import Aliases
+from fleet.objects import RebuildRequest, fields
 from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI
-from fleet.rpc.endpoint import endpoint, internal
+from fleet.rpc.endpoint import endpoint, internal, require_size
 
 LOG = logging.getLogger(__name__)
 
@@ -33,8 +35,16 @@ class PowerIntake:
 
     target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
-    def __init__(self, database: Database, compute: ComputeAPI, limits: StepLimits, clock: Clock = utcnow) -> None:
+    def __init__(
+        self,
+        database: Database,
+        compute: ComputeAPI,
+        limits: StepLimits,
+        clock: Clock = utcnow,
+        aliases: Aliases = types.MappingProxyType({}),
+    ) -> None:
         self._database = database
+        self._aliases = aliases
         self._compute = compute
         self._limits = limits
         self._clock = clock
@@ -64,6 +74,23 @@ class PowerIntake:
         """Let a suspended guest continue. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, name, states.RESUMING)
 
+    @endpoint
+    def rebuild_instance(self, context: RequestContext, name: fields.Name, request: dict[str, Any]) -> dict[str, Any]:
+        """Make the guest anew from an image. :param request: a RebuildRequest
+
+        :raises errors.NotFound: also of an image or a key; errors.Conflict: errors.InvalidInput: errors.VersionPinned:
+        """
+        require_size(request, "request")
+        wanted = RebuildRequest.from_wire(request)
+        self._compute.require_power(states.REBUILD_DISK)
+        found = self._database.read(instances.find, name)
+        planned = self._database.read(rebuild.plan, context, found.uuid, wanted, self._aliases)
+        ctx = StepContext(self._limits, self._clock(), context.request_id)
+        row = self._database.write(rebuild.accept, found.uuid, planned, ctx)
+        LOG.info("Accepted a rebuild of instance %s from image %s", row.name, planned.image.name or planned.image.id)
+        self.notify(context, row)
+        return _view(row)
+
     def _accept(self, context: RequestContext, name: str, task: str) -> dict[str, Any]:
         self._compute.require_power(task)
         found = self._database.read(instances.find, name)
@@ -71,17 +98,22 @@ class PowerIntake:
         row = self._database.write(machine.accept, found.uuid, task, ctx)
         LOG.info("Accepted task %s of instance %s", task, row.name)
         self.notify(context, row)
-        return {key: getattr(row, key) for key in ("uuid", "name", "vm_state", "task_state")}
+        return _view(row)
 
     @internal
     def notify(self, context: RequestContext, row: RequestedInstance) -> None:
         """Cast to the host of an instance with a power task. The sweeper repeats what is lost."""
         host, _node = instances.place_of(row)
         about = context.about(instance_uuid=row.uuid, host=host)
+        task, within_s = str(row.task_state), self._limits.spawn_timeout_s
         try:
-            reached = casting.reaches(host, lambda: self._compute.advance_power(about, host, row.uuid))
+            reached = casting.reaches(host, lambda: self._compute.advance_power(about, host, row.uuid, task, within_s))
         except errors.VersionPinned as old:
             LOG.warning("Host %s is not notified: %s", row.host, old.message)
             return
         if not reached:
             LOG.warning("The agent of host %s has no queue; the sweeper will notify it again", row.host)
+
+
+def _view(row: RequestedInstance) -> dict[str, Any]:
+    return {key: getattr(row, key) for key in ("uuid", "name", "vm_state", "task_state")}

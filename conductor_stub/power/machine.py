@@ -12,7 +12,8 @@ import types
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from conductor_stub.steps.limits import StepContext, not_after
+from conductor_stub.steps import faults
+from conductor_stub.steps.limits import StepContext, StepLimits, not_after
 from conductor_stub.steps.machine import TimedRow
 from fleet import errors, failpoints, states
 from fleet.clock import seconds
@@ -30,6 +31,14 @@ _THEN: Mapping[str, str] = types.MappingProxyType(
         states.SUSPENDING: states.VM_SUSPENDED,
     }
 )
+
+
+class RebuildFailed(errors.FleetError):
+    """The host could not make the guest anew; the former disk is gone. Rebuild it again, or delete it."""
+
+    template = "The rebuild on host {host} failed: {reason}"
+    host: str
+    reason: str
 
 
 class PowerTimeout(errors.FleetError):
@@ -63,9 +72,9 @@ class PowerMachine(TimedRow[RequestedInstance]):
         return [_set(tx, row, ctx, step_deadline=not_after(due, row.deadline)) for row in rows]
 
     def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> PowerTimeout:
-        timeout_s = f"{ctx.limits.power_timeout_s:.0f}"
+        timeout_s = f"{allowed_s(row.task_state, ctx.limits):.0f}"
         late = PowerTimeout(host=row.host, task=row.task_state, timeout_s=timeout_s)
-        _end(tx, row, ctx, {}, type(late).__name__, late.message)
+        _end(tx, row, ctx, _failed(tx, row, late, ctx), type(late).__name__, late.message)
         return late
 
     @failpoints.commits("conductor.power_overdue")
@@ -85,12 +94,22 @@ def accept(tx: Transaction, uuid: str, task: str, ctx: StepContext) -> Requested
     if row.task_state == task:
         return row
     _require(tx, row, task, ctx)
-    deadline = ctx.now + seconds(ctx.limits.power_timeout_s)
+    return begin(tx, row, task, ctx)
+
+
+def begin(tx: Transaction, row: RequestedInstance, task: str, ctx: StepContext, **values: Any) -> RequestedInstance:
+    """Write the task of a locked row, which may have it, and ``values``."""
+    deadline = ctx.now + seconds(allowed_s(task, ctx.limits))
     # The cast that follows may be lost: the sweeper then repeats it.
     due = ctx.due(ctx.limits.placing_timeout_s, deadline)
-    entered = _set(tx, row, ctx, task_state=task, deadline=deadline, step_deadline=due)
+    entered = _set(tx, row, ctx, task_state=task, deadline=deadline, step_deadline=due, **values)
     hosts.refresh_usage(tx, *instances.place_of(row), ctx.now)
     return entered
+
+
+def allowed_s(task: str | None, limits: StepLimits) -> float:
+    """How long a task may take. A rebuild copies an image, as a build does."""
+    return limits.build_timeout_s if task == states.REBUILD_DISK else limits.power_timeout_s
 
 
 @failpoints.commits("conductor.power_done")
@@ -99,12 +118,28 @@ def done(tx: Transaction, report: PowerReport, ctx: StepContext) -> bool:
     row = instances.lock(tx, report.instance_uuid)
     if row.deleted or (row.task_state, row.host) != (report.task_state, report.host):
         return False
-    found = {"power_state": report.power_state}
+    found: dict[str, Any] = {"power_state": report.power_state}
     if report.failure:
+        found |= _failed(tx, row, RebuildFailed(host=row.host, reason=report.failure), ctx)
         _end(tx, row, ctx, found, "failed", report.failure)
     else:
-        _end(tx, row, ctx, {**found, "vm_state": _THEN[str(row.task_state)]})
+        _end(tx, row, ctx, {**found, "vm_state": _then(row)})
     return True
+
+
+def _then(row: RequestedInstance) -> str:
+    """The state after the task. One that was stopped is stopped after a rebuild, too."""
+    if (row.task_state, row.vm_state) == (states.REBUILD_DISK, states.STOPPED):
+        return states.STOPPED
+    return _THEN[str(row.task_state)]
+
+
+def _failed(tx: Transaction, row: RequestedInstance, error: Exception, ctx: StepContext) -> dict[str, Any]:
+    """The columns of a row whose task has failed. Only a rebuild leaves the guest worse than it was."""
+    if row.task_state != states.REBUILD_DISK:
+        return {}
+    faults.write(tx, row.uuid, error, row.host, ctx)
+    return {"vm_state": states.ERROR}
 
 
 def _end(
@@ -133,11 +168,16 @@ def _set(tx: Transaction, row: RequestedInstance, ctx: StepContext, **values: An
 def _require(tx: Transaction, row: RequestedInstance, task: str, ctx: StepContext) -> None:
     """:raises errors.Conflict:"""
     reason = _why_not(row, task)
-    if not reason:
-        service = services.get(tx, row.host, services.COMPUTE)
-        if service is None or not services.is_up(service, ctx.now, ctx.limits.service_down_time_s):
-            reason = f"is on a host whose {services.COMPUTE} is down: nothing there can be switched"
     if reason:
+        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
+    require_host_up(tx, row, ctx)
+
+
+def require_host_up(tx: Transaction, row: RequestedInstance, ctx: StepContext) -> None:
+    """:raises errors.Conflict: nothing can be done with the guest: the agent of its host is down"""
+    service = services.get(tx, row.host, services.COMPUTE)
+    if service is None or not services.is_up(service, ctx.now, ctx.limits.service_down_time_s):
+        reason = f"is on a host whose {services.COMPUTE} is down: nothing there can be switched"
         raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
 
 

@@ -17,7 +17,7 @@ class Power(Part):
 
 
 def wire(common: Common) -> Power:
-    intake = PowerIntake(common.database, common.clients.compute, common.limits, common.fresh)
+    intake = PowerIntake(common.database, common.clients.compute, common.limits, common.fresh, common.settings.aliases)
     sweeper = PowerSweeper(common.database, intake, common.limits, common.fresh)
     runs = [Run("power", sweeper.sweep, common.settings.sweep_interval_s)]
     return Power(endpoints=[intake], runs=runs, intake=intake, sweeper=sweeper)

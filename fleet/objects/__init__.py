@@ -29,6 +29,7 @@ from fleet.objects.instance_group import InstanceGroup
 from fleet.objects.key_pair import KeyPair
 from fleet.objects.migration import Migration, Sizing
 from fleet.objects.pool_report import PoolReport
+from fleet.objects.rebuild_request import RebuildRequest
 from fleet.objects.request_spec import RequestSpec
 from fleet.objects.selection import Place, Selection
 from fleet.objects.volume import ManageRequest, Volume, VolumeImage, VolumeRequest
@@ -61,6 +62,7 @@ __all__ = [
     "Migration",
     "Place",
     "PoolReport",
+    "RebuildRequest",
     "RequestSpec",
     "Selection",
     "Sizing",

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 CURRENT: dict[str, str] = {
     "scheduler": "4.6",
     "conductor": "1.18",
-    "compute": "1.5",
+    "compute": "1.6",
     "volume": "1.2",
     "volume_scheduler": "1.1",
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``POST /servers/ID/action``: moves, power, locks and consoles. Other actions of nova are answered with 501."""
+"""``POST /servers/ID/action``: moves, power, rebuilds, locks and consoles. Other actions of nova are answered with 501."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fleet_api.access import identity, policies
 from fleet_api.requests import answers, bodies
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import NotHere
+from fleet_api.servers import rebuild, server_view
 from fleet_api.servers.servers import show
 
 
@@ -90,6 +91,7 @@ _ACTIONS: Mapping[str, Any] = {
     "lock": _Lock | None,
     "unlock": None,
     "os-resetState": _Reset,
+    "rebuild": rebuild.Rebuild,
 }
 #: The version from which a lock has a reason.
 _LOCK_REASON = (2, 73)
@@ -108,9 +110,18 @@ class _Done(TypedDict):
     output: NotRequired[str]
 
 
+class Rebuilt(server_view.Server):
+    """A server whose guest is made anew."""
+
+    adminPass: NotRequired[str]
+
+
 class Actions:
-    def __init__(self, conductor: Conductor) -> None:
+    """:param passwords: makes a password for a guest that is made anew; None: no answer has one"""
+
+    def __init__(self, conductor: Conductor, passwords: Callable[[], str] | None = None) -> None:
         self._conductor = conductor
+        self._passwords = passwords
         #: By name: the work, and the status of the answer.
         self._known: dict[str, tuple[Callable[[falcon.Request, str, Any], object], str]] = {
             "resize": (self._resize, falcon.HTTP_202),
@@ -127,11 +138,13 @@ class Actions:
             "lock": (self._lock, falcon.HTTP_202),
             "unlock": (self._plain("unlock_instance"), falcon.HTTP_202),
             "os-resetState": (self._reset, falcon.HTTP_202),
+            "rebuild": (self._rebuild, falcon.HTTP_202),
             "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
         }
 
     @answers.gives(answers.Answer(entire=_Done))
-    @answers.gives(answers.NOTHING, 202, 204)
+    @answers.gives(answers.Answer(optional={"server": Rebuilt}), 202)
+    @answers.gives(answers.NOTHING, 204)
     @bodies.takes(bodies.Body(_ACTIONS))
     def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         body = bodies.whole(request)
@@ -145,7 +158,7 @@ class Actions:
             identity.require(request, _ADMINISTRATIVE[name])
         work, response.status = self._known[name]
         answer = work(request, server_id, wanted)
-        if response.status == falcon.HTTP_200:
+        if answer is not None or response.status == falcon.HTTP_200:
             response.media = answer or {}
 
     def _plain(self, method: str) -> Callable[[falcon.Request, str, Any], object]:
@@ -178,6 +191,17 @@ class Actions:
         most = fields.parse(_Console, _arguments(wanted), "os-getConsoleOutput").length
         lines = self._conductor.operator(request).get_console_output(name=server_id).splitlines(keepends=True)
         return {"output": "".join(lines if most in (None, -1) else lines[len(lines) - min(most, len(lines)) :])}
+
+    def _rebuild(self, request: falcon.Request, server_id: str, wanted: Any) -> dict[str, Rebuilt]:
+        """Return the server as it is then."""
+        asked = rebuild.parse(request, self._conductor, wanted)
+        if self._passwords is not None:
+            asked.setdefault("admin_password", self._passwords())
+        self._conductor.operator(request).rebuild_instance(name=server_id, request=asked)
+        server: Rebuilt = {**server_view.whole(request, show(self._conductor, request, server_id))}
+        if self._passwords is not None:
+            server["adminPass"] = asked["admin_password"]
+        return {"server": server}
 
     def _lock(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
         """Before version 2.73 the value is ignored, as in nova."""

@@ -35,6 +35,7 @@ _ACTIONS = {
     "reboot": "reboot",
     "suspend": "suspend",
     "resume": "resume",
+    "rebuild": "rebuild",
     "lock": "lock",
     "unlock": "unlock",
     "reset-state": "resetState",

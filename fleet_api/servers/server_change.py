@@ -10,14 +10,15 @@ from typing import Annotated, Any
 import falcon
 import pydantic
 
-from fleet import errors
 from fleet.objects import fields
 from fleet.objects.access_address import AccessV4, AccessV6
 from fleet.objects.host_name import HostName
-from fleet_api.requests import bodies, microversions
+from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
+from fleet_api.servers.microversion_fields import require_known
 
-_DESCRIPTION_SINCE, _HOSTNAME_SINCE = (2, 19), (2, 90)
+#: Fields that came with later versions.
+_SINCE = {"description": (2, 19), "hostname": (2, 90)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,21 +45,12 @@ def parse(request: falcon.Request) -> dict[str, str]:
         "access_ip_v6": given.accessIPv6,
         "hostname": given.hostname,
     }
-    if given.hostname is not None:
-        _require_since(request, "hostname", _HOSTNAME_SINCE)
+    body = bodies.whole(request)["server"]
+    require_known(request, "server", [name for name in _SINCE if name in body], _SINCE)
     changes = {name: value for name, value in named.items() if value is not None}
-    if "description" in bodies.whole(request)["server"]:
-        _require_since(request, "description", _DESCRIPTION_SINCE)
+    if "description" in body:
         changes["description"] = given.description or ""
     return changes
-
-
-def _require_since(request: falcon.Request, field: str, since: microversions.Version) -> None:
-    """:raises errors.InvalidInput: the version of the request does not know the field"""
-    if request.context.version < since:
-        raise errors.InvalidInput(
-            field=f"server.{field}", reason=f"is known from version {'.'.join(map(str, since))} on"
-        )
 
 
 def change(

@@ -23,6 +23,7 @@ from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import NotHere
 from fleet_api.servers import block_devices
 from fleet_api.servers.block_devices import BlockDevice
+from fleet_api.servers.microversion_fields import require_known
 
 #: Keys beside ``server`` under which hints stand.
 HINTS = ("OS-SCH-HNT:scheduler_hints", "os:scheduler_hints")
@@ -111,11 +112,7 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
     if any(each.get("name") != "default" for each in server.security_groups or ()):
         raise NotHere("A security group other than default")
     volumes = block_devices.volumes(server.block_device_mapping_v2 or (), server.imageRef)
-    for name, since in _SINCE.items():
-        if getattr(server, name) is not None and request.context.version < since:
-            raise errors.InvalidInput(
-                field=f"server.{name}", reason=f"is known from version {'.'.join(map(str, since))} on"
-            )
+    require_known(request, "server", [name for name in _SINCE if getattr(server, name) is not None], _SINCE)
     build = {
         "name": server.name,
         "flavor": str(server.flavorRef),

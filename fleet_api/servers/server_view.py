@@ -29,6 +29,7 @@ _OF_TASK = {
     states.RESIZE_REVERTING: "REVERT_RESIZE",
     states.REBUILDING: "REBUILD",
     states.REBUILD_SPAWNING: "REBUILD",
+    states.REBUILD_DISK: "REBUILD",
     states.REBOOTING: "REBOOT",
     states.REBOOTING_HARD: "HARD_REBOOT",
     **dict.fromkeys((states.MIGRATING_PREP, states.MIGRATING), "MIGRATING"),

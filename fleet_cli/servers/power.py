@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server stop``, ``start``, ``reboot``, ``suspend`` and ``resume``."""
+"""``fleet server stop``, ``start``, ``reboot``, ``suspend``, ``resume`` and ``rebuild``."""
 
 from __future__ import annotations
 
@@ -85,3 +85,24 @@ class RebootServer(StopServer):
 
     def options(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         return {"hard": True} if parsed_args.hard else {}
+
+
+class RebuildServer(StopServer):
+    """Make the guests of instances anew from an image, where they are. Their former disks are lost; volumes stay."""
+
+    method = "rebuild_instance"
+
+    arguments = (
+        command.argument("--image", help="Name or uuid of the image. Default: the one that each has."),
+        command.argument("--name", help="A new name, of a single instance."),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if parsed_args.name and len(parsed_args.server) > 1:
+            raise connection.CommandFailed("--name is for a single instance")
+        super().take_action(parsed_args)
+
+    def options(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        image = {"image": parsed_args.image} if parsed_args.image else {}
+        changes = {"changes": {"name": parsed_args.name}} if parsed_args.name else {}
+        return {"request": {**image, **changes}}

@@ -332,6 +332,11 @@ def test_image_properties_where_they_weigh(database: Database) -> None:
     expected = {pictured: {"os": "linux", "n": 4}, plain: {}}
     for changes in (feed.read(before), feed.read(0)):
         assert expected == {row.uuid: row.image_properties or {} for row in changes.instances}
+    conductor.operator.create_image({"name": "other", "location": "/other.raw", "properties": {"os": "bsd"}})
+    conductor.finish(pictured, "h1")
+    conductor.operator.rebuild_instance(pictured, {"image": "other"})
+    found = {row.uuid: row.image_properties or {} for row in feed.read(0).instances}
+    assert {**expected, pictured: {"os": "bsd"}} == found
 
 
 def test_processes_that_appear_at_once_share_one_record(database: Database) -> None:

@@ -98,7 +98,14 @@ class FakeCompute:
     def require_power(self, task: str) -> None:
         """Every agent is new."""
 
-    def advance_power(self, context: RequestContext, host: str, instance_uuid: str) -> None:
+    def advance_power(
+        self,
+        context: RequestContext,
+        host: str,
+        instance_uuid: str,
+        task: str = "",
+        spawn_within_s: float | None = None,
+    ) -> None:
         self._check(host)
         self.power.append((host, instance_uuid))
 

@@ -154,6 +154,7 @@ BODIES: Mapping[str, tuple[Any, ...]] = {
         {"reboot": {"type": "HARD"}},
         *({name: None} for name in ("lock", "unlock")),
         {"os-resetState": {"state": "error"}},
+        {"rebuild": {"imageRef": "{image}"}},
         {"os-migrateLive": {"host": None, "block_migration": "auto"}},
     ),
     "POST /v2.1/flavors": ({"flavor": {"name": "new", "ram": 64, "vcpus": 1, "disk": 1}},),

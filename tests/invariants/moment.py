@@ -40,6 +40,7 @@ _STATES = {
     ("stopped", "rebooting_hard"),
     ("stopped", "rebuilding"),
     ("stopped", "rebuild_spawning"),
+    *((state, "rebuild_block_device_mapping") for state in ("active", "stopped", "error")),
     ("suspended", None),
     ("suspended", "suspending"),
     ("suspended", "resuming"),
@@ -53,7 +54,15 @@ _STATES = {
     ("deleted", None),
 }
 _ON_A_HOST = (("active", None), ("stopped", None), ("suspended", None), ("building", "spawning"))
-_POWER_TASKS = ("powering-off", "powering-on", "rebooting", "rebooting_hard", "suspending", "resuming")
+_POWER_TASKS = (
+    "powering-off",
+    "powering-on",
+    "rebooting",
+    "rebooting_hard",
+    "suspending",
+    "resuming",
+    "rebuild_block_device_mapping",
+)
 
 
 def nothing_is_overcommitted(ledger: Ledger) -> Iterator[str]:
@@ -97,6 +106,8 @@ def no_claim_without_a_live_instance(ledger: Ledger) -> Iterator[str]:
     for row in ledger.instances:
         holds = row["host"] is not None or any(row[claimed] for *_node, claimed in RESOURCES.values())
         settled = row["vm_state"] in ("active", "resized", "stopped", "suspended")
+        # A guest that has run may be in ERROR where it is: its rebuild has failed, or an administrator has said so.
+        settled = settled or (row["vm_state"] == "error" and row["launched_at"] is not None)
         may_hold = not row["deleted"] and (settled or row["task_state"] in ("spawning", "deleting"))
         if holds and not may_hold:
             yield f"{row['uuid']} is {row['vm_state']}/{row['task_state']} and holds something on {row['host']}"

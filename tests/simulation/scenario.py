@@ -283,14 +283,14 @@ class Scenario:
             operator.call(new_context(), "force_down", host=host, forced=False)
 
     def _switch(self) -> None:
-        """One instance is stopped, started, rebooted, suspended or resumed, several times in a row."""
+        """One instance is stopped, started, rebooted, suspended, resumed or rebuilt, several times in a row."""
         operator, chance, uuid = self._bus.client(OperatorAPI), self._world.chance, self._any_instance()
         for act in chance.choices(
-            [f"{verb}_instance" for verb in ("stop", "start", "reboot", "suspend", "resume")], k=3
+            [f"{verb}_instance" for verb in ("stop", "start", "reboot", "suspend", "resume", "rebuild")], k=3
         ):
             self._world.sleep(chance.choice([0.0, 0.3, 5.0, 40.0]))
             try:
-                operator.call(new_context(), act, name=uuid)
+                operator.call(new_context(), act, name=uuid, **({"request": {}} if act == "rebuild_instance" else {}))
             except errors.Conflict as refused:
                 self._world.log("the client is told %r", refused)
 

@@ -125,8 +125,15 @@ def _feed(binary: str, name: str, nodes: tuple[sa.Table, list[Any]], instances: 
     )
 
 
+_REQUESTED_IMAGE, _REBUILT_IMAGE = models.build_requests.c.spec["image"], INSTANCES.c.details["image"]
 _IMAGE_PROPERTIES = (
-    sa.select(models.build_requests.c.spec["image"]["properties"])
+    sa.select(
+        # The image of a rebuild; its record has a uuid.
+        sa.case(
+            (_REBUILT_IMAGE["id"].as_string().is_not(None), _REBUILT_IMAGE["properties"]),
+            else_=_REQUESTED_IMAGE["properties"],
+        )
+    )
     .where(models.build_requests.c.reservation_id == INSTANCES.c.reservation_id)
     .scalar_subquery()
     .label("image_properties")

@@ -21,7 +21,16 @@ MIGRATIONS = models.migrations
 
 #: Tasks, besides a build, that use the disks of a host a lot.
 _IO_TASKS = frozenset(
-    {"resize_migrating", "rebuilding", "resize_prep", "image_snapshot", "image_backup", "rescuing", "unshelving"}
+    {
+        "resize_migrating",
+        "rebuilding",
+        states.REBUILD_DISK,
+        "resize_prep",
+        "image_snapshot",
+        "image_backup",
+        "rescuing",
+        "unshelving",
+    }
 )
 
 

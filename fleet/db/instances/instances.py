@@ -61,7 +61,7 @@ _MOVING = sa.select(MIGRATIONS.c.held_host, MIGRATIONS.c.instance_uuid).where(MI
 FILTERS = ("host", "name", "project_id", "reservation_id", "uuids", "vm_state")
 _SWITCHING = (
     JOINED.where(
-        INSTANCES.c.vm_state.in_((states.ACTIVE, *states.AT_REST)),
+        INSTANCES.c.vm_state.in_((states.ACTIVE, *states.AT_REST, states.ERROR)),
         INSTANCES.c.task_state.in_(states.POWER_TASKS),
         INSTANCES.c.step_deadline <= sa.bindparam("now", type_=models.Timestamp),
         _LIVE,

@@ -21,7 +21,7 @@ _VOLUMES_SINCE = "1.4"
 #: Older agents would start guests without their networks.
 _NETWORKS_SINCE = "1.5"
 #: Tasks that older agents ignore.
-_NEWER_TASKS = {states.SUSPENDING: "1.3", states.RESUMING: "1.3"}
+_NEWER_TASKS = {states.SUSPENDING: "1.3", states.RESUMING: "1.3", states.REBUILD_DISK: "1.6"}
 
 
 class HostAPI(API):
@@ -84,9 +84,24 @@ class ComputeAPI(HostAPI):
         since = _NEWER_TASKS.get(task, _ADVANCE_POWER.version)
         self._in_version(dataclasses.replace(_ADVANCE_POWER, version=since))
 
-    def advance_power(self, context: RequestContext, host: str, instance_uuid: str) -> None:
-        """Tell the host to read the row of the instance, whose task is one of ``states.POWER_TASKS``."""
-        self._order(context, host, dataclasses.replace(_ADVANCE_POWER, arguments={"instance_uuid": instance_uuid}))
+    def advance_power(
+        self,
+        context: RequestContext,
+        host: str,
+        instance_uuid: str,
+        task: str = "",
+        spawn_within_s: float | None = None,
+    ) -> None:
+        """Tell the host to read the row of the instance, whose task is one of ``states.POWER_TASKS``.
+
+        :param task: that of the row
+        :param spawn_within_s: how long the host may make a guest, if that is the task
+        """
+        arguments: dict[str, Any] = {"instance_uuid": instance_uuid}
+        version = _NEWER_TASKS.get(task, _ADVANCE_POWER.version)
+        if task == states.REBUILD_DISK:
+            arguments["spawn_within_s"] = spawn_within_s
+        self._order(context, host, dataclasses.replace(_ADVANCE_POWER, arguments=arguments, version=version))
 
     def require_attachments(self) -> None:
         """:raises errors.VersionPinned: an agent may be too old for :meth:`advance_attachments`"""

@@ -15,6 +15,7 @@ const VERBS = [
   { call: "resume_instance", text: "Resume", when: (each) => each.vm_state === "suspended" },
   { call: "stop_instance", text: "Stop", when: isActive, open: confirmed("Stop", "The guest is switched off. It keeps its host and its resources.") },
   { call: "reboot_instance", text: "Reboot", when: isActive, open: confirmed("Reboot", "The guest is restarted.") },
+  { call: "rebuild_instance", text: "Rebuild", when: isRebuildable, open: rebuild },
   { call: "confirm_resize", text: "Confirm the move", when: isFinished },
   { call: "revert_resize", text: "Revert the move", when: isFinished },
   { call: "resize_instance", text: "Resize", when: isSettled, open: resize },
@@ -59,6 +60,14 @@ async function resize(instance, verb, after) {
     act: () => carryOut(instance, verb, { flavor: flavor.value }, after) });
 }
 
+async function rebuild(instance, verb, after) {
+  const images = await ask("operator/list_images").catch(() => []);
+  const image = el("select", { id: "new-image" }, el("option", { value: "" }, "the one that it has"), images.map((each) => el("option", { value: each.uuid }, each.name)));
+  question({ title: `Rebuild ${instance.name}`, text: "The guest is made anew where it is: what its disks have is lost. Volumes and addresses stay.",
+    fields: [el("label", { className: "whole" }, "Image", image)], verb: "Rebuild", danger: true,
+    act: () => carryOut(instance, verb, { request: image.value ? { image: image.value } : {} }, after) });
+}
+
 function migrate(instance, verb, after) {
   const canLive = instance.vm_state === "active" && may("operator/live_migrate_instance");
   const host = el("input", { id: "to-host", placeholder: "any that fits" });
@@ -93,6 +102,10 @@ function isSettled(each) {
 
 function isBroken(each) {
   return each.vm_state === "error" && !each.task_state && Boolean(each.host);
+}
+
+function isRebuildable(each) {
+  return ["active", "stopped", "error"].includes(each.vm_state) && !each.task_state && Boolean(each.host ?? each.host_id);
 }
 
 function isFinished(each, migration) {

@@ -17,11 +17,14 @@ from tests.chaos.world import NO_ANSWER, World
 SWITCHED = 6
 _STEPS = ("agent.power.before", "agent.power.after")
 POINTS = {
-    "switch": points(("power_accept", "power_done"), *_STEPS),
+    "switch": points(("power_accept", "power_done", "rebuild_accept"), *_STEPS),
     "overdue": points(["power_overdue"]),
 }
+_REBUILD = "rebuild_instance"
 _POSSIBLE = {
-    states.ACTIVE: ["stop_instance", "reboot_instance", "suspend_instance"],
+    states.ACTIVE: ["stop_instance", "reboot_instance", "suspend_instance", _REBUILD],
+    states.STOPPED: ["start_instance", _REBUILD],
+    states.ERROR: [_REBUILD],
     states.VM_SUSPENDED: ["resume_instance"],
 }
 _TROUBLE: dict[str, dict[str, Any]] = {"overdue": {"agent.power.before": {"action": "delay", "seconds": 3}}}
@@ -46,8 +49,9 @@ def _asked(world: World, chance: random.Random, act: str) -> bool:
     for row in world.builds():
         if row["task_state"] is None:
             possible = _POSSIBLE.get(row["vm_state"], ["start_instance"])
+            act_on = chance.choice(possible)
             with contextlib.suppress(*NO_ANSWER, errors.FleetError):
-                world.trio.operator(chance.choice(possible), name=row["uuid"])
+                world.trio.operator(act_on, name=row["uuid"], **({"request": {}} if act_on == _REBUILD else {}))
     if act == "overdue":
         tasks = ", ".join(f"'{each}'" for each in states.POWER_TASKS)
         world.sql(

@@ -11,12 +11,13 @@ import pytest
 from falcon import testing
 
 from fleet import errors
-from fleet.objects import InstanceChanges
+from fleet.objects import ImageRecord, InstanceChanges
 from fleet_api.requests.conductor import Conductor
 from tests import factories
 
 UUID = factories.uuid(1)
 SERVER = f"/v2.1/servers/{UUID}"
+IMAGE = ImageRecord(uuid=factories.uuid(9), name="cirros", location="/c")
 NEWEST = {"OpenStack-API-Version": "compute 2.100"}
 
 
@@ -34,12 +35,21 @@ class FakeConductor(Conductor):
                        "name": "tiny", "swap": 0, "extra_specs": {}},
         }  # fmt: skip
         self.changes: list[dict[str, Any]] = []
+        self.rebuilds: list[dict[str, Any]] = []
 
-    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
+    def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
         if method == "list_instances":
             return [self.instance]
+        if method == "show_image" and arguments["name"] == IMAGE.uuid:
+            return IMAGE.to_wire()
+        if method == "show_key_pair" and arguments["name"] == "mine":
+            return {"name": "mine"}
         if arguments["name"] != UUID:
             raise errors.NotFound(kind="Instance", name=arguments["name"])
+        if method == "rebuild_instance":
+            self.rebuilds.append(arguments["request"])
+            self.instance = {**self.instance, "task_state": "rebuild_block_device_mapping"}
+            return {}
         if method == "update_instance":
             self.changes.append(arguments["changes"])
             asked = InstanceChanges.from_wire(arguments["changes"])
@@ -178,6 +188,52 @@ def test_a_host_name_is_known_from_its_version_on(client, version, code):
     headers = {"OpenStack-API-Version": f"compute {version}"}
     body = json.dumps({"server": {"hostname": "db"}})
     assert code == client.simulate_put(SERVER, body=body, headers=headers).status_code
+
+
+REBUILDS = [
+    ({}, {}),
+    ({"name": "db", "description": None}, {"changes": {"name": "db", "description": ""}}),
+    ({"metadata": {"c": "3"}}, {"changes": {"metadata": {"c": "3"}, "replace_metadata": True}}),
+    ({"key_name": "mine", "user_data": "YQ=="}, {"key_name": "mine", "user_data": "YQ=="}),
+    ({"key_name": None, "user_data": None}, {"key_name": "", "user_data": ""}),
+    ({"accessIPv4": "192.0.2.1", "hostname": "db"}, {"changes": {"access_ip_v4": "192.0.2.1", "hostname": "db"}}),
+    ({"OS-DCF:diskConfig": "AUTO", "preserve_ephemeral": False}, {}),
+]
+
+
+@pytest.mark.parametrize(("given", "asked"), REBUILDS)
+def test_a_rebuild(client, conductor, given, asked):
+    """The answer is the server as it is then, with a password."""
+    body = {"rebuild": {"imageRef": IMAGE.uuid, **given}}
+    answer = send(client, "POST", f"{SERVER}/action", body)
+    assert (202, "REBUILD") == (answer.status_code, answer.json["server"]["status"]), answer.text
+    password = answer.json["server"]["adminPass"]
+    assert [{"image": IMAGE.uuid, "admin_password": password, **asked}] == conductor.rebuilds
+    send(client, "POST", f"{SERVER}/action", {"rebuild": {**body["rebuild"], "adminPass": "mine"}})
+    assert "mine" == conductor.rebuilds[-1]["admin_password"]
+
+
+@pytest.mark.parametrize(
+    ("given", "version", "code"),
+    [
+        ({"imageRef": "nonsense"}, "2.100", 400),
+        ({"imageRef": factories.uuid(8)}, "2.100", 400),
+        ({"imageRef": 5}, "2.100", 400),
+        ({"key_name": "yours"}, "2.100", 400),
+        ({"key_name": "mine"}, "2.53", 400),
+        ({"user_data": "YQ=="}, "2.56", 400),
+        ({"description": None}, "2.18", 400),
+        ({"hostname": "db"}, "2.89", 400),
+        ({"flavorRef": "f1"}, "2.100", 400),
+        ({"preserve_ephemeral": True}, "2.100", 501),
+        ({"personality": [{"path": "/a"}]}, "2.1", 501),
+    ],
+)
+def test_rebuilds_that_are_refused(client, conductor, given, version, code):
+    body = json.dumps({"rebuild": {"imageRef": IMAGE.uuid, **given}})
+    headers = {"OpenStack-API-Version": f"compute {version}"}
+    assert code == client.simulate_post(f"{SERVER}/action", body=body, headers=headers).status_code
+    assert [] == conductor.rebuilds
 
 
 @pytest.mark.parametrize(

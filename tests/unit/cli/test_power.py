@@ -56,6 +56,17 @@ def test_waiting_for_the_end(run, word: str, vm_state: str, event: dict[str, Any
     assert (f"{word}_instance", {"name": "web"}) == conductor.calls[0]
 
 
+def test_a_rebuild(run) -> None:
+    """From an image; a new name is for one instance."""
+    conductor = Conductor("rebuild", "active", GOOD)
+    status, out, _ = run(conductor, "server", "rebuild", "web", "--image", "new", "--name", "db", "--wait")
+    assert (0, f"web ({conductor.instance['uuid']}) is ACTIVE") == (status, out.strip())
+    asked = {"name": "web", "request": {"image": "new", "changes": {"name": "db"}}}
+    assert ("rebuild_instance", asked) == conductor.calls[0]
+    status, _, said = run(Conductor("rebuild", "active", GOOD), "server", "rebuild", "web", "db", "--name", "x")
+    assert (1, True) == (status, "--name is for a single instance" in said)
+
+
 def test_a_hard_reboot_of_several(run) -> None:
     """Without --wait the command only sends the requests."""
     conductor = Conductor("reboot", "active", GOOD)

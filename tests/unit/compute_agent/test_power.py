@@ -8,11 +8,13 @@ import logging
 import oslo_messaging
 import pytest
 
+from compute_agent.drivers.base import SpawnFailed
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.work.power import PowerSwitch
 from compute_agent.work.power_sync import RESTART
 from fleet import states
-from fleet.objects import Instance
+from fleet.objects import Attachment, Instance, VolumeConnection
+from tests import factories
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import Notifier
 
@@ -69,6 +71,56 @@ def test_a_guest_is_suspended_and_resumed(switched: Switched) -> None:
     assert (("active", None, states.RUNNING), states.RUNNING) == (switched.state, switched.guest)
     told = [event.removeprefix("compute.instance.") for _level, _host, event, _what in switched.notifier.sent]
     assert [f"{act}.{when}" for act in ("suspend", "resume") for when in ("start", "end")] == told
+
+
+@pytest.mark.parametrize(
+    ("vm_state", "power"), [("active", states.RUNNING), ("stopped", states.SHUTDOWN), ("error", 1)]
+)
+def test_a_guest_is_made_anew(switched: Switched, vm_state: str, power: int) -> None:
+    """With the volumes that it has; one that was stopped is off. It may be half made, or gone."""
+    row = switched.row
+    data = VolumeConnection("fake", "/data", "raw")
+    switched.stand.conductor.attachments["a"] = attached = Attachment(
+        factories.uuid(1), factories.uuid(2), row.uuid, "vdb", "attached", 2, "s1@b#p", data
+    )
+    for gone in (False, True):
+        if gone:
+            switched.stand.driver.destroy(builders.a_context(), row.uuid)
+        switched.stand.conductor.put(switched.row, vm_state=vm_state)
+        switched.order(states.REBUILD_DISK)
+        assert ((vm_state if vm_state == "stopped" else "active", None), power) == (switched.state[:2], switched.guest)
+        assert {row.uuid: [attached.volume_uuid]} == switched.stand.driver.attached_volumes()
+    told = [event.removeprefix("compute.instance.") for _level, _host, event, _what in switched.notifier.sent]
+    assert ["rebuild.start", "rebuild.end"] * 2 == told
+
+
+def test_a_rebuild_that_fails_is_reported(switched: Switched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the driver's reason. Nothing is left of the guest, and the row says so."""
+
+    def fails(*_arguments: object, **_options: object) -> None:
+        raise SpawnFailed("no image")
+
+    monkeypatch.setattr(switched.stand.driver, "spawn", fails)
+    switched.order(states.REBUILD_DISK)
+    assert ("error", None, states.NOSTATE) == switched.state
+    assert "no image" == switched.stand.conductor.failures[switched.uuid]
+
+
+def test_a_rebuild_has_the_time_of_a_spawn(switched: Switched) -> None:
+    """Other tasks have that of the driver."""
+    limits: list[float | None] = []
+    switched.switch._within = lambda _context, limit_s, work: (limits.append(limit_s), work())[1]
+    for task in (states.REBUILD_DISK, states.POWERING_OFF):
+        switched.stand.conductor.put(switched.row, task_state=task)
+        switched.switch.run(builders.a_context(), switched.uuid, 100)
+    assert [90, switched.stand.host.policy.driver_timeout_s] == limits
+
+
+def test_a_rebuild_waits_for_the_volumes(switched: Switched) -> None:
+    """Without an answer nothing is done: the conductor sends the order again."""
+    switched.stand.conductor.script("get_attachments", oslo_messaging.MessagingTimeout("silence"), times=1000)
+    switched.order(states.REBUILD_DISK)
+    assert (states.REBUILD_DISK, states.RUNNING) == (switched.row.task_state, switched.guest)
 
 
 def test_a_reboot_is_hard_if_the_task_says_so(switched: Switched, monkeypatch: pytest.MonkeyPatch) -> None:

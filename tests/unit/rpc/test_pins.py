@@ -20,10 +20,10 @@ from fleet.rpc import pins as pins_module
 from fleet.rpc.pins import Pins
 
 CAPS = [
-    ("nothing is known", "auto", {}, "1.5"),
+    ("nothing is known", "auto", {}, "1.6"),
     ("all are new", "auto", {"compute": "1.1"}, "1.1"),
     ("one is old", "auto", {"compute": "1.0"}, "1.0"),
-    ("all are newer than we", "auto", {"compute": "1.7"}, "1.5"),
+    ("all are newer than we", "auto", {"compute": "1.7"}, "1.6"),
     ("who was asked is too old to know", "auto", None, "1.0"),
     ("what is pinned is not decided", "1.0", {"compute": "1.1"}, "1.0"),
     ("nor mistrusted", "1.1", {"compute": "1.0"}, "1.1"),

@@ -198,6 +198,11 @@ class InstanceCalls(Caller):
         answer: PowerView = self.call("reboot_instance", name=name, **how)
         return answer
 
+    def rebuild_instance(self, name: str, request: Mapping[str, object]) -> PowerView:
+        """:param request: a RebuildRequest"""
+        answer: PowerView = self.call("rebuild_instance", name=name, request=dict(request))
+        return answer
+
     def list_migrations(self, filters: Mapping[str, object]) -> list[MigrationView]:
         answer: list[MigrationView] = self.call("list_migrations", filters=dict(filters))
         return answer

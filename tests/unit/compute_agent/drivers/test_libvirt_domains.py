@@ -147,6 +147,23 @@ def test_a_domain_lives_and_leaves_nothing(machine: Machine) -> None:
         machine.state(guest)
 
 
+@pytest.mark.parametrize("off", [False, True])
+def test_a_rebuilt_domain_has_new_disks(machine: Machine, off: bool) -> None:
+    """Nothing of the former ones is left. It may be repeated, and the guest may be gone."""
+    guest = machine.spawn()
+    if off:
+        machine.driver.power_off(machine.context, guest)
+    written = machine.directory(guest) / "disk"
+    pristine = written.read_bytes()
+    written.write_bytes(pristine + b"mine")
+    for _twice in range(2):
+        machine.driver.rebuild(machine.context, guest, guest.image)
+        assert (pristine, states.RUNNING) == (written.read_bytes(), machine.state(guest))
+    machine.driver.destroy(machine.context, guest.uuid)
+    machine.driver.rebuild(machine.context, guest, guest.image)
+    assert states.RUNNING == machine.state(guest)
+
+
 def test_a_suspended_domain_has_its_memory_in_a_file(machine: Machine) -> None:
     """A resume, and a start, restore it. A hard reboot and a deletion remove it."""
     guest = machine.spawn()

@@ -361,6 +361,19 @@ def test_a_suspended_guest_keeps_its_process(tmp_path: pathlib.Path) -> None:
 DEAF = "trap '' TERM; touch deaf; while :; do sleep 1; done"
 
 
+def test_a_rebuild_leaves_nothing_of_the_guest(machine: Machine) -> None:
+    """Its directory is new. It may be repeated, and the guest may be gone."""
+    instance = machine.spawn()
+    directory = machine.driver._directory(instance.uuid)
+    (directory / "note").write_text("mine")
+    for _twice in range(2):
+        machine.driver.rebuild(builders.a_context(), instance, instance.image)
+        assert (False, states.RUNNING) == ((directory / "note").exists(), machine.driver.get_info(instance.uuid).state)
+    machine.driver.destroy(builders.a_context(), instance.uuid)
+    machine.driver.rebuild(builders.a_context(), instance, instance.image)
+    assert states.RUNNING == machine.driver.get_info(instance.uuid).state
+
+
 @pytest.mark.parametrize("hard", [False, True])
 def test_a_reboot_is_another_process(machine: Machine, hard: bool) -> None:
     """Also if the guest was off."""
