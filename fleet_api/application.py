@@ -17,15 +17,20 @@ from fleet_api.access.policies import DOCUMENT, SESSION
 from fleet_api.access.projects import Projects
 from fleet_api.access.sessions import Sessions
 from fleet_api.block_storage.routes import routes as block_storage
+from fleet_api.compute import quota_names
 from fleet_api.compute.aggregates import Aggregates
-from fleet_api.compute.flavors import ExtraSpecs, Flavors
+from fleet_api.compute.extra_specs import ExtraSpecs
+from fleet_api.compute.flavors import Flavors
 from fleet_api.compute.groups import Groups
-from fleet_api.compute.hosts import Hypervisors, Services, Zones
+from fleet_api.compute.hypervisors import Hypervisors
 from fleet_api.compute.images import Images
 from fleet_api.compute.key_pairs import KeyPairs
 from fleet_api.compute.limits import Limits
 from fleet_api.compute.migrations import Migrations
-from fleet_api.compute.quotas import Quotas
+from fleet_api.compute.quotas import QuotaClasses, Quotas
+from fleet_api.compute.services import Services
+from fleet_api.compute.usage import Usages
+from fleet_api.compute.zones import Zones
 from fleet_api.conf import KEYSTONE, NONE
 from fleet_api.network.networks import Networks
 from fleet_api.network.ports import Ports
@@ -119,8 +124,8 @@ def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, obje
         InstanceActions(conductor),
     )
     migrations = ServerMigrations(conductor)
-    quotas, projects = Quotas(conductor), Projects(conductor)
-    key_pairs, attachments = KeyPairs(conductor), Attachments(conductor)
+    quotas, projects = Quotas(conductor, quota_names.COMPUTE), Projects(conductor)
+    key_pairs, attachments, usages = KeyPairs(conductor), Attachments(conductor), Usages(conductor)
     return [
         ("/servers", servers, None),
         ("/servers/detail", servers, "detail"),
@@ -131,6 +136,8 @@ def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, obje
         ("/servers/{server_id}/tags/{tag}", tags, "one"),
         ("/servers/{server_id}/os-volume_attachments", attachments, None),
         ("/servers/{server_id}/os-volume_attachments/{volume_id}", attachments, "one"),
+        ("/servers/{server_id}/ips", servers, "addresses"),
+        ("/servers/{server_id}/ips/{network}", servers, "addresses_in"),
         ("/servers/{server_id}/os-interface", servers, "interfaces"),
         ("/servers/{server_id}/os-security-groups", servers, "security_groups"),
         ("/servers/{server_id}/action", Actions(conductor, passwords.source(conf)), None),
@@ -142,12 +149,17 @@ def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, obje
         ("/flavors", flavors, None),
         ("/flavors/detail", flavors, "detail"),
         ("/flavors/{flavor_id}", flavors, "one"),
+        ("/flavors/{flavor_id}/action", flavors, "action"),
+        ("/flavors/{flavor_id}/os-flavor-access", flavors, "access"),
         ("/flavors/{flavor_id}/os-extra_specs", specs, None),
         ("/flavors/{flavor_id}/os-extra_specs/{key}", specs, "one"),
         ("/os-hypervisors", hypervisors, None),
         ("/os-hypervisors/detail", hypervisors, "detail"),
         ("/os-hypervisors/statistics", hypervisors, "statistics"),
         ("/os-hypervisors/{hypervisor_id}", hypervisors, "one"),
+        ("/os-hypervisors/{hypervisor_id}/search", hypervisors, "search"),
+        ("/os-hypervisors/{hypervisor_id}/servers", hypervisors, "servers"),
+        ("/os-hypervisors/{hypervisor_id}/uptime", hypervisors, "uptime"),
         ("/os-services", services, None),
         ("/os-services/{service_id}", services, "one"),
         ("/os-availability-zone", zones, None),
@@ -158,8 +170,11 @@ def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, obje
         ("/os-server-groups", groups, None),
         ("/os-server-groups/{group_id}", groups, "one"),
         ("/os-keypairs", key_pairs, None),
-        ("/os-keypairs/{name}", key_pairs, "one"),
-        ("/limits", Limits(conductor), None),
+        ("/os-keypairs/{name:path}", key_pairs, "one"),
+        ("/os-simple-tenant-usage", usages, None),
+        ("/os-simple-tenant-usage/{project_id}", usages, "one"),
+        ("/limits", Limits(conductor, quota_names.COMPUTE), None),
+        ("/os-quota-class-sets/{quota_class}", QuotaClasses(conductor, quota_names.COMPUTE), None),
         ("/projects", projects, None),
         ("/projects/{project_id}", projects, "one"),
         ("/os-quota-sets/{project_id}", quotas, None),

@@ -18,6 +18,7 @@ import orjson
 from fleet_api import conf as api_conf
 from fleet_api.application import routes
 from fleet_api.own.openapi import document
+from fleet_api.requests import templates
 from fleet_api.requests.page import Browsers
 from tests.configuration import configuration
 
@@ -74,7 +75,7 @@ class ApiDocument:
             processed(page, request, response, resource, succeeded)
             if request.uri_template is not None and response.stream is None and response.text is None:
                 body = None if response.media is None else json.loads(orjson.dumps(response.media))
-                wrong.extend(self.mistakes(request.method, request.uri_template, response.status_code, body))
+                wrong.extend(self.mistakes(request.method, templates.of(request), response.status_code, body))
 
         with mock.patch.object(Browsers, "process_response", process_response):
             yield wrong

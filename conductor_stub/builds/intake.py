@@ -332,7 +332,11 @@ def _queued_row(row: dict[str, Any], queued: dict[str, Any]) -> dict[str, Any]:
 
 
 def _resolve(connection: Connection, context: RequestContext, request: BuildRequest) -> tuple[Flavor, GroupRow | None]:
-    flavor = request.flavor if isinstance(request.flavor, Flavor) else flavors.find(connection, request.flavor)
+    flavor = (
+        request.flavor
+        if isinstance(request.flavor, Flavor)
+        else flavors.find(connection, request.flavor, context.scope)
+    )
     group = groups.find(connection, request.group_name, context.scope) if request.group_name else None
     return flavor, group
 

@@ -157,7 +157,8 @@ class BuildPlacement(Placement[RequestedInstance]):
         request_spec.leave_alone(properties, list(self._lacking(row)))
         if row.group_uuid:
             group, members = self._database.read(_group, row.group_uuid)
-            request_spec.setup_instance_group(properties, group, members, batch.uuids)
+            if group is not None:
+                request_spec.setup_instance_group(properties, group, members, batch.uuids)
         return _request_spec(batch.rows), properties
 
     def _lacking(self, row: RequestedInstance) -> dict[str, reach.Lacking]:
@@ -303,8 +304,8 @@ def _place(selection: Selection) -> Place:
     return Place(selection.host, selection.nodename, selection.limits)
 
 
-def _group(connection: Connection, uuid: str) -> tuple[GroupRow, Sequence[PlacedMember]]:
-    return groups.get(connection, uuid), groups.members(connection, uuid)
+def _group(connection: Connection, uuid: str) -> tuple[GroupRow | None, Sequence[PlacedMember]]:
+    return groups.of_row(connection, uuid), groups.members(connection, uuid)
 
 
 def _request_spec(rows: Sequence[RequestedInstance]) -> dict[str, Any]:

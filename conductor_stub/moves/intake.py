@@ -75,7 +75,7 @@ class MoveIntake:
         asked = parse_flavor(flavor, "flavor")
 
         def read(connection: Connection) -> tuple[RequestedInstance, Flavor]:
-            wanted = asked if isinstance(asked, Flavor) else flavors.find(connection, asked)
+            wanted = asked if isinstance(asked, Flavor) else flavors.find(connection, asked, context.scope)
             return instances.find(connection, name), wanted
 
         row, wanted = self._database.read(read)

@@ -160,8 +160,8 @@ class MovePlacement(Placement[Move]):
         if record.plan.get("destination"):
             properties["requested_destination"] = {"host": record.plan["destination"]}
         properties["retry"] = {"num_attempts": record.attempt, "hosts": record.plan.get("tried", [])}
-        if row.group_uuid:
-            group = groups.get(connection, row.group_uuid)
+        group = groups.of_row(connection, row.group_uuid) if row.group_uuid else None
+        if group is not None:
             ctx = self.step_context()
             members = group_evacuation.binding_members(connection, record, group, ctx)
             request_spec.setup_instance_group(properties, group, members, [row.uuid])

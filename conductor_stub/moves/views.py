@@ -23,4 +23,6 @@ def view(record: MigrationRow) -> dict[str, Any]:
     if (record.migration_type, record.status) in COPIES and "copied" in record.plan:
         shown["copied_percent"] = record.plan["copied"]
     old, new = record.old_spec["flavor"], record.new_spec["flavor"]
-    return {**shown, "old_flavor": old.get("name"), "new_flavor": new.get("name"), "resized": new != old}
+    # A record that is read alone does not have them.
+    of = {name: getattr(record, name, None) for name in ("project_id", "user_id")}
+    return {**shown, **of, "old_flavor": old.get("name"), "new_flavor": new.get("name"), "resized": new != old}

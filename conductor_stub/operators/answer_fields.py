@@ -56,6 +56,7 @@ _WHY = {**_plain("reason_code"), "filters": _plain("name", "start", "end")}
 _FAILURE = {**_plain("code", "error", "message", "step"), "details": _WHY}
 _FLAVOR = {
     **_plain("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "name", "flavorid", "id"),
+    **_plain("is_public", "description"),
     "extra_specs": THEIRS,
 }
 _IMAGE = {**_plain("id", "name", "status", "min_ram", "min_disk", "size"), "properties": THEIRS}
@@ -83,7 +84,7 @@ _EVENT = {
 }
 _MIGRATION = {
     **_plain("uuid", "instance_uuid", "migration_type", "status", "attempt", "request_id", "copied_percent"),
-    **_plain("created_at", "updated_at", "deadline", "old_flavor", "new_flavor", "resized"),
+    **_plain("created_at", "updated_at", "deadline", "old_flavor", "new_flavor", "resized", "project_id", "user_id"),
     **dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"), _PLACE),
     "failure": _FAILURE,
 }
@@ -101,17 +102,21 @@ _OF_STORAGE = {
     "metadata": THEIRS,
     "failure": _FAILURE,
 }
-_SNAPSHOT = {**_OF_STORAGE, **_plain("volume")}
+_SNAPSHOT = {**_OF_STORAGE, **_plain("volume", "description")}
 _VOLUME = {
     **_OF_STORAGE,
     **_plain("step", "attempt", "volume_type", "availability_zone", "description", "source", "snapshot", "image"),
+    **_plain("bootable"),
     "scheduler_hints": THEIRS,
     "tried": _PLACES,
     "reference": _PLACE,
     "migration": {**_plain("step", "copied_percent"), "pool": _PLACE},
     "attachments": _ATTACHMENT,
 }
-_GROUP = {**_plain("uuid", "name", "project_id", "policy", "max_server_per_host", "members"), "hosts": _PLACES}
+_GROUP = {
+    **_plain("uuid", "name", "project_id", "user_id", "policy", "max_server_per_host", "members"),
+    "hosts": _PLACES,
+}
 _KEY_PAIR = _plain("name", "public_key", "type", "fingerprint", "created_at")
 _NETWORK = {
     **_plain("uuid", "name", "subnet", "first", "last", "gateway", "dns", "is_default", "created_at"),
@@ -173,7 +178,8 @@ _OF_VOLUMES: Fields = {
             **dict.fromkeys(("host", "pool"), _PLACE),
         },
     },
-    **dict.fromkeys(("create_snapshot", "list_snapshots", "show_snapshot", "delete_snapshot"), _SNAPSHOT),
+    **dict.fromkeys(("create_snapshot", "list_snapshots", "show_snapshot"), _SNAPSHOT),
+    **dict.fromkeys(("update_snapshot", "delete_snapshot"), _SNAPSHOT),
     **dict.fromkeys(("attach_volume", "detach_volume", "list_attachments"), _ATTACHMENT),
 }
 _OF_CATALOGS: Fields = {

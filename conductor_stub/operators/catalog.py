@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of flavors, images and aggregates, namespace ``operator``."""
+"""The RPC surface of images and aggregates, namespace ``operator``."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ from oslo_utils import uuidutils
 
 from conductor_stub.operators.announcements import Announcements
 from conductor_stub.steps.acts import Acts
-from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db.catalog import flavors, images
+from fleet.db.catalog import images
 from fleet.db.engine.database import Database
-from fleet.db.hosts import aggregates, flavor_mix
+from fleet.db.hosts import aggregates
 from fleet.db.upkeep import removal
-from fleet.objects import Aggregate, Flavor, ImageRecord, fields, uuid_like
-from fleet.objects.flavor_mix import Shape
+from fleet.objects import Aggregate, ImageRecord, fields, uuid_like
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
-
-_SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "name")
 
 
 class CatalogManager:
@@ -38,73 +34,6 @@ class CatalogManager:
         self._announcements = announcements
         self._acts = Acts(database, clock)
         self._clock = clock
-
-    # Flavors
-
-    @endpoint
-    def list_flavors(self, context: RequestContext) -> list[dict[str, Any]]:
-        """Return the flavors, each with its shares in the flavor mix; null if it was not asked for."""
-        known, mix = self._database.read(lambda connection: (flavors.list_all(connection), flavor_mix.read(connection)))
-        requests, core_hours = mix.request_shares(), mix.shares()
-        return [
-            {
-                **flavor.to_wire(),
-                "share_of_requests": _rounded(requests.get(shape)),
-                "share_of_core_hours": _rounded(core_hours.get(shape)),
-            }
-            for flavor in known
-            for shape in [Shape(flavor.vcpus, flavor.memory_mb, flavor.root_gb + flavor.ephemeral_gb)]
-        ]
-
-    @endpoint
-    def create_flavor(self, context: RequestContext, flavor: dict[str, Any]) -> dict[str, Any]:
-        """:raises errors.Conflict: errors.InvalidInput: it has no name"""
-        wanted = Flavor.from_wire(flavor)
-        wanted.require_bounds()
-        if not wanted.name:
-            raise errors.InvalidInput(field="flavor.name", reason="is required")
-        named = dataclasses.replace(wanted, flavorid=wanted.flavorid or uuidutils.generate_uuid())
-        shown = functools.partial(flavors.find, name=named.flavorid)
-        written = self._acts.write(context, "flavor.create", named.name, shown, flavors.create, named, self._clock())
-        return written.to_wire()
-
-    @endpoint
-    def show_flavor(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        return self._database.read(flavors.find, name).to_wire()
-
-    @endpoint
-    def update_flavor(
-        self,
-        context: RequestContext,
-        name: fields.Name,
-        changes: dict[str, Any] | None = None,
-        extra_specs: dict[fields.Name, fields.Text | None] | None = None,
-    ) -> dict[str, Any]:
-        """:param changes: sizes, and a new ``name``
-        :param extra_specs: None removes a key; others stay
-
-        :raises errors.InvalidInput: naming the field
-        """
-        changes = changes or {}
-        unknown = sorted(set(changes) - set(_SIZES))
-        if unknown:
-            raise errors.InvalidInput(field=f"changes.{unknown[0]}", reason=f"is not one of {', '.join(_SIZES)}")
-        found = self._database.read(flavors.find, name)
-        specs = {**found.extra_specs, **(extra_specs or {})}
-        kept = {key: value for key, value in specs.items() if value is not None}
-        wanted = Flavor.from_wire({**dataclasses.asdict(found), **changes, "extra_specs": kept}, "changes")
-        wanted.require_bounds("changes")
-        if not wanted.name:
-            raise errors.InvalidInput(field="changes.name", reason="must not be empty")
-        shown = functools.partial(flavors.find, name=found.flavorid)
-        changed = self._acts.write(context, "flavor.update", found.name, shown, flavors.change, _key(found.id), wanted)
-        return changed.to_wire()
-
-    @endpoint
-    def delete_flavor(self, context: RequestContext, name: fields.Name) -> None:
-        found = self._database.read(flavors.find, name)
-        shown = functools.partial(flavors.find, name=found.flavorid)
-        self._acts.write(context, "flavor.delete", found.name, shown, removal.flavor, _key(found.id))
 
     # Images
 
@@ -158,7 +87,9 @@ class CatalogManager:
         self, context: RequestContext, name: fields.Name, new_name: uuid_like.GivenName
     ) -> dict[str, Any]:
         found = self._database.read(aggregates.find, name)
-        return self._change(context, "aggregate.rename", str(found.id), aggregates.rename, found.id, new_name)
+        return self._change(
+            context, "aggregate.rename", str(found.id), aggregates.rename, found.id, new_name, self._clock()
+        )
 
     @endpoint
     def add_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
@@ -188,12 +119,3 @@ class CatalogManager:
         shown = functools.partial(aggregates.find, name=name)
         changed = self._acts.write(context, act, name, shown, work, *args)
         return self._announcements.aggregate_changed(context, changed)
-
-
-def _key(found: int | None) -> int:
-    assert found is not None, "a flavor that was read has its key"
-    return found
-
-
-def _rounded(share: float | None) -> float | None:
-    return None if share is None else round(share, 4)

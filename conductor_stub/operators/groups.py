@@ -22,7 +22,7 @@ from fleet.rpc.endpoint import endpoint
 
 
 class GroupManager:
-    """A ``name`` is a name or a uuid. A group with members is not removed: errors.Conflict names them.
+    """A ``name`` is a name or a uuid. Groups may share a name: errors.Conflict then lists their uuids.
 
     A group belongs to the project that has created it: for other projects neither it nor its name exists.
     Groups without a project, which operators and earlier releases have created, are the administrator's.
@@ -55,10 +55,10 @@ class GroupManager:
         policy: instance_group.Policy,
         max_server_per_host: fields.Positive = 1,
     ) -> dict[str, Any]:
-        """:raises errors.Conflict: errors.QuotaExceeded:"""
+        """:raises errors.QuotaExceeded:"""
         uuid = uuidutils.generate_uuid()
         about = {"name": name, "policy": policy, "max_server_per_host": max_server_per_host}
-        group = {**about, "project_id": context.project_id, "now": self._clock()}
+        group = {**about, "project_id": context.project_id, "user_id": context.user_id, "now": self._clock()}
         self._database.write(_create_group, self._default_quota, uuid, group)
         return self._show_group(context, uuid)
 
@@ -103,6 +103,7 @@ def _group_view(connection: Connection, row: GroupRow) -> dict[str, Any]:
         "uuid": row.uuid,
         "name": row.name,
         "project_id": row.project_id,
+        "user_id": row.user_id,
         "policy": row.policy,
         "max_server_per_host": row.max_server_per_host,
         "members": list(dict.fromkeys(member.uuid for member in members)),

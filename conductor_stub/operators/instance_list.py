@@ -7,17 +7,33 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
+from oslo_utils import timeutils
 
 from conductor_stub.operators.views import instance_views
 from fleet import errors
 from fleet.db.engine.database import Connection
 from fleet.db.instances import instances
 from fleet.db.volumes import attachments
+from fleet.objects import fields
 
 #: Of one answer, about.
 MOST_BYTES = 64 * 2**20
 #: Instances that are read at once, if each may be large.
 _PART = 250
+
+
+def parsed(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the filters with their types. :raises errors.InvalidInput: naming one that cannot be read"""
+    found = dict(filters)
+    if found.get("deleted") is not None:
+        found["deleted"] = fields.parse(fields.Flag, found["deleted"], "filters.deleted")
+    if found.get("changed_since") is not None:
+        try:
+            moment = timeutils.parse_isotime(str(found["changed_since"]))
+        except ValueError:
+            raise errors.InvalidInput(field="filters.changed_since", reason="must be a time in ISO 8601") from None
+        found["changed_since"] = timeutils.normalize_time(moment)
+    return found
 
 
 def read(

@@ -80,7 +80,7 @@ class OperatorManager:
     def list_instances(
         self,
         context: RequestContext,
-        filters: dict[str, fields.Text | list[fields.Uuid] | None] | None = None,
+        filters: dict[str, fields.Text | list[fields.Uuid] | bool | None] | None = None,
         limit: fields.Positive | None = None,
         marker: fields.Uuid | None = None,
         newest_first: bool = False,
@@ -88,17 +88,18 @@ class OperatorManager:
     ) -> list[dict[str, Any]]:
         """The oldest first, or the newest.
 
+        :param filters: named in ``instances.FILTERS``; ``changed_since`` is ISO 8601 text, ``deleted`` true or false
         :param marker: an instance: only those after it
         :param brief: only what ``instances.BRIEF`` names
         :raises errors.InvalidInput: an unknown filter, or more than MOST_BYTES; errors.NotFound: an unknown host or marker
         """
-        filters = filters or {}
-        require_filters(filters, instances.FILTERS)
+        require_filters(filters or {}, instances.FILTERS)
+        wanted = instance_list.parsed(filters or {})
 
         def read(connection: Connection) -> list[dict[str, Any]]:
-            found = instance_list.read(connection, limit, marker, newest_first, brief, filters)
-            if not found and filters.get("host"):
-                services.require_host(connection, str(filters["host"]))
+            found = instance_list.read(connection, limit, marker, newest_first, brief, wanted)
+            if not found and wanted.get("host"):
+                services.require_host(connection, str(wanted["host"]))
             return found
 
         return self._database.read(read)

@@ -127,6 +127,7 @@ _CHANGES_OF_INSTANCE = (
     *("suspend_instance", "resume_instance", "resize_instance", "confirm_resize", "revert_resize"),
 )
 _ONE_VOLUME = ("show_volume", "update_volume", "extend_volume", "retype_volume", "delete_volume")
+_ONE_SNAPSHOT = ("show_snapshot", "update_snapshot", "delete_snapshot")
 _OPEN = (
     *("list_flavors", "show_flavor", "list_images", "show_image", "list_volume_types"),
     *("list_groups", "create_group", "list_events"),
@@ -152,7 +153,10 @@ CHECKS: Mapping[tuple[str, str], _Check] = {
     ("operator", "create_volumes"): _own_origin,
     **{("operator", name): _own_storage("Volume", "name") for name in _ONE_VOLUME},
     ("operator", "create_snapshot"): _own_storage("Volume", "volume"),
-    **{("operator", name): _own_storage("Snapshot", "name") for name in ("show_snapshot", "delete_snapshot")},
+    **{
+        ("operator", name): _own_storage("Snapshot", "name")
+        for name in ("show_snapshot", "update_snapshot", "delete_snapshot")
+    },
 }
 
 

@@ -12,6 +12,7 @@ from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.events import EventsManager
+from conductor_stub.operators.flavors import FlavorManager
 from conductor_stub.operators.groups import GroupManager
 from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.locks import LockManager
@@ -37,6 +38,7 @@ def wire(common: Common, builds: Builds) -> Part:
         endpoints=[
             OperatorManager(database, common.limits.service_down_time_s, dry_run, diagnosis, clock),
             CatalogManager(database, Announcements(database, common.clients.scheduler), clock),
+            FlavorManager(database, clock),
             GroupManager(database, quota, clock),
             QuotaManager(database, quota, clock),
             KeyPairManager(database, clock),

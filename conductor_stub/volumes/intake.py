@@ -158,9 +158,13 @@ class VolumeIntake:
         name: fields.Name,
         extra_specs: dict[fields.Name, fields.Text | None],
         description: fields.Text | None = None,
+        new_name: fields.Name | None = None,
     ) -> dict[str, Any]:
-        """:param extra_specs: to be set; None removes one. :raises errors.InvalidInput: errors.NotFound:"""
-        asked = (_change_type, name, extra_specs, description)
+        """:param extra_specs: to be set; None removes one
+
+        :raises errors.InvalidInput: errors.NotFound: errors.Conflict: the new name is taken, or volumes have the type
+        """
+        asked = (_change_type, name, extra_specs, description, new_name)
         return self._change_type(context, "volume_type.update", name, *asked).to_wire()
 
     @endpoint
@@ -178,13 +182,15 @@ class VolumeIntake:
         return [each.to_wire() for each in self._database.read(volume_types.list_all)]
 
 
-def _change_type(tx: Transaction, name: str, extra_specs: dict[str, str | None], description: str | None) -> VolumeType:
+def _change_type(
+    tx: Transaction, name: str, extra_specs: dict[str, str | None], description: str | None, new_name: str | None
+) -> VolumeType:
     known = volume_types.find(tx, name)
     specs = {key: value for key, value in {**known.extra_specs, **extra_specs}.items() if value is not None}
     fields.require_small(specs, "extra_specs")
     text = known.description if description is None else description
-    wanted = {"name": name, "extra_specs": specs, "description": text}
-    return volume_types.change(tx, VolumeType.from_wire(wanted))
+    wanted = {"name": new_name or name, "extra_specs": specs, "description": text}
+    return volume_types.change(tx, name, VolumeType.from_wire(wanted))
 
 
 def _with_service(row: PoolRow, service: ServiceRow | None, ctx: StepContext) -> dict[str, Any]:

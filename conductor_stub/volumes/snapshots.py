@@ -14,15 +14,15 @@ from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.volumes import claims, views
 from conductor_stub.volumes.placement import VolumePlacement
-from fleet import failpoints, volume_states
+from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
-from fleet.objects import fields, location, uuid_like
+from fleet.objects import VolumeChanges, fields, location, uuid_like
 from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, require_size
 
 LOG = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ class SnapshotIntake:
         volume: fields.Name,
         name: uuid_like.GivenText = "",
         metadata: fields.Texts | None = None,
+        description: fields.Text = "",
     ) -> dict[str, Any]:
         """:raises errors.NotFound: errors.Conflict: errors.PoolSpaceUnavailable:"""
         fields.require_small(metadata or {}, "metadata")
@@ -56,7 +57,8 @@ class SnapshotIntake:
             "user_id": context.user_id,
         }
         ctx = self._placement.step_context(context)
-        row = self._database.write(create, found.uuid, asked, metadata or {}, ctx)
+        said = {"metadata": metadata or {}, "description": description}
+        row = self._database.write(create, found.uuid, asked, said, ctx)
         LOG.info("Making snapshot %s of volume %s", row.name, found.name)
         self._placement.notify(context.about(volume=row.uuid, attempt=row.attempt, host=row.host), row)
         return views.of_snapshot(row)
@@ -73,6 +75,25 @@ class SnapshotIntake:
         return views.of_snapshot(self._database.read(volumes.find, name, "Snapshot"))
 
     @endpoint
+    def update_snapshot(self, context: RequestContext, name: fields.Name, changes: dict[str, Any]) -> dict[str, Any]:
+        """Change name, description and metadata. :param changes: a VolumeChanges
+
+        :raises errors.NotFound: errors.Conflict: several snapshots match; errors.InvalidInput:
+        """
+        require_size(changes, "changes")
+        wanted = VolumeChanges.from_wire(changes)
+
+        def change(tx: Transaction) -> VolumeRow:
+            row = volumes.lock(tx, found.uuid)
+            if row.deleted:
+                raise errors.NotFound(kind="Snapshot", name=name)
+            details = wanted.details({"metadata": row.spec.get("metadata", {})})
+            return volumes.note(tx, row, name=wanted.name or row.name, spec={**row.spec, **details})
+
+        found = self._database.read(volumes.find, name, "Snapshot")
+        return views.of_snapshot(self._database.write(change))
+
+    @endpoint
     def delete_snapshot(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
         """Delete a snapshot in any status. :raises errors.NotFound: errors.Conflict: several snapshots match"""
         found = self._database.read(volumes.find, name, "Snapshot")
@@ -85,11 +106,10 @@ class SnapshotIntake:
 
 
 @failpoints.commits("conductor.snapshot")
-def create(
-    tx: Transaction, of: str, asked: Mapping[str, Any], metadata: Mapping[str, str], ctx: StepContext
-) -> VolumeRow:
+def create(tx: Transaction, of: str, asked: Mapping[str, Any], said: Mapping[str, Any], ctx: StepContext) -> VolumeRow:
     """Add a snapshot, whose space is claimed on the pool of its volume.
 
+    :param said: ``metadata`` and ``description``
     :raises errors.NotFound: errors.Conflict: the volume is not available
     :raises errors.PoolSpaceUnavailable: the pool has no room for it
     :raises errors.QuotaExceeded:
@@ -115,7 +135,7 @@ def create(
         "pool": volume.pool,
         "claimed_gb": volume.size_gb,
         "volume_type": volume.volume_type,
-        "spec": {"volume_type": volume.spec.get("volume_type"), "source": where, "metadata": dict(metadata)},
+        "spec": {"volume_type": volume.spec.get("volume_type"), "source": where, **said},
         "plan": {},
         "deadline": deadline,
         "step_deadline": ctx.due(ctx.limits.placing_timeout_s, deadline),

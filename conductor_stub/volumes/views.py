@@ -40,6 +40,8 @@ def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> dic
         copied = {"source": None, "snapshot": source["uuid"]}
     copied["reference"] = row.spec.get("reference")
     copied["image"] = (row.spec.get("image") or {}).get("name")
+    # What was said of it, or else whether it began as an image.
+    copied["bootable"] = row.spec.get("bootable", copied["image"] is not None)
     return {**shown, **spec, **where, **copied, "migration": _migration(row), "attachments": _attachments(attachment)}
 
 
@@ -72,7 +74,8 @@ def of_snapshot(row: VolumeRow) -> dict[str, Any]:
     moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
     names = ("uuid", "name", "size_gb", "status", "failure", "project_id", "user_id", "request_id")
     shown = {**{name: getattr(row, name) for name in names}, "volume": row.snapshot_of, **moments}
-    return {**shown, "host": location.append_host(row.host, row.pool), "metadata": row.spec.get("metadata", {})}
+    said = {"description": row.spec.get("description", ""), "metadata": row.spec.get("metadata", {})}
+    return {**shown, **said, "host": location.append_host(row.host, row.pool)}
 
 
 def of_event(row: VolumeEventRow) -> dict[str, Any]:

@@ -18,6 +18,9 @@ class Aggregate:
     hosts: list[fields.Name] = dataclasses.field(default_factory=list)
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
     uuid: str | None = None
+    #: ISO 8601, UTC. None if the sender is an earlier release; ``updated_at`` also if nothing has changed.
+    created_at: str | None = None
+    updated_at: str | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "aggregate") -> Aggregate:

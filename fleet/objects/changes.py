@@ -98,7 +98,13 @@ class InstanceChanges(Changes):
 
 @dataclasses.dataclass(frozen=True)
 class VolumeChanges(Changes):
-    """What users may change of a volume."""
+    """What users may change of a volume or a snapshot. :param bootable: of a volume: whether it has a system to boot"""
+
+    bootable: fields.Flag | None = None
+
+    def details(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        found = super().details(before)
+        return found if self.bootable is None else {**found, "bootable": self.bootable}
 
 
 def _require_few(field: str, given: Iterable[str], most: int) -> None:

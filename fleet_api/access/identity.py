@@ -25,7 +25,7 @@ from fleet_api.access.attempts import Attempts
 from fleet_api.access.policies import ALL_PROJECTS, AS_ADMINISTRATOR, FREE_CHOICE, OF_CHOICES, OTHERS, PUBLIC, Policies
 from fleet_api.access.users import Busy, User, Users
 from fleet_api.conf import HTTP_BASIC, KEYSTONE
-from fleet_api.requests import page
+from fleet_api.requests import page, templates
 from fleet_api.requests.faults import Fault
 
 #: Whom ``auth_strategy = none`` takes everybody for.
@@ -68,7 +68,7 @@ class Identity:
     ) -> None:
         """:raises Fault: the roles of the sender do not allow the request"""
         if resource is not None and not is_public(request.method, request.path):
-            request.context.rule = self._policies.rule_of(request.method, request.uri_template or "", request.path)
+            request.context.rule = self._policies.rule_of(request.method, templates.of(request), request.path)
             require(request, request.context.rule)
             if request.context.rule in OF_CHOICES and allows(request, FREE_CHOICE):
                 request.context.caller.roles.append(grants.FREE_CHOICE)

@@ -27,7 +27,7 @@ ATTACH = "compute:attachments:change"
 MIGRATE_LIVE = "compute:servers:action:migrate_live"
 RESET_STATE = "compute:servers:action:reset_state"
 ALL_VOLUMES, MIGRATE_VOLUME = "volume:all_projects", "volume:action:migrate"
-MANAGE_VOLUME = "volume:manage"
+FORCE_DELETE_VOLUME, MANAGE_VOLUME = "volume:action:force_delete", "volume:manage"
 #: Rules of requests for which fleet-api asks the conductor as the administrator. All others are asked as the project.
 AS_ADMINISTRATOR = frozenset(
     {
@@ -43,7 +43,7 @@ AS_ADMINISTRATOR = frozenset(
             ZONES,
             "compute:quotas:update",
         ),
-        *(ALL_VOLUMES, MIGRATE_VOLUME, MANAGE_VOLUME),
+        *(ALL_VOLUMES, MIGRATE_VOLUME, FORCE_DELETE_VOLUME, MANAGE_VOLUME),
     }
 )
 #: Rules of requests in which a caller with FREE_CHOICE may choose more than others.
@@ -97,6 +97,8 @@ RULES = [
         "GET /servers/{server_id}/tags",
         "GET /servers/{server_id}/tags/{tag}",
         "GET /servers/{server_id}/os-interface",
+        "GET /servers/{server_id}/ips",
+        "GET /servers/{server_id}/ips/{network}",
         "GET /servers/{server_id}/os-security-groups",
         "GET /servers/{server_id}/os-instance-actions",
         "GET /servers/{server_id}/os-instance-actions/{request_id}",
@@ -245,6 +247,9 @@ RULES = [
         "GET /os-quota-sets/{project_id}",
         "GET /os-quota-sets/{project_id}/detail",
         "GET /os-quota-sets/{project_id}/defaults",
+        "GET /os-simple-tenant-usage/{project_id}",
+        "GET /os-quota-class-sets/{quota_class}",
+        "GET /v3/os-quota-class-sets/{quota_class}",
         *(
             f"GET /v3{path}"
             for path in ("/limits", "/os-quota-sets/{project_id}", "/os-quota-sets/{project_id}/defaults")
@@ -268,10 +273,11 @@ RULES = [
         "volume:get",
         _READER,
         "List and show volumes and snapshots of the own project, and volume types.",
-        *(f"GET /v3{path}" for path in ("/volumes", "/volumes/detail", "/volumes/{volume_id}")),
-        "GET /v3/volumes/{volume_id}/metadata",
-        *(f"GET /v3{path}" for path in ("/snapshots", "/snapshots/detail", "/snapshots/{snapshot_id}")),
-        *(f"GET /v3{path}" for path in ("/types", "/types/{type_id}")),
+        *(f"GET /v3/volumes{path}" for path in ("", "/detail", "/summary", "/{volume_id}")),
+        *(f"GET /v3/volumes/{{volume_id}}/metadata{path}" for path in ("", "/{key}")),
+        *(f"GET /v3/snapshots{path}" for path in ("", "/detail", "/{snapshot_id}")),
+        *(f"GET /v3/snapshots/{{snapshot_id}}/metadata{path}" for path in ("", "/{key}")),
+        *(f"GET /v3/types{path}" for path in ("", "/default", "/{type_id}")),
         *_calls(
             "list_volumes", "search_volumes", "show_volume", "list_snapshots", "show_snapshot", "list_volume_types"
         ),
@@ -291,12 +297,14 @@ RULES = [
         "DELETE /v3/volumes/{volume_id}",
         "POST /v3/volumes/{volume_id}/metadata",
         "PUT /v3/volumes/{volume_id}/metadata",
-        "DELETE /v3/volumes/{volume_id}/metadata/{key}",
+        *(f"{method} /v3/volumes/{{volume_id}}/metadata/{{key}}" for method in ("PUT", "DELETE")),
         "POST /v3/volumes/{volume_id}/action",
         "POST /v3/snapshots",
-        "DELETE /v3/snapshots/{snapshot_id}",
+        *(f"{method} /v3/snapshots/{{snapshot_id}}" for method in ("PUT", "DELETE")),
+        *(f"{method} /v3/snapshots/{{snapshot_id}}/metadata" for method in ("POST", "PUT")),
+        *(f"{method} /v3/snapshots/{{snapshot_id}}/metadata/{{key}}" for method in ("PUT", "DELETE")),
         *_calls("create_volumes", "update_volume", "extend_volume", "retype_volume", "delete_volume"),
-        *_calls("create_snapshot", "delete_snapshot"),
+        *_calls("create_snapshot", "update_snapshot", "delete_snapshot"),
     ),
     _rule(
         "compute:attachments:get",
@@ -320,6 +328,12 @@ RULES = [
         _ADMIN,
         "Move a volume to another pool.",
         "POST /v3/volumes/{volume_id}/action (os-migrate_volume)",
+    ),
+    _rule(
+        FORCE_DELETE_VOLUME,
+        _ADMIN,
+        "Delete a volume, whatever else asks to have it kept.",
+        "POST /v3/volumes/{volume_id}/action (os-force_delete)",
     ),
     _rule(
         MANAGE_VOLUME,

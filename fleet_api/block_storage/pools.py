@@ -19,7 +19,7 @@ _CAPABILITIES = (
     *("provisioned_capacity_gb", "reserved_percentage", "max_over_subscription_ratio"),
     *("thin_provisioning_support", "thick_provisioning_support", "total_volumes"),
 )
-_AGENT = "fleet-volume"
+_AGENT, _ZONE = "fleet-volume", "nova"
 
 
 class PoolShown(TypedDict):
@@ -76,7 +76,8 @@ class Pools:
                 {
                     "binary": "cinder-volume",
                     "host": each["host"],
-                    "zone": zones.get(each["host"]),
+                    # A backend that has reported no zone is in the default one of clients.
+                    "zone": zones.get(each["host"]) or _ZONE,
                     "status": each["status"],
                     "state": each["state"],
                     "updated_at": views.plain(each["last_seen_up"]),

@@ -14,9 +14,9 @@ from fleet import errors
 from fleet.objects import fields
 from fleet.objects.answers.volumes import SnapshotView
 from fleet_api.block_storage import views
+from fleet_api.block_storage.metadata import Metadata
 from fleet_api.requests import answers, bodies
 from fleet_api.requests.conductor import Conductor
-from fleet_api.requests.faults import NotHere
 
 _FILTERS = {"name": "name", "status": "status", "volume_id": "snapshot_of", "project_id": "project_id"}
 
@@ -30,8 +30,18 @@ class _Snapshot:
     volume_id: fields.Uuid
     name: fields.Text | None = None
     metadata: fields.Texts | None = None
-    description: Any = None
+    description: fields.Text | None = None
     force: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Update:
+    __pydantic_config__ = bodies.STRICT
+
+    name: fields.Text | None = None
+    description: fields.Text | None = None
+    display_name: fields.Text | None = None
+    display_description: fields.Text | None = None
 
 
 class Snapshots:
@@ -45,13 +55,12 @@ class Snapshots:
     @bodies.takes(bodies.Body({"snapshot": _Snapshot}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         asked = bodies.part(request, "snapshot", _Snapshot)
-        if asked.description:
-            raise NotHere("The description of a snapshot")
         with bodies.naming("snapshot.volume_id"):
             volume = self._conductor.operator(request).show_volume(name=asked.volume_id)
             views.require_own(request, volume, "Volume", asked.volume_id)
+        said = {"description": asked.description} if asked.description else {}
         made = self._conductor.operator(request).create_snapshot(
-            volume=asked.volume_id, name=asked.name or "", metadata=asked.metadata or {}
+            volume=asked.volume_id, name=asked.name or "", metadata=asked.metadata or {}, **said
         )
         response.media = {"snapshot": views.brief_snapshot(request, made)}
         response.status = falcon.HTTP_202
@@ -64,11 +73,35 @@ class Snapshots:
     @answers.gives(answers.listed("snapshots", views.SnapshotShown, count=int))
     @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
-        response.media = views.listed(request, self._found(request), "snapshots", views.snapshot, self._most)
+        response.media = views.listed(request, self._found(request), "snapshots/detail", views.snapshot, self._most)
 
     @answers.gives(answers.Answer({"snapshot": views.SnapshotShown}))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, snapshot_id: str) -> None:
         response.media = {"snapshot": views.snapshot(request, self._shown(request, snapshot_id))}
+
+    @answers.gives(answers.Answer({"snapshot": views.BriefSnapshot}))
+    @bodies.takes(bodies.Body({"snapshot": _Update}))
+    def on_put_one(self, request: falcon.Request, response: falcon.Response, snapshot_id: str) -> None:
+        """Other fields stay. ``display_name`` and ``display_description`` are the names of old clients."""
+        self._shown(request, snapshot_id)
+        asked = bodies.part(request, "snapshot", _Update)
+        description = asked.display_description if asked.description is None else asked.description
+        given = {"name": asked.name or asked.display_name, "description": description}
+        changes = {name: value for name, value in given.items() if value is not None}
+        if not changes:
+            raise errors.InvalidInput(field="snapshot", reason="has nothing to change")
+        response.media = {"snapshot": views.brief_snapshot(request, self._change(request, snapshot_id, changes))}
+
+    def metadata(self) -> Metadata:
+        """Return the resource of the metadata of snapshots."""
+        return Metadata(
+            lambda request, path: self._shown(request, path["snapshot_id"]),
+            lambda request, path, changes: self._change(request, path["snapshot_id"], changes),
+        )
+
+    def _change(self, request: falcon.Request, snapshot_id: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._conductor.operator(request).update_snapshot(name=snapshot_id, changes=changes)
+        return found
 
     @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, snapshot_id: str) -> None:

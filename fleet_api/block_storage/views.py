@@ -16,9 +16,24 @@ from fleet_api.access.identity import ADMIN
 from fleet_api.requests import answers, bodies, microversions, paging
 
 #: Fields that only users who may see all projects get.
-_OF_POOLS = ("os-vol-host-attr:host", "os-vol-mig-status-attr:migstat", "migration_status")
+_OF_POOLS = (
+    *("os-vol-host-attr:host", "os-vol-mig-status-attr:migstat", "migration_status"),
+    *("provider_id", "cluster_name"),
+)
 #: Parameters of every list, beside its filters.
-PARAMETERS = ("limit", "marker", "all_tenants", "with_count")
+PARAMETERS = ("limit", "marker", "offset", "all_tenants", "with_count", "sort", "sort_key", "sort_dir")
+#: By the keys by which lists may be ordered: fields of the conductor.
+_SORTED_BY = {
+    **{name: name for name in ("name", "status", "created_at", "updated_at", "availability_zone", "host")},
+    "id": "uuid",
+    "size": "size_gb",
+    "bootable": "bootable",
+    "display_name": "name",
+    "volume_type": "volume_type",
+}
+#: Versions from which a volume has a field.
+_GROUP, _PROVIDER, _SHARED, _CLUSTER, _TYPE_ID, _QUOTA = (3, 13), (3, 21), (3, 48), (3, 61), (3, 63), (3, 65)
+_SNAPSHOT_USER = (3, 41)
 View = Callable[[falcon.Request, Mapping[str, Any]], object]
 
 #: Marks fields that only some senders get.
@@ -59,12 +74,19 @@ _Volume = TypedDict(
         "replication_status": None,
         "consistencygroup_id": None,
         "user_id": str,
-        "os-vol-tenant-attr:tenant_id": str,
+        "os-vol-tenant-attr:tenant_id": NotRequired[str],
         "os-vol-host-attr:host": NotRequired[Annotated[str | None, OF_ALL]],
         "os-vol-mig-status-attr:migstat": NotRequired[Annotated[str | None, OF_ALL]],
         "migration_status": NotRequired[Annotated[str | None, OF_ALL]],
         "created_at": str | None,
         "updated_at": str | None,
+        "group_id": NotRequired[Annotated[None, answers.since("3.13")]],
+        "provider_id": NotRequired[Annotated[None, answers.since("3.21", answers.OF_ALL_PROJECTS)]],
+        "service_uuid": NotRequired[Annotated[None, answers.since("3.48")]],
+        "shared_targets": NotRequired[Annotated[bool, answers.since("3.48")]],
+        "cluster_name": NotRequired[Annotated[None, answers.since("3.61", answers.OF_ALL_PROJECTS)]],
+        "volume_type_id": NotRequired[Annotated[None, answers.since("3.63")]],
+        "consumes_quota": NotRequired[Annotated[bool, answers.since("3.65")]],
     },
 )
 
@@ -79,16 +101,17 @@ class BriefSnapshot(TypedDict):
     status: str
     size: int
     volume_id: str | None
-    description: None
+    description: str | None
     metadata: dict[str, str]
     created_at: str | None
     updated_at: str | None
+    user_id: NotRequired[Annotated[str, answers.since("3.41")]]
+    consumes_quota: NotRequired[Annotated[bool, answers.since("3.65")]]
 
 
 _Snapshot = TypedDict(
     "_Snapshot",
     {
-        "user_id": str,
         "os-extended-snapshot-attributes:project_id": str,
         "os-extended-snapshot-attributes:progress": str,
     },
@@ -112,7 +135,8 @@ def volume(request: falcon.Request, found: Mapping[str, Any]) -> VolumeShown:
         "size": found["size_gb"],
         "status": found["status"],
         "availability_zone": found["availability_zone"],
-        "bootable": "true" if found["image"] else "false",
+        # A conductor that is older knows only whether it began as an image.
+        "bootable": "true" if found.get("bootable", found["image"]) else "false",
         "encrypted": False,
         "multiattach": False,
         "attachments": [_attachment(each) for each in found.get("attachments", ())],
@@ -131,10 +155,35 @@ def volume(request: falcon.Request, found: Mapping[str, Any]) -> VolumeShown:
         "created_at": plain(found["created_at"]),
         "updated_at": plain(found["updated_at"]),
     }
+    version = request.context.version
+    for since, name, value in _NEWER:
+        if version >= since:
+            cast(dict[str, Any], shown)[name] = value
     if not sees_all(request):
         for name in _OF_POOLS:
-            cast(dict[str, Any], shown).pop(name)
+            cast(dict[str, Any], shown).pop(name, None)
     return shown
+
+
+def new_volume(request: falcon.Request, found: Mapping[str, Any]) -> VolumeShown:
+    """Return a volume as the answer to its creation or a change has it: without its place and project."""
+    shown = volume(request, found)
+    for name in (*_OF_POOLS, "os-vol-tenant-attr:tenant_id"):
+        if name != "migration_status":
+            cast(dict[str, Any], shown).pop(name, None)
+    return shown
+
+
+#: What is the same of all volumes, with the version from which it is there.
+_NEWER: Sequence[tuple[microversions.Version, str, Any]] = (
+    (_GROUP, "group_id", None),
+    (_PROVIDER, "provider_id", None),
+    (_SHARED, "service_uuid", None),
+    (_SHARED, "shared_targets", False),
+    (_CLUSTER, "cluster_name", None),
+    (_TYPE_ID, "volume_type_id", None),
+    (_QUOTA, "consumes_quota", True),
+)
 
 
 def _attachment(found: Mapping[str, Any]) -> VolumeAttachment:
@@ -150,38 +199,45 @@ def _attachment(found: Mapping[str, Any]) -> VolumeAttachment:
 
 
 def brief_snapshot(request: falcon.Request, found: Mapping[str, Any]) -> BriefSnapshot:
-    return {
+    shown: BriefSnapshot = {
         "id": found["uuid"],
         "name": found["name"],
         "status": found["status"],
         "size": found["size_gb"],
         "volume_id": found["volume"],
-        "description": None,
+        "description": found.get("description") or None,
         "metadata": found["metadata"],
         "created_at": plain(found["created_at"]),
         "updated_at": plain(found["updated_at"]),
     }
+    if request.context.version >= _SNAPSHOT_USER:
+        shown["user_id"] = found["user_id"] or ADMIN
+    if request.context.version >= _QUOTA:
+        shown["consumes_quota"] = True
+    return shown
 
 
 def snapshot(request: falcon.Request, found: Mapping[str, Any]) -> SnapshotShown:
     return {
         **brief_snapshot(request, found),
-        "user_id": found["user_id"] or ADMIN,
         "os-extended-snapshot-attributes:project_id": found["project_id"] or ADMIN,
         "os-extended-snapshot-attributes:progress": "100%" if found["status"] == "available" else "0%",
     }
 
 
 def listed(
-    request: falcon.Request, found: Sequence[Mapping[str, Any]], kind: str, shown: View, most: int
+    request: falcon.Request, found: Sequence[Mapping[str, Any]], path: str, shown: View, most: int
 ) -> dict[str, Any]:
-    """Return the part of a list that the request asks for. :param kind: ``volumes`` or ``snapshots``"""
+    """Return the part of a list that the request asks for, the newest first. :param path: of the list, below ``/v3``"""
+    kind = path.partition("/")[0]
+    newest = sorted(found, key=lambda each: (each["created_at"], each["uuid"]), reverse=True)
+    found = paging.ordered(request, newest, _SORTED_BY, "created_at", has_sort=True)
     part, more = paging.cut(request, found, [each["uuid"] for each in found], most)
     answer: dict[str, Any] = {kind: [shown(request, each) for each in part]}
     if bodies.flag(request, "with_count"):
         answer["count"] = len(found)
     if more:
-        answer[f"{kind}_links"] = paging.next_link(request, f"/{kind}", part[-1]["uuid"], microversions.VOLUME)
+        answer[f"{kind}_links"] = paging.next_link(request, f"/{path}", part[-1]["uuid"], microversions.VOLUME)
     return answer
 
 

@@ -77,7 +77,9 @@ def parse(request: falcon.Request, conductor: Conductor) -> dict[str, Any]:
 
 
 def _require_origin(request: falcon.Request, conductor: Conductor, asked: _Volume, image_id: str | None) -> None:
-    """:raises errors.InvalidInput: what the volume is to begin with is not there, or belongs to another project"""
+    """:raises errors.NotFound: what the volume is to begin with is not there, or belongs to another project
+    :raises errors.InvalidInput: no image has the id
+    """
     if image_id:
         with bodies.naming("volume.imageRef"):
             conductor.image(request, image_id)
@@ -86,5 +88,4 @@ def _require_origin(request: falcon.Request, conductor: Conductor, asked: _Volum
         ("snapshot_id", "Snapshot", "show_snapshot"),
     ):
         if uuid := getattr(asked, field):
-            with bodies.naming(f"volume.{field}"):
-                views.require_own(request, conductor.operator(request).call(method, name=uuid), kind, uuid)
+            views.require_own(request, conductor.operator(request).call(method, name=uuid), kind, uuid)

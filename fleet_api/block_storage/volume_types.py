@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, NotRequired
 
 import falcon
+import pydantic
 from typing_extensions import TypedDict
 
 from fleet import errors
@@ -25,7 +26,18 @@ class _Wanted:
     name: fields.Name
     description: fields.Text | None = None
     extra_specs: fields.Texts = dataclasses.field(default_factory=dict)
-    is_public: Any = None
+    is_public: fields.Flag | None = None
+    #: Of clients that send it beside ``is_public``.
+    access: Annotated[fields.Flag | None, pydantic.Field(validation_alias="os-volume-type-access:is_public")] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Change:
+    __pydantic_config__ = bodies.STRICT
+
+    name: fields.Name | None = None
+    description: fields.Text | None = None
+    is_public: fields.Flag | None = None
 
 
 _TypeShown = TypedDict(
@@ -35,8 +47,8 @@ _TypeShown = TypedDict(
         "name": str,
         "description": str | None,
         "is_public": bool,
-        "os-volume-type-access:is_public": bool,
-        "qos_specs_id": None,
+        "os-volume-type-access:is_public": NotRequired[bool],
+        "qos_specs_id": NotRequired[None],
         "extra_specs": NotRequired[Annotated[dict[str, str], views.OF_ALL]],
     },
 )
@@ -51,7 +63,7 @@ class VolumeTypes:
         self._most = most
 
     @answers.gives(answers.Answer({"volume_types": list[_TypeShown]}))
-    @bodies.asks("limit", "marker")
+    @bodies.asks("limit", "marker", "is_public", "sort", "sort_key", "sort_dir")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         found = _all(self._conductor, request)
         part, _ = paging.cut(request, found, [str(each.id) for each in found], self._most)
@@ -61,11 +73,36 @@ class VolumeTypes:
     @bodies.takes(bodies.Body({"volume_type": _Wanted}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         asked = bodies.part(request, "volume_type", _Wanted)
-        if asked.is_public is False:
+        if asked.is_public is False or asked.access is False:
             raise NotHere("A volume type that is not public")
+        if any(each.name == asked.name for each in _all(self._conductor, request)):
+            # The conductor takes an equal type for a request that was repeated.
+            raise errors.Conflict(kind="Volume type", name=asked.name, reason="exists already")
         wanted = {"name": asked.name, "extra_specs": asked.extra_specs, "description": asked.description or ""}
         made = self._conductor.operator(request).create_volume_type(volume_type=wanted)
-        response.media = {"volume_type": _view(request, VolumeType.from_wire(made))}
+        new = _view(request, VolumeType.from_wire(made))
+        del new["qos_specs_id"]
+        response.media = {"volume_type": new}
+
+    @answers.gives(_ONE)
+    def on_get_default(self, request: falcon.Request, _response: falcon.Response) -> None:
+        """A volume without a type has none. :raises Fault: 404"""
+        raise Fault(404, "There is no default volume type: a volume for which none is named has none.")
+
+    @answers.gives(_ONE)
+    @bodies.takes(bodies.Body({"volume_type": _Change}))
+    def on_put_one(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
+        known = self._by_id(request, type_id)
+        asked = bodies.part(request, "volume_type", _Change)
+        if asked.is_public is False:
+            raise NotHere("A volume type that is not public")
+        given = {"description": asked.description, "new_name": asked.name}
+        changes = {name: value for name, value in given.items() if value is not None and value != known.name}
+        if changes:
+            self._conductor.operator(request).update_volume_type(name=known.name, extra_specs={}, **changes)
+        shown = _view(request, self._by_id(request, type_id))
+        del shown["qos_specs_id"], shown["os-volume-type-access:is_public"]
+        response.media = {"volume_type": shown}
 
     @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
@@ -88,12 +125,33 @@ class VolumeTypes:
         self._conductor.operator(request).update_volume_type(name=name, extra_specs=given)
         response.media = {"extra_specs": given}
 
-    @answers.gives(answers.NOTHING, 202)
-    def on_delete_extra_spec(self, request: falcon.Request, response: falcon.Response, type_id: str, key: str) -> None:
+    @answers.gives(answers.Answer(entire=dict[str, str]))
+    def on_get_extra_spec(self, request: falcon.Request, response: falcon.Response, type_id: str, key: str) -> None:
+        response.media = {key: self._spec(request, type_id, key)}
+
+    @answers.gives(answers.Answer(entire=dict[str, str]))
+    @bodies.takes(bodies.Body(entire=fields.Texts))
+    def on_put_extra_spec(self, request: falcon.Request, response: falcon.Response, type_id: str, key: str) -> None:
+        """Change an extra spec that is there."""
+        known = self._by_id(request, type_id)
+        given = bodies.entire(request, fields.Texts, "extra_specs")
+        if set(given) != {key}:
+            raise errors.InvalidInput(field="extra_specs", reason=f"must have {key[:100]} only, as the path has")
+        self._spec(request, type_id, key)
+        self._conductor.operator(request).update_volume_type(name=known.name, extra_specs=given)
+        response.media = given
+
+    def _spec(self, request: falcon.Request, type_id: str, key: str) -> str:
         known = self._by_id(request, type_id)
         if key not in known.extra_specs:
             raise Fault(404, f"Volume type {known.name} has no extra spec {key[:100]}.")
-        self._conductor.operator(request).update_volume_type(name=known.name, extra_specs={key: None})
+        return known.extra_specs[key]
+
+    @answers.gives(answers.NOTHING, 202)
+    def on_delete_extra_spec(self, request: falcon.Request, response: falcon.Response, type_id: str, key: str) -> None:
+        self._spec(request, type_id, key)
+        name = self._by_id(request, type_id).name
+        self._conductor.operator(request).update_volume_type(name=name, extra_specs={key: None})
         response.status = falcon.HTTP_202
 
     def _by_id(self, request: falcon.Request, type_id: str) -> VolumeType:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 import falcon
-from oslo_utils import uuidutils
+from oslo_utils import strutils, uuidutils
+from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet.objects import fields
@@ -17,6 +18,7 @@ from fleet.objects.changes import NewMetadata
 from fleet.objects.volume import Size
 from fleet_api.access import identity, policies
 from fleet_api.block_storage import views, volume_request, volume_types
+from fleet_api.block_storage.metadata import Metadata
 from fleet_api.requests import answers, bodies
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault, NotHere
@@ -54,12 +56,19 @@ class _Retype:
 
 
 @dataclasses.dataclass(frozen=True)
+class _Bootable:
+    __pydantic_config__ = bodies.STRICT
+
+    bootable: fields.Flag | Literal["true", "false", "True", "False"]
+
+
+@dataclasses.dataclass(frozen=True)
 class _Update:
     __pydantic_config__ = bodies.STRICT
 
-    name: fields.Name | None = None
+    name: fields.Text | None = None
     description: fields.Text | None = None
-    display_name: fields.Name | None = None
+    display_name: fields.Text | None = None
     display_description: fields.Text | None = None
     metadata: NewMetadata | None = None
 
@@ -69,11 +78,22 @@ _ACTIONS: Mapping[str, Any] = {
     "os-migrate_volume": _Migrate,
     "os-retype": _Retype,
     "os-unmanage": None,
+    "os-set_bootable": _Bootable,
+    "os-force_delete": None,
 }
 
 
 _ONE = answers.Answer({"volume": views.VolumeShown})
-_METADATA = answers.Answer({"metadata": dict[str, str]})
+#: Versions from which there is a summary, and metadata in it.
+_SUMMARY, _SUMMARY_OF_METADATA = (3, 12), (3, 36)
+
+
+class Summary(TypedDict):
+    """Of the volumes of a project: how many, and their size in GiB."""
+
+    total_size: int
+    total_count: int
+    metadata: NotRequired[Annotated[dict[str, list[str]], answers.since("3.36")]]
 
 
 class Volumes:
@@ -87,6 +107,8 @@ class Volumes:
             "os-migrate_volume": self._migrate,
             "os-retype": self._retype,
             "os-unmanage": self._unmanage,
+            "os-set_bootable": self._set_bootable,
+            "os-force_delete": self._force_delete,
         }
 
     @answers.gives(_ONE, 202)
@@ -95,9 +117,8 @@ class Volumes:
         wanted = volume_request.parse(request, self._conductor)
         token = request.get_header(IDEMPOTENCY_KEY)
         named = {"client_token": token} if token else {}
-        with bodies.naming("volume"):
-            (made,) = self._conductor.operator(request).create_volumes(request=wanted, **named)["volumes"]
-        response.media = {"volume": views.volume(request, self._shown(request, made["uuid"]))}
+        (made,) = self._conductor.operator(request).create_volumes(request=wanted, **named)["volumes"]
+        response.media = {"volume": views.new_volume(request, self._shown(request, made["uuid"]))}
         response.status = falcon.HTTP_202
 
     @answers.gives(answers.listed("volumes", views.BriefVolume, count=int))
@@ -108,7 +129,7 @@ class Volumes:
     @answers.gives(answers.listed("volumes", views.VolumeShown, count=int))
     @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
-        response.media = views.listed(request, self._found(request), "volumes", views.volume, self._most)
+        response.media = views.listed(request, self._found(request), "volumes/detail", views.volume, self._most)
 
     @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
@@ -128,7 +149,7 @@ class Volumes:
             changes |= {"metadata": asked.metadata, "replace_metadata": True}
         if not changes:
             raise errors.InvalidInput(field="volume", reason="has nothing to change")
-        response.media = {"volume": views.volume(request, self._change(request, volume_id, **changes))}
+        response.media = {"volume": views.new_volume(request, self._change(request, volume_id, **changes))}
 
     @answers.gives(answers.NOTHING, 202)
     @bodies.asks("cascade")
@@ -139,39 +160,34 @@ class Volumes:
         self._conductor.operator(request).delete_volume(name=volume_id)
         response.status = falcon.HTTP_202
 
-    @answers.gives(_METADATA)
-    def on_get_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
-        response.media = {"metadata": self._shown(request, volume_id)["metadata"]}
+    @answers.gives(answers.Answer({"volume-summary": Summary}))
+    @bodies.asks("all_tenants")
+    def on_get_summary(self, request: falcon.Request, response: falcon.Response) -> None:
+        """From version 3.12 on. Metadata of all volumes, by key, are there from version 3.36 on."""
+        if request.context.version < _SUMMARY:
+            raise Fault(404, "A summary is there from version 3.12 on.")
+        found = self._conductor.operator(request).list_volumes(filters=views.filters(request, {}))
+        shown: Summary = {"total_size": sum(each["size_gb"] for each in found), "total_count": len(found)}
+        if request.context.version >= _SUMMARY_OF_METADATA:
+            values: dict[str, set[str]] = {}
+            for each in found:
+                for key, value in each["metadata"].items():
+                    values.setdefault(key, set()).add(value)
+            shown["metadata"] = {key: sorted(values[key]) for key in sorted(values)}
+        response.media = {"volume-summary": shown}
 
-    @answers.gives(_METADATA)
-    @bodies.takes(bodies.Body({"metadata": NewMetadata}))
-    def on_post_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
-        """Keys that are not named stay."""
-        self._set_metadata(request, response, volume_id, replace=False)
-
-    @answers.gives(_METADATA)
-    @bodies.takes(bodies.Body({"metadata": NewMetadata}))
-    def on_put_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
-        """Keys that are not named go."""
-        self._set_metadata(request, response, volume_id, replace=True)
-
-    @answers.gives(answers.NOTHING)
-    def on_delete_metadatum(self, request: falcon.Request, response: falcon.Response, volume_id: str, key: str) -> None:
-        if key not in self._shown(request, volume_id)["metadata"]:
-            raise Fault(404, f"Volume {volume_id} has no metadata item {key[:100]}.")
-        self._change(request, volume_id, metadata={key: None})
-
-    def _set_metadata(self, request: falcon.Request, response: falcon.Response, volume_id: str, replace: bool) -> None:
-        self._shown(request, volume_id)
-        given = bodies.part(request, "metadata", NewMetadata)
-        changed = self._change(request, volume_id, metadata=given, replace_metadata=replace)
-        response.media = {"metadata": changed["metadata"]}
+    def metadata(self) -> Metadata:
+        """Return the resource of the metadata of volumes."""
+        return Metadata(
+            lambda request, path: self._shown(request, path["volume_id"]),
+            lambda request, path, changes: self._change(request, path["volume_id"], **changes),
+        )
 
     def _change(self, request: falcon.Request, volume_id: str, **changes: Any) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self._conductor.operator(request).update_volume(name=volume_id, changes=changes)
         return found
 
-    @answers.gives(answers.NOTHING, 202)
+    @answers.gives(answers.NOTHING, 200, 202)
     @bodies.takes(bodies.Body(_ACTIONS))
     def on_post_action(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         body = bodies.whole(request)
@@ -182,7 +198,7 @@ class Volumes:
         if name not in self._actions:
             raise NotHere(f"The action {name[:100]}")
         self._actions[name](request, volume_id, wanted)
-        response.status = falcon.HTTP_202
+        response.status = falcon.HTTP_200 if name == "os-set_bootable" else falcon.HTTP_202
 
     def _extend(self, request: falcon.Request, volume_id: str, wanted: Any) -> None:
         size = fields.parse(_Extend, wanted, "os-extend").new_size
@@ -205,6 +221,15 @@ class Volumes:
         """The volume goes, and its data stay on their pool."""
         identity.require(request, policies.MANAGE_VOLUME)
         self._conductor.operator(request).unmanage_volume(name=volume_id)
+
+    def _set_bootable(self, request: falcon.Request, volume_id: str, wanted: Any) -> None:
+        asked = fields.parse(_Bootable, wanted, "os-set_bootable").bootable
+        self._change(request, volume_id, bootable=strutils.bool_from_string(asked))
+
+    def _force_delete(self, request: falcon.Request, volume_id: str, _wanted: Any) -> None:
+        """A volume is deleted in any status, so there is nothing to force."""
+        identity.require(request, policies.FORCE_DELETE_VOLUME)
+        self._conductor.operator(request).delete_volume(name=volume_id)
 
     def _found(self, request: falcon.Request) -> list[VolumeView]:
         wanted = views.filters(request, _FILTERS)

@@ -53,8 +53,8 @@ class NewAggregate(TypedDict):
     id: int
     name: str
     availability_zone: str | None
-    created_at: None
-    updated_at: None
+    created_at: str | None
+    updated_at: str | None
     deleted: bool
     deleted_at: None
     uuid: NotRequired[Annotated[str, answers.since("2.41")]]
@@ -78,8 +78,9 @@ def _new(request: falcon.Request, aggregate: Mapping[str, Any]) -> NewAggregate:
         "id": aggregate["id"],
         "name": aggregate["name"],
         "availability_zone": aggregate["metadata"].get(_ZONE),
-        "created_at": None,
-        "updated_at": None,
+        # A conductor that is older does not send them.
+        "created_at": aggregate.get("created_at"),
+        "updated_at": aggregate.get("updated_at"),
         "deleted": False,
         "deleted_at": None,
     }

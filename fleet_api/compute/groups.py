@@ -21,6 +21,8 @@ from fleet_api.requests.conductor import Conductor
 _MOST = 1000
 #: From this version on a group has one policy with rules; before, a list of policies.
 _ONE_POLICY = (2, 64)
+#: Versions from which a group has its project and user.
+_OWNED = (2, 13)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +51,8 @@ class GroupShown(TypedDict):
     metadata: NotRequired[Annotated[dict[str, str], answers.until("2.64")]]
     policy: NotRequired[Annotated[str, answers.since("2.64")]]
     rules: NotRequired[Annotated[dict[str, int], answers.since("2.64")]]
-    project_id: NotRequired[Annotated[str, answers.since("2.64")]]
-    user_id: NotRequired[Annotated[str, answers.since("2.64")]]
+    project_id: NotRequired[Annotated[str, answers.since("2.13")]]
+    user_id: NotRequired[Annotated[str, answers.since("2.13")]]
 
 
 _ONE = answers.Answer({"server_group": GroupShown})
@@ -58,17 +60,13 @@ _ONE = answers.Answer({"server_group": GroupShown})
 
 def view(request: falcon.Request, group: Mapping[str, Any]) -> GroupShown:
     shown: GroupShown = {"id": group["uuid"], "name": group["name"], "members": group["members"]}
+    if request.context.version >= _OWNED:
+        shown["project_id"], shown["user_id"] = group["project_id"] or ADMIN, group.get("user_id") or ADMIN
     if request.context.version < _ONE_POLICY:
         return {**shown, "policies": [group["policy"]], "metadata": {}}
     limited = group["policy"] == "anti-affinity"
     rules = {"max_server_per_host": group["max_server_per_host"]} if limited else {}
-    return {
-        **shown,
-        "policy": group["policy"],
-        "rules": rules,
-        "project_id": group["project_id"] or ADMIN,
-        "user_id": ADMIN,
-    }
+    return {**shown, "policy": group["policy"], "rules": rules}
 
 
 class Groups:

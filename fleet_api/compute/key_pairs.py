@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Key pairs of the sender. The client makes the keys: a private key is never sent."""
+"""Key pairs of the sender. From version 2.92 on the client makes the keys: a private key is never sent.
+
+Before, a request without a public key gets a new key. Its private half is in the answer, and nowhere else.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired
 
 import falcon
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from typing_extensions import TypedDict
 
+from fleet import errors
 from fleet.objects import fields, key_pair
 from fleet_api.access import identity
 from fleet_api.requests import answers, bodies, paging
@@ -17,7 +24,9 @@ from fleet_api.requests.conductor import Conductor
 
 _MOST = 1000
 #: Versions from which an answer has a form.
-_TYPES, _PAGES = (2, 2), (2, 35)
+_TYPES, _PAGES, _BY_CLIENTS = (2, 2), (2, 35), (2, 92)
+_BITS = 2048
+_NAMESPACE = uuid.UUID("0b6f4f0e-3a57-4a9c-8a4e-5d1f8f1f5a57")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +34,7 @@ class _New:
     __pydantic_config__ = bodies.STRICT
 
     name: fields.Name
-    public_key: key_pair.PublicKey
+    public_key: key_pair.PublicKey | None = None
     type: key_pair.Type = key_pair.TYPE
     user_id: fields.Text | None = None
 
@@ -43,9 +52,12 @@ class KeyPairOfList(TypedDict):
 
 class NewKeyPair(ListedKeyPair):
     user_id: str
+    private_key: NotRequired[Annotated[str, answers.until("2.92", "If the request has no public key.")]]
 
 
-class KeyPairShown(NewKeyPair):
+class KeyPairShown(ListedKeyPair):
+    id: int
+    user_id: str
     created_at: str | None
     deleted: bool
     deleted_at: None
@@ -68,7 +80,7 @@ class KeyPairs:
         self._conductor = conductor
 
     @answers.gives(answers.listed("keypairs", KeyPairOfList))
-    @bodies.asks("user_id")
+    @bodies.asks("user_id", "limit", "marker")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         _require_own(request, request.get_param("user_id"))
         found = self._conductor.operator(request).list_key_pairs()
@@ -82,10 +94,13 @@ class KeyPairs:
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = bodies.part(request, "keypair", _New)
         _require_own(request, wanted.user_id)
-        named = {"name": wanted.name, "public_key": wanted.public_key}
+        public, private = (wanted.public_key, None) if wanted.public_key else _new_key(request)
+        named = {"name": wanted.name, "public_key": public}
         made = self._conductor.operator(request).create_key_pair(key_pair=named)
         response.status = falcon.HTTP_201 if request.context.version >= _TYPES else falcon.HTTP_200
         new: NewKeyPair = {**view(request, made), "user_id": _user(request)}
+        if private is not None:
+            new["private_key"] = private
         response.media = {"keypair": new}
 
     @answers.gives(answers.Answer({"keypair": KeyPairShown}))
@@ -95,8 +110,9 @@ class KeyPairs:
         found = self._conductor.operator(request).show_key_pair(name=name)
         shown: KeyPairShown = {
             **view(request, found),
+            "id": _number(request, name),
             "user_id": _user(request),
-            "created_at": found["created_at"],
+            "created_at": found["created_at"].removesuffix("Z"),
             "deleted": False,
             "deleted_at": None,
             "updated_at": None,
@@ -109,6 +125,23 @@ class KeyPairs:
         _require_own(request, request.get_param("user_id"))
         self._conductor.operator(request).delete_key_pair(name=name)
         response.status = falcon.HTTP_204 if request.context.version >= _TYPES else falcon.HTTP_202
+
+
+def _new_key(request: falcon.Request) -> tuple[str, str]:
+    """Return the halves of a new key. :raises errors.InvalidInput: this version does not make keys"""
+    if request.context.version >= _BY_CLIENTS:
+        raise errors.InvalidInput(field="keypair.public_key", reason="is required")
+    key = rsa.generate_private_key(public_exponent=65537, key_size=_BITS)
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return f"{public.decode()} Generated-by-fleet", secret.decode()
+
+
+def _number(request: falcon.Request, name: str) -> int:
+    """Return a number that is always the same for the same key pair, which has none."""
+    return uuid.uuid5(_NAMESPACE, f"{_user(request)}/{name}").int >> 97
 
 
 def _user(request: falcon.Request) -> str:

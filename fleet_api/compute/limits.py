@@ -1,26 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of a project, and what it uses."""
+"""Limits of a project, and what it uses: in the compute API and in that of volumes."""
 
 from __future__ import annotations
 
 import falcon
 from typing_extensions import TypedDict
 
+from fleet.objects.quota import UNLIMITED
 from fleet_api.access import identity
 from fleet_api.access.policies import ALL_QUOTAS
+from fleet_api.compute import quotas
+from fleet_api.compute.quota_names import Face
 from fleet_api.requests import answers, bodies
 from fleet_api.requests.conductor import Conductor
-
-_UNLIMITED = ("maxTotalKeypairs", "maxServerGroupMembers", "maxServerMeta", "maxTotalSnapshots")
-#: Resource → the names of its limit and its use.
-_NAMES = {
-    "instances": ("maxTotalInstances", "totalInstancesUsed"),
-    "cores": ("maxTotalCores", "totalCoresUsed"),
-    "ram": ("maxTotalRAMSize", "totalRAMUsed"),
-    "server_groups": ("maxServerGroups", "totalServerGroupsUsed"),
-    "volumes": ("maxTotalVolumes", "totalVolumesUsed"),
-    "gigabytes": ("maxTotalVolumeGigabytes", "totalGigabytesUsed"),
-}
 
 
 class LimitsShown(TypedDict):
@@ -31,20 +23,25 @@ class LimitsShown(TypedDict):
 
 
 class Limits:
-    def __init__(self, conductor: Conductor) -> None:
+    """:param face: of which service"""
+
+    def __init__(self, conductor: Conductor, face: Face) -> None:
         self._conductor = conductor
+        self._face = face
 
     @answers.gives(answers.Answer({"limits": LimitsShown}))
-    @bodies.asks("tenant_id")
+    @bodies.asks("tenant_id", "project_id", "reserved")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """Those of the own project. :raises faults.Fault: another project's are the administrator's"""
         own = request.context.caller.project_id
-        project_id = request.get_param("tenant_id") or own
+        project_id = request.get_param("tenant_id") or request.get_param("project_id") or own
         if project_id != own:
             identity.require(request, ALL_QUOTAS)
         found = self._conductor.operator(request).show_quota(project_id=project_id)
-        absolute = dict.fromkeys(_UNLIMITED, -1)
-        for resource, (most, used) in _NAMES.items():
-            absolute.update({most: found["limits"][resource], used: found["used"][resource]})
+        limits, used = found["limits"], dict(found["used"])
+        used = quotas.uses(self._conductor, request, self._face, project_id, used)
+        absolute = self._face.constants(request.context.version)
+        for resource, (limit_name, use_name) in self._face.absolute.items():
+            absolute.update({limit_name: limits.get(resource, UNLIMITED), use_name: used.get(resource, 0)})
         shown: LimitsShown = {"rate": [], "absolute": absolute}
         response.media = {"limits": shown}

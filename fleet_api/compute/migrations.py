@@ -33,14 +33,14 @@ class Places(TypedDict):
     created_at: str | None
     updated_at: str | None
     uuid: NotRequired[Annotated[str, answers.since("2.59")]]
-    project_id: NotRequired[Annotated[None, answers.since("2.80")]]
-    user_id: NotRequired[Annotated[None, answers.since("2.80")]]
+    project_id: NotRequired[Annotated[str | None, answers.since("2.80")]]
+    user_id: NotRequired[Annotated[str | None, answers.since("2.80")]]
 
 
 class MigrationShown(Places):
     instance_uuid: str
-    old_instance_type_id: int | str | None
-    new_instance_type_id: int | str | None
+    old_instance_type_id: int | None
+    new_instance_type_id: int | None
     migration_type: NotRequired[Annotated[str, answers.since("2.23")]]
 
 
@@ -59,19 +59,20 @@ class Migrations:
         wanted = request.get_param("migration_type")
         records = [each for each in found if wanted in (None, _type(each))]
         part, more = paging.cut(request, records, [each["uuid"] for each in records], self._most)
-        answer: dict[str, Any] = {"migrations": [view(request, each) for each in part]}
+        keys = {each.name: each.id for each in self._conductor.flavors(request)} if part else {}
+        answer: dict[str, Any] = {"migrations": [view(request, each, keys) for each in part]}
         if more and request.context.version >= _UUID:
             answer["migrations_links"] = paging.next_link(request, "/os-migrations", part[-1]["uuid"])
         response.media = answer
 
 
-def view(request: falcon.Request, record: Mapping[str, Any]) -> MigrationShown:
-    """Return a move as in a list."""
+def view(request: falcon.Request, record: Mapping[str, Any], keys: Mapping[str, int | None]) -> MigrationShown:
+    """Return a move as in a list. :param keys: the numbers of flavors by name; one that is gone has none"""
     shown: MigrationShown = {
         **places(request, record),
         "instance_uuid": record["instance_uuid"],
-        "old_instance_type_id": record["old_flavor"],
-        "new_instance_type_id": record["new_flavor"],
+        "old_instance_type_id": keys.get(record["old_flavor"]),
+        "new_instance_type_id": keys.get(record["new_flavor"]),
     }
     if request.context.version >= _TYPE:
         shown["migration_type"] = _type(record)
@@ -95,7 +96,7 @@ def places(request: falcon.Request, record: Mapping[str, Any]) -> Places:
     if version >= _UUID:
         shown["uuid"] = record["uuid"]
     if version >= _PROJECT:
-        shown["project_id"] = shown["user_id"] = None
+        shown["project_id"], shown["user_id"] = record.get("project_id"), record.get("user_id")
     return shown
 
 

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quotas of projects.
-
-One resource answers for servers and for volumes: clients of both services ask for it at the same path, and each reads the
-names that it knows. What a fleet does not limit is -1.
-"""
+"""Quotas of projects, in the compute API and in that of volumes. What a fleet does not limit is -1."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import falcon
 import pydantic
@@ -16,34 +12,23 @@ from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet.objects import fields
+from fleet.objects.answers.catalog import QuotaView
 from fleet.objects.quota import UNLIMITED
 from fleet_api.access import identity
 from fleet_api.access.policies import ALL_QUOTAS
+from fleet_api.compute import quota_names
+from fleet_api.compute.quota_names import Face
 from fleet_api.requests import answers, bodies
 from fleet_api.requests.conductor import Conductor
+from fleet_api.requests.faults import Fault, NotHere
 
-#: What nova and cinder limit. ``local_gb`` is no name of theirs: their clients refuse answers with other names.
-_LIMITED = ("instances", "cores", "ram", "server_groups", "volumes", "gigabytes")
-_OTHERS = ("key_pairs", "metadata_items", "server_group_members", "snapshots")
-#: Until these versions.
-_FILES = ((2, 57), ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes"))
-_NETWORKS = ((2, 36), ("fixed_ips", "floating_ips", "security_groups", "security_group_rules"))
 #: Clients send numbers as text as well.
 _Limit = Annotated[int, pydantic.Field(ge=UNLIMITED, le=fields.INT32_MAX)]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Changes:
-    __pydantic_config__ = pydantic.ConfigDict(extra="allow")
-
-    instances: _Limit | None = None
-    cores: _Limit | None = None
-    ram: _Limit | None = None
-    server_groups: _Limit | None = None
-    volumes: _Limit | None = None
-    gigabytes: _Limit | None = None
-    #: A limit below what is used is accepted in any case.
-    force: bool = False
+#: Limits by name; beside them ``force`` (a limit below what is used is accepted in any case) and the project.
+_Changes = dict[fields.Name, _Limit | fields.Flag | str | None]
+_NO_LIMITS = frozenset({"force", "tenant_id", "project_id"})
+#: The only class of quotas.
+DEFAULT = "default"
 
 
 class Use(TypedDict):
@@ -58,59 +43,109 @@ _Uses = dict[str, Use | str]
 
 
 class Quotas:
-    def __init__(self, conductor: Conductor) -> None:
+    """:param face: of which service"""
+
+    def __init__(self, conductor: Conductor, face: Face) -> None:
         self._conductor = conductor
+        self._face = face
 
     @answers.gives(answers.Answer({"quota_set": _Limits | _Uses}))
     @bodies.asks("usage")
     def on_get(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
-        with_usage = bodies.flag(request, "usage")
-        response.media = self._of(request, project_id, "limits", with_usage)
+        shown: Any = self._uses if bodies.flag(request, "usage") else self._limits
+        response.media = {"quota_set": {"id": project_id, **shown(request, project_id)}}
 
     @answers.gives(answers.Answer({"quota_set": _Uses}))
     def on_get_detail(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
-        response.media = self._of(request, project_id, "limits", with_usage=True)
+        response.media = {"quota_set": {"id": project_id, **self._uses(request, project_id)}}
 
     @answers.gives(answers.Answer({"quota_set": _Limits}))
     def on_get_defaults(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
-        response.media = self._of(request, project_id, "default")
+        _require_own(request, project_id)
+        found = self._conductor.operator(request).show_quota(project_id=project_id)["default"]
+        response.media = {"quota_set": {"id": project_id, **_shown(request, self._face, found)}}
 
     @answers.gives(answers.Answer({"quota_set": _Limits}))
     @bodies.takes(bodies.Body({"quota_set": _Changes}))
     def on_put(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
-        wanted = bodies.part(request, "quota_set", _Changes)
-        known = {field.name for field in dataclasses.fields(_Changes)} | {"tenant_id", "project_id"}
-        for name, value in bodies.whole(request)["quota_set"].items():
-            if name not in known and value != UNLIMITED:
-                raise errors.InvalidInput(field=f"quota_set.{name}"[:100], reason="is not limited here: must be -1")
-        limits = {name: limit for name in _LIMITED if (limit := getattr(wanted, name)) is not None}
+        limits = changes(bodies.part(request, "quota_set", _Changes), self._face)
         if limits:
             self._conductor.operator(request).set_quota(project_id=project_id, limits=limits)
-        response.media = self._of(request, project_id, "limits")
-        del response.media["quota_set"]["id"]
+        response.media = {"quota_set": self._limits(request, project_id)}
 
-    @answers.gives(answers.NOTHING, 202)
+    @answers.gives(answers.NOTHING, 200, 202)
     def on_delete(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
-        self._conductor.operator(request).delete_quota(project_id=project_id)
-        response.status = falcon.HTTP_202
+        """Return to the defaults. Limits of the other service stay."""
+        limits = dict.fromkeys(self._face.own)
+        self._conductor.operator(request).set_quota(project_id=project_id, limits=limits)
+        response.status = falcon.HTTP_202 if self._face is quota_names.COMPUTE else falcon.HTTP_200
 
-    def _of(
-        self, request: falcon.Request, project_id: str, which: Literal["limits", "default"], with_usage: bool = False
-    ) -> dict[str, dict[str, Any]]:
-        """:param which: ``limits`` or ``default``. :raises faults.Fault: another project's are the administrator's"""
-        if project_id != request.context.caller.project_id:
-            identity.require(request, ALL_QUOTAS)
-        found = self._conductor.operator(request).show_quota(project_id=project_id)
-        limits = {**dict.fromkeys(_unlimited(request), UNLIMITED), **{name: found[which][name] for name in _LIMITED}}
-        if with_usage:
-            used = found["used"]
-            uses: dict[str, Use] = {
-                name: {"limit": limit, "in_use": used.get(name, 0), "reserved": 0} for name, limit in limits.items()
-            }
-            return {"quota_set": {"id": project_id, **uses}}
-        return {"quota_set": {"id": project_id, **limits}}
+    def _limits(self, request: falcon.Request, project_id: str) -> dict[str, int]:
+        return _shown(request, self._face, self._quota(request, project_id)["limits"])
+
+    def _quota(self, request: falcon.Request, project_id: str) -> QuotaView:
+        _require_own(request, project_id)
+        return self._conductor.operator(request).show_quota(project_id=project_id)
+
+    def _uses(self, request: falcon.Request, project_id: str) -> dict[str, Use]:
+        found = self._quota(request, project_id)
+        limits = _shown(request, self._face, found["limits"])
+        used = uses(self._conductor, request, self._face, project_id, found["used"])
+        return {name: {"limit": limit, "in_use": used.get(name, 0), "reserved": 0} for name, limit in limits.items()}
 
 
-def _unlimited(request: falcon.Request) -> list[str]:
-    version = request.context.version
-    return [*_OTHERS, *(name for until, names in (_FILES, _NETWORKS) if version < until for name in names)]
+class QuotaClasses:
+    """``default`` is the only class: what projects without quotas of their own may have. The configuration has it."""
+
+    def __init__(self, conductor: Conductor, face: Face) -> None:
+        self._conductor = conductor
+        self._face = face
+
+    @answers.gives(answers.Answer({"quota_class_set": _Limits}))
+    def on_get(self, request: falcon.Request, response: falcon.Response, quota_class: str) -> None:
+        if quota_class != DEFAULT:
+            raise Fault(404, f"The only class of quotas is {DEFAULT}, not {quota_class[:100]}.")
+        project = request.context.caller.project_id or DEFAULT
+        found = self._conductor.operator(request).show_quota(project_id=project)["default"]
+        response.media = {"quota_class_set": {"id": quota_class, **_shown(request, self._face, found, of_class=True)}}
+
+    @answers.gives(answers.NOTHING)
+    def on_put(self, request: falcon.Request, _response: falcon.Response, quota_class: str) -> None:
+        raise NotHere("A change of default quotas: it is in the configuration, [quota]. It")
+
+
+def uses(
+    conductor: Conductor, request: falcon.Request, face: Face, project_id: str, limited: Mapping[str, int]
+) -> dict[str, int]:
+    """Return what a project uses, by resource. :param limited: what it uses of resources with limits"""
+    used = dict(limited)
+    if face is quota_names.VOLUMES:
+        found = conductor.operator(request).list_snapshots(filters={"project_id": project_id})
+        used["snapshots"] = sum(each["status"] != "deleted" for each in found)
+    return used
+
+
+def changes(wanted: Mapping[str, Any], face: Face) -> dict[str, int]:
+    """Return the limits of a body. :raises errors.InvalidInput: naming one that is not a limit of the service"""
+    limits = {}
+    for name, value in wanted.items():
+        if name in _NO_LIMITS or value is None:
+            continue
+        if name not in face.all_names():
+            raise errors.InvalidInput(field=f"quota_set.{name}"[:100], reason="is not known here")
+        limit = fields.parse(_Limit, value, f"quota_set.{name}")
+        if name in face.limited:
+            limits[name] = limit
+        elif limit != UNLIMITED:
+            raise errors.InvalidInput(field=f"quota_set.{name}", reason="is not limited here: must be -1")
+    return limits
+
+
+def _require_own(request: falcon.Request, project_id: str) -> None:
+    """:raises faults.Fault: another project's are the administrator's"""
+    if project_id != request.context.caller.project_id:
+        identity.require(request, ALL_QUOTAS)
+
+
+def _shown(request: falcon.Request, face: Face, known: Mapping[str, int], of_class: bool = False) -> dict[str, int]:
+    return {name: known.get(name, UNLIMITED) for name in face.names(request.context.version, of_class)}

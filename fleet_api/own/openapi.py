@@ -21,7 +21,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from fleet.rpc import versions
 from fleet_api.access.policies import CALLS, DOCUMENT, OTHERS, PUBLIC, RULES
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, templates
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _PARAMETER = re.compile(r"{(\w+)}")
@@ -50,6 +50,10 @@ class Route(NamedTuple):
     path: str
     resource: object
     suffix: str | None = None
+
+    @property
+    def template(self) -> str:
+        return templates.plain(self.path)
 
     def responders(self) -> Iterator[tuple[str, Callable[..., None]]]:
         """Yield each method that the route has, in small letters, and its responder."""
@@ -91,28 +95,28 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     rules = {(op["method"].lower(), op["path"]): rule for rule in RULES for op in rule.operations}
     paths: dict[str, dict[str, Any]] = {}
     for route, method, responder in served:
-        rule = rules.get((method, route.path))
+        rule = rules.get((method, route.template))
         operation = {
-            "operationId": f"{method} {route.path}",
+            "operationId": f"{method} {route.template}",
             "summary": _summary(responder) or (rule.description if rule else ""),
-            "tags": [_tag(route.path)],
+            "tags": [_tag(route.template)],
             "parameters": [
                 {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-                for name in _PARAMETER.findall(route.path)
+                for name in _PARAMETER.findall(route.template)
             ]
             + [{"name": name, "in": "query", "schema": {"type": "string"}} for name in bodies.parameters_of(responder)],
             "responses": _responses(responder, shown),
         }
-        if (method.upper(), route.path) in PUBLIC:
+        if (method.upper(), route.template) in PUBLIC:
             operation["security"] = []
         else:
-            is_call = route.path.startswith(CALLS)
+            is_call = route.template.startswith(CALLS)
             operation["x-policy-rule"] = f"{CALLS}/..." if is_call else rule.name if rule else OTHERS
         body = bodies.taken_by(responder)
         if body is not None:
             content = {"application/json": {"schema": _body(body, schemas)}}
             operation["requestBody"] = {"required": True, "content": content}
-        paths.setdefault(route.path, {})[method] = operation
+        paths.setdefault(route.template, {})[method] = operation
     fault = {"description": "Not done.", "content": {"application/json": {"schema": _FAULT}}}
     schemes = {
         "basic": {"type": "http", "scheme": "basic"},

@@ -75,9 +75,9 @@ def since(version: str, more: str = "") -> Any:
     return pydantic.Field(description=f"From version {version} on. {more}".strip())
 
 
-def until(version: str) -> Any:
+def until(version: str, more: str = "") -> Any:
     """Return the mark of a field that answers have before this microversion."""
-    return pydantic.Field(description=f"Before version {version}.")
+    return pydantic.Field(description=f"Before version {version}. {more}".strip())
 
 
 #: Said of fields that only some senders get, and the mark of such a field.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import falcon
@@ -62,14 +63,22 @@ class Conductor:
         return self._scheduler.capacity(self._caller(request), **asked, group_by=group_by)
 
     def flavors(self, request: falcon.Request) -> list[Flavor]:
-        return [Flavor.from_wire(each) for each in self.operator(request).list_flavors()]
+        return [Flavor.from_wire(each) for each in self.offers(request)]
 
     def flavor(self, request: falcon.Request, flavor_id: str) -> Flavor:
         """By id only: clients look for a name in the list. :raises errors.NotFound:"""
-        found = Flavor.from_wire(self.operator(request).show_flavor(name=flavor_id))
-        if found.flavorid != flavor_id:
+        return Flavor.from_wire(self.offer(request, flavor_id))
+
+    def offers(self, request: falcon.Request) -> list[Mapping[str, Any]]:
+        """The flavors as the catalog has them: with ``is_public`` and ``description``."""
+        return [dict(each) for each in self.operator(request).list_flavors()]
+
+    def offer(self, request: falcon.Request, flavor_id: str) -> Mapping[str, Any]:
+        """By id only: clients look for a name in the list. :raises errors.NotFound:"""
+        found = self.operator(request).show_flavor(name=flavor_id)
+        if found["flavorid"] != flavor_id:
             raise errors.NotFound(kind="Flavor", name=flavor_id)
-        return found
+        return dict(found)
 
     def images(self, request: falcon.Request) -> list[ImageRecord]:
         return [ImageRecord.from_wire(each) for each in self.operator(request).list_images()]

@@ -23,6 +23,8 @@ _KINDS = {
     501: "notImplemented",
     503: "serviceUnavailable",
 }
+#: The API of volumes has a code of its own for a request above a quota.
+_VOLUMES, _OVER_QUOTA_OF_VOLUMES = "/v3/", 413
 #: Kind of all other codes.
 _OTHER = "computeFault"
 
@@ -68,8 +70,10 @@ def _of_falcon(_request: falcon.Request, response: falcon.Response, failure: fal
     _answer(response, failure.status_code, failure.description or failure.title)
 
 
-def _of_fleet(_request: falcon.Request, response: falcon.Response, failure: errors.FleetError, _params: object) -> None:
+def _of_fleet(request: falcon.Request, response: falcon.Response, failure: errors.FleetError, _params: object) -> None:
     code = failure.code if failure.code in _KINDS or failure.code >= 500 else 400
+    if isinstance(failure, errors.QuotaExceeded) and request.path.startswith(_VOLUMES):
+        code = _OVER_QUOTA_OF_VOLUMES
     _answer(response, code, failure.message)
 
 

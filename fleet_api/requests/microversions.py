@@ -104,8 +104,8 @@ class MediaType(TypedDict):
 _MediaTypes = TypedDict("_MediaTypes", {"media-types": list[MediaType]})
 
 
-class ComputeVersion(ApiVersion, _MediaTypes):
-    """Version 2.1 as its own document shows it."""
+class DetailedVersion(ApiVersion, _MediaTypes):
+    """Versions 2.1 and 3 as their own documents show them."""
 
 
 class Discovery:
@@ -118,15 +118,16 @@ class Discovery:
             raise falcon.HTTPFound(f"{root(request)}{page.ROOT}/")
         response.media = {"versions": [document(request)]}
 
-    @answers.gives(answers.Answer({"version": ComputeVersion}))
+    @answers.gives(answers.Answer({"version": DetailedVersion}))
     def on_get_version(self, request: falcon.Request, response: falcon.Response) -> None:
         media_type = "application/vnd.openstack.compute+json;version=2.1"
         types = [{"base": "application/json", "type": media_type}]
         response.media = {"version": {**document(request), "media-types": types}}
 
-    @answers.gives(answers.Answer({"versions": list[ApiVersion]}))
+    @answers.gives(answers.Answer({"versions": list[DetailedVersion]}))
     def on_get_volume(self, request: falcon.Request, response: falcon.Response) -> None:
-        response.media = {"versions": [document(request, VOLUME)]}
+        types = [{"base": "application/json", "type": "application/vnd.openstack.volume+json;version=3"}]
+        response.media = {"versions": [{**document(request, VOLUME), "media-types": types}]}
 
     @answers.gives(answers.Answer({"versions": list[ApiVersion]}))
     def on_get_network(self, request: falcon.Request, response: falcon.Response) -> None:

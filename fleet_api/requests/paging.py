@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import falcon
@@ -16,8 +16,45 @@ Item = TypeVar("Item")
 
 
 def limit_of(request: falcon.Request, most: int) -> int:
-    """Return how many are asked for, at most ``most``; 0 asks for all that one answer may have."""
-    return min(bodies.number(request, "limit") or most, most)
+    """Return how many are asked for, at most ``most``; with 0 the list is empty."""
+    asked = bodies.number(request, "limit")
+    return most if asked is None else min(asked, most)
+
+
+def ordered(
+    request: falcon.Request,
+    found: Sequence[Mapping[str, Any]],
+    known: Mapping[str, str],
+    default: str,
+    has_sort: bool = False,
+) -> Sequence[Mapping[str, Any]]:
+    """Return a whole list in the order that ``sort_key`` and ``sort_dir`` ask for; else as it is.
+
+    :param known: names of fields, by the key that clients send
+    :param default: the key if only a direction is asked for
+    :param has_sort: ``sort=KEY:DIRECTION,KEY`` may be sent as well
+    :raises errors.InvalidInput: naming a key or a direction that is not known
+    """
+    for name, direction in reversed(_orders(request, default, has_sort)):
+        if name not in known:
+            raise errors.InvalidInput(field="sort_key", reason=f"must be one of {', '.join(known)}, not {name[:100]}")
+        if direction not in ("asc", "desc"):
+            raise errors.InvalidInput(field="sort_dir", reason=f"must be asc or desc, not {direction[:100]}")
+        field = known[name]
+        # What has no value comes first.
+        found = sorted(found, key=lambda each: (each[field] is not None, each[field] or 0), reverse=direction == "desc")
+    return found
+
+
+def _orders(request: falcon.Request, default: str, has_sort: bool) -> list[tuple[str, str]]:
+    """Return keys and directions, the first one decides first."""
+    if has_sort and (given := request.get_param("sort")):
+        parts = (each.strip().partition(":") for each in given.split(","))
+        return [(name, direction or "desc") for name, _, direction in parts]
+    keys, directions = request.get_param_as_list("sort_key") or [], request.get_param_as_list("sort_dir") or []
+    if not keys and directions:
+        keys = [default]
+    return [(key, directions[place] if place < len(directions) else "asc") for place, key in enumerate(keys)]
 
 
 def cut(request: falcon.Request, found: Sequence[Item], keys: Sequence[str], most: int) -> tuple[Sequence[Item], bool]:
@@ -32,7 +69,7 @@ def cut(request: falcon.Request, found: Sequence[Item], keys: Sequence[str], mos
             raise errors.InvalidInput(field="marker", reason=f"is {marker[:100]}, which is not in the list")
         start = keys.index(marker) + 1
     end = start + limit_of(request, most)
-    return found[start:end], end < len(found)
+    return found[start:end], start < end < len(found)
 
 
 def next_link(

@@ -24,6 +24,11 @@ class InterfaceShown(TypedDict):
     fixed_ips: list[FixedAddress]
 
 
+class PlainAddress(TypedDict):
+    version: int
+    addr: str
+
+
 #: Its names are no names of Python.
 ServerAddress = TypedDict(
     "ServerAddress", {"version": int, "addr": str, "OS-EXT-IPS:type": str, "OS-EXT-IPS-MAC:mac_addr": str}
@@ -33,6 +38,15 @@ ServerAddress = TypedDict(
 def view(instance: Mapping[str, Any]) -> dict[str, list[ServerAddress]]:
     """Return the addresses of a server by the name of the network."""
     return {plug["name"]: [_address(plug)] for plug in instance.get("interfaces") or ()}
+
+
+def plain(instance: Mapping[str, Any]) -> dict[str, list[PlainAddress]]:
+    """Return the same with fewer fields."""
+    return {plug["name"]: [_plain(plug)] for plug in instance.get("interfaces") or ()}
+
+
+def _plain(plug: Mapping[str, Any]) -> PlainAddress:
+    return {"version": 4, "addr": plug["address"]}
 
 
 def _address(plug: Mapping[str, Any]) -> ServerAddress:

@@ -34,7 +34,7 @@ class AttachmentShown(TypedDict):
     volumeId: str
     serverId: str
     device: str
-    id: NotRequired[Annotated[str, answers.until("2.89")]]
+    id: NotRequired[Annotated[str, answers.until("2.89", "Always in the answer to an attachment.")]]
     tag: NotRequired[Annotated[None, answers.since("2.70")]]
     delete_on_termination: NotRequired[Annotated[bool, answers.since("2.79")]]
     attachment_id: NotRequired[Annotated[str, answers.since("2.89")]]
@@ -62,7 +62,7 @@ class Attachments:
             raise NotHere("A tag of a volume" if wanted.tag else "A volume that is deleted with its server")
         named = {"name": server_id, "volume": wanted.volumeId, **({"device": wanted.device} if wanted.device else {})}
         made = self._conductor.operator(request).attach_volume(**named)
-        response.media = {"volumeAttachment": _view(request, made)}
+        response.media = {"volumeAttachment": _new(request, made)}
 
     @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str, volume_id: str) -> None:
@@ -87,8 +87,18 @@ class Attachments:
 
 
 def _view(request: falcon.Request, found: Mapping[str, Any]) -> AttachmentShown:
+    shown = _new(request, found)
+    if request.context.version >= _WITHOUT_ID:
+        del shown["id"]
+        shown["attachment_id"] = shown["bdm_uuid"] = found["uuid"]
+    return shown
+
+
+def _new(request: falcon.Request, found: Mapping[str, Any]) -> AttachmentShown:
+    """Return it as the answer to an attachment has it: that one keeps its form."""
     version = request.context.version
     shown: AttachmentShown = {
+        "id": found["volume"],
         "volumeId": found["volume"],
         "serverId": found["instance"],
         "device": f"/dev/{found['device']}",
@@ -97,6 +107,4 @@ def _view(request: falcon.Request, found: Mapping[str, Any]) -> AttachmentShown:
         shown["tag"] = None
     if version >= _DELETED_TOO:
         shown["delete_on_termination"] = False
-    if version < _WITHOUT_ID:
-        return {"id": found["volume"], **shown}
-    return {**shown, "attachment_id": found["uuid"], "bdm_uuid": found["uuid"]}
+    return shown

@@ -105,7 +105,7 @@ _Newer = TypedDict(
         "trusted_image_certificates": NotRequired[Annotated[None, answers.since("2.63")]],
         "locked_reason": NotRequired[Annotated[str | None, answers.since("2.73")]],
         "pinned_availability_zone": NotRequired[Annotated[None, answers.since("2.96")]],
-        "scheduler_hints": NotRequired[Annotated[dict[str, list[Any]], answers.since("2.100")]],
+        "scheduler_hints": NotRequired[Annotated[dict[str, Any], answers.since("2.100")]],
     },
 )
 
@@ -154,6 +154,38 @@ class Server(ListedServer):
     server_groups: NotRequired[Annotated[list[str], answers.since("2.71")]]
 
 
+_Changed = TypedDict(
+    "_Changed",
+    {
+        "status": str,
+        "tenant_id": str,
+        "user_id": str,
+        "created": str | None,
+        "updated": str | None,
+        "hostId": str,
+        "image": ImageLink | str,
+        "flavor": FlavorLink | FlavorInside,
+        "addresses": dict[str, list[addresses.PlainAddress]],
+        "metadata": dict[str, str],
+        "accessIPv4": str,
+        "accessIPv6": str,
+        "OS-DCF:diskConfig": str,
+        "progress": NotRequired[int],
+        "fault": NotRequired[ServerFault],
+        "locked": NotRequired[Annotated[bool, answers.since("2.9")]],
+        "description": NotRequired[Annotated[str | None, answers.since("2.19")]],
+        "tags": NotRequired[Annotated[list[str], answers.since("2.26")]],
+        "trusted_image_certificates": NotRequired[Annotated[None, answers.since("2.63")]],
+        "server_groups": NotRequired[Annotated[list[str], answers.since("2.71")]],
+        "locked_reason": NotRequired[Annotated[str | None, answers.since("2.73")]],
+    },
+)
+
+
+class ChangedServer(BriefServer, _Changed):
+    """A server as the answer to a change shows it before version 2.75."""
+
+
 def status(instance: Mapping[str, Any]) -> str:
     found = _OF_TASK.get(instance["task_state"]) or _OF_STATE.get(instance["vm_state"])
     return found or str(instance["vm_state"]).upper()
@@ -164,6 +196,13 @@ def is_locked(instance: Mapping[str, Any]) -> bool:
     return instance.get("locked_by") is not None
 
 
+#: From this version on the answer to a change is the whole server; before, it has the fields below.
+_WHOLE_AFTER_CHANGE = (2, 75)
+_AFTER_CHANGE = frozenset(
+    ("id", "name", "status", "image", "flavor", "fault", "user_id", "tenant_id", "created", "updated", "progress")
+    + ("metadata", "links", "addresses", "hostId", "OS-DCF:diskConfig", "accessIPv4", "accessIPv6")
+    + ("locked", "description", "tags", "trusted_image_certificates", "server_groups", "locked_reason")
+)
 #: Fields that only users who may see all projects get.
 _OF_HOSTS = (
     "OS-EXT-SRV-ATTR:host",
@@ -237,7 +276,7 @@ def _newer(version: microversions.Version, instance: Mapping[str, Any]) -> _Newe
         (_CERTIFICATES, {"trusted_image_certificates": None}),
         (_LOCKED_REASON, {"locked_reason": instance.get("locked_reason")}),
         (_PINNED_ZONE, {"pinned_availability_zone": None}),
-        (_HINTS, {"scheduler_hints": {name: _listed(value) for name, value in instance["scheduler_hints"].items()}}),
+        (_HINTS, {"scheduler_hints": dict(instance["scheduler_hints"])}),
     )
     found: _Newer = {}
     for since, form in forms:
@@ -261,6 +300,16 @@ def whole(request: falcon.Request, shown: Mapping[str, Any]) -> Server:
     if instance["vm_state"] == states.ERROR and shown["faults"]:
         server["fault"] = fault(shown["faults"][-1])
     return server
+
+
+def changed(request: falcon.Request, shown: Mapping[str, Any]) -> Server | ChangedServer:
+    """Return a server as the answer to a change has it. :param shown: as for :func:`whole`"""
+    server = whole(request, shown)
+    if request.context.version >= _WHOLE_AFTER_CHANGE:
+        return server
+    kept: dict[str, Any] = {name: value for name, value in server.items() if name in _AFTER_CHANGE}
+    kept["addresses"] = addresses.plain(shown["instance"])
+    return cast(ChangedServer, kept)
 
 
 def volume(request: falcon.Request, uuid: str) -> ServerVolume:
@@ -296,10 +345,6 @@ def _image(request: falcon.Request, image: Mapping[str, Any]) -> ImageLink | str
     if not image["id"]:
         return ""
     return {"id": image["id"], "links": [microversions.link(request, f"/images/{image['id']}", "bookmark")]}
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _seconds(moment: str | None) -> str | None:

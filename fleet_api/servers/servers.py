@@ -154,14 +154,29 @@ class Servers:
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"server": server_view.whole(request, show(self._conductor, request, server_id))}
 
-    @answers.gives(_ONE)
+    @answers.gives(answers.Answer({"server": server_view.Server | server_view.ChangedServer}))
     @bodies.takes(server_change.BODY)
     def on_put_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         show(self._conductor, request, server_id)
         changes = server_change.parse(request)
         if changes:
             server_change.change(self._conductor, request, server_id, changes)
-        self.on_get_one(request, response, server_id)
+        found = show(self._conductor, request, server_id)
+        response.media = {"server": server_view.changed(request, found)}
+
+    @answers.gives(answers.Answer({"addresses": dict[str, list[addresses.PlainAddress]]}))
+    def on_get_addresses(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        found = show(self._conductor, request, server_id)["instance"]
+        response.media = {"addresses": addresses.plain(found)}
+
+    @answers.gives(answers.Answer(entire=dict[str, list[addresses.PlainAddress]]))
+    def on_get_addresses_in(
+        self, request: falcon.Request, response: falcon.Response, server_id: str, network: str
+    ) -> None:
+        found = addresses.plain(show(self._conductor, request, server_id)["instance"])
+        if network not in found:
+            raise errors.NotFound(kind=f"Network of server {server_id}", name=network)
+        response.media = {network: found[network]}
 
     @answers.gives(answers.Answer({"interfaceAttachments": list[addresses.InterfaceShown]}))
     def on_get_interfaces(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
@@ -201,6 +216,8 @@ class Servers:
         if own := _own_project(request):
             exact["project_id"] = own
         matches = _conditions(request)
+        if limit == 0:
+            return [], None
         # Only what the list shows and the filters look at is read.
         is_brief = shown is server_view.brief and not any(request.has_param(name) for name in _OF_SPEC)
         calls = self._conductor.operator(request)

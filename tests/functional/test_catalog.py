@@ -12,7 +12,7 @@ from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.objects import Flavor
-from tests.functional.conductor import INCARNATION, Conductor, context
+from tests.functional.conductor import INCARNATION, Conductor
 from tests.functional.trio_fakes import no_valid_host
 
 DOWN_S = 61
@@ -78,21 +78,43 @@ def test_two_flavors_have_two_names(conductor: Conductor) -> None:
         conductor.operator.update_flavor("medium", {"name": "small"}, {})
 
 
-def test_a_flavor_in_use_stays(conductor: Conductor) -> None:
-    """It stays until its last instance is deleted. Then its name is free."""
+def test_a_flavor_in_use_can_be_deleted(conductor: Conductor) -> None:
+    """Its instances keep the sizes that they were built with, and its name is free."""
     a_flavor(conductor)
     uuid = conductor.place("h1", flavor="small", name="web")
     conductor.claim(uuid, "h1")
     conductor.finish(uuid, "h1")
-    with pytest.raises(errors.Conflict, match="Flavor small is the flavor of 1 instance: web"):
-        conductor.operator.delete_flavor("small")
-    conductor.termination.terminate(context(), [uuid])
-    conductor.agents.destroyed(context(), uuid, "h1")
     conductor.operator.delete_flavor("small")
     assert [] == conductor.operator.list_flavors()
+    assert "small" == conductor.operator.show_instance(uuid)["instance"]["flavor"]["name"]
     with pytest.raises(errors.NotFound, match="Flavor small could not be found"):
         conductor.operator.delete_flavor("small")
     a_flavor(conductor)
+
+
+def test_a_private_flavor_is_for_the_projects_that_have_access(conductor: Conductor) -> None:
+    """For others it does not exist: they can neither see it nor build with it."""
+    conductor.operator.create_flavor(
+        {"name": "large", "vcpus": 1, "memory_mb": 64, "is_public": False, "description": "of the web team"}
+    )
+    web, shop = (conductor.operator.under(project, is_admin=False) for project in ("web", "shop"))
+    assert ["web"] == conductor.operator.add_flavor_access("large", "web")
+    assert [("large", False, "of the web team")] == [
+        (each["name"], each["is_public"], each["description"]) for each in web.list_flavors()
+    ]
+    assert [] == shop.list_flavors()
+    with pytest.raises(errors.NotFound, match="Flavor large could not be found"):
+        shop.show_flavor("large")
+    with pytest.raises(errors.Conflict, match="is open to project web already"):
+        conductor.operator.add_flavor_access("large", "web")
+    assert [] == conductor.operator.remove_flavor_access("large", "web")
+    assert [] == web.list_flavors()
+    with pytest.raises(errors.NotFound, match="of project web could not be found"):
+        conductor.operator.remove_flavor_access("large", "web")
+    conductor.operator.update_flavor("large", changes={"is_public": True})
+    assert ["large"] == [each["name"] for each in shop.list_flavors()]
+    with pytest.raises(errors.Conflict, match="is public"):
+        conductor.operator.list_flavor_access("large")
 
 
 # Images
@@ -209,15 +231,14 @@ def test_a_group_is_changed(conductor: Conductor) -> None:
     assert 3 == conductor.operator.update_group("front", None, None, 3)["max_server_per_host"]
 
 
-def test_a_group_with_members_stays(conductor: Conductor) -> None:
-    """Until they are gone."""
+def test_a_group_with_members_can_be_deleted(conductor: Conductor) -> None:
+    """Its members stay, and belong to no group: also one that its host has not claimed yet."""
     conductor.operator.create_group("web", "affinity", 1)
-    (uuid,) = conductor.create(group="web", name="first")
-    with pytest.raises(errors.Conflict, match="Server group web has 1 member: first"):
-        conductor.operator.delete_group("web")
-    conductor.termination.terminate(context(), [uuid])
+    uuid = conductor.place("h1", group="web", name="first")
     conductor.operator.delete_group("web")
     assert [] == conductor.operator.list_groups()
+    assert conductor.operator.show_instance(uuid)["instance"]["group_uuid"] is None
+    conductor.claim(uuid, "h1")
 
 
 # Hosts and services

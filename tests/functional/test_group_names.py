@@ -15,7 +15,6 @@ from oslo_db import options
 
 from fleet import errors
 from fleet.clock import utcnow
-from fleet.db.catalog import groups
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.schema import migration, schema
 from fleet.db.tables import models
@@ -53,7 +52,7 @@ def older(database: Database, tmp_path: Any) -> Iterator[Database]:
     on_server(f"DROP DATABASE {name}")
 
 
-def test_groups_stay_and_names_become_their_projects_own(older: Database) -> None:
+def test_groups_stay_and_may_share_names(older: Database) -> None:
     """On each engine; groups without a project, which the index does not compare, stay as well."""
     stored = [a_row("one", "web"), a_row("two", "shop"), a_row("three", None)]
     with older.engine.begin() as connection:
@@ -61,11 +60,9 @@ def test_groups_stay_and_names_become_their_projects_own(older: Database) -> Non
     with pytest.raises(db_exception.DBDuplicateEntry), older.engine.begin() as connection:
         connection.execute(GROUPS.insert(), [a_row("one", "shop")])
     assert schema.latest() == migration.sync(older)
-    more = [a_row("one", "shop"), a_row("three", None)]
+    more = [a_row("one", "shop"), a_row("three", None), a_row("one", "web")]
     with older.engine.begin() as connection:
         connection.execute(GROUPS.insert(), more)
-    with pytest.raises(db_exception.DBDuplicateEntry), older.engine.begin() as connection:
-        connection.execute(GROUPS.insert(), [a_row("one", "web")])
     with older.engine.connect() as connection:
         found = connection.execute(sa.select(GROUPS.c.uuid).order_by(GROUPS.c.uuid)).scalars().all()
     assert sorted(each["uuid"] for each in (*stored, *more)) == found
@@ -85,29 +82,18 @@ def test_an_administrator_gets_the_uuids_of_a_name_of_two_projects(conductor: Co
         assert mine == conductor.operator.under(project, is_admin=False).show_group("one")["uuid"]
 
 
-def _renamed(conductor: Conductor, name: str) -> object:
-    return conductor.operator.under("web").update_group("two", new_name=name)
-
-
-def _created(conductor: Conductor, name: str) -> object:
-    return conductor.operator.under("web").create_group(name, "affinity")
-
-
-@pytest.mark.parametrize("ask", [_created, _renamed])
-def test_of_two_equal_names_at_the_same_time_one_is_refused(
-    conductor: Conductor, ask: Callable[[Conductor, str], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both find the name free; the index decides, and the loser is told as if it had come later."""
-    conductor.operator.under("web").create_group("one", "affinity")
-    conductor.operator.under("web").create_group("two", "affinity")
-    monkeypatch.setattr(groups, "_require_free", lambda *_: None)
-    with pytest.raises(errors.Conflict, match="Server group one exists already"):
-        ask(conductor, "one")
-    assert ["one", "two"] == sorted(each["name"] for each in conductor.operator.list_groups())
+def test_groups_of_a_project_may_share_a_name(conductor: Conductor) -> None:
+    """They are told apart by their uuids."""
+    web = conductor.operator.under("web", is_admin=False)
+    made = sorted(web.create_group("one", "affinity")["uuid"] for _ in range(2))
+    with pytest.raises(errors.Conflict, match="use a uuid") as several:
+        web.show_group("one")
+    assert all(each in several.value.message for each in made)
+    web.delete_group(made[0])
+    assert made[1] == web.show_group("one")["uuid"]
 
 
 CREATIONS = [
-    ("Server group", lambda operator: operator.create_group("new", "affinity")),
     ("Aggregate", lambda operator: operator.create_aggregate("new", {})),
     ("Flavor", lambda operator: operator.create_flavor({"name": "new", "vcpus": 1, "memory_mb": 64})),
     ("Image", lambda operator: operator.create_image({"name": "new", "location": "/image"})),

@@ -9,13 +9,15 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleet_api.compute.hosts import service_id
+from fleet_api.compute.services import service_id
 from tests.hostile.people import BACKENDS, HOSTS, MEMBER, OWNER, Person
 from tests.hostile.world import World, context_of
 
 _KEY = base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + b"k" * 32).decode()
 _SMALL = {"name": "small", "flavorid": "small", "vcpus": 1, "memory_mb": 64, "root_gb": 1}
 _BIG = {**_SMALL, "name": "big", "flavorid": "big", "memory_mb": 128}
+#: Only these two projects may use it.
+_HIDDEN = {**_SMALL, "name": "hidden", "flavorid": "hidden", "is_public": False}
 TOKENS = ("Umbra", "Lumen")
 
 
@@ -48,6 +50,9 @@ def build(world: World) -> tuple[Objects, Objects]:
         world.ask(admin, "update_service", "operator", host=host, binary=binary, disabled=False)
     for flavor in (_SMALL, _BIG):
         world.ask(admin, "create_flavor", "operator", flavor={**flavor, "extra_specs": {"hw:cpu_policy": "shared"}})
+    world.ask(admin, "create_flavor", "operator", flavor=_HIDDEN)
+    for person in (MEMBER, OWNER):
+        world.ask(admin, "add_flavor_access", "operator", name="hidden", project_id=str(person.project))
     fast = world.ask(
         admin, "create_volume_type", "operator", volume_type={"name": "fast", "extra_specs": {"tier": "1"}}
     )
@@ -115,7 +120,8 @@ class _Maker:
             server, moving = self._server("server", host, group), self._server("moving", host)
             building = self._accepted("building")
             volume, attached = self._volume("volume"), self._volume("attached")
-            snapshot = self._ask("create_snapshot", volume=volume, name=self._text("snapshot"))["uuid"]
+            said = {"metadata": {"note": self._text("metadata")}, "description": self._text("description")}
+            snapshot = self._ask("create_snapshot", volume=volume, name=self._text("snapshot"), **said)["uuid"]
             self._done(snapshot)
             self._ask("attach_volume", name=server, volume=attached)
             (attachment,) = self._world.ask(host, "get_attachments", instance_uuid=server, host=host)

@@ -25,11 +25,12 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         "GET /fleet/v1/session",
         *(f"GET /v2.1/flavors{path}" for path in ("", "/detail", "/{flavor_id}", "/{flavor_id}/os-extra_specs")),
         "GET /v2.1/flavors/{flavor_id}/os-extra_specs/{key}",
+        *(f"GET {root}/os-quota-class-sets/{{quota_class}}" for root in ("/v2.1", "/v3")),
         "GET /v2.1/projects",
         "GET /v2.1/projects/{project_id}",
         *(f"GET {root}/os-availability-zone" for root in ("/v2.1", "/v3")),
         *(f"GET {root}/images{one}" for root in ("/v2", "/v2.1", "/v2.1/v2") for one in ("", "/{image_id}")),
-        *("GET /v3/types", "GET /v3/types/{type_id}"),
+        *("GET /v3/types", "GET /v3/types/default", "GET /v3/types/{type_id}"),
     ),
     LIST: (
         *("GET,POST /v2.1/servers", "GET /v2.1/servers/detail", "GET /fleet/v1/events"),
@@ -37,6 +38,7 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         *("GET /v2.1/limits", "GET /v3/limits"),
         *(f"GET {root}/{kind}s" for root in ("/v2.0", "/v2.1") for kind in ("network", "subnet", "port")),
         *("GET,POST /v3/volumes", "GET /v3/volumes/detail", "GET,POST /v3/snapshots", "GET /v3/snapshots/detail"),
+        "GET /v3/volumes/summary",
     ),
     OWN: (
         "GET,PUT,DELETE /v2.1/servers/{server_id}",
@@ -47,34 +49,46 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         "GET,POST /v2.1/servers/{server_id}/os-volume_attachments",
         "GET,DELETE /v2.1/servers/{server_id}/os-volume_attachments/{volume_id}",
         *(f"GET /v2.1/servers/{{server_id}}/os-{of}" for of in ("interface", "security-groups", "instance-actions")),
+        *("GET /v2.1/servers/{server_id}/ips", "GET /v2.1/servers/{server_id}/ips/{network}"),
         "GET /v2.1/servers/{server_id}/os-instance-actions/{request_id}",
         "POST /v2.1/servers/{server_id}/action",
         "GET,DELETE /v2.1/os-server-groups/{group_id}",
         *(f"GET {root}/{each}s/{{{each}_id}}" for root in ("/v2.0", "/v2.1") for each in ("network", "subnet", "port")),
         "GET,DELETE /v2.1/os-keypairs/{name}",
+        "GET /v2.1/os-simple-tenant-usage/{project_id}",
         *(f"GET /v2.1/os-quota-sets/{{project_id}}{path}" for path in ("", "/detail", "/defaults")),
         *(f"GET /v3/os-quota-sets/{{project_id}}{path}" for path in ("", "/defaults")),
         "GET,PUT,DELETE /v3/volumes/{volume_id}",
         "GET,POST,PUT /v3/volumes/{volume_id}/metadata",
-        "DELETE /v3/volumes/{volume_id}/metadata/{key}",
+        "GET,PUT,DELETE /v3/volumes/{volume_id}/metadata/{key}",
         "POST /v3/volumes/{volume_id}/action",
-        "GET,DELETE /v3/snapshots/{snapshot_id}",
+        "GET,PUT,DELETE /v3/snapshots/{snapshot_id}",
+        "GET,POST,PUT /v3/snapshots/{snapshot_id}/metadata",
+        "GET,PUT,DELETE /v3/snapshots/{snapshot_id}/metadata/{key}",
     ),
     ADMIN: (
         "GET /v2.1/servers/{server_id}/migrations",
         "GET,DELETE /v2.1/servers/{server_id}/migrations/{migration_id}",
-        *("GET /v2.1/os-migrations", "POST /v2.1/flavors", "DELETE /v2.1/flavors/{flavor_id}"),
+        *("GET /v2.1/os-migrations", "POST /v2.1/flavors", "PUT,DELETE /v2.1/flavors/{flavor_id}"),
+        *("GET /v2.1/flavors/{flavor_id}/os-flavor-access", "POST /v2.1/flavors/{flavor_id}/action"),
         "POST /v2.1/flavors/{flavor_id}/os-extra_specs",
         "PUT,DELETE /v2.1/flavors/{flavor_id}/os-extra_specs/{key}",
         *(f"GET /v2.1/os-hypervisors{path}" for path in ("", "/detail", "/statistics", "/{hypervisor_id}")),
+        *(f"GET /v2.1/os-hypervisors/{{hypervisor_id}}/{of}" for of in ("search", "servers", "uptime")),
+        *(f"PUT {root}/os-quota-class-sets/{{quota_class}}" for root in ("/v2.1", "/v3")),
         *("GET /v2.1/os-services", "PUT,DELETE /v2.1/os-services/{service_id}"),
+        "GET /v2.1/os-simple-tenant-usage",
         *("GET /v2.1/os-availability-zone/detail", "GET,POST /v2.1/os-aggregates"),
         *("GET,PUT,DELETE /v2.1/os-aggregates/{aggregate_id}", "POST /v2.1/os-aggregates/{aggregate_id}/action"),
         *(f"PUT,DELETE {root}/os-quota-sets/{{project_id}}" for root in ("/v2.1", "/v3")),
         *(f"GET,POST /v3/{path}" for path in ("os-volume-manage", "manageable_volumes")),
         *(f"GET /v3/{path}/detail" for path in ("os-volume-manage", "manageable_volumes")),
-        *("POST /v3/types", "DELETE /v3/types/{type_id}", "GET,POST /v3/types/{type_id}/extra_specs"),
-        *("DELETE /v3/types/{type_id}/extra_specs/{key}", "GET /v3/scheduler-stats/get_pools", "GET /v3/os-services"),
+        *("POST /v3/types", "PUT,DELETE /v3/types/{type_id}", "GET,POST /v3/types/{type_id}/extra_specs"),
+        *(
+            "GET,PUT,DELETE /v3/types/{type_id}/extra_specs/{key}",
+            "GET /v3/scheduler-stats/get_pools",
+            "GET /v3/os-services",
+        ),
         *(
             f"GET /fleet/v1/{path}"
             for path in ("hosts", "hosts/{name}", "builds", "trace/{name}", "flavors", "use", "acts", "doctor")
@@ -108,6 +122,8 @@ PARAMETERS: Mapping[str, str] = {
     "key": "note",
     "tag": "{token}-tag",
     "flavor_id": "small",
+    "quota_class": "default",
+    "network": "{token}-network",
     "image_id": "{image}",
     "type_id": "{volume_type}",
     "aggregate_id": "{aggregate}",
@@ -122,7 +138,7 @@ PARAMETERS: Mapping[str, str] = {
 }
 #: Actions for which a member is refused, on an own server or volume.
 ADMINISTRATIVE = frozenset(
-    {"migrate", "os-migrateLive", "evacuate", "os-resetState", "os-migrate_volume", "os-unmanage"}
+    {"migrate", "os-migrateLive", "evacuate", "os-resetState", "os-migrate_volume", "os-unmanage", "os-force_delete"}
 )
 _SERVER = {"name": "n", "flavorRef": "small", "imageRef": "", "networks": "none"}
 _ON_VOLUME = {"boot_index": -1, "uuid": "{volume}", "source_type": "volume", "destination_type": "volume"}
@@ -160,6 +176,11 @@ BODIES: Mapping[str, tuple[Any, ...]] = {
     "POST /v2.1/flavors": ({"flavor": {"name": "new", "ram": 64, "vcpus": 1, "disk": 1}},),
     "POST /v2.1/flavors/{flavor_id}/os-extra_specs": ({"extra_specs": {"a": "b"}},),
     "PUT /v2.1/flavors/{flavor_id}/os-extra_specs/{key}": ({"hw:cpu_policy": "shared"},),
+    "PUT /v2.1/flavors/{flavor_id}": ({"flavor": {"description": "mine"}},),
+    "POST /v2.1/flavors/{flavor_id}/action": (
+        {"addTenantAccess": {"tenant": "another"}},
+        {"removeTenantAccess": {"tenant": "{project}"}},
+    ),
     "PUT /v2.1/os-services/{service_id}": ({"status": "disabled"},),
     "POST /v2.1/os-aggregates": ({"aggregate": {"name": "another"}},),
     "PUT /v2.1/os-aggregates/{aggregate_id}": ({"aggregate": {"name": "another"}},),
@@ -182,30 +203,49 @@ BODIES: Mapping[str, tuple[Any, ...]] = {
     "PUT /v3/volumes/{volume_id}": ({"volume": {"name": "mine"}},),
     "POST /v3/volumes/{volume_id}/metadata": ({"metadata": {"a": "b"}},),
     "PUT /v3/volumes/{volume_id}/metadata": ({"metadata": {"a": "b"}},),
+    "PUT /v3/volumes/{volume_id}/metadata/{key}": ({"meta": {"note": "b"}},),
+    "PUT /v3/snapshots/{snapshot_id}": ({"snapshot": {"name": "mine", "description": "mine"}},),
+    "POST /v3/snapshots/{snapshot_id}/metadata": ({"metadata": {"a": "b"}},),
+    "PUT /v3/snapshots/{snapshot_id}/metadata": ({"metadata": {"a": "b"}},),
+    "PUT /v3/snapshots/{snapshot_id}/metadata/{key}": ({"meta": {"note": "b"}},),
     "POST /v3/volumes/{volume_id}/action": (
         {"os-extend": {"new_size": 2}},
         {"os-retype": {"new_type": "fast", "migration_policy": "on-demand"}},
         {"os-migrate_volume": {}},
         {"os-unmanage": None},
+        {"os-force_delete": None},
+        {"os-set_bootable": {"bootable": True}},
     ),
     "POST /v3/os-volume-manage": (_MANAGED,),
     "POST /v3/manageable_volumes": (_MANAGED,),
     "POST /v3/snapshots": ({"snapshot": {"volume_id": "{volume}", "name": "n"}},),
     "POST /v3/types": ({"volume_type": {"name": "another"}},),
+    "PUT /v3/types/{type_id}": ({"volume_type": {"description": "mine"}},),
     "POST /v3/types/{type_id}/extra_specs": ({"extra_specs": {"a": "b"}},),
+    "PUT /v3/types/{type_id}/extra_specs/{key}": ({"tier": "2"},),
     "POST /fleet/v1/explain": (_WANTED,),
     "POST /fleet/v1/capacity": (_WANTED,),
 }
-#: They look for a live migration, and there is none.
+#: They look for what is not there, such as a live migration.
 NOT_THERE = frozenset(
-    f"{method} /v2.1/servers/{{server_id}}/migrations/{{migration_id}}" for method in ("GET", "DELETE")
+    [
+        *(f"{method} /v2.1/servers/{{server_id}}/migrations/{{migration_id}}" for method in ("GET", "DELETE")),
+        # They are in older versions only.
+        *(f"GET /v2.1/os-hypervisors/{path}" for path in ("statistics", "{hypervisor_id}/uptime")),
+        *(f"GET /v2.1/os-hypervisors/{{hypervisor_id}}/{of}" for of in ("search", "servers")),
+        # There is none; and the flavor is public.
+        *("GET /v3/types/default", "GET /v2.1/flavors/{flavor_id}/os-flavor-access"),
+    ]
 )
 #: Without them the administrator's list is refused, and the stream of events begins now.
 QUERIES: Mapping[str, Mapping[str, str]] = {
     f"GET /v3/{path}{detail}": {"host": "{backend}#pool"}
     for path, detail in itertools.product(("os-volume-manage", "manageable_volumes"), ("", "/detail"))
 }
-HEADERS: Mapping[str, Mapping[str, str]] = {"GET /fleet/v1/events": {"Last-Event-ID": "0.0"}}
+HEADERS: Mapping[str, Mapping[str, str]] = {
+    "GET /fleet/v1/events": {"Last-Event-ID": "0.0"},
+    "GET /v3/volumes/summary": {"OpenStack-API-Version": "volume 3.71"},
+}
 
 
 def filled(form: Any, ids: Mapping[str, str]) -> Any:

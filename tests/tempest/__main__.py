@@ -30,6 +30,8 @@ def main() -> int:
     # The servers and daemons are in sessions of their own.
     signal.signal(signal.SIGTERM, lambda *_signal: sys.exit(143))
     began = time.monotonic()
+    page = documented.PAGE.read_text()
+    absent, fails = documented.read(page, documented.ABSENT), documented.read(page, documented.FAILS)
     with _directory(asked.directory) as directory:
         try:
             with cloud(asked.venv.resolve(), directory) as made:
@@ -40,15 +42,15 @@ def main() -> int:
                 )
                 if asked.serve:
                     signal.pause()
-                outcomes = list(_shown(suite.run(asked.venv.resolve(), directory, asked.only, asked.workers)))
+                without = documented.left_out(absent)
+                outcomes = list(_shown(suite.run(asked.venv.resolve(), directory, asked.only, without, asked.workers)))
         except private_servers.ServerMissing as missing:
             print(missing, file=sys.stderr)
             return 3
-    known = documented.read(documented.PAGE.read_text())
-    for line in report.lines(outcomes, known):
+    for line in report.lines(outcomes, fails):
         print(line)
     print(f"{time.monotonic() - began:.0f} s")
-    for each in (missing := report.unnamed(outcomes, known)):
+    for each in (missing := report.unnamed(outcomes, fails, absent)):
         print(f"docs/http-api.md does not name {each}", file=sys.stderr)
     return 1 if missing or not outcomes else 0
 

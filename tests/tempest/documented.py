@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that docs/http-api.md names, in its section on Tempest: a pattern of names, and why they fail or are skipped."""
+"""What docs/http-api.md says of Tempest: what a fleet does not have, so that its tests do not run, and which tests fail.
+
+Each row of the two tables has patterns of names and a reason.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import pathlib
 import re
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "http-api.md"
-_SECTION = "### What Tempest finds"
+#: Headings: of what does not run, and of what fails.
+ABSENT, FAILS = "### What Tempest does not try", "### What fails in Tempest"
 _ROW = re.compile(r"\|\s*((?:`[^`]+`(?:,\s*)?)+)\s*\|\s*(.+?)\s*\|\s*$")
 _WORD = re.compile(r"`([^`]+)`")
 
@@ -25,9 +29,9 @@ class Known:
         return any(fnmatch.fnmatchcase(word, each) for each in self.patterns)
 
 
-def read(page: str) -> list[Known]:
-    """Return the rows of the tables of the section."""
-    _, _, rest = page.partition(f"{_SECTION}\n")
+def read(page: str, heading: str) -> list[Known]:
+    """Return the rows of the table below a heading."""
+    _, _, rest = page.partition(f"{heading}\n")
     section = re.split(r"^#{1,3} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
     rows = filter(None, map(_ROW.match, section.splitlines()))
     return [Known(tuple(_WORD.findall(row[1])), row[2]) for row in rows]
@@ -37,3 +41,10 @@ def reason_of(word: str, known: list[Known]) -> str | None:
     """Return why a test fails, or an option is off; None: the page does not say."""
     short = word.removeprefix("tempest.api.")
     return next((each.reason for each in known if each.names(short)), None)
+
+
+def left_out(absent: list[Known]) -> str:
+    """Return the regular expression of the tests that do not run; options, which have no module, match none."""
+    tests = [fnmatch.translate(f"tempest.api.{each}[*") for known in absent for each in known.patterns]
+    classes = [fnmatch.translate(f"*(tempest.api.{each})*") for known in absent for each in known.patterns]
+    return "|".join([*tests, *classes])

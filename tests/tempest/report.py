@@ -32,8 +32,12 @@ def lines(outcomes: Sequence[Outcome], known: list[Known]) -> Iterator[str]:
     yield f"\n{counts[SUCCESS]} of {ran} passed ({share:.1f} %), {counts[SKIP]} skipped"
 
 
-def unnamed(outcomes: Sequence[Outcome], known: list[Known]) -> list[str]:
-    """Return what the page has to name: failures, and features that the cloud does not have."""
-    tests = [each.name for each in outcomes if each.status == FAIL]
+def unnamed(outcomes: Sequence[Outcome], fails: list[Known], absent: list[Known]) -> list[str]:
+    """Return what the page has to name: failures, and features that the cloud does not have.
+
+    :param fails: the tests that the page names as failing
+    :param absent: what it says a fleet does not have
+    """
+    tests = [each.name for each in outcomes if each.status == FAIL and reason_of(each.name, fails) is None]
     options = [f"{section}.{name}" for section, names in settings.ABSENT.items() for name in names]
-    return [each for each in (*tests, *options) if reason_of(each, known) is None]
+    return [*tests, *(each for each in options if reason_of(each, absent) is None)]

@@ -34,9 +34,10 @@ class Outcome:
         return self.test.partition("[")[0]
 
 
-def run(venv: pathlib.Path, directory: pathlib.Path, only: str, workers: int) -> Iterator[Outcome]:
-    """Run the tests that ``only`` matches, in so many processes. Yield each as it ends.
+def run(venv: pathlib.Path, directory: pathlib.Path, only: str, without: str, workers: int) -> Iterator[Outcome]:
+    """Run the tests that ``only`` matches, but those that ``without`` matches. Yield each as it ends.
 
+    :param workers: how many processes
     :param directory: has ``tempest.conf``; what Tempest writes lies beside it
     """
     path = os.pathsep.join([str(venv / "bin"), os.environ.get("PATH", os.defpath)])
@@ -46,7 +47,7 @@ def run(venv: pathlib.Path, directory: pathlib.Path, only: str, workers: int) ->
     begin = [tempest, "init", workspace, *known]
     subprocess.run(begin, env=environment, check=True, capture_output=True)
     command = [tempest, "run", "--config-file", directory / "tempest.conf", *known, "--subunit"]
-    command += ["--regex", only, "--concurrency", str(workers)]
+    command += ["--regex", only, "--exclude-regex", without, "--concurrency", str(workers)]
     with (
         (directory / "tempest.err").open("wb") as complaints,
         subprocess.Popen(command, cwd=workspace, env=environment, stdout=subprocess.PIPE, stderr=complaints) as tests,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.tempest import causes, documented, report, settings
@@ -18,13 +20,13 @@ CASES = [
     ("testtools.matchers._impl.MismatchError: 1 != 2", "behaviour"),
 ]
 PAGE = """
-### What Tempest finds
+### What Tempest does not try
 
 | Test | Why |
 |---|---|
-| `compute.test_a.*`, `compute.test_b.B.test_c` | it is left out |
+| `compute.test_a.*`, `compute.test_b.B.test_c`, `some-enabled.option` | it is left out |
 
-### Another
+### What fails in Tempest
 
 | `volume.test_d.*` | of another section |
 """
@@ -36,7 +38,7 @@ def test_a_failure_has_a_cause(raised: str, cause: str) -> None:
 
 
 def test_the_page_names_failures() -> None:
-    known = documented.read(PAGE)
+    known = documented.read(PAGE, documented.ABSENT)
     assert "it is left out" == documented.reason_of("tempest.api.compute.test_a.A.test_x", known)
     assert "it is left out" == documented.reason_of("tempest.api.compute.test_b.B.test_c", known)
     assert documented.reason_of("tempest.api.compute.test_b.B.test_d", known) is None
@@ -44,17 +46,27 @@ def test_the_page_names_failures() -> None:
 
 
 def test_a_failure_that_the_page_does_not_name() -> None:
-    known = [*documented.read(PAGE), documented.Known(("*-*enabled.*", "service_available.*"), "options")]
+    known = documented.read(PAGE, documented.ABSENT)
+    options = [documented.Known(("*-*enabled.*", "service_available.*"), "options")]
     outcomes = [
         Outcome("tempest.api.compute.test_a.A.test_x[id-1]", FAIL, "said"),
         Outcome("tempest.api.compute.test_b.B.test_d[id-2]", FAIL, "said"),
         Outcome("tempest.api.compute.test_b.B.test_e[id-3]", SUCCESS, ""),
     ]
-    assert ["tempest.api.compute.test_b.B.test_d"] == report.unnamed(outcomes, known)
+    assert ["tempest.api.compute.test_b.B.test_d"] == report.unnamed(outcomes, known, options)
     assert "1 of 3 passed (33.3 %), 0 skipped" in "\n".join(report.lines(outcomes, known))
 
 
 def test_the_page_names_what_a_fleet_does_not_have() -> None:
-    known = documented.read(documented.PAGE.read_text())
+    known = documented.read(documented.PAGE.read_text(), documented.ABSENT)
     options = [f"{section}.{name}" for section, names in settings.ABSENT.items() for name in names]
     assert [] == [each for each in options if documented.reason_of(each, known) is None]
+
+
+def test_what_does_not_run() -> None:
+    """The expression that Tempest gets matches the tests of the first table, and the fixtures of their classes."""
+    pattern = re.compile(documented.left_out(documented.read(PAGE, documented.ABSENT)))
+    for name in ("compute.test_a.A.test_x[id-1,smoke]", "compute.test_b.B.test_c[id-2]"):
+        assert pattern.match(f"tempest.api.{name}")
+    for name in ("compute.test_b.B.test_cd[id-2]", "volume.test_d.D.test_x[id-3]"):
+        assert not pattern.match(f"tempest.api.{name}")

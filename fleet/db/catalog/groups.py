@@ -47,18 +47,17 @@ def create(
     policy: str,
     max_server_per_host: int,
     project_id: str | None,
+    user_id: str | None,
     now: datetime.datetime,
 ) -> None:
     """Create a group. The caller chooses the uuid, so that a repeated commit finds its own row.
 
-    :raises errors.Conflict: the project has a group of this name
+    Groups of a project may share a name: they are told apart by their uuids.
     """
     if tx.execute(sa.select(GROUPS.c.uuid).where(GROUPS.c.uuid == uuid)).first():
         return
-    _require_free(tx, name, project_id)
     values = {"uuid": uuid, "name": name, "policy": policy, "max_server_per_host": max_server_per_host}
-    with lookup.naming("Server group", name):
-        tx.insert(GROUPS, {**values, "project_id": project_id, "created_at": now})
+    tx.insert(GROUPS, {**values, "project_id": project_id, "user_id": user_id, "created_at": now})
 
 
 class PlacedMember(Protocol):
@@ -70,10 +69,15 @@ class PlacedMember(Protocol):
 
 def get(connection: Transaction | sa.Connection, uuid: str) -> GroupRow:
     """:raises errors.NotFound:"""
-    row = cast("GroupRow | None", connection.execute(_FOUND, {"wanted": uuid}).one_or_none())
+    row = of_row(connection, uuid)
     if row is None:
         raise errors.NotFound(kind="Server group", name=uuid)
     return row
+
+
+def of_row(connection: Transaction | sa.Connection, uuid: str) -> GroupRow | None:
+    """The group that the row of an instance names; None: it was removed since the row was read."""
+    return cast("GroupRow | None", connection.execute(_FOUND, {"wanted": uuid}).one_or_none())
 
 
 def find(connection: Transaction | sa.Connection, name: str, project: str | None = None) -> GroupRow:
@@ -91,13 +95,11 @@ def find(connection: Transaction | sa.Connection, name: str, project: str | None
 def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, most: int | None) -> GroupRow:
     """:param most: ``max_server_per_host``
 
-    :raises errors.NotFound: errors.Conflict: the project has a group of this name, or live members contradict the new rule
+    :raises errors.NotFound: errors.Conflict: live members contradict the new rule
     """
     row = cast("GroupRow | None", tx.execute(_LOCKED, {"wanted": uuid}).one_or_none())
     if row is None:
         raise errors.NotFound(kind="Server group", name=uuid)
-    if name and name != row.name:
-        _require_free(tx, name, row.project_id)
     there = members(tx, uuid)
     if policy not in (None, row.policy) and there:
         reason = f"has {len({each.uuid for each in there})} members, so its policy stays {row.policy}"
@@ -110,16 +112,8 @@ def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, mos
     wanted = {"name": name, "policy": policy, "max_server_per_host": most}
     changed = {column: value for column, value in wanted.items() if value is not None}
     if changed:
-        with lookup.naming("Server group", name or row.name):
-            tx.execute(GROUPS.update().where(GROUPS.c.uuid == uuid), changed)
+        tx.execute(GROUPS.update().where(GROUPS.c.uuid == uuid), changed)
     return get(tx, uuid)
-
-
-def _require_free(tx: Transaction, name: str, project_id: str | None) -> None:
-    """The index does not compare groups without a project. :raises errors.Conflict: the project has a group of this name"""
-    taken = sa.select(GROUPS.c.uuid).where(GROUPS.c.name == name, GROUPS.c.project_id.is_not_distinct_from(project_id))
-    if tx.execute(taken).first():
-        raise errors.Conflict(kind="Server group", name=name, reason="exists already")
 
 
 def list_all(connection: sa.Connection) -> Sequence[GroupRow]:

@@ -75,10 +75,10 @@ def add_host(tx: Transaction, name: str, host: str) -> Aggregate:
     return find(tx, name)
 
 
-def rename(tx: Transaction, key: int, name: str) -> Aggregate:
+def rename(tx: Transaction, key: int, name: str, now: datetime.datetime) -> Aggregate:
     """:raises errors.NotFound: errors.Conflict: the name is taken"""
     with lookup.naming("Aggregate", name):
-        tx.update(AGGREGATES, key, {"name": name})
+        tx.update(AGGREGATES, key, {"name": name, "updated_at": now})
     tx.touch(AGGREGATES, key)
     return find(tx, str(key))
 
@@ -159,7 +159,16 @@ def list_all(connection: Transaction | sa.Connection, newer_than: int | None = N
     )
     for row in connection.execute(said):
         metadata[row.aggregate_id][row.key] = row.value
-    return [Aggregate(row.id, row.name, hosts[row.id], metadata[row.id], row.uuid) for row in rows]
+    return [
+        Aggregate(
+            row.id, row.name, hosts[row.id], metadata[row.id], row.uuid, _text(row.created_at), _text(row.updated_at)
+        )
+        for row in rows
+    ]
+
+
+def _text(moment: datetime.datetime | None) -> str | None:
+    return moment.isoformat(timespec="seconds") if moment else None
 
 
 def deleted_since(connection: sa.Connection, generation: int) -> Sequence[int]:

@@ -58,7 +58,7 @@ _PLACED = sa.select(
     INSTANCES.c.host, INSTANCES.c.uuid, INSTANCES.c.vm_state, INSTANCES.c.task_state, INSTANCES.c.power_state
 ).where(INSTANCES.c.host.in_(_HOSTS), _LIVE)
 _MOVING = sa.select(MIGRATIONS.c.held_host, MIGRATIONS.c.instance_uuid).where(MIGRATIONS.c.held_host.in_(_HOSTS))
-FILTERS = ("host", "name", "project_id", "reservation_id", "uuids", "vm_state")
+FILTERS = ("changed_since", "deleted", "host", "name", "project_id", "reservation_id", "uuids", "vm_state")
 _SWITCHING = (
     JOINED.where(
         INSTANCES.c.vm_state.in_((states.ACTIVE, *states.AT_REST, states.ERROR)),
@@ -154,7 +154,8 @@ def list_all(
     """Live instances, oldest first, or newest first.
 
     :param marker: uuid of an instance: only those after it, in this order
-    :param filters: named in FILTERS; None does not filter
+    :param filters: named in FILTERS; None does not filter. With ``deleted`` only those that were deleted and whose rows
+        are still kept; with ``changed_since``, a time in UTC, also these, but none that has not changed since then
     :raises errors.NotFound: there never was an instance ``marker``, or it is of another project than ``filters`` name
     """
     query = _after(connection, JOINED, marker, newest_first, filters).limit(limit)
@@ -180,11 +181,9 @@ def _after(
     newest_first: bool,
     filters: Mapping[str, Any],
 ) -> sa.Select[Any]:
-    where = [
-        INSTANCES.c.uuid.in_(value) if name == "uuids" else INSTANCES.c[name] == value
-        for name, value in filters.items()
-        if value is not None
-    ]
+    where = [_condition(name, value) for name, value in filters.items() if value is not None]
+    if filters.get("deleted") is None and filters.get("changed_since") is None:
+        where.append(_LIVE)
     if marker is not None:
         last = connection.execute(_PLACE, {"wanted": marker}).one_or_none()
         if last is None:
@@ -195,7 +194,15 @@ def _after(
         place = (last.created_at, last.launch_index, last.uuid)
         where.append(sa.tuple_(*_ORDER) < place if newest_first else sa.tuple_(*_ORDER) > place)
     order = (each.desc() if newest_first else each for each in _ORDER)
-    return query.where(_LIVE, *where).order_by(*order)
+    return query.where(*where).order_by(*order)
+
+
+def _condition(name: str, value: Any) -> sa.ColumnElement[bool]:
+    if name == "uuids":
+        return INSTANCES.c.uuid.in_(value)
+    if name == "changed_since":
+        return sa.func.coalesce(INSTANCES.c.updated_at, INSTANCES.c.created_at) >= value
+    return INSTANCES.c[name] == value
 
 
 def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[InstanceSummary]:

@@ -155,10 +155,15 @@ _FILTERS: Mapping[str, Callable[[Any], Any]] = {
 FILTERS = tuple(sorted(_FILTERS))
 
 
+_WITH_OWNERS = sa.select(MIGRATIONS, models.instances.c.project_id, models.instances.c.user_id).join(
+    models.instances, models.instances.c.uuid == MIGRATIONS.c.instance_uuid
+)
+
+
 def list_all(connection: sa.Connection, *where: Any, **filters: Any) -> Sequence[MigrationRow]:
-    """Records, the newest first. :param filters: named in FILTERS"""
+    """Records, the newest first, with ``project_id`` and ``user_id`` of the instance. :param filters: named in FILTERS"""
     named = [_FILTERS[name](value) for name, value in filters.items()]
-    query = sa.select(MIGRATIONS).where(*where, *named).order_by(MIGRATIONS.c.created_at.desc(), MIGRATIONS.c.uuid)
+    query = _WITH_OWNERS.where(*where, *named).order_by(MIGRATIONS.c.created_at.desc(), MIGRATIONS.c.uuid)
     return cast("Sequence[MigrationRow]", connection.execute(query).all())
 
 

@@ -24,6 +24,15 @@ flavors = sa.Table(
     number("swap"),
     sa.Column("extra_specs", sa.JSON, nullable=False),
     sa.Column("created_at", Timestamp, nullable=False),
+    sa.Column("is_public", sa.Boolean, nullable=False, default=True, server_default=sa.true()),
+    sa.Column("description", sa.Text),
+)
+#: The projects that may use a flavor that is not public.
+flavor_projects = sa.Table(
+    "flavor_projects",
+    METADATA,
+    sa.Column("flavor_id", sa.ForeignKey("flavors.id"), primary_key=True),
+    sa.Column("project_id", NAME, primary_key=True),
 )
 
 
@@ -40,6 +49,8 @@ class FlavorRow(Protocol):
     swap: int
     extra_specs: JSONObject
     created_at: datetime.datetime
+    is_public: bool
+    description: str | None
 
 
 #: One row: the sizes that the fleet is asked for (``fleet.objects.flavor_mix``), faded until ``faded_until``. Instances are
@@ -109,7 +120,8 @@ instance_groups = sa.Table(
     sa.Column("max_server_per_host", sa.Integer, nullable=False, default=1),
     sa.Column("project_id", NAME),
     sa.Column("created_at", Timestamp, nullable=False),
-    sa.UniqueConstraint("project_id", "name"),
+    sa.Column("user_id", NAME),
+    sa.Index(None, "project_id", "name"),
 )
 
 
@@ -122,6 +134,7 @@ class GroupRow(Protocol):
     max_server_per_host: int
     project_id: str | None
     created_at: datetime.datetime
+    user_id: str | None
 
 
 instance_group_members = sa.Table(

@@ -7,6 +7,7 @@ from fleet.db.tables.acts import administrative_acts
 from fleet.db.tables.base import METADATA, Timestamp
 from fleet.db.tables.catalog import (
     flavor_mix,
+    flavor_projects,
     flavors,
     images,
     instance_group_members,
@@ -49,6 +50,7 @@ __all__ = [
     "build_requests",
     "compute_nodes",
     "flavor_mix",
+    "flavor_projects",
     "flavors",
     "generations",
     "images",

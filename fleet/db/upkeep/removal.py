@@ -14,7 +14,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet import errors, move_states, volume_states
-from fleet.db.catalog import groups
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.tables import models
@@ -24,6 +23,7 @@ from fleet.db.volumes import pools, volumes
 
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
+REQUESTS = models.build_requests
 NODES = models.compute_nodes
 SERVICES = models.services
 AGGREGATES = models.aggregates
@@ -33,19 +33,8 @@ _NAMED = 3
 
 
 def flavor(tx: Transaction, key: int) -> None:
-    """:raises errors.Conflict: live instances have it, or a resize under way leads to it"""
-    row = tx.execute(sa.select(FLAVORS).where(FLAVORS.c.id == key).with_for_update()).one_or_none()
-    if row is None:
-        return
-    users = _names(tx, INSTANCES.c.instance_type_id == key)
-    if users:
-        raise errors.Conflict(kind="Flavor", name=row.name, reason=f"is the flavor of {few(users, 'instance')}")
-    moving = tx.execute(
-        sa.select(MIGRATIONS.c.uuid, MIGRATIONS.c.new_spec).where(_IN_PROGRESS).order_by(MIGRATIONS.c.uuid)
-    ).all()
-    resizes = [each.uuid for each in moving if ((each.new_spec or {}).get("flavor") or {}).get("id") == key]
-    if resizes:
-        raise errors.Conflict(kind="Flavor", name=row.name, reason=f"is wanted by {few(resizes, 'migration')}")
+    """Remove a flavor, also one in use: rows of instances and of moves have a copy of it."""
+    tx.execute(models.flavor_projects.delete().where(models.flavor_projects.c.flavor_id == key))
     tx.execute(FLAVORS.delete().where(FLAVORS.c.id == key))
 
 
@@ -66,15 +55,11 @@ def aggregate(tx: Transaction, key: int, now: datetime.datetime) -> None:
 
 
 def group(tx: Transaction, uuid: str) -> None:
-    """:raises errors.Conflict: it has live members"""
+    """Remove a group. Its members stay where they are, and belong to no group."""
     row = tx.execute(sa.select(models.instance_groups).where(models.instance_groups.c.uuid == uuid).with_for_update())
-    found = row.one_or_none()
-    if found is None:
+    if row.one_or_none() is None:
         return
-    members = sorted({each.uuid for each in groups.members(tx, uuid)})
-    if members:
-        names = _names(tx, INSTANCES.c.uuid.in_(members))
-        raise errors.Conflict(kind="Server group", name=found.name, reason=f"has {few(names, 'member')}")
+    tx.execute(REQUESTS.update().where(REQUESTS.c.group_uuid == uuid).values(group_uuid=None))
     tx.execute(models.instance_group_members.delete().where(models.instance_group_members.c.group_uuid == uuid))
     tx.execute(models.instance_groups.delete().where(models.instance_groups.c.uuid == uuid))
 

@@ -15,6 +15,8 @@ from fleet.db.tables import models
 from fleet.objects import VolumeType
 
 TYPES = models.volume_types
+VOLUMES = models.volumes
+_USERS = sa.select(sa.func.count()).where(VOLUMES.c.volume_type == sa.bindparam("named"), sa.not_(VOLUMES.c.deleted))
 _NAMED = sa.select(TYPES).where(TYPES.c.name == sa.bindparam("named"))
 
 
@@ -34,11 +36,20 @@ def create(tx: Transaction, wanted: VolumeType, now: datetime.datetime) -> Volum
     return _to_type(found)
 
 
-def change(tx: Transaction, wanted: VolumeType) -> VolumeType:
-    """Change a type. Volumes keep the extra specs that they were made with. :raises errors.NotFound:"""
-    find(tx, wanted.name)
-    values = {"description": wanted.description, "extra_specs": dict(wanted.extra_specs)}
-    tx.execute(TYPES.update().where(TYPES.c.name == wanted.name).values(**values))
+def change(tx: Transaction, name: str, wanted: VolumeType) -> VolumeType:
+    """Change a type. Volumes keep the extra specs that they were made with.
+
+    :param name: as it is. A new one is refused while volumes have the type: they name it
+    :raises errors.NotFound: errors.Conflict:
+    """
+    row = tx.execute(_NAMED.with_for_update(), {"named": name}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Volume type", name=name)
+    if wanted.name != name and (count := tx.execute(_USERS, {"named": name}).scalar_one()):
+        raise errors.Conflict(kind="Volume type", name=name, reason=f"is the type of {count} volumes: its name stays")
+    values = {"name": wanted.name, "description": wanted.description, "extra_specs": dict(wanted.extra_specs)}
+    with lookup.naming("Volume type", wanted.name):
+        tx.execute(TYPES.update().where(TYPES.c.id == row.id).values(**values))
     return find(tx, wanted.name)
 
 

@@ -20,6 +20,8 @@ class FlavorView(TypedDict):
     flavorid: str
     id: int | None
     extra_specs: dict[str, str]
+    is_public: NotRequired[bool]
+    description: NotRequired[str | None]
     share_of_requests: NotRequired[float | None]
     share_of_core_hours: NotRequired[float | None]
 
@@ -45,6 +47,7 @@ class GroupView(TypedDict):
     uuid: str
     name: str
     project_id: str | None
+    user_id: NotRequired[str | None]
     policy: str
     max_server_per_host: int
     members: list[str]

@@ -118,6 +118,8 @@ class MigrationView(TypedDict):
     attempt: int
     failure: StoredFailure | None
     request_id: str | None
+    project_id: NotRequired[str | None]
+    user_id: NotRequired[str | None]
     source_compute: str
     source_node: str
     dest_compute: str | None

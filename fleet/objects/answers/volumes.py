@@ -100,6 +100,7 @@ class SnapshotView(_OfStorage):
     """A snapshot. :param volume: uuid of the volume. :param host: ``machine@backend#pool``"""
 
     volume: str | None
+    description: NotRequired[str]
 
 
 class VolumeView(_OfStorage):
@@ -116,6 +117,7 @@ class VolumeView(_OfStorage):
     snapshot: str | None
     reference: str | None
     image: str | None
+    bootable: NotRequired[bool]
     migration: VolumeMigration | None
     attachments: list[AttachmentView]
 

@@ -15,6 +15,7 @@ from falcon import testing
 from fleet_api import conf as api_conf
 from fleet_api.access import users
 from fleet_api.application import application
+from fleet_api.requests import templates
 from fleet_api.requests.conductor import Conductor
 from tests.api_document import ApiDocument
 from tests.configuration import configuration
@@ -43,7 +44,7 @@ def documented(monkeypatch: pytest.MonkeyPatch, api_document: ApiDocument) -> It
             known[method.upper(), path] = {each["name"] for each in operation["parameters"]}
 
     def get_param(self: falcon.Request, name: str, *more: Any, **options: Any) -> Any:
-        if name not in known.get((self.method, self.uri_template or ""), ()):
+        if name not in known.get((self.method, templates.of(self)), ()):
             missing.append(f"{self.method} {self.uri_template} reads {name}")
         return read(self, name, *more, **options)
 

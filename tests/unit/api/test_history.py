@@ -44,6 +44,9 @@ MOVE = {
 }
 
 
+FLAVOR = {"name": "small", "flavorid": "f1", "id": 7, "vcpus": 1, "memory_mb": 512}
+
+
 class FakeConductor(Conductor):
     """Has one instance with events, and two migrations of it."""
 
@@ -54,6 +57,8 @@ class FakeConductor(Conductor):
         self.asked.append((method, arguments))
         if method == "list_migrations":
             return [{**MOVE, "uuid": factories.uuid(7), "migration_type": "evacuation", "resized": False}, MOVE]
+        if method == "list_flavors":
+            return [FLAVOR]
         return {"instance": INSTANCE, "events": EVENTS}
 
 
@@ -103,7 +108,8 @@ def test_migrations(client, conductor):
         (each["migration_type"], each["uuid"]) for each in found["migrations"]
     ]
     assert f"marker={factories.uuid(7)}" in found["migrations_links"][0]["href"]
-    assert ("list_migrations", {"filters": {"instance_uuid": UUID}}) == conductor.asked[-1]
+    assert ("list_migrations", {"filters": {"instance_uuid": UUID}}) == conductor.asked[0]
+    assert 7 == found["migrations"][0]["old_instance_type_id"]
     (migration,) = get(client, "/v2.1/os-migrations?migration_type=migration", "2.80").json["migrations"]
     assert (MOVE["uuid"], "h1", "h2") == tuple(migration[key] for key in ("uuid", "source_compute", "dest_compute"))
     assert isinstance(migration["id"], int)

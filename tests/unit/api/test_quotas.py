@@ -34,14 +34,14 @@ def conductor() -> Conductor:
     return Conductor()
 
 
-def test_a_quota_set_is_for_clients_of_servers_and_of_volumes(client) -> None:
-    """Each finds its names; what is not limited is -1. Older versions have more names."""
+def test_a_quota_set_has_the_names_of_its_version(client) -> None:
+    """What is not limited is -1. Older versions have more names."""
     newest = client.simulate_get("/v2.1/os-quota-sets/web", headers={"OpenStack-API-Version": "compute 2.57"})
     found = newest.json["quota_set"]
-    assert ("web", 8, -1, -1) == tuple(found[name] for name in ("id", "cores", "gigabytes", "key_pairs"))
+    assert ("web", 8, -1) == tuple(found[name] for name in ("id", "cores", "key_pairs"))
     assert {"injected_files", "floating_ips"}.isdisjoint(found)
     assert {"injected_files", "floating_ips"} <= client.simulate_get("/v2.1/os-quota-sets/web").json["quota_set"].keys()
-    assert "local_gb" not in found
+    assert {"local_gb", "gigabytes"}.isdisjoint(found)
     defaults = client.simulate_get("/v2.1/os-quota-sets/web/defaults").json["quota_set"]
     assert -1 == defaults["cores"]
 
@@ -55,16 +55,25 @@ def test_what_is_used_is_beside_the_limit(client, path) -> None:
 
 def test_limits_are_changed_and_removed(client, conductor) -> None:
     """Numbers may be text, as clients send them."""
-    body = {"quota_set": {"cores": "8", "gigabytes": 5, "force": True, "tenant_id": "web", "key_pairs": -1}}
+    body = {"quota_set": {"cores": "8", "ram": 5, "force": True, "tenant_id": "web", "key_pairs": -1}}
     answer = client.simulate_put("/v2.1/os-quota-sets/web", body=json.dumps(body))
     assert (200, 8, False) == (
         answer.status_code,
         answer.json["quota_set"]["cores"],
         "id" in answer.json["quota_set"],
     )
-    assert ("set_quota", {"project_id": "web", "limits": {"cores": 8, "gigabytes": 5}}) == conductor.asked[0]
+    assert ("set_quota", {"project_id": "web", "limits": {"cores": 8, "ram": 5}}) == conductor.asked[0]
     assert 202 == client.simulate_delete("/v2.1/os-quota-sets/web").status_code
-    assert ("delete_quota", {"project_id": "web"}) == conductor.asked[-1]
+    names = ("instances", "cores", "ram", "local_gb", "server_groups")
+    assert ("set_quota", {"project_id": "web", "limits": dict.fromkeys(names)}) == conductor.asked[-1]
+
+
+def test_a_service_changes_its_own_quotas(client, conductor) -> None:
+    answer = client.simulate_put("/v2.1/os-quota-sets/web", body=json.dumps({"quota_set": {"volumes": 1}}))
+    assert (400, []) == (answer.status_code, conductor.asked)
+    assert 200 == client.simulate_delete("/v3/os-quota-sets/web").status_code
+    limits = {"volumes": None, "gigabytes": None}
+    assert ("set_quota", {"project_id": "web", "limits": limits}) == conductor.asked[-1]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from fleet.rpc.clients.operator.caller import Caller
 
 
 class FlavorChanges(TypedDict, total=False):
-    """Sizes and a new name; extra specs, of which None removes one."""
+    """Sizes, a new name, description and ``is_public``; extra specs, of which None removes one."""
 
     changes: JSONObject
     extra_specs: Mapping[str, str | None]
@@ -65,6 +65,18 @@ class CatalogCalls(Caller):
 
     def delete_flavor(self, name: str) -> None:
         self.call("delete_flavor", name=name)
+
+    def list_flavor_access(self, name: str) -> list[str]:
+        answer: list[str] = self.call("list_flavor_access", name=name)
+        return answer
+
+    def add_flavor_access(self, name: str, project_id: str) -> list[str]:
+        answer: list[str] = self.call("add_flavor_access", name=name, project_id=project_id)
+        return answer
+
+    def remove_flavor_access(self, name: str, project_id: str) -> list[str]:
+        answer: list[str] = self.call("remove_flavor_access", name=name, project_id=project_id)
+        return answer
 
     def list_images(self) -> list[ImageView]:
         answer: list[ImageView] = self.call("list_images")

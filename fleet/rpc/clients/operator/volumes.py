@@ -40,9 +40,10 @@ class Policy(TypedDict, total=False):
 
 
 class NewSnapshot(TypedDict, total=False):
-    """The name and the metadata of a snapshot."""
+    """The name, the description and the metadata of a snapshot."""
 
     name: str
+    description: str
     metadata: Mapping[str, str]
 
 
@@ -53,9 +54,10 @@ class Pools(TypedDict, total=False):
 
 
 class Text(TypedDict, total=False):
-    """The description."""
+    """The description, and a new name."""
 
     description: str
+    new_name: str
 
 
 class VolumeCalls(Caller):
@@ -117,6 +119,10 @@ class VolumeCalls(Caller):
 
     def show_snapshot(self, name: str) -> SnapshotView:
         answer: SnapshotView = self.call("show_snapshot", name=name)
+        return answer
+
+    def update_snapshot(self, name: str, changes: Mapping[str, object]) -> SnapshotView:
+        answer: SnapshotView = self.call("update_snapshot", name=name, changes=dict(changes))
         return answer
 
     def delete_snapshot(self, name: str) -> SnapshotView:

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long servers of projects ran in a period, and what they took: ``/os-simple-tenant-usage``.
+
+A server counts from its first start to its end. One that was deleted counts as long as its row is kept.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NotRequired
+
+import falcon
+from oslo_utils import timeutils
+from typing_extensions import TypedDict
+
+from fleet import errors
+from fleet.clock import utcnow
+from fleet_api.access import identity
+from fleet_api.access.policies import ALL_QUOTAS
+from fleet_api.requests import answers, bodies
+from fleet_api.requests.conductor import Conductor
+from fleet_api.servers import server_view
+
+_BATCH = 500
+#: Without a beginning the period is that long.
+_PERIOD = datetime.timedelta(weeks=4)
+_PARAMETERS = ("start", "end", "detailed", "limit", "marker")
+
+
+class ServerUsage(TypedDict):
+    """A server: its size, ``hours`` within the period, and ``uptime`` in seconds up to now or to its end."""
+
+    instance_id: str
+    name: str
+    tenant_id: str
+    flavor: str
+    vcpus: int
+    memory_mb: int
+    local_gb: int
+    state: str
+    started_at: str
+    ended_at: str | None
+    hours: float
+    uptime: int
+
+
+class Usage(TypedDict):
+    """A project: hours of its servers, and these times what they take."""
+
+    tenant_id: str
+    start: str
+    stop: str
+    total_hours: float
+    total_vcpus_usage: float
+    total_memory_mb_usage: float
+    total_local_gb_usage: float
+    server_usages: NotRequired[list[ServerUsage]]
+
+
+class Usages:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    @answers.gives(answers.Answer({"tenant_usages": list[Usage]}))
+    @bodies.asks(*_PARAMETERS)
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        start, stop = _period(request)
+        by_project: dict[str, list[ServerUsage]] = collections.defaultdict(list)
+        for each in self._counted(request, {}, start, stop):
+            by_project[each["tenant_id"]].append(each)
+        detailed = request.get_param("detailed") == "1"
+        found = [_usage(name, by_project[name], start, stop, detailed) for name in sorted(by_project)]
+        response.media = {"tenant_usages": found}
+
+    @answers.gives(answers.Answer({"tenant_usage": Usage | dict[str, str]}))
+    @bodies.asks(*_PARAMETERS)
+    def on_get_one(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
+        """Empty if no server of the project ran. :raises faults.Fault: another project's are the administrator's"""
+        if project_id != request.context.caller.project_id:
+            identity.require(request, ALL_QUOTAS)
+        start, stop = _period(request)
+        found = list(self._counted(request, {"project_id": project_id}, start, stop))
+        response.media = {"tenant_usage": _usage(project_id, found, start, stop, True) if found else {}}
+
+    def _counted(
+        self, request: falcon.Request, filters: Mapping[str, Any], start: datetime.datetime, stop: datetime.datetime
+    ) -> Iterator[ServerUsage]:
+        now = utcnow()
+        for instance in self._instances(request, filters):
+            began, ended = _moment(instance["launched_at"]), _moment(instance["terminated_at"])
+            if began is not None and began < stop and (ended is None or ended > start):
+                seconds = (min(stop, ended or now) - max(start, began)).total_seconds()
+                yield _server(instance, began, ended, max(seconds, 0) / 3600, now)
+
+    def _instances(self, request: falcon.Request, filters: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """Live ones, then those that were deleted."""
+        for which in ({}, {"deleted": True}):
+            more: dict[str, Any] = {}
+            while True:
+                wanted = {**filters, **which}
+                part = self._conductor.operator(request).list_instances(filters=wanted, limit=_BATCH, **more)
+                yield from part
+                if len(part) < _BATCH:
+                    break
+                more = {"marker": part[-1]["uuid"]}
+
+
+def _period(request: falcon.Request) -> tuple[datetime.datetime, datetime.datetime]:
+    """:raises errors.InvalidInput:"""
+    stop = _parameter(request, "end") or utcnow()
+    start = _parameter(request, "start") or stop - _PERIOD
+    if start >= stop:
+        raise errors.InvalidInput(field="start", reason="must be before end")
+    return start, stop
+
+
+def _parameter(request: falcon.Request, name: str) -> datetime.datetime | None:
+    given = request.get_param(name)
+    if given is None:
+        return None
+    try:
+        return timeutils.normalize_time(timeutils.parse_isotime(given))
+    except (ValueError, OverflowError):
+        raise errors.InvalidInput(field=name, reason="must be a time in ISO 8601") from None
+
+
+def _moment(text: str | None) -> datetime.datetime | None:
+    return timeutils.normalize_time(timeutils.parse_isotime(text)) if text else None
+
+
+def _server(
+    instance: Mapping[str, Any],
+    began: datetime.datetime,
+    ended: datetime.datetime | None,
+    hours: float,
+    now: datetime.datetime,
+) -> ServerUsage:
+    flavor = instance["flavor"]
+    return {
+        "instance_id": instance["uuid"],
+        "name": instance["name"],
+        "tenant_id": instance["project_id"] or identity.ADMIN,
+        "flavor": flavor["name"],
+        "vcpus": flavor["vcpus"],
+        "memory_mb": flavor["memory_mb"],
+        "local_gb": flavor["root_gb"] + flavor["ephemeral_gb"],
+        "state": "terminated" if ended else server_view.status(instance).lower(),
+        "started_at": began.isoformat(timespec="microseconds"),
+        "ended_at": ended.isoformat(timespec="microseconds") if ended else None,
+        "hours": hours,
+        "uptime": max(int(((ended or now) - began).total_seconds()), 0),
+    }
+
+
+def _usage(
+    project: str, found: Sequence[ServerUsage], start: datetime.datetime, stop: datetime.datetime, detailed: bool
+) -> Usage:
+    shown: Usage = {
+        "tenant_id": project,
+        "start": start.isoformat(timespec="microseconds"),
+        "stop": stop.isoformat(timespec="microseconds"),
+        "total_hours": sum(each["hours"] for each in found),
+        "total_vcpus_usage": sum(each["hours"] * each["vcpus"] for each in found),
+        "total_memory_mb_usage": sum(each["hours"] * each["memory_mb"] for each in found),
+        "total_local_gb_usage": sum(each["hours"] * each["local_gb"] for each in found),
+    }
+    if detailed:
+        shown["server_usages"] = list(found)
+    return shown
