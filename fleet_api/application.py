@@ -29,7 +29,6 @@ from fleet_api.compute.limits import Limits
 from fleet_api.compute.migrations import Migrations
 from fleet_api.compute.quotas import QuotaClasses, Quotas
 from fleet_api.compute.services import Services
-from fleet_api.compute.usage import Usages
 from fleet_api.compute.zones import Zones
 from fleet_api.conf import KEYSTONE, NONE
 from fleet_api.network.networks import Networks
@@ -46,6 +45,7 @@ from fleet_api.servers.instance_actions import InstanceActions
 from fleet_api.servers.server_details import Metadata, ServerTags
 from fleet_api.servers.server_migrations import ServerMigrations
 from fleet_api.servers.servers import Servers
+from fleet_api.servers.usage import Usages
 
 _ROOT = "/v2.1"
 

@@ -89,6 +89,14 @@ def _new(request: falcon.Request, aggregate: Mapping[str, Any]) -> NewAggregate:
     return shown
 
 
+def _require_change(action: str, aggregate: Mapping[str, Any], wanted: Any) -> None:
+    """:raises errors.Conflict: the host is there already; errors.NotFound: it is not there"""
+    if action == "add_host" and wanted.host in aggregate["hosts"]:
+        raise errors.Conflict(kind="Aggregate", name=aggregate["name"], reason=f"has host {wanted.host} already")
+    if action == "remove_host" and wanted.host not in aggregate["hosts"]:
+        raise errors.NotFound(kind=f"Host of aggregate {aggregate['name']}", name=wanted.host)
+
+
 _ACTIONS: Mapping[str, Any] = {"add_host": _Host, "remove_host": _Host, "set_metadata": _Metadata}
 
 
@@ -145,6 +153,7 @@ class Aggregates:
         work = self._actions[name]
         wanted: Any = bodies.part(request, name, _ACTIONS[name])
         found = self._find(request, aggregate_id)
+        _require_change(name, found, wanted)
         changed = work(
             lambda method, **more: self._conductor.operator(request).call(method, name=found["name"], **more), wanted
         )

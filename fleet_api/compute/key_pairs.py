@@ -94,6 +94,7 @@ class KeyPairs:
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = bodies.part(request, "keypair", _New)
         _require_own(request, wanted.user_id)
+        _require_plain(request, wanted.name)
         public, private = (wanted.public_key, None) if wanted.public_key else _new_key(request)
         named = {"name": wanted.name, "public_key": public}
         made = self._conductor.operator(request).create_key_pair(key_pair=named)
@@ -125,6 +126,15 @@ class KeyPairs:
         _require_own(request, request.get_param("user_id"))
         self._conductor.operator(request).delete_key_pair(name=name)
         response.status = falcon.HTTP_204 if request.context.version >= _TYPES else falcon.HTTP_202
+
+
+def _require_plain(request: falcon.Request, name: str) -> None:
+    """:raises errors.InvalidInput: the name has characters that clients cannot send in a path"""
+    more = "._-@ " if request.context.version >= _BY_CLIENTS else "_- "
+    if not all(each.isascii() and each.isalnum() or each in more for each in name):
+        raise errors.InvalidInput(
+            field="keypair.name", reason=f"must have ASCII letters, digits and the characters '{more}' only"
+        )
 
 
 def _new_key(request: falcon.Request) -> tuple[str, str]:

@@ -217,7 +217,8 @@ class Actions:
         flavor_id = str(fields.parse(_Resize, wanted, "resize").flavorRef)
         with bodies.naming("resize.flavorRef"):
             flavor = self._conductor.flavor(request, flavor_id)
-        self._conductor.operator(request).resize_instance(name=server_id, flavor=flavor.to_wire())
+        # By its id: only the administrator gives sizes.
+        self._conductor.operator(request).resize_instance(name=server_id, flavor=flavor.flavorid)
 
 
 def _arguments(wanted: Any) -> Any:

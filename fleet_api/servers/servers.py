@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NotRequired
 
@@ -12,11 +13,10 @@ from oslo_utils import uuidutils
 from typing_extensions import TypedDict
 
 from fleet import errors, states
-from fleet.objects import name_pattern
 from fleet_api.access import identity, policies
 from fleet_api.requests import answers, bodies, microversions, paging
 from fleet_api.requests.conductor import Conductor
-from fleet_api.servers import addresses, server_change, server_request, server_view
+from fleet_api.servers import addresses, server_change, server_filters, server_request, server_view
 
 #: Header with the client token of a build request.
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -30,29 +30,8 @@ _NAMED_BY: Mapping[str, str] = {
 _FIRST_BATCH, _BATCH = 100, 1000
 #: Of one answer, and of one answer of the conductor, about. A longer list has a link to the next page.
 MOST_BYTES = 8 * 2**20
-#: Parameters that the conductor filters by, and their names there.
-_EXACT = {"host": "host", "reservation_id": "reservation_id", "project_id": "project_id", "tenant_id": "project_id"}
-
-_TAGS_SINCE, _LOCKED_SINCE = (2, 26), (2, 73)
-#: By parameter, whether a server fits: wanted tags, its tags.
-_BY_TAGS: Mapping[str, Callable[[set[str], set[str]], bool]] = {
-    "tags": lambda wanted, there: wanted <= there,
-    "tags-any": lambda wanted, there: bool(wanted & there),
-    "not-tags": lambda wanted, there: not wanted <= there,
-    "not-tags-any": lambda wanted, there: not wanted & there,
-}
-
-#: Parameters for which more than a brief record of an instance is read.
-_OF_SPEC = ("flavor", "image", "ip", "locked", *_BY_TAGS)
-#: Parameters of lists.
-_PARAMETERS = (
-    *("limit", "marker", "all_tenants", "all_projects", "deleted", "name", "status", "flavor", "image", "uuid", "ip"),
-    "locked",
-    *_EXACT,
-    *_BY_TAGS,
-)
-
-Instance = Mapping[str, Any]
+Instance = server_filters.Instance
+Condition = Callable[[Instance], bool]
 View = Callable[[falcon.Request, Instance], Any]
 
 
@@ -141,12 +120,12 @@ class Servers:
             raise errors.InvalidInput(field=_NAMED_BY[unknown.kind], reason=reason) from None
 
     @answers.gives(answers.listed("servers", server_view.BriefServer))
-    @bodies.asks(*_PARAMETERS)
+    @bodies.asks(*server_filters.PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/servers", server_view.brief)
 
     @answers.gives(answers.listed("servers", server_view.ListedServer))
-    @bodies.asks(*_PARAMETERS)
+    @bodies.asks(*server_filters.PARAMETERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/servers/detail", server_view.view)
 
@@ -210,16 +189,13 @@ class Servers:
         """Return at most ``limit`` servers after the marker, oldest first, and at most about MOST_BYTES of them; and the
         marker of the next page, if there is one.
         """
-        if bodies.flag(request, "deleted"):
-            raise errors.InvalidInput(field="deleted", reason="must be false: deleted servers are not listed")
-        exact = {ours: value for name, ours in _EXACT.items() if (value := request.get_param(name))}
-        if own := _own_project(request):
-            exact["project_id"] = own
-        matches = _conditions(request)
+        exact, matches = server_filters.exact(request), server_filters.conditions(request)
         if limit == 0:
             return [], None
+        if request.has_param("sort_key") or request.has_param("sort_dir"):
+            return self._sorted(request, exact, matches, shown)
         # Only what the list shows and the filters look at is read.
-        is_brief = shown is server_view.brief and not any(request.has_param(name) for name in _OF_SPEC)
+        is_brief = shown is server_view.brief and not any(request.has_param(name) for name in server_filters.OF_SPEC)
         calls = self._conductor.operator(request)
         listed: Callable[..., Sequence[Instance]] = calls.list_brief if is_brief else calls.list_instances
         found: list[dict[str, Any]] = []
@@ -228,7 +204,7 @@ class Servers:
             more = {"marker": marker} if marker else {}
             # Without conditions of ours, what is asked for is what is needed, and one more.
             wanted = batch if matches else min(batch, limit + 1 - len(found))
-            part = listed(filters=exact, limit=wanted, **more)
+            part = _known(functools.partial(listed, filters=exact, limit=wanted, **more))
             for each in part:
                 if not all(match(each) for match in matches):
                     continue
@@ -240,6 +216,29 @@ class Servers:
                 return found, None
             marker = part[-1]["uuid"]
             batch = _next_batch(part)
+
+    def _sorted(
+        self, request: falcon.Request, exact: Mapping[str, Any], matches: Sequence[Condition], shown: View
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Return the part of a list in another order than that of the conductor: all that match are read."""
+        calls, more = self._conductor.operator(request), dict[str, Any]()
+        found: list[Instance] = []
+        while part := _known(functools.partial(calls.list_instances, filters=exact, limit=_BATCH, **more)):
+            found += [each for each in part if all(match(each) for match in matches)]
+            more = {"marker": part[-1]["uuid"]}
+        ordered = paging.ordered(request, found, server_filters.SORTED_BY, "created_at")
+        cut, is_more = paging.cut(request, ordered, [each["uuid"] for each in ordered], self._most)
+        return [shown(request, each) for each in cut], cut[-1]["uuid"] if is_more else None
+
+
+def _known(listed: Callable[[], Sequence[Instance]]) -> Sequence[Instance]:
+    """Return a part of a list; empty if there is no such host: a filter that nothing fits is no mistake."""
+    try:
+        return listed()
+    except errors.NotFound as unknown:
+        if unknown.kind == "Host":
+            return ()
+        raise
 
 
 def _next_batch(part: Sequence[Instance]) -> int:
@@ -260,50 +259,3 @@ def show(conductor: Conductor, request: falcon.Request, server_id: str) -> Mappi
         if not found["instance"]["deleted"] and found["instance"]["vm_state"] != states.DELETED:
             return found
     raise errors.NotFound(kind="Instance", name=server_id)
-
-
-def _own_project(request: falcon.Request) -> str | None:
-    """Return the project whose servers are listed; None: of all. :raises faults.Fault: not allowed"""
-    if request.context.is_open:
-        return None
-    if bodies.flag(request, "all_tenants") or bodies.flag(request, "all_projects"):
-        identity.require(request, policies.ALL_PROJECTS)
-        return None
-    project: str = request.context.caller.project_id
-    return project
-
-
-def _conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
-    """Return the filters that the conductor does not have. :raises errors.InvalidInput:"""
-    found: list[Callable[[Instance], bool]] = []
-    if name := request.get_param("name"):
-        is_named = name_pattern.compiled(name, "name")
-        found.append(lambda instance: is_named(instance["name"]))
-    if status := request.get_param("status"):
-        found.append(lambda instance: server_view.status(instance) == status.upper())
-    if flavor := request.get_param("flavor"):
-        found.append(lambda instance: instance["flavor"]["flavorid"] == flavor)
-    if image := request.get_param("image"):
-        found.append(lambda instance: instance["image"]["id"] == image)
-    if ip := request.get_param("ip"):
-        fits = name_pattern.compiled(ip, "ip")
-        found.append(lambda instance: any(fits(each["address"]) for each in instance.get("interfaces") or ()))
-    if request.context.version >= _LOCKED_SINCE and request.has_param("locked"):
-        wanted = bodies.flag(request, "locked")
-        found.append(lambda instance: server_view.is_locked(instance) == wanted)
-    found += _tag_conditions(request)
-    if uuid := request.get_param("uuid"):
-        found.append(lambda instance: instance["uuid"] == uuid)
-    return found
-
-
-def _tag_conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
-    """Return the filters by tags, from version 2.26 on; each names tags with commas between them."""
-    if request.context.version < _TAGS_SINCE:
-        return []
-    found: list[Callable[[Instance], bool]] = []
-    for name, fits in _BY_TAGS.items():
-        if given := request.get_param(name):
-            wanted = set(given.split(","))
-            found.append(lambda instance, fits=fits, wanted=wanted: fits(wanted, set(instance.get("tags", ()))))  # type: ignore[misc]
-    return found
