@@ -10,6 +10,7 @@ from oslo_config import cfg
 from compute_agent import conf as agent_conf
 from compute_agent import drivers
 from compute_agent.monitors import Monitors
+from compute_agent.node.inventory import HostPolicy
 from fleet.agent import host_names
 from fleet.checks import findings
 
@@ -22,5 +23,6 @@ def check(files: Sequence[str]) -> list[findings.Finding]:
 def _try_out(conf: cfg.ConfigOpts) -> str:
     driver = drivers.driver_class(conf.compute_driver).__name__
     Monitors.from_conf(conf)
+    HostPolicy.from_conf(conf)
     hosts = host_names.expand(conf.hosts or [conf.host])
     return f"{driver} loads; {len(hosts)} host(s) to serve"

@@ -94,6 +94,13 @@ AGENT_OPTS = [
         "have: their files or block devices are here under the same paths, for example on a shared file system. An "
         "element may be a shell pattern; * stands for all. A machine with the name of this host is always one of them.",
     ),
+    cfg.DictOpt(
+        "host_labels",
+        default={},
+        help="Labels of this host, such as rack:r7,room:b,power:a2. The hosts with one value of a label are a failure "
+        "domain: rules of server groups and 'fleet drill lose' refer to them. A key or a value has at most 63 "
+        "characters; a host has at most 32 labels. The administrator's labels ('fleet host set --label') win.",
+    ),
     cfg.StrOpt(
         "lost_guest_action",
         default="nothing",

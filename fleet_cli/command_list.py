@@ -48,6 +48,8 @@ TOPICS: Mapping[str, Sequence[tuple[str, str]]] = {
     "Hosts": (
         ("host list", "hosts.hosts:ListHosts"),
         ("host show", "hosts.hosts:ShowHost"),
+        ("host set", "hosts.labels:SetHost"),
+        ("host unset", "hosts.labels:UnsetHost"),
         ("host drain", "hosts.drain:DrainHost"),
         ("host enable", "hosts.services:EnableService"),
         ("host disable", "hosts.services:DisableService"),

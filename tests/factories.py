@@ -72,6 +72,7 @@ class Node:
     pci_device_pools: Any = None
     metrics: Any = None
     stats: Any = None
+    labels: Any = None
     updated_at: datetime.datetime | None = NOW
     deleted: bool = False
 

@@ -14,7 +14,7 @@ from oslo_config import cfg
 from compute_agent.node.claims import Resources
 from fleet import capacity, errors
 from fleet.hardware import pools
-from fleet.objects import HostReport, host_report, pci
+from fleet.objects import HostReport, host_labels, host_report, pci
 
 DEFAULT_RATIOS = {"cpu": 16.0, "ram": 1.5, "disk": 1.0}
 REQUIRED = ("vcpus", "memory_mb", "local_gb", "numa_topology")
@@ -36,6 +36,7 @@ class HostPolicy:
     driver_timeout_s: float | None = None
     #: Machines of storage backends whose files and devices are here under the same paths; shell patterns.
     volume_hosts: tuple[str, ...] = ()
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> HostPolicy:
@@ -48,6 +49,7 @@ class HostPolicy:
             f"{kind}_allocation_ratio": conf[f"{kind}_allocation_ratio"] or default
             for kind, default in DEFAULT_RATIOS.items()
         }
+        labels = host_labels.require(conf.host_labels, "host_labels")
         packing = conf.compute.packing_host_numa_cells_allocation_strategy
         return cls(
             reserved=reserved,
@@ -56,6 +58,7 @@ class HostPolicy:
             forgive_after_s=conf.failed_builds_expiry,
             driver_timeout_s=conf.driver_timeout,
             volume_hosts=tuple(conf.volume_hosts),
+            labels=labels,
             **ratios,
         )
 
@@ -110,6 +113,7 @@ def _values(
         "stats": {
             **_parsed("stats", resources, dict),
             host_report.VOLUME_HOSTS: ",".join(policy.volume_hosts),
+            **({host_labels.LABELS: dict(policy.labels)} if policy.labels else {}),
             "failed_builds": failed_builds,
         },
     }

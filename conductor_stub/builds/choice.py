@@ -39,6 +39,11 @@ def is_chosen(row: RequestedInstance, host: str) -> bool:
     return bool(row.chosen) and row.chosen[0]["host"] == host
 
 
+def limits_of(row: RequestedInstance) -> Mapping[str, Any]:
+    """The limits of the chosen host, as the scheduler sent them."""
+    return (row.chosen[0].get("limits") or {}) if row.chosen else {}
+
+
 def alternates(row: RequestedInstance, sent: Sequence[Place]) -> Sequence[Place]:
     """The alternates that the scheduler has chosen. :param sent: by the host, for a build of an earlier release"""
     return sent if row.chosen is None else [Place(**each) for each in row.chosen[1:]]

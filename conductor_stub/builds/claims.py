@@ -16,7 +16,8 @@ from typing import Any
 from conductor_stub.builds import choice
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, states
-from fleet.db.catalog import groups
+from fleet.db.catalog import group_check
+from fleet.db.catalog.group_check import Arrival
 from fleet.db.engine import claimed
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services, usage
@@ -169,12 +170,13 @@ def _judge(
 
 
 def _check_groups(tx: Transaction, taken: Iterable[tuple[StepReport, RequestedInstance]]) -> None:
-    arrivals: dict[str, dict[str, str]] = {}
+    arrivals: dict[str, dict[str, Arrival]] = {}
     for each, row in taken:
         if isinstance(each.step, Claim) and row.group_uuid:
-            arrivals.setdefault(row.group_uuid, {})[row.uuid] = instances.place_of(row)[0]
+            arrival = Arrival(instances.place_of(row)[0], choice.limits_of(row))
+            arrivals.setdefault(row.group_uuid, {})[row.uuid] = arrival
     for group_uuid in sorted(arrivals):  # in an order that no two can contradict
-        groups.check_policy(tx, group_uuid, arrivals[group_uuid])
+        group_check.check(tx, group_uuid, arrivals[group_uuid])
 
 
 def _add_event(tx: Transaction, report: StepReport, row: RequestedInstance, ctx: StepContext) -> None:

@@ -11,7 +11,8 @@ from conductor_stub.moves.machine import Move
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
 from fleet import failpoints, move_states, states
-from fleet.db.catalog import groups
+from fleet.db.catalog import group_check
+from fleet.db.catalog.group_check import Arrival
 from fleet.db.engine import claimed
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
@@ -68,7 +69,7 @@ def claim(tx: Transaction, attempt: Attempt, holds: Claimed, ctx: StepContext) -
     services.check_incarnation(tx, host, services.incarnation_of(tx, host), attempt.incarnation)
     if row.group_uuid:
         dead = group_evacuation.dead_hosts(tx, record, row.group_uuid, ctx)
-        groups.check_policy(tx, row.group_uuid, {row.uuid: host}, dead)
+        group_check.check(tx, row.group_uuid, {row.uuid: Arrival(host, record.plan.get("limits") or {})}, dead)
     machine.add_event(tx, move, history.CLAIM, ctx, host, node)
     moves.update(tx, move.uuid, ctx.now, dest_node=node, held_host=host, held_node=node, **claimed.columns(holds))
     hosts.refresh_usage(tx, host, node, ctx.now, limits=HostLimits.from_wire(record.plan.get("limits")))

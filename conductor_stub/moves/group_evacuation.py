@@ -19,7 +19,7 @@ from fleet.db.hosts import services
 from fleet.db.instances import moves
 from fleet.db.tables.catalog import GroupRow
 from fleet.db.tables.moves import MigrationRow
-from fleet.objects import instance_group
+from fleet.objects import group_rule, instance_group
 
 
 def dead_hosts(
@@ -41,7 +41,7 @@ def binding_members(
 ) -> Sequence[PlacedMember]:
     """Members of ``group``, uuid and host, that the scheduler must consider for the instance of ``record``."""
     members = groups.members(connection, group.uuid)
-    if group.policy != instance_group.AFFINITY:
+    if group.policy != instance_group.AFFINITY and not _binds_domains(group):
         return members
     dead = dead_hosts(connection, record, group.uuid, ctx)
     if not dead:
@@ -49,6 +49,11 @@ def binding_members(
     sent = moves.destinations_of_group(connection, group.uuid)
     own = record.instance_uuid
     return [row for row in (*members, *sent) if row.uuid == own or row.host not in dead]
+
+
+def _binds_domains(group: GroupRow) -> bool:
+    """Return True if the members of the group must share a failure domain."""
+    return any(rule.policy == group_rule.AFFINITY for rule in groups.rules_of(group))
 
 
 def may_go(tx: Transaction, record: MigrationRow, group_uuid: str, host: str, ctx: StepContext) -> bool:

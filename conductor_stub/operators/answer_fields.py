@@ -115,6 +115,7 @@ _VOLUME = {
 }
 _GROUP = {
     **_plain("uuid", "name", "project_id", "user_id", "policy", "max_server_per_host", "members"),
+    "rules": _plain("policy", "label", "max_members", "max_skew", "values"),
     "hosts": _PLACES,
 }
 _KEY_PAIR = _plain("name", "public_key", "type", "fingerprint", "created_at")

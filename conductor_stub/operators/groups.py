@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import oslo_messaging
 from oslo_utils import uuidutils
 
+from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.catalog import groups, quotas
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.tables.catalog import GroupRow
 from fleet.db.upkeep import removal
-from fleet.objects import fields, instance_group, uuid_like
+from fleet.objects import fields, group_rule, instance_group, uuid_like
+from fleet.objects.group_rule import GroupRule
 from fleet.objects.quota import Quota
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -54,10 +56,14 @@ class GroupManager:
         name: uuid_like.GivenName,
         policy: instance_group.Policy,
         max_server_per_host: fields.Positive = 1,
+        rules: list[dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
-        """:raises errors.QuotaExceeded:"""
+        """:raises errors.QuotaExceeded: errors.InvalidInput: errors.NotTrusted: a project makes a rule that chooses hosts"""
         uuid = uuidutils.generate_uuid()
-        about = {"name": name, "policy": policy, "max_server_per_host": max_server_per_host}
+        parsed = _allowed_rules(context, rules) or ()
+        if policy == instance_group.NONE and not parsed:
+            raise errors.InvalidInput(field="policy", reason="can be none only for a group with rules")
+        about = {"name": name, "policy": policy, "max_server_per_host": max_server_per_host, "rules": parsed}
         group = {**about, "project_id": context.project_id, "user_id": context.user_id, "now": self._clock()}
         self._database.write(_create_group, self._default_quota, uuid, group)
         return self._show_group(context, uuid)
@@ -74,9 +80,12 @@ class GroupManager:
         new_name: uuid_like.GivenName | None = None,
         policy: instance_group.Policy | None = None,
         max_server_per_host: fields.Positive | None = None,
+        rules: list[dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
+        """:param rules: in place of all that the group has"""
         uuid = self._database.read(groups.find, name, context.scope).uuid
-        self._database.write(groups.change, uuid, new_name, policy, max_server_per_host)
+        parsed = _allowed_rules(context, rules)
+        self._database.write(groups.change, uuid, new_name, policy, max_server_per_host, parsed)
         return self._show_group(context, uuid)
 
     @endpoint
@@ -86,6 +95,17 @@ class GroupManager:
 
     def _show_group(self, context: RequestContext, name: str) -> dict[str, Any]:
         return self._database.read(lambda read: _group_view(read, groups.find(read, name, context.scope)))
+
+
+def _allowed_rules(context: RequestContext, rules: Sequence[Mapping[str, Any]] | None) -> tuple[GroupRule, ...] | None:
+    """:raises errors.InvalidInput: errors.NotTrusted: a project chooses no hosts"""
+    if rules is None:
+        return None
+    parsed = group_rule.parse(rules)
+    for rule in parsed:
+        if rule.policy in group_rule.OF_HOSTS and not context.is_admin:
+            raise errors.NotTrusted(reason=f"only the administrator makes rules of policy {rule.policy}")
+    return parsed
 
 
 def _create_group(tx: Transaction, default: Quota, uuid: str, group: Mapping[str, Any]) -> None:
@@ -106,6 +126,7 @@ def _group_view(connection: Connection, row: GroupRow) -> dict[str, Any]:
         "user_id": row.user_id,
         "policy": row.policy,
         "max_server_per_host": row.max_server_per_host,
+        "rules": row.rules or [],
         "members": list(dict.fromkeys(member.uuid for member in members)),
         "hosts": sorted({member.host for member in members if member.host}),
     }

@@ -30,11 +30,12 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates, hosts, services
+from fleet.db.hosts import labels as label_rows
 from fleet.db.instances import history, instances, moves, room_queue
 from fleet.db.tables.hosts import ServiceRow
 from fleet.db.upkeep import removal
 from fleet.db.volumes import attachments
-from fleet.objects import Aggregate, BuildRequest, fields, host_report, request_keys
+from fleet.objects import Aggregate, BuildRequest, fields, host_labels, host_report, request_keys
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
@@ -44,7 +45,7 @@ _HOST_VIEW = (
     *("running_vms", "cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"),
     *("reserved_vcpus", "reserved_memory_mb", "reserved_disk_gb", "hypervisor_type", "hypervisor_version", "host_ip"),
 )
-_HOST_FIELDS = ("host", "node", "uuid", "state", "status", "zone", "updated_at", *_HOST_VIEW)
+_HOST_FIELDS = ("host", "node", "uuid", "state", "status", "zone", "labels", "updated_at", *_HOST_VIEW)
 #: Columns of a service that only operators change.
 _ADMINISTERED = ("disabled", "disabled_reason", "forced_down", "deleted")
 _HOST_COLUMNS = ("host", "hypervisor_hostname", "uuid", "updated_at", *_HOST_VIEW)
@@ -219,6 +220,7 @@ class OperatorManager:
         agents = {row.host: row for row in services.list_all(connection) if row.binary == services.COMPUTE}
         zones = _zones(aggregates.list_all(connection))
         health = {host: self._health(agent) for host, agent in agents.items()}
+        labelled = label_rows.of_hosts(connection, None if name is None else [name])
         views = []
         rows: Sequence[Any] = hosts.list_all(connection, name, _HOST_COLUMNS)
         for row in rows:
@@ -226,7 +228,8 @@ class OperatorManager:
             view = dict(zip(_HOST_COLUMNS, row, strict=True))
             view["node"] = view.pop("hypervisor_hostname")
             view.update(health.get(view["host"]) or self._health(None))
-            view.update(zone=zones.get(view["host"], self._default_zone), updated_at=plain(view["updated_at"]))
+            view.update(zone=zones.get(view["host"], self._default_zone), labels=labelled.get(view["host"], {}))
+            view["updated_at"] = plain(view["updated_at"])
             views.append(view)
         return views
 
@@ -297,6 +300,19 @@ class OperatorManager:
         self._database.read(services.require, host, binary)
         asked = (removal.service, host, binary, self._clock(), self._service_down_time_s)
         self._change_service(context, "service.delete", *asked)
+
+    @endpoint
+    def set_host_labels(
+        self, context: RequestContext, host: fields.Name, labels: host_labels.Changes
+    ) -> dict[str, str]:
+        """Return the labels that count afterwards.
+
+        :param labels: None removes the administrator's label, an empty text hides the one that the host reports
+        :raises errors.NotFound: errors.InvalidInput: the host would have too many labels
+        """
+        shown, now = functools.partial(label_rows.of_host, host=host), self._clock()
+        self._acts.write(context, "host.label", host, shown, label_rows.change, host, labels, now)
+        return self._database.read(label_rows.of_host, host)
 
     @endpoint
     def delete_host(self, context: RequestContext, host: fields.Name) -> None:

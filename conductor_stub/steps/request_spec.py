@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fleet.db.catalog.groups import PlacedMember
+from fleet.db.tables.catalog import GroupRow
 from fleet.objects import Instance, Place, Zone, instance_group
 
 _POLICIES_THAT_NEED_HOSTS = (instance_group.AFFINITY, instance_group.ANTI_AFFINITY)
@@ -78,18 +80,16 @@ def leave_alone(filter_properties: dict[str, Any], hosts: Sequence[str]) -> None
 
 
 def setup_instance_group(
-    filter_properties: dict[str, Any], group: Any, members: Sequence[Any], own_uuids: Sequence[str]
+    filter_properties: dict[str, Any], group: GroupRow, members: Sequence[PlacedMember], own_uuids: Sequence[str]
 ) -> None:
-    """Add the members of the group and the hosts that they run on.
-
-    :param group: row with uuid, policy, max_server_per_host
-    :param members: rows with uuid and host (None while not placed)
-    """
+    """Add the members of the group and the hosts that they run on, and the rules of the group."""
     others = {row.host for row in members if row.host is not None and row.uuid not in own_uuids}
+    if group.rules:
+        filter_properties["group_rules"] = group.rules
     filter_properties.update(
         group_updated=group.policy in _POLICIES_THAT_NEED_HOSTS,
         group_hosts=sorted(others),
-        group_policies=[group.policy],
+        group_policies=[] if group.policy == instance_group.NONE else [group.policy],
         group_members=list(dict.fromkeys(row.uuid for row in members)),
         group_uuid=group.uuid,
         group_max_server_per_host=group.max_server_per_host,

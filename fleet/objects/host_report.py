@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pydantic
 
 from fleet import errors
-from fleet.objects import fields, numa, pci
+from fleet.objects import fields, host_labels, numa, pci
 
 #: ``hypervisor_type`` of simulated hosts.
 SIMULATED = "fake"
@@ -66,6 +66,7 @@ class HostReport:
         for part, total in (("vcpus", report.vcpus), ("memory_mb", report.memory_mb)):
             if total == 0:
                 raise errors.InvalidInput(field=f"{field}.{part}", reason="must be more than 0")
+        host_labels.require(report.stats.get(host_labels.LABELS) or {}, f"{field}.stats.{host_labels.LABELS}")
         numa.HostTopology.from_wire(report.numa_topology, f"{field}.numa_topology")
         pci.pools_from_wire(report.pci_device_pools, f"{field}.pci_device_pools")
         return report

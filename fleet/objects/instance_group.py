@@ -10,7 +10,9 @@ from fleet.objects import fields
 
 AFFINITY = "affinity"
 ANTI_AFFINITY = "anti-affinity"
-Policy = Literal["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"]
+#: Of a group that has rules over labels only (``fleet.objects.group_rule``).
+NONE = "none"
+Policy = Literal["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity", "none"]
 
 
 @dataclasses.dataclass(frozen=True)

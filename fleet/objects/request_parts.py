@@ -18,6 +18,7 @@ MEMORY = "memory_mb"
 DISK = "disk_gb"
 ZONE = "availability_zone"
 GROUP = {policy: f"group/{policy}" for policy in (AFFINITY, ANTI_AFFINITY)}
+GROUP_RULES = "group/rules"
 IMAGE = "image"
 NUMA = "numa_topology"
 PCI = "pci_requests"
@@ -64,6 +65,8 @@ def of(request: RequestSpec) -> Iterator[Part]:
     if request.instance.availability_zone:
         yield Part(ZONE, ZONE)
     yield from (Part(kind, _GROUP_HINT) for policy, kind in GROUP.items() if policy in request.group_policies)
+    if any(rule.is_hard for rule in request.group_rules):
+        yield Part(GROUP_RULES, "rules of the group")
     properties = request.image.properties
     yield from (Part(IMAGE, f"image property {name}") for name in _IMAGE_PROPERTIES if properties.get(name))
     if request.numa_topology is not None:

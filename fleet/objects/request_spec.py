@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from fleet import errors
-from fleet.objects import fields, numa, pci
+from fleet.objects import fields, group_rule, numa, pci
 from fleet.objects.flavor import Flavor
+from fleet.objects.group_rule import GroupRule
 from fleet.objects.holding import Holding
 from fleet.objects.image import Image
 
@@ -62,6 +63,7 @@ class _FilterProperties:
     group_members: list[fields.Text] | None = None
     group_uuid: fields.Text | None = None
     group_max_server_per_host: fields.Positive = 1
+    group_rules: Any = None
     #: The place of these keys in nova's Kilo release.
     pci_requests: Any = None
 
@@ -104,6 +106,7 @@ class RequestSpec:
     group_members: frozenset[str] = frozenset()
     group_uuid: str | None = None
     group_max_server_per_host: int = 1
+    group_rules: tuple[GroupRule, ...] = ()
     request_spec: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     filter_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     numa_topology: numa.InstanceTopology | None = None
@@ -142,6 +145,7 @@ class RequestSpec:
             group_members=frozenset(props.group_members or ()),
             group_uuid=props.group_uuid,
             group_max_server_per_host=props.group_max_server_per_host,
+            group_rules=group_rule.parse(props.group_rules, "filter_properties.group_rules"),
             request_spec=request_spec,
             filter_properties=filter_properties if isinstance(filter_properties, Mapping) else {},
             numa_topology=numa.InstanceTopology.from_wire(

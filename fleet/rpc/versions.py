@@ -11,7 +11,7 @@ from collections.abc import Mapping
 #: The version that is served, and the newest that is sent. ``docs/wire-contract.md`` lists the changes of each
 #: version.
 CURRENT: dict[str, str] = {
-    "scheduler": "4.6",
+    "scheduler": "4.7",
     "conductor": "1.18",
     "compute": "1.6",
     "volume": "1.2",

@@ -12,7 +12,7 @@ import pydantic
 from typing_extensions import TypedDict
 
 from fleet import errors
-from fleet.objects import fields, instance_group
+from fleet.objects import fields, group_rule, host_labels, instance_group
 from fleet_api.access import identity
 from fleet_api.access.identity import ADMIN
 from fleet_api.requests import answers, bodies, paging
@@ -25,12 +25,18 @@ _ONE_POLICY = (2, 64)
 _OWNED = (2, 13)
 
 
+_Count = Annotated[int, pydantic.Field(ge=1, le=fields.INT32_MAX)]
+
+
 @dataclasses.dataclass(frozen=True)
 class _Rules:
     __pydantic_config__ = bodies.STRICT
 
-    #: Clients send it as text.
-    max_server_per_host: Annotated[int, pydantic.Field(ge=1, le=fields.INT32_MAX)] = 1
+    #: Clients send numbers as text.
+    max_server_per_host: _Count | None = None
+    #: With a label the policy holds among failure domains in place of hosts; with max_skew it is a spread.
+    label: host_labels.Key | None = None
+    max_skew: _Count | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +56,7 @@ class GroupShown(TypedDict):
     policies: NotRequired[Annotated[list[str], answers.until("2.64")]]
     metadata: NotRequired[Annotated[dict[str, str], answers.until("2.64")]]
     policy: NotRequired[Annotated[str, answers.since("2.64")]]
-    rules: NotRequired[Annotated[dict[str, int], answers.since("2.64")]]
+    rules: NotRequired[Annotated[dict[str, int | str], answers.since("2.64")]]
     project_id: NotRequired[Annotated[str, answers.since("2.13")]]
     user_id: NotRequired[Annotated[str, answers.since("2.13")]]
 
@@ -63,10 +69,56 @@ def view(request: falcon.Request, group: Mapping[str, Any]) -> GroupShown:
     if request.context.version >= _OWNED:
         shown["project_id"], shown["user_id"] = group["project_id"] or ADMIN, group.get("user_id") or ADMIN
     if request.context.version < _ONE_POLICY:
-        return {**shown, "policies": [group["policy"]], "metadata": {}}
-    limited = group["policy"] == "anti-affinity"
-    rules = {"max_server_per_host": group["max_server_per_host"]} if limited else {}
-    return {**shown, "policy": group["policy"], "rules": rules}
+        return {**shown, "policies": [_policy(group)], "metadata": {}}
+    return {**shown, "policy": _policy(group), "rules": _rules(group)}
+
+
+def _policy(group: Mapping[str, Any]) -> str:
+    """The policy over hosts. Of a group with rules only, nova's word for the first of them."""
+    if group["policy"] != instance_group.NONE:
+        return str(group["policy"])
+    first = str(group["rules"][0]["policy"])
+    return first.replace(group_rule.SPREAD, group_rule.ANTI_AFFINITY)
+
+
+def _rules(group: Mapping[str, Any]) -> dict[str, int | str]:
+    """The options of the policy, in nova's flat form. The first rule over a label is shown, the others are not."""
+    if group["policy"] == group_rule.ANTI_AFFINITY:
+        return {"max_server_per_host": group["max_server_per_host"]}
+    if group["policy"] != instance_group.NONE:
+        return {}
+    first = group["rules"][0]
+    most = {"max_server_per_host": first["max_members"]} if "max_members" in first else {}
+    skew = {"max_skew": first["max_skew"]} if "max_skew" in first else {}
+    return {"label": first["label"], **most, **skew}
+
+
+def _wanted(policy: instance_group.Policy, rules: _Rules) -> tuple[str, dict[str, Any]]:
+    """Return the policy over hosts, and the other arguments of ``create_group``.
+
+    :raises errors.InvalidInput: rules that the policy does not have
+    """
+    hard = policy == group_rule.ANTI_AFFINITY
+    if rules.max_server_per_host is not None and (not hard or rules.max_skew is not None):
+        raise errors.InvalidInput(
+            field="server_group.rules.max_server_per_host", reason="is for policy anti-affinity without max_skew only"
+        )
+    most = rules.max_server_per_host or 1
+    if rules.label is None:
+        if rules.max_skew is not None:
+            raise errors.InvalidInput(field="server_group.rules.max_skew", reason="needs a label, such as rack")
+        return policy, {"max_server_per_host": most}
+    rule: dict[str, Any] = {"policy": policy, "label": rules.label}
+    if rules.max_skew is not None:
+        if not policy.endswith(group_rule.ANTI_AFFINITY):
+            reason = "is for policies anti-affinity and soft-anti-affinity only"
+            raise errors.InvalidInput(field="server_group.rules.max_skew", reason=reason)
+        rule["policy"] = policy.replace(group_rule.ANTI_AFFINITY, group_rule.SPREAD)
+        if hard:
+            rule["max_skew"] = rules.max_skew
+    elif hard:
+        rule["max_members"] = most
+    return instance_group.NONE, {"rules": [rule]}
 
 
 class Groups:
@@ -91,10 +143,8 @@ class Groups:
         policies = [wanted.policy] if wanted.policy else wanted.policies or []
         if len(policies) != 1:
             raise errors.InvalidInput(field="server_group.policy", reason="is required, and there can be only one")
-        most = wanted.rules.max_server_per_host if wanted.rules else 1
-        if most != 1 and policies[0] != "anti-affinity":
-            raise errors.InvalidInput(field="server_group.rules", reason="are for policy anti-affinity only")
-        made = self._conductor.operator(request).create_group(wanted.name, policies[0], max_server_per_host=most)
+        policy, options = _wanted(policies[0], wanted.rules or _Rules())
+        made = self._conductor.operator(request).create_group(wanted.name, policy, **options)
         response.media = {"server_group": view(request, made)}
 
     @answers.gives(_ONE)

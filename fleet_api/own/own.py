@@ -22,7 +22,7 @@ from fleet_api.requests.conductor import Conductor
 
 ROOT = "/fleet/v1"
 HOST_COLUMNS = (
-    *("host", "node", "zone", "state", "status", "running_vms", "hypervisor_type", "updated_at"),
+    *("host", "node", "zone", "labels", "state", "status", "running_vms", "hypervisor_type", "updated_at"),
     *("vcpus", "vcpus_used", "reserved_vcpus", "cpu_allocation_ratio"),
     *("memory_mb", "memory_mb_used", "reserved_memory_mb", "ram_allocation_ratio"),
     *("local_gb", "local_gb_used", "reserved_disk_gb", "disk_allocation_ratio"),

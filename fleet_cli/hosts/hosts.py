@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from fleet import capacity
 from fleet.client.connection import Record
 from fleet.objects import host_report
 from fleet_cli.base import command, listing
+from fleet_cli.hosts import tree
 
 COLUMNS = (
     "host",
@@ -18,6 +20,7 @@ COLUMNS = (
     "state",
     "status",
     "zone",
+    "labels",
     "driver",
     "vcpus",
     "vcpus_used",
@@ -56,8 +59,26 @@ def limit(node: Record, resource: str) -> float:
     return capacity.limit(float(node.get(resource) or 0), float(reserved or 0), 1.0 if ratio is None else float(ratio))
 
 
-def _against_limit(node: Record, resource: str, unit: int) -> str:
-    return f"{(node.get(f'{resource}_used') or 0) / unit:.5g}/{limit(node, resource) / unit:.5g}"
+def _against_limit(nodes: Sequence[Record], resource: str, unit: int) -> str:
+    used, most = sum(node.get(f"{resource}_used") or 0 for node in nodes), sum(limit(node, resource) for node in nodes)
+    return f"{used / unit:.5g}/{most / unit:.5g}"
+
+
+def _sums(nodes: Sequence[Record]) -> dict[str, Any]:
+    used = {name: _against_limit(nodes, column, unit) for name, (column, unit) in _SHOWN.items()}
+    return {**used, "vms": sum(node.get("running_vms") or 0 for node in nodes)}
+
+
+def _state(node: Record) -> str:
+    return node["state"] if node["status"] == "enabled" else f"{node['state']}, {node['status']}"
+
+
+def _states(nodes: Sequence[Record]) -> str:
+    """The state of one host, or how many of several are in which."""
+    counts = collections.Counter(_state(node) for node in nodes)
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
 
 
 def row(node: Record) -> dict[str, Any]:
@@ -66,17 +87,15 @@ def row(node: Record) -> dict[str, Any]:
     return {**node, **limits, "driver": node.get("hypervisor_type")}
 
 
-class ListHosts(listing.List):
-    """List the hosts with what is used of each resource, and up to what it may be used: the limit, not what is physical."""
+TREE_COLUMNS = ("tree", "hosts", "state", "vcpus", "memory_gb", "local_gb", "vms")
+
+
+class _Hosts(listing.List):
+    """Hosts with what is used of each resource, and up to what it may be used: the limit, not what is physical."""
 
     things = "hosts"
     brief = ("host", "state", "zone", "driver", "vcpus", "memory_gb", "local_gb", "vms")
     whole: Sequence[str] = COLUMNS
-
-    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        rows = [row(node) for node in self.conductor.operator.list_hosts()]
-        listing.remark(simulated({each["host"]: each["driver"] for each in rows}))
-        return rows
 
     def columns(self, found: Sequence[Record]) -> Sequence[str]:
         """The driver has a column only if it is not the usual one."""
@@ -85,21 +104,50 @@ class ListHosts(listing.List):
 
     def shortened(self, record: Record) -> Record:
         host, node = record["host"], record["node"]
-        state = record["state"] if record["status"] == "enabled" else f"{record['state']}, {record['status']}"
-        used = {name: _against_limit(record, column, unit) for name, (column, unit) in _SHOWN.items()}
-        shown = {"host": host if node == host else f"{host}:{node}", "state": state, "vms": record.get("running_vms")}
-        return {**record, **used, **shown}
+        shown = {"host": host if node == host else f"{host}:{node}", "state": _state(record)}
+        return {**record, **_sums([record]), **shown}
 
 
-class ShowHost(ListHosts):
-    """Show one host: a row for each of its nodes, with the bridges that guests may be plugged into if it reports them."""
+class ListHosts(_Hosts):
+    """List the hosts with what is used of each resource, and up to what it may be used: the limit, not what is physical."""
+
+    arguments = (
+        command.argument(
+            "--tree",
+            nargs="?",
+            const="",
+            metavar="LABEL,…",
+            help="Show the hosts below their racks, rooms or other labels, with sums. The labels from the root on; "
+            "default: all, the one with the fewest values first.",
+        ),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        if parsed_args.tree is None:
+            return super().take_action(parsed_args)
+        nodes = self.conductor.operator.list_hosts()
+        labels = tree.labels_of(nodes, [each for each in parsed_args.tree.split(",") if each])
+        rows = [
+            {"tree": text, "hosts": len(below), "state": _states(below), **_sums(below)}
+            for text, below in tree.lines(nodes, labels)
+        ]
+        return command.table(TREE_COLUMNS, rows)
+
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
+        rows = [row(node) for node in self.conductor.operator.list_hosts()]
+        listing.remark(simulated({each["host"]: each["driver"] for each in rows}))
+        return rows
+
+
+class ShowHost(_Hosts):
+    """Show one host: a row for each of its nodes, with its labels, and its bridges if it reports them."""
 
     whole = (*COLUMNS, "bridges")
     arguments = (command.HOST,)
 
     def columns(self, found: Sequence[Record]) -> Sequence[str]:
-        reported = any(each.get("bridges") is not None for each in found)
-        return [*super().columns(found), *(["bridges"] if reported else [])]
+        named = [name for name in ("labels", "bridges") if any(each.get(name) for each in found)]
+        return [*super().columns(found), *named]
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         return map(row, self.conductor.operator.show_host(name=parsed_args.host)["nodes"])

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
-from fleet import errors
+from fleet import errors, stored_json
 from fleet.client import argument_types, connection
 from fleet.db.feed.feed import Changes
+from fleet.objects import host_labels
 from fleet.objects.survival import ENTRY_POINTS, Loss, Proof, Report
 from fleet.objects.whatif import Demand
 from fleet_cli.base import command, database_command, listing, progress
@@ -30,8 +31,8 @@ _ANY = "any"
 class DrillLose(listing.Fitted, command.Lister):
     """Say whether every guest of lost hosts has a place on the others, with a plan, or why not. Nothing is changed.
 
-    HOST names hosts that are lost together. KEY=VALUE stands for the hosts of aggregates with this metadata, such as
-    rack=r7. 'any' tries each host by itself; with --by KEY, the hosts of each value of KEY together.
+    HOST names hosts that are lost together. KEY=VALUE stands for the hosts with this label, such as rack=r7, and for those
+    of aggregates with this metadata. 'any' tries each host by itself; with --by KEY, all hosts of a value together.
 
     The command reads the database once. "safe" is proved: the configured filters accept each guest on its new host, beside
     the others. "unsafe" is proved too. Otherwise it is "not proved". Exit status 1 unless all losses are safe.
@@ -106,13 +107,13 @@ def _losses(parsed_args: argparse.Namespace, state: Changes) -> list[Loss]:
     """:raises errors.NotFound: a host, or a value of a key, that there is not"""
     known = sorted({node.host for node in state.nodes})
     with_guests = {each.host for each in state.instances}
-    by = _by_metadata(state)
+    by = _domains(state)
     if parsed_args.target == [_ANY]:
         if parsed_args.by is None:
             return [Loss(host, [host]) for host in known if host in with_guests]
         values = sorted(value for key, value in by if key == parsed_args.by)
         if not values:
-            raise errors.NotFound(kind="Aggregate with metadata", name=parsed_args.by)
+            raise errors.NotFound(kind="Host with label", name=parsed_args.by)
         return [Loss(f"{parsed_args.by}={value}", by[parsed_args.by, value]) for value in values]
     if parsed_args.by is not None:
         raise connection.CommandFailed("--by goes with 'any'")
@@ -124,17 +125,27 @@ def _losses(parsed_args: argparse.Namespace, state: Changes) -> list[Loss]:
         elif (key, value) in by:
             hosts += by[key, value]
         else:
-            raise errors.NotFound(kind="Aggregate with metadata" if value else "Host", name=target)
+            raise errors.NotFound(kind="Host with label" if value else "Host", name=target)
     return [Loss(" ".join(parsed_args.target), sorted(set(hosts)))]
 
 
-def _by_metadata(state: Changes) -> dict[tuple[str, str], list[str]]:
-    """Hosts by key and value of the metadata of their aggregates."""
+def _domains(state: Changes) -> dict[tuple[str, str], list[str]]:
+    """Hosts by key and value of their labels, and of the metadata of their aggregates."""
     found: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
+    for node in state.nodes:
+        stats, administered = (_read(text) for text in (node.stats, node.labels))
+        for pair in host_labels.effective(stats.get(host_labels.LABELS), administered).items():
+            found[pair].add(node.host)
     for aggregate in state.aggregates:
         for pair in aggregate.metadata.items():
             found[pair] |= set(aggregate.hosts)
     return {pair: sorted(hosts) for pair, hosts in found.items()}
+
+
+def _read(text: str | None) -> dict[str, Any]:
+    """An object as the change feed reports it; empty if there is none, or if it cannot be read."""
+    found = stored_json.read(text) if text else None
+    return found if isinstance(found, dict) else {}
 
 
 def _summary(report: Report) -> str:

@@ -17,7 +17,7 @@ import numpy
 from scheduler.engine import filtering
 from scheduler.engine.filtering import ABSENT, PASSED, Drop, Tally
 from scheduler.engine.hosts.candidates import Candidates
-from scheduler.engine.plugins import BaseHostFilter, follows_picks
+from scheduler.engine.plugins import BaseHostFilter, follows_picks, may_revive
 from scheduler.engine.prepared_request import PreparedRequest
 from scheduler.engine.weighing.weighing import Scores
 
@@ -179,6 +179,20 @@ class Evaluation:
             raw = None if raw is None else numpy.repeat(raw, len(rows), axis=1)
             self._stale += dropped.tolist()
         self._settle(prepared, hosts, rows, Judgement(dropped_by, raw))
+        self._revive(prepared, hosts)
+
+    def _revive(self, prepared: PreparedRequest, hosts: Candidates) -> None:
+        """Judge the hosts again that a filter has dropped and, after the pick, lets pass: by all filters."""
+        numbers = [number for number, each in enumerate(prepared.filters) if may_revive(each) and self._dropped[number]]
+        if not numbers:
+            return
+        rows = numpy.flatnonzero(numpy.isin(self.dropped_by, numbers))
+        others = frozenset(prepared.filters).difference(prepared.filters[number] for number in numbers)
+        rows = rows[filtering.run(prepared, hosts.subset(rows), numpy.ones(len(rows), dtype=bool), others).alive]
+        if len(rows):
+            self._stale += rows.tolist()
+            allowed = numpy.ones(len(rows), dtype=bool)
+            self._settle(prepared, hosts, rows, self._judge(prepared, hosts.subset(rows), allowed, self._silent))
 
     def _judge_ahead(self, prepared: PreparedRequest, hosts: Candidates, picked: int, others: Sequence[int]) -> None:
         # The picked row has its instance counted already; the others are judged with one more.

@@ -106,6 +106,8 @@ class ColumnFilter(BaseHostFilter):
     """
 
     depends_on_picks = False
+    #: True if a pick on another host may also let a host pass that was dropped before. Set ``depends_on_picks`` as well.
+    revives = False
     #: Set it to True in a class of your own if the answer for a host depends only on that host's row, its aggregates, the
     #: instances on it, and the parts of the request in ``scheduler.compute.domain.request_key``. Then results are cached.
     cacheable = True
@@ -284,6 +286,11 @@ def is_single_column(each: BaseHostWeigher) -> TypeGuard[ColumnWeigher]:
 def follows_picks(each: Plugin) -> bool:
     """Return True if a pick may change the plugin's answer for hosts other than the picked one."""
     return not over_columns(each) or each.depends_on_picks  # type: ignore[union-attr]  # it is a column plugin
+
+
+def may_revive(each: BaseHostFilter) -> bool:
+    """Return True if a pick may let a host pass that this filter has dropped."""
+    return is_column_filter(each) and each.revives
 
 
 def is_cacheable(each: Plugin) -> bool:

@@ -64,6 +64,7 @@ class NodeRow:
     updated_at: datetime.datetime | None
     deleted: bool
     pci_device_pools: None = None
+    labels: None = None
     #: nova's placement ignores what the hypervisor reports as left, and so does this scheduler for it.
     disk_available_least: None = None
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server groups, and the check that a claim keeps their policy."""
+"""Server groups and their members. ``group_check`` is the check that a claim keeps their policy."""
 
 from __future__ import annotations
 
 import collections
 import datetime
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 import sqlalchemy as sa
@@ -15,7 +15,8 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
 from fleet.db.tables.catalog import GroupRow
-from fleet.objects import instance_group
+from fleet.objects import group_rule, instance_group
+from fleet.objects.group_rule import GroupRule
 
 GROUPS = models.instance_groups
 MEMBERS = models.instance_group_members
@@ -46,6 +47,7 @@ def create(
     name: str,
     policy: str,
     max_server_per_host: int,
+    rules: Sequence[GroupRule],
     project_id: str | None,
     user_id: str | None,
     now: datetime.datetime,
@@ -57,7 +59,8 @@ def create(
     if tx.execute(sa.select(GROUPS.c.uuid).where(GROUPS.c.uuid == uuid)).first():
         return
     values = {"uuid": uuid, "name": name, "policy": policy, "max_server_per_host": max_server_per_host}
-    tx.insert(GROUPS, {**values, "project_id": project_id, "user_id": user_id, "created_at": now})
+    owner = {"project_id": project_id, "user_id": user_id}
+    tx.insert(GROUPS, {**values, "rules": _stored(rules), **owner, "created_at": now})
 
 
 class PlacedMember(Protocol):
@@ -92,8 +95,24 @@ def find(connection: Transaction | sa.Connection, name: str, project: str | None
     return row
 
 
-def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, most: int | None) -> GroupRow:
-    """:param most: ``max_server_per_host``
+def rules_of(row: GroupRow) -> tuple[GroupRule, ...]:
+    """Return the rules of a group over labels of hosts."""
+    return group_rule.parse(row.rules)
+
+
+def _stored(rules: Sequence[GroupRule]) -> list[dict[str, object]] | None:
+    return [rule.to_wire() for rule in rules] or None
+
+
+def change(
+    tx: Transaction,
+    uuid: str,
+    name: str | None,
+    policy: str | None,
+    most: int | None,
+    rules: Sequence[GroupRule] | None = None,
+) -> GroupRow:
+    """:param most: ``max_server_per_host``. :param rules: in place of those that the group has
 
     :raises errors.NotFound: errors.Conflict: live members contradict the new rule
     """
@@ -101,16 +120,22 @@ def change(tx: Transaction, uuid: str, name: str | None, policy: str | None, mos
     if row is None:
         raise errors.NotFound(kind="Server group", name=uuid)
     there = members(tx, uuid)
+    number = len({each.uuid for each in there})
     if policy not in (None, row.policy) and there:
-        reason = f"has {len({each.uuid for each in there})} members, so its policy stays {row.policy}"
+        reason = f"has {number} members, so its policy stays {row.policy}"
+        raise errors.Conflict(kind="Server group", name=row.name, reason=reason)
+    if rules is not None and there and tuple(rules) != rules_of(row):
+        reason = f"has {number} members, so its rules stay as they are"
         raise errors.Conflict(kind="Server group", name=row.name, reason=reason)
     crowd = collections.Counter(each.host for each in there if each.host)
-    host, number = min(crowd.items(), key=lambda each: (-each[1], each[0]), default=("", 0))
-    if most is not None and number > most and row.policy == instance_group.ANTI_AFFINITY:
-        reason = f"has {number} members on host {host}: max_server_per_host cannot be {most}"
+    host, crowded = min(crowd.items(), key=lambda each: (-each[1], each[0]), default=("", 0))
+    if most is not None and crowded > most and row.policy == instance_group.ANTI_AFFINITY:
+        reason = f"has {crowded} members on host {host}: max_server_per_host cannot be {most}"
         raise errors.Conflict(kind="Server group", name=row.name, reason=reason)
     wanted = {"name": name, "policy": policy, "max_server_per_host": most}
-    changed = {column: value for column, value in wanted.items() if value is not None}
+    changed: dict[str, object] = {column: value for column, value in wanted.items() if value is not None}
+    if rules is not None:
+        changed["rules"] = _stored(rules)
     if changed:
         tx.execute(GROUPS.update().where(GROUPS.c.uuid == uuid), changed)
     return get(tx, uuid)
@@ -137,31 +162,3 @@ def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequenc
 def lock(tx: Transaction, group_uuid: str) -> GroupRow | None:
     """The row of the group, locked: decisions about its members are made one at a time."""
     return cast("GroupRow | None", tx.execute(_LOCKED, {"wanted": group_uuid}).one_or_none())
-
-
-def check_policy(
-    tx: Transaction, group_uuid: str, arrivals: Mapping[str, str], dead_hosts: Collection[str] = ()
-) -> None:
-    """Check that hosts may take instances, under the lock of the group. Schedulers may have decided at the same time.
-
-    :param arrivals: host by the uuid of the instance; each is checked with those before it counted as members
-    :param dead_hosts: members that wait there for their evacuation do not bind an affinity group
-    :raises errors.GroupAffinityViolation:
-    """
-    group = lock(tx, group_uuid)
-    if group is None:
-        return
-    placed = [row for row in members(tx, group_uuid) if row.host is not None and row.uuid not in arrivals]
-    if group.policy == instance_group.AFFINITY:
-        placed = [row for row in placed if row.host not in dead_hosts]
-    others = [row.host for row in placed]
-    # It is not known yet where a member that is being moved will end, so no instance can join it.
-    moving = len(placed) > len({row.uuid for row in placed})
-    for instance_uuid, host in arrivals.items():
-        crowded = group.policy == instance_group.ANTI_AFFINITY and others.count(host) >= group.max_server_per_host
-        apart = group.policy == instance_group.AFFINITY and others and (moving or host not in others)
-        if crowded or apart:
-            raise errors.GroupAffinityViolation(
-                instance_uuid=instance_uuid, host=host, policy=group.policy, group_uuid=group_uuid
-            )
-        others.append(host)

@@ -22,7 +22,7 @@ INSTANCES = models.instances
 AGGREGATES = models.aggregates
 
 #: Read as text: most are empty, or equal to a text that the scheduler has parsed already.
-_TEXT_COLUMNS = ("numa_topology", "pci_stats", "pci_device_pools", "supported_instances", "metrics", "stats")
+_TEXT_COLUMNS = ("numa_topology", "pci_stats", "pci_device_pools", "supported_instances", "metrics", "stats", "labels")
 _NODE_COLUMNS = """
     id uuid host hypervisor_hostname vcpus vcpus_used memory_mb memory_mb_used free_ram_mb local_gb local_gb_used
     free_disk_gb disk_available_least reserved_vcpus reserved_memory_mb reserved_disk_gb cpu_allocation_ratio

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from fleet.db.tables.base import METADATA, NAME, UUID, Timestamp, number
+from fleet.db.tables.base import METADATA, NAME, UUID, HeldJSON, Timestamp, number
 from fleet.json_codec import JSONList, JSONObject
 
 flavors = sa.Table(
@@ -118,6 +118,8 @@ instance_groups = sa.Table(
     sa.Column("name", NAME, nullable=False),
     sa.Column("policy", sa.String(32), nullable=False),
     sa.Column("max_server_per_host", sa.Integer, nullable=False, default=1),
+    #: Rules over labels of hosts; NULL if there are none.
+    sa.Column("rules", HeldJSON),
     sa.Column("project_id", NAME),
     sa.Column("created_at", Timestamp, nullable=False),
     sa.Column("user_id", NAME),
@@ -132,6 +134,7 @@ class GroupRow(Protocol):
     name: str
     policy: str
     max_server_per_host: int
+    rules: JSONList | None
     project_id: str | None
     created_at: datetime.datetime
     user_id: str | None

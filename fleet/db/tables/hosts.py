@@ -111,6 +111,8 @@ compute_nodes = sa.Table(
     sa.Column("pci_stats", sa.JSON),
     sa.Column("metrics", sa.JSON),
     sa.Column("stats", sa.JSON),
+    #: Labels that the administrator has set; those of the host's configuration are in its stats.
+    sa.Column("labels", HeldJSON),
     *tracked(),
     sa.UniqueConstraint("host", "hypervisor_hostname"),
 )
@@ -153,6 +155,7 @@ class NodeRow(TrackedRow, Protocol):
     pci_stats: JSONList | None
     metrics: JSONList | None
     stats: JSONObject | None
+    labels: dict[str, str] | None
 
 
 aggregates = sa.Table(

@@ -41,8 +41,22 @@ class ImageView(TypedDict):
     created_at: str
 
 
+class RuleView(TypedDict):
+    """A rule of a server group over a label of hosts (``fleet.objects.group_rule``): what its policy reads."""
+
+    policy: str
+    label: str
+    max_members: NotRequired[int]
+    max_skew: NotRequired[int]
+    values: NotRequired[list[str]]
+
+
 class GroupView(TypedDict):
-    """A server group. :param members: uuids of live instances. :param hosts: where they are"""
+    """A server group.
+
+    :param members: uuids of live instances. :param hosts: where they are
+    :param rules: missing in the answer of a conductor of an earlier release
+    """
 
     uuid: str
     name: str
@@ -50,6 +64,7 @@ class GroupView(TypedDict):
     user_id: NotRequired[str | None]
     policy: str
     max_server_per_host: int
+    rules: NotRequired[list[RuleView]]
     members: list[str]
     hosts: list[str]
 

@@ -24,6 +24,7 @@ class HostView(TypedDict):
     state: str
     status: str
     zone: str
+    labels: dict[str, str]
     updated_at: str | None
     vcpus: int
     vcpus_used: int

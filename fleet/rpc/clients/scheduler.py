@@ -23,15 +23,16 @@ class SchedulerAPI(DecisionAPI):
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """:raises errors.NoValidHost:
-        :raises errors.VersionPinned: a scheduler may be too old for a requested destination
+        :raises errors.VersionPinned: a scheduler may be too old for a requested destination, or for rules of a group
         :raises oslo_messaging.MessagingTimeout: the outcome is unknown
         """
         # A scheduler that has begun sends heartbeats, and the caller waits for it. A message that stays in a queue
         # expires.
         begin_by = self.clock() + seconds(self._conf.rpc_response_timeout)
         spec = {**request_spec, "begin_by": f"{begin_by.isoformat()}Z"}
-        # An older scheduler would ignore the destination.
+        # An older scheduler would ignore the destination, or the rules.
         version = "4.5" if filter_properties.get("requested_destination") else ""
+        version = "4.7" if filter_properties.get("group_rules") else version
         return self._decide(context, "select_destinations", spec, filter_properties, version)
 
     def describe_filters(self, context: RequestContext) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-// The fleet map: a tile for each host, as wide as its limit, with its instances as blocks; grouped by zone.
+// The fleet map: a tile for each host, as wide as its limit, with its instances as blocks; grouped by zone or by a label of hosts.
 
 import * as api from "../base/api.js";
 import { drawing, hover, inks } from "../base/canvas.js";
@@ -22,10 +22,12 @@ export const open = (view, [chosen], query) => new FleetMap(view, chosen, query)
 class FleetMap {
   lives = true;
 
-  constructor(view, chosen, { by, colour, label }) {
+  constructor(view, chosen, { by, colour, label, rows }) {
     this.by = RESOURCES.includes(by) ? by : "memory_mb";
     this.colour = COLOURS.some(([name]) => name === colour) ? colour : "use";
     this.blocks = new Blocks(label ?? "");
+    // The label of hosts whose values group the tiles; empty: the zone.
+    this.rows = rows ?? "";
     this.hosts = [];
     this.chosen = chosen ?? null;
     this.canvas = el("canvas", { tabIndex: 0, role: "application", ariaLabel: "Fleet map. Arrow keys choose a host.",
@@ -37,12 +39,14 @@ class FleetMap {
     this.label = el("input", { id: "label", placeholder: "a key of the metadata", value: this.blocks.label,
       onchange: () => { this.blocks.label = this.label.value.trim(); this.switched(); } });
     this.switches = el("div", { className: "bar" });
+    this.rowsBy = el("select", { id: "rows", onchange: () => { this.rows = this.rowsBy.value; this.keep(); this.redraw(); } });
+    this.rowed = el("label", { hidden: true }, "Rows", this.rowsBy);
     this.labelled = el("label", {}, "Label", this.label);
     this.said = el("div", {});
     this.details = el("div", { ariaLive: "polite", id: "details" });
     this.split = el("div", {}, el("div", {}, this.word.place, this.said), this.details);
     view.append(el("div", { className: "head" }, el("h1", {}, "Map")), el("div", { className: "bar" }, this.switches, this.labelled,
-      el("label", {}, "Find", this.find)), this.split);
+      this.rowed, el("label", {}, "Find", this.find)), this.split);
     this.drawSwitches();
   }
 
@@ -63,18 +67,30 @@ class FleetMap {
 
   keep() {
     keep("map", this.chosen ? [this.chosen] : [], { by: this.by === "memory_mb" ? "" : this.by, colour: this.colour === "use" ? "" : this.colour,
-      label: this.colour === "label" ? this.blocks.label : "" });
+      label: this.colour === "label" ? this.blocks.label : "", rows: this.rows });
   }
 
   async refresh() {
     const hosts = await api.hosts();
     tellSimulated(hosts);
     this.hosts = hosts.sort(byName);
+    this.offerRows();
     this.redraw();
     await this.read();
     if (this.chosen) await show(this.details, this.chosen, this.isStill(this.chosen));
     const up = hosts.filter((each) => condition(each) === "up").length;
     return `${plural(hosts.length, "host")}, ${number(up)} up and enabled; ${plural(hosts.reduce((sum, each) => sum + each.running_vms, 0), "instance")}`;
+  }
+
+  // The labels that hosts have, and the one that the address names.
+  offerRows() {
+    const labels = [...new Set([...this.hosts.flatMap((each) => Object.keys(each.labels ?? {})), this.rows])].filter(Boolean).sort();
+    this.rowed.hidden = !labels.length;
+    put(this.rowsBy, ["", ...labels].map((each) => el("option", { value: each, selected: each === this.rows }, each || "zone")));
+  }
+
+  groupOf(host) {
+    return this.rows ? `${this.rows} ${host.labels?.[this.rows] ?? "none"}` : host.zone;
   }
 
   // Instances are asked for only if they can be seen, or give the colour.
@@ -92,7 +108,7 @@ class FleetMap {
     const width = this.canvas.clientWidth;
     if (!width) return;
     const zones = new Map();
-    for (const each of this.hosts) zones.set(each.zone, [...(zones.get(each.zone) ?? []), each]);
+    for (const each of this.hosts) zones.set(this.groupOf(each), [...(zones.get(this.groupOf(each)) ?? []), each]);
     // Where the window is narrow the map is scrolled rather than made tiny.
     const room_ = Math.max(innerHeight - this.canvas.getBoundingClientRect().top - scrollY - BELOW, width < NARROW ? innerHeight : 240);
     this.laid = layout([...zones].sort(([one], [other]) => (one < other ? -1 : 1)), width, room_);
@@ -168,6 +184,6 @@ class FleetMap {
 }
 
 function matches(host, blocks, wanted) {
-  if ([nameOf(host), host.zone].some((each) => each.toLowerCase().includes(wanted))) return true;
+  if ([nameOf(host), host.zone, ...Object.values(host.labels ?? {})].some((each) => each.toLowerCase().includes(wanted))) return true;
   return (blocks ?? []).some((each) => [each.name, each.project_id, each.label].some((one) => one?.toLowerCase().includes(wanted)));
 }

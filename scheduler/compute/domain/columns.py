@@ -14,7 +14,7 @@ from typing import Any
 from fleet import capacity, stored_json
 from fleet.clock import epoch_s
 from fleet.hardware.node import Hardware
-from fleet.objects import host_report
+from fleet.objects import host_labels, host_report
 from scheduler.compute.domain.hardware import DEFAULT_RATIOS, HARDWARE, hardware, hardware_numbers, json_text
 from scheduler.compute.domain.host_state import Capabilities
 from scheduler.engine.hosts.domain import HostRow
@@ -58,6 +58,8 @@ OFTEN_UNIFORM = ("failed_builds", "free_pci_devices", "hypervisor_version")
 RARE = ("stats", "metrics")
 #: Hosts with equal texts share one parsed value.
 _PARSED = 4096
+#: Labels of a host: pairs of key and value.
+Labels = tuple[tuple[str, str], ...]
 
 
 def read_row(node: Any) -> HostRow:
@@ -67,7 +69,11 @@ def read_row(node: Any) -> HostRow:
     return HostRow(
         numbers(node, parts),
         {"host_ip": node.host_ip},
-        {"capabilities": capabilities(node), "bridges": bridges(known["stats"])},
+        {
+            "capabilities": capabilities(node),
+            "bridges": bridges(known["stats"]),
+            "labels": labels(known["stats"], _parsed(node.labels)),
+        },
         known,
         {} if parts is None else {HARDWARE: parts},
     )
@@ -143,6 +149,14 @@ def bridges(stats: Any) -> frozenset[str]:
     """Return the bridges that a host reports: empty if it does not say, the empty name alone if it has none."""
     reported = stats.get(host_report.BRIDGES) if isinstance(stats, Mapping) else None
     return _names(reported) if isinstance(reported, str) else frozenset()
+
+
+def labels(stats: Any, administered: Mapping[str, str] | None) -> Labels:
+    """Return the labels of a host as pairs, in the order of their keys."""
+    reported = stats.get(host_labels.LABELS) if isinstance(stats, Mapping) else None
+    if not reported and not administered:
+        return ()
+    return tuple(host_labels.effective(reported, administered).items())
 
 
 @functools.lru_cache(_PARSED)

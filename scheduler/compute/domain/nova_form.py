@@ -65,6 +65,7 @@ def _inventory(state: HostState) -> Inventory:
     table.write_object(row, "host_ip", state.host_ip)
     table.share(row, "capabilities", columns.capabilities(state))
     table.share(row, "bridges", columns.bridges(state.stats))
+    table.share(row, "labels", columns.labels(state.stats, None))
     for name, value in columns.rare(state).items():
         table.write_rare(row, name, value)
     table.write_rare(row, HARDWARE, hardware(state))

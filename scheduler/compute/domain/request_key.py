@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from fleet.objects import RequestSpec
+from fleet.objects import RequestSpec, group_rule
 from scheduler.compute.domain.hardware import wanted
 from scheduler.compute.domain.tracked_instance import image_pairs
 
@@ -14,11 +14,13 @@ def request_key(request: RequestSpec) -> Hashable | None:
     """Return the parts of the request that a cacheable plugin may read, as one value; None if it must not be cached.
 
     The parts are the flavor with its extra specs, the image and its properties, project and user, availability zone, NUMA
-    topology, PCI requests, and bridges. A request with hints, a group or failed attempts has no key: its answer depends on
-    other instances, or it is rare.
+    topology, PCI requests, bridges, and rules that name hosts. A request with hints, a group or failed attempts has no
+    key: its answer depends on other instances, or it is rare.
     """
     retried = request.retry is not None and request.retry.hosts
-    if retried or request.scheduler_hints or request.group_policies or request.group_hosts or request.group_members:
+    grouped = request.group_policies or request.group_hosts or request.group_members
+    among_members = any(rule.policy not in group_rule.OF_HOSTS for rule in request.group_rules)
+    if retried or request.scheduler_hints or grouped or among_members:
         return None
     flavor, image, instance, parts = request.flavor, request.image, request.instance, wanted(request)
     return (
@@ -29,4 +31,5 @@ def request_key(request: RequestSpec) -> Hashable | None:
         (instance.image_ref, instance.project_id, instance.user_id, instance.availability_zone),
         parts.key() if parts else None,
         frozenset(instance.bridges) if instance.bridges else None,
+        frozenset(request.group_rules) if request.group_rules else None,
     )

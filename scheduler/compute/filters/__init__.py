@@ -29,6 +29,7 @@ from scheduler.compute.filters.compute_capabilities import ComputeCapabilitiesFi
 from scheduler.compute.filters.core import AggregateCoreFilter, CoreFilter
 from scheduler.compute.filters.disk import AggregateDiskFilter, DiskFilter
 from scheduler.compute.filters.exact import ExactCoreFilter, ExactDiskFilter, ExactRamFilter
+from scheduler.compute.filters.failure_domain import FailureDomainFilter
 from scheduler.compute.filters.handler import HostFilterHandler
 from scheduler.compute.filters.image_properties import ImagePropertiesFilter
 from scheduler.compute.filters.io_ops import AggregateIoOpsFilter, IoOpsFilter
@@ -68,6 +69,7 @@ __all__ = [
     "ExactCoreFilter",
     "ExactDiskFilter",
     "ExactRamFilter",
+    "FailureDomainFilter",
     "HostFilterHandler",
     "ImagePropertiesFilter",
     "IoOpsFilter",
@@ -110,6 +112,7 @@ CLASSES: tuple[type[BaseHostFilter], ...] = (
     ExactCoreFilter,
     ExactDiskFilter,
     ExactRamFilter,
+    FailureDomainFilter,
     ImagePropertiesFilter,
     IoOpsFilter,
     IsolatedHostsFilter,

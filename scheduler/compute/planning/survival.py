@@ -16,7 +16,8 @@ from oslo_config import cfg
 
 from fleet import capacity, errors
 from fleet.db.feed.feed import Changes
-from fleet.objects import RequestSpec, instance_group
+from fleet.objects import RequestSpec, group_rule, instance_group
+from fleet.objects.group_rule import GroupRule
 from fleet.objects.survival import Loss, Report
 from fleet.objects.whatif import Demand
 from scheduler.compute import conf as compute_conf
@@ -101,6 +102,8 @@ def _room(
         request = requests.get(each.uuid)
         shape_of.append(shapes.nothing if request is None else shapes.of(request))
         group_of.append(NO_GROUP if request is None else _group(request, groups, kinds))
+        if request is not None and any(_is_open(rule) for rule in request.group_rules):
+            unknown[each.uuid] = "its group has rules over labels among its members"
         if several_nodes and group_of[-1] != NO_GROUP:
             unknown[each.uuid] = "it is in a group, and hosts of this fleet have several nodes"
     names = [""] * len(hosts)
@@ -128,6 +131,11 @@ def _group(request: RequestSpec, known: dict[tuple[str, str], int], kinds: list[
         known[key] = len(kinds)
         kinds.append(Group(None if policy == instance_group.AFFINITY else request.group_max_server_per_host))
     return known[key]
+
+
+def _is_open(rule: GroupRule) -> bool:
+    """Return True if the proofs do not cover the rule: it says where members are, seen from each other."""
+    return rule.is_hard and rule.policy in group_rule.AMONG_MEMBERS
 
 
 class _Shapes:
@@ -163,8 +171,8 @@ class _Shapes:
 
 
 def without_group(request: RequestSpec) -> RequestSpec:
-    """Return the request as of an instance that is in no group."""
-    if not request.group_policies and "group" not in request.scheduler_hints:
+    """Return the request as of an instance that is in no group. Rules that name hosts stay."""
+    if not request.group_uuid and "group" not in request.scheduler_hints:
         return request
     hints = {name: value for name, value in request.scheduler_hints.items() if name != "group"}
     nobody: frozenset[str] = frozenset()
@@ -175,6 +183,7 @@ def without_group(request: RequestSpec) -> RequestSpec:
         group_hosts=nobody,
         group_members=nobody,
         group_uuid=None,
+        group_rules=tuple(rule for rule in request.group_rules if rule.policy in group_rule.OF_HOSTS),
         group_updated=False,
     )
 

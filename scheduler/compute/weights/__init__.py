@@ -15,6 +15,7 @@ from scheduler.compute.weights.base import BaseHostWeigher, ColumnWeigher, Weigh
 from scheduler.compute.weights.build_failure import BuildFailureWeigher
 from scheduler.compute.weights.cpu import CPUWeigher
 from scheduler.compute.weights.disk import DiskWeigher
+from scheduler.compute.weights.failure_domain import FailureDomainWeigher
 from scheduler.compute.weights.fragmentation import FragmentationWeigher
 from scheduler.compute.weights.handler import HostWeightHandler, normalize
 from scheduler.compute.weights.hypervisor_version import HypervisorVersionWeigher
@@ -32,6 +33,7 @@ __all__ = [
     "CPUWeigher",
     "ColumnWeigher",
     "DiskWeigher",
+    "FailureDomainWeigher",
     "FragmentationWeigher",
     "HostWeightHandler",
     "HypervisorVersionWeigher",
@@ -58,6 +60,7 @@ CLASSES: tuple[type[BaseHostWeigher], ...] = (
     MetricsWeigher,
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,
+    FailureDomainWeigher,
     BuildFailureWeigher,
     HypervisorVersionWeigher,
     NumInstancesWeigher,

@@ -89,6 +89,13 @@ WEIGHT_OPTS = [
         "more strongly.",
     ),
     cfg.FloatOpt(
+        "failure_domain_weight_multiplier",
+        default=1.0,
+        min=0,
+        help="Weight of the preferences of server groups over labels of hosts: soft-affinity, soft-anti-affinity, "
+        "soft-spread and should. Raise it if other weighers outweigh them. Related: 'fleet group create --rule'.",
+    ),
+    cfg.FloatOpt(
         "build_failure_weight_multiplier",
         default=1000000.0,
         deprecated_opts=_later("build_failure_weight_multiplier"),

@@ -14,7 +14,7 @@ from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import Domain
 from scheduler.engine.hosts.inventory import Inventory
 from scheduler.engine.hosts.overlay import Overlay
-from scheduler.engine.hosts.table import OWN, PRESENT, Key
+from scheduler.engine.hosts.table import OWN, PRESENT, Grouping, Key
 
 
 class Candidates:
@@ -127,6 +127,15 @@ class Candidates:
         unknown = self.domain.shared[name]
         values = self._table.interned[name].values
         return self._spread([judge(value or unknown) for value in values], name, dtype)
+
+    def grouped(self, name: str, key: Hashable, name_of: Callable[[Any], str]) -> Grouping:
+        """Return the names of groups of hosts by a shared value, and for each candidate the position of its name.
+
+        :param key: stands for ``name_of``, which gets each distinct value once in the life of the table
+        """
+        unknown = self.domain.shared[name]
+        found = self._table.interned[name].grouping(key, lambda value: name_of(value or unknown))
+        return Grouping(found.names, found.numbers[self.column(name)])
 
     def _spread(self, answers: Sequence[Any], name: str, dtype: type) -> numpy.ndarray:
         """Return for each candidate the answer for its value of a shared column."""

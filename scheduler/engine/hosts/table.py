@@ -12,8 +12,8 @@ number. The table is not thread-safe: the host manager (``scheduler.state``) own
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -29,12 +29,34 @@ _FIRST_CAPACITY = 64
 _REMEMBERED = 1024
 
 
+class Grouping(NamedTuple):
+    """Distinct values, grouped by a name. :param numbers: by the number of a value, the position of its name in ``names``"""
+
+    names: list[str]
+    numbers: numpy.ndarray
+
+
 class Interned:
     """A column of shared values: each distinct value once, and its number for each row."""
 
     def __init__(self) -> None:
         self.values: list[Any] = [None]
         self._number_of: dict[Hashable, int] = {None: 0}
+        self._groupings: dict[Hashable, Grouping] = {}
+
+    def grouping(self, key: Hashable, name_of: Callable[[Any], str]) -> Grouping:
+        """Return the values grouped by their names. Each value is asked for its name once.
+
+        :param key: stands for ``name_of``: the same key must stand for the same function
+        """
+        known = self._groupings.get(key) or Grouping([], numpy.empty(0, dtype=numpy.int32))
+        fresh = self.values[len(known.numbers) :]
+        if fresh:
+            positions = {name: position for position, name in enumerate(known.names)}
+            added = [positions.setdefault(name_of(value), len(positions)) for value in fresh]
+            known = Grouping([*positions], numpy.append(known.numbers, numpy.array(added, dtype=numpy.int32)))
+            self._groupings[key] = known
+        return known
 
     def number(self, value: Hashable) -> int:
         number = self._number_of.get(value)

@@ -18,7 +18,7 @@ CASES = [
     ("fleet server list --sta", "--status"),
     ("fleet server list --status A", "ACTIVE"),
     ("fleet group create web --policy anti", "anti-affinity"),
-    ("fleet --config-file f server l", "list"),
+    ("fleet --config-file f server l", "list lock"),
     ("fleet server show ", "db web"),
     ("fleet boot new --flavor ", "db web"),
     ("fleet flavor create ", ""),

@@ -27,6 +27,17 @@ def state() -> Changes:
     return changes([node(each) for each in "abcd"], instances=placed, aggregates=RACKS)
 
 
+def test_labels_of_hosts_are_read_as_well() -> None:
+    """Reported ones, and the administrator's on top, in the form of the change feed."""
+    labelled = changes(
+        [node("a", stats='{"labels": {"rack": "r1", "room": "x"}}', labels='{"rack": "r2"}'), node("b", labels="null")]
+    )
+    found = drill._losses(argparse.Namespace(target=["rack=r2"], by=None), labelled)
+    assert [Loss("rack=r2", ["a"])] == found
+    with pytest.raises(errors.NotFound, match="rack=r1"):
+        drill._losses(argparse.Namespace(target=["rack=r1"], by=None), labelled)
+
+
 def losses(*target: str, by: str | None = None) -> list[Loss]:
     return drill._losses(argparse.Namespace(target=list(target), by=by), state())
 

@@ -61,7 +61,7 @@ GROUPS = [
 @pytest.mark.parametrize(("policy", "updated"), GROUPS, ids=[case[0] for case in GROUPS])
 def test_group(policy: str, updated: bool) -> None:
     """The members of this very request, and those on no host, are members without a place."""
-    group = types.SimpleNamespace(uuid="g", policy=policy, max_server_per_host=1)
+    group = types.SimpleNamespace(uuid="g", policy=policy, max_server_per_host=1, rules=None)
     members = [types.SimpleNamespace(uuid=name, host=host) for name, host in [("a", "h1"), ("b", None), ("me", "h9")]]
     properties: dict[str, Any] = {}
     request_spec.setup_instance_group(properties, group, members, own_uuids=["me"])

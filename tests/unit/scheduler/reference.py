@@ -26,6 +26,7 @@ CHECKS: tuple[Check, ...] = tuple(
         "ServerGroupAffinityFilter",
     )
 )
+_REVIVING = {reference_filters.failure_domain}
 _ONCE = {reference_filters.CHECKS[name] for name in reference_filters.ONCE}
 WEIGHERS: tuple[Weigher, ...] = tuple(
     reference_weighers.WEIGHERS[name]() for name in ("RAMWeigher", "DiskWeigher", "CPUWeigher", "IoOpsWeigher")
@@ -57,13 +58,13 @@ def choose(
     checks: Sequence[Check],
     weighers: Sequence[Weigher],
 ) -> Choice:
-    left = list(hosts)
+    world.nodes = hosts
+    considered, passing = list(hosts), {host.host for host in hosts}
     weights: list[float] = []
     following: list[str] = []
-    again = [check for check in checks if check not in _ONCE]
     for number in range(request.num_instances):
-        asked = again if number else checks
-        left = [host for host in left if all(check(host, request, world) for check in asked)]
+        considered, left = _filtered(considered, passing if number else set(), request, world, checks)
+        passing = {host.host for host in left}
         if not left:
             return Choice(world.picked, weights, [])
         ranked = _ranked(left, request, world, weighers)
@@ -71,12 +72,30 @@ def choose(
         weights.append(ranked[0][0])
         following = [host.host for _weight, host in ranked[1:]]
         world.picked.append(best.host)
-        left = [_consume(host, request, world) if host is best else host for host in left]
+        considered = [_consume(host, request, world) if host is best else host for host in considered]
     if request.num_instances > 1:
-        left = [host for host in left if all(check(host, request, world) for check in again)]
+        _considered, left = _filtered(considered, passing, request, world, checks)
         ranked = _ranked(left, request, world, weighers)
         following = [host.host for _weight, host in ranked if host.host not in world.picked]
     return Choice(world.picked, weights, [following[:alternates]] * request.num_instances)
+
+
+def _filtered(
+    hosts: Sequence[Host], passing: set[str], request: RequestSpec, world: World, checks: Sequence[Check]
+) -> tuple[list[Host], list[Host]]:
+    """The hosts that may still be chosen some time, and those that may be now.
+
+    :param passing: names of hosts that passed for the instance before: some checks are not made again
+    """
+    considered, left = [], []
+    for host in hosts:
+        asked = [check for check in checks if host.host not in passing or check not in _ONCE]
+        failed = next((check for check in asked if not check(host, request, world)), None)
+        if failed is None or failed in _REVIVING:
+            considered.append(host)
+        if failed is None:
+            left.append(host)
+    return considered, left
 
 
 def _ranked(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fleet.objects import RequestSpec
+from fleet.objects.group_rule import GroupRule
 from tests.factories import NOW, Node, PlacedInstance, Service
 from tests.unit.scheduler import reference_hardware
 
@@ -31,6 +32,8 @@ class World:
     instances: Sequence[PlacedInstance] = ()
     trust: Mapping[str, str] = dataclasses.field(default_factory=dict)
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    #: All hosts of the fleet.
+    nodes: Sequence[Host] = ()
     #: Per host, how many PCI devices its picks were promised that it has not.
     missing_devices: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
 
@@ -226,6 +229,47 @@ def members_on(host: Host, request: RequestSpec, world: World) -> int:
     others = request.group_members - set(request.instance_uuids)
     there = [world.placed[uuid] for uuid in others if uuid in world.placed] + world.picked
     return there.count(host.host)
+
+
+def members_in_domains(label: str, request: RequestSpec, world: World) -> dict[str | None, int]:
+    """The number of members of the group by value of the label, 0 for values without any."""
+    others = request.group_members - set(request.instance_uuids)
+    there = [world.placed[uuid] for uuid in others if uuid in world.placed] + world.picked
+    there += [host for host in request.group_hosts if host not in there]
+    domains = {node.host: labels_of(node).get(label) for node in world.nodes}
+    counts = collections.Counter(domains[host] for host in there if host in domains)
+    return {domain: counts[domain] for domain in domains.values()}
+
+
+def labels_of(host: Host) -> dict[str, str]:
+    both = {**(host.stats or {}).get("labels", {}), **(host.labels or {})}
+    return {key: value for key, value in both.items() if value}
+
+
+def failure_domain(host: Host, request: RequestSpec, world: World) -> bool:
+    return all(_keeps(rule, host, request, world) for rule in request.group_rules)
+
+
+def _keeps(rule: GroupRule, host: Host, request: RequestSpec, world: World) -> bool:
+    domain = labels_of(host).get(rule.label)
+    members = members_in_domains(rule.label, request, world)
+    if rule.policy == "must":
+        return domain in rule.values
+    if rule.policy == "must-not":
+        return domain not in rule.values
+    if rule.policy == "anti-affinity":
+        return domain is None or members[domain] < rule.max_members
+    if rule.policy == "affinity":
+        return domain is not None and (members[domain] > 0 or not any(members.values()))
+    if rule.policy == "spread":
+        served = {
+            labels_of(node).get(rule.label)
+            for node in world.nodes
+            if compute(node, request, world) and availability_zone(node, request, world)
+        }
+        emptiest = min((members[each] for each in served if each is not None), default=0)
+        return domain is not None and members[domain] + 1 - emptiest <= rule.max_skew
+    return True
 
 
 # -- extra specs --------------------------------------------------------------------------------------------------------
@@ -448,6 +492,7 @@ CHECKS: dict[str, Check] = {
     "ExactCoreFilter": exact_core,
     "ExactDiskFilter": exact_disk,
     "ExactRamFilter": exact_ram,
+    "FailureDomainFilter": failure_domain,
     "ImagePropertiesFilter": image_properties,
     "IoOpsFilter": io_ops,
     "IsolatedHostsFilter": isolated_hosts,

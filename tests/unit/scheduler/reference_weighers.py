@@ -10,7 +10,7 @@ from fleet import errors
 from fleet.objects import RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from tests.unit.scheduler import reference_hardware
-from tests.unit.scheduler.reference_filters import Host, World, members_on, smallest
+from tests.unit.scheduler.reference_filters import Host, World, labels_of, members_in_domains, members_on, smallest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +68,20 @@ def _soft(policy: str, sign: float) -> Callable[[Host, RequestSpec, World], floa
         return sign * members_on(host, request, world) if policy in request.group_policies else 0.0
 
     return count
+
+
+def _failure_domain(host: Host, request: RequestSpec, world: World) -> float:
+    total = 0.0
+    for rule in request.group_rules:
+        domain = labels_of(host).get(rule.label)
+        members = members_in_domains(rule.label, request, world)
+        if rule.policy == "should":
+            total += domain in rule.values
+        elif rule.policy == "soft-affinity" and domain is not None:
+            total += members[domain]
+        elif rule.policy in ("soft-anti-affinity", "soft-spread") and domain is not None:
+            total -= members[domain]
+    return total
 
 
 def _image_properties(host: Host, request: RequestSpec, world: World) -> float:
@@ -138,6 +152,7 @@ _known("IoOpsWeigher", lambda host, request, world: host.io_workload, "io_ops_we
 _known("MetricsWeigher", _metrics, "metrics_weight_multiplier")
 _known("ServerGroupSoftAffinityWeigher", _soft("soft-affinity", 1.0), "soft_affinity_weight_multiplier")
 _known("ServerGroupSoftAntiAffinityWeigher", _soft("soft-anti-affinity", -1.0), "soft_anti_affinity_weight_multiplier")
+_known("FailureDomainWeigher", _failure_domain, "failure_domain_weight_multiplier")
 _known(
     "BuildFailureWeigher",
     lambda host, request, world: host.failed_builds,

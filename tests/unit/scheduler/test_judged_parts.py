@@ -45,6 +45,7 @@ def test_the_default_list() -> None:
     every = {
         *(request_parts.VCPUS, request_parts.MEMORY, request_parts.DISK, request_parts.ZONE, request_parts.IMAGE),
         *(request_parts.NUMA, request_parts.PCI, request_parts.NETWORKS, *request_parts.GROUP.values()),
+        request_parts.GROUP_RULES,
         *(request_parts.EXTRA_SPECS[scope] for scope in ("", "capabilities")),
     }
     assert every == set(found["judged"])
@@ -69,6 +70,7 @@ def test_filters_that_are_left_out() -> None:
         "ComputeCapabilitiesFilter": ["extra_specs/", "extra_specs/capabilities"],
         "ImagePropertiesFilter": ["image"],
         "ServerGroupAffinityFilter": ["group/affinity"],
+        "FailureDomainFilter": ["group/rules"],
         "ServerGroupAntiAffinityFilter": ["group/anti-affinity"],
         "PciPassthroughFilter": ["pci_requests"],
         "BridgeFilter": ["networks"],

@@ -60,7 +60,7 @@ def test_every_filter(scene):
 
 
 #: What these say of a host depends on more than a lone host state: on other hosts, or on what time it is.
-NOT_ALONE = {"ServerGroupAffinityFilter", "ComputeFilter"}
+NOT_ALONE = {"ServerGroupAffinityFilter", "ComputeFilter", "FailureDomainFilter"}
 
 
 @examples(40)

@@ -54,8 +54,10 @@ NODES = st.fixed_dictionaries(
             [
                 *(None, {"rack": "7"}, {"rack": "8", "deep": {"er": "yes"}, "hypervisor_type": "QEMU"}),
                 *({"bridges": ""}, {"bridges": "br0"}, {"bridges": "br0,br1", "rack": "7"}),
+                *({"labels": {"rack": "r1"}}, {"labels": {"rack": "r2", "room": "a"}}),
             ]
         ),
+        "labels": st.sampled_from([None, {"rack": "r2"}, {"rack": "r3", "room": "b"}, {"rack": ""}]),
         "metrics": st.sampled_from(
             [
                 None,
@@ -87,6 +89,7 @@ METADATA = st.fixed_dictionaries(
         "io_ops_weight_multiplier": st.sampled_from(["0.5", "-3"]),
         "build_failure_weight_multiplier": st.sampled_from(["0", "2"]),
         "metrics_weight_multiplier": st.sampled_from(["-1", "3.5"]),
+        "failure_domain_weight_multiplier": st.sampled_from(["0", "3"]),
         "soft_affinity_weight_multiplier": st.sampled_from(["0", "5"]),
     },
 )
@@ -264,6 +267,26 @@ HINTS = st.fixed_dictionaries(
         "cidr": st.sampled_from(["/24", "/25", "/0"]),
     },
 )
+LABELS = st.sampled_from(["rack", "rack", "room"])
+RULES = st.one_of(
+    st.fixed_dictionaries(
+        {"policy": st.just("anti-affinity"), "label": LABELS, "max_members": st.sampled_from([1, 2])}
+    ),
+    st.fixed_dictionaries({"policy": st.just("spread"), "label": LABELS, "max_skew": st.sampled_from([1, 2])}),
+    st.fixed_dictionaries(
+        {
+            "policy": st.sampled_from(["must", "should", "must-not"]),
+            "label": LABELS,
+            "values": st.sampled_from([["r1"], ["r2", "r3"], ["a"]]),
+        }
+    ),
+    st.fixed_dictionaries(
+        {
+            "policy": st.sampled_from(["affinity", "soft-affinity", "soft-anti-affinity", "soft-spread"]),
+            "label": LABELS,
+        }
+    ),
+)
 GROUPS = st.one_of(
     st.just({}),
     st.fixed_dictionaries(
@@ -275,6 +298,15 @@ GROUPS = st.one_of(
             "group_hosts": st.lists(st.sampled_from(NAMES[:3]), max_size=2),
             "group_members": st.sampled_from([[], MEMBERS]),
             "group_max_server_per_host": st.sampled_from([1, 2]),
+        }
+    ),
+    st.fixed_dictionaries(
+        {
+            "group_rules": st.lists(
+                RULES, min_size=1, max_size=2, unique_by=lambda rule: json.dumps(rule, sort_keys=True)
+            ),
+            "group_hosts": st.lists(st.sampled_from(NAMES[:3]), max_size=2),
+            "group_members": st.sampled_from([[], MEMBERS]),
         }
     ),
 )
@@ -402,6 +434,7 @@ def scenes(draw: Any, asking: st.SearchStrategy = SOME_HARDWARE_ASKED) -> Scene:
         ],
         trust=draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["trusted", "untrusted"]))),
         options=draw(OPTIONS),
+        nodes=nodes,
     )
     level = draw(LEVELS)
     trust = {"trust:trusted_host": level} if level else {}

@@ -55,7 +55,7 @@ NEWER = (
     | dict.fromkeys(("manage_volume", "unmanage_volume", "list_manageable"), "1.13")
     | dict.fromkeys(("attach_volume", "detach_volume", "list_attachments"), "1.14")
     | dict.fromkeys(("update_volume", "use_over_time"), "1.14")
-    | {"host_table": "1.15", "list_acts": "1.17", "requests_of": "1.17"}
+    | {"host_table": "1.15", "list_acts": "1.17", "requests_of": "1.17", "set_host_labels": "1.18"}
     | dict.fromkeys(("list_networks", "show_network", "create_network", "delete_network"), "1.17")
     | dict.fromkeys(("live_migrate_instance", "abort_live_migration"), "1.15")
     | dict.fromkeys(("search_instances", "search_volumes"), "1.17")
@@ -68,6 +68,8 @@ NEEDED_ARGUMENTS = {
     "evacuate_instance": {"host": "1.11"},
     "create_volumes": {"client_token": "1.12"},
     "list_groups": {"project_id": "1.13"},
+    "create_group": {"rules": "1.18"},
+    "update_group": {"rules": "1.18"},
     "list_events": {"last": "1.17", "host": "1.17", "uuid": "1.17"},
 }
 #: Arguments that make an answer smaller, and the version that introduced them. They are left out where it cannot be sent:

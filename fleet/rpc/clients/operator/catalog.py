@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypedDict, Unpack
 
 from fleet.json_codec import JSONObject
@@ -32,10 +32,11 @@ class OfProject(TypedDict, total=False):
     project_id: str
 
 
-class Most(TypedDict, total=False):
-    """Of a group with the policy anti-affinity."""
+class GroupOptions(TypedDict, total=False):
+    """``max_server_per_host`` of a group with the policy anti-affinity, and rules over labels."""
 
     max_server_per_host: int
+    rules: Sequence[Mapping[str, object]]
 
 
 class GroupChanges(TypedDict, total=False):
@@ -44,6 +45,7 @@ class GroupChanges(TypedDict, total=False):
     new_name: str
     policy: str
     max_server_per_host: int
+    rules: Sequence[Mapping[str, object]]
 
 
 class CatalogCalls(Caller):
@@ -97,8 +99,8 @@ class CatalogCalls(Caller):
         answer: list[GroupView] = self.call("list_groups", **of)
         return answer
 
-    def create_group(self, name: str, policy: str, **most: Unpack[Most]) -> GroupView:
-        answer: GroupView = self.call("create_group", name=name, policy=policy, **most)
+    def create_group(self, name: str, policy: str, **options: Unpack[GroupOptions]) -> GroupView:
+        answer: GroupView = self.call("create_group", name=name, policy=policy, **options)
         return answer
 
     def show_group(self, name: str) -> GroupView:

@@ -64,6 +64,11 @@ class HostCalls(Caller):
         answer: ShownHost = self.call("show_host", name=name)
         return answer
 
+    def set_host_labels(self, host: str, labels: Mapping[str, str | None]) -> dict[str, str]:
+        """Return the labels that count afterwards."""
+        answer: dict[str, str] = self.call("set_host_labels", host=host, labels=dict(labels))
+        return answer
+
     def delete_host(self, host: str) -> None:
         self.call("delete_host", host=host)
 
