@@ -38,10 +38,11 @@ def add_to(report: pytest.TestReport) -> None:
     repeat = f"{seeds.VARIABLE}={seed} python -m pytest '{report.nodeid}'"
     report.sections.append(("run", f"seed {seed}, process {process}; alone: {repeat}"))
     for path in sorted({path for logs in _WATCHED for path in logs()}):
-        report.sections.append((f"last lines of {path.name}", _end_of(path)))
+        report.sections.append((f"last lines of {path.name}", end_of(path)))
 
 
-def _end_of(path: pathlib.Path) -> str:
+def end_of(path: pathlib.Path) -> str:
+    """Return the last lines of a log."""
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError as failure:

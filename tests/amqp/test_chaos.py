@@ -21,4 +21,4 @@ def test_the_short_fault_suite(rabbitmq_url: str, postgresql_url: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.chaos", "--short"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert 0 == done.returncode, done.stdout[-8000:] + done.stderr[-2000:]
+    assert 0 == done.returncode, done.stdout[-30000:] + done.stderr[-2000:]

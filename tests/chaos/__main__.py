@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 
 from fleet_trial import private_servers
+from tests import evidence
 from tests.chaos import figures, matrix, scenarios, servers, soak, world
 from tests.chaos.run import Result, Scenario, clear, play
 
@@ -72,6 +73,9 @@ def _run_in(trio: world.World, chosen: list[Scenario], given: argparse.Namespace
         print(matrix.line(result), flush=True)
         for line in result.verdict.lines:
             print(f"    {line}", flush=True)
+        if not result.good:
+            for path in sorted(trio.directory.glob("*.log")):
+                print(f"    last lines of {path.name}:\n{evidence.end_of(path)}", flush=True)
         if given.json:
             with open(given.json, "a") as file:
                 file.write(json.dumps(result.to_json()) + "\n")

@@ -112,8 +112,11 @@ def _judge(
 
 
 def _in_a_line(failure: Exception) -> str:
-    where = traceback.extract_tb(failure.__traceback__)[-1]
-    return f"{type(failure).__name__}: {' '.join(str(failure).split())[:300]} ({where.name}, line {where.lineno})"
+    """Return the error, with the line of the scenario that it comes from, and not only that of a helper."""
+    frames = traceback.extract_tb(failure.__traceback__)
+    own = [each for each in frames if "/scenarios/" in each.filename] or frames
+    where = ", ".join(f"{each.name}, line {each.lineno}" for each in dict.fromkeys((own[-1], frames[-1])))
+    return f"{type(failure).__name__}: {' '.join(str(failure).split())[:300]} ({where})"
 
 
 _STATES = ("active", "error", "deleted", "building")

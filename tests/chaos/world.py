@@ -321,7 +321,7 @@ class World:
             time.sleep(0.2)
         return False
 
-    def until(self, holds: Callable[[], Any], timeout_s: float = 30) -> Any:
+    def until(self, holds: Callable[[], Any], timeout_s: float = 120) -> Any:
         """Wait for what the scenario counts on. :raises AssertionError: it does not come"""
         return eventually(holds, timeout_s=timeout_s, retry_on=sa.exc.SQLAlchemyError)
 
