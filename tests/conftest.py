@@ -19,6 +19,7 @@ import pytest
 from fleet.agent import commands
 from fleet_trial import private_servers
 from tests import costs, evidence, seeds
+from tests.collecting import pytest_collection  # noqa: F401  (a hook)
 from tests.leftovers import logging_stays_as_it_was, nothing_is_left_behind  # noqa: F401  (fixtures of every test)
 
 _MISSING: set[str] = set()

@@ -22,6 +22,9 @@ import pytest
 #: Generous: a busy machine is slow to end what was told to end.
 PATIENCE_S = 30.0
 _FIRST_PAUSE_S = 0.001
+#: Most threads and processes end by themselves, and a garbage collection takes up to a third of a second of processor time.
+#: The pauses between two of them double.
+_COLLECT_AFTER_S = 0.05
 #: One a process, started at the first use and kept: the progress bar's redrawing, the clients' watch over long calls.
 #: One an engine, until it is disposed: the watch over its sessions.
 _PROCESS_WIDE = frozenset({"tqdm_monitor", "call-monitor", "database-sessions"})
@@ -65,17 +68,21 @@ def nothing_is_left_behind(logging_stays_as_it_was: None, caplog: pytest.LogCapt
 
 def _wait_for_none(threads: set[threading.Thread], processes: set[int], caplog: pytest.LogCaptureFixture) -> list[str]:
     """Descriptions of the threads and processes that have not ended in time."""
-    deadline, pause = time.monotonic() + PATIENCE_S, _FIRST_PAUSE_S
+    began, pause = time.monotonic(), _FIRST_PAUSE_S
+    collect_at = began + _COLLECT_AFTER_S
     while True:
         new_threads = [each for each in threading.enumerate() if each not in threads and not _is_kept(each)]
         new_processes = {pid for pid in _children() - processes if not any(each.keeps_process(pid) for each in KEEPERS)}
         if not new_threads and not new_processes:
             return []
-        # Some threads end with the object that owns them, and a logged traceback refers to such objects.
-        for record in (*caplog.get_records("setup"), *caplog.get_records("call")):
-            record.exc_info = None
-        gc.collect()
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now >= collect_at:
+            # Some threads end with the object that owns them, and a logged traceback refers to such objects.
+            for record in (*caplog.get_records("setup"), *caplog.get_records("call")):
+                record.exc_info = None
+            gc.collect()
+            collect_at = now + (now - began)
+        if now > began + PATIENCE_S:
             return [*map(_thread, new_threads), *map(_process, new_processes)]
         time.sleep(pause)
         pause = min(2 * pause, 0.1)
