@@ -25,7 +25,7 @@ from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, Operator
 from fleet.rpc.rabbit.conf import LEAN
 from tests import evidence, leftovers
 from tests.amqp.launched import Launched, launcher
-from tests.amqp.launcher import PROGRAMS
+from tests.amqp.launcher import OLD, PROGRAMS
 
 READY_S = 180
 STOP_S = 40
@@ -149,9 +149,10 @@ class Trio:
         self.restart(name)
 
     def restart(self, name: str) -> None:
-        if self._commands[name][0] in PROGRAMS:
-            log = self.log_file(name)
-            self._processes[name] = launcher().start(self._commands[name], environment(), log, log)
+        program = self._commands[name][0]
+        if program in PROGRAMS or program == OLD:
+            log, of_its_release = self.log_file(name), launcher(OLD) if program == OLD else launcher()
+            self._processes[name] = of_its_release.start(self._commands[name], environment(), log, log)
             return
         with self.log_file(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(

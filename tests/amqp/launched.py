@@ -54,11 +54,10 @@ class Launched:
 class Launcher:
     """The process starts at once; its children may be started by any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, *arguments: str) -> None:
         self._one_at_a_time = threading.Lock()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.amqp.launcher"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        command = [sys.executable, "-m", "tests.amqp.launcher", *arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         leftovers.KEEPERS.append(self)
         leftovers.PARENTS.append(self._process.pid)
 
@@ -96,8 +95,8 @@ class Launcher:
 
 
 @functools.cache
-def launcher() -> Launcher:
-    """The one of this process, from the first use on."""
-    made = Launcher()
+def launcher(*arguments: str) -> Launcher:
+    """The one of this process with these arguments, from the first use on."""
+    made = Launcher(*arguments)
     atexit.register(made.close)
     return made

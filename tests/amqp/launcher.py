@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs of ours in children of a process that has imported them once: ``python -m tests.amqp.launcher``.
+"""Runs programs of ours in children of a process that has imported them once: ``python -m tests.amqp.launcher [old]``.
 
 A daemon takes half a second to a second and a half of processor time from its console script until it has imported what it
 needs, and a few hundredths here. It is a process as always, with its own session, signals and files. Each line of the input
 is a JSON object with one of the keys ``start`` and ``poll``; the answer is a pid, or the exit status (null while it runs).
+
+With ``old`` its only program is ``old``, a daemon of :mod:`tests.amqp.old_release`.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ PROGRAMS: dict[str, Callable[[], int]] = {
     "fleet": fleet_start.fleet,
     "fleet-manage": fleet_start.manage,
 }
+#: The name of a daemon of the release before; its first argument is the service.
+OLD = "old"
 _MODULES = ("conductor_stub", "scheduler", "compute_agent", "volume_agent", "fleet_api", "fleet_cli")
 
 
@@ -38,6 +42,20 @@ def load() -> None:
     importlib.import_module("fleet_cli.manage")
     for each in sys.modules["fleet_cli.main"].entry_points():
         each.load()
+    _forget_garbage()
+
+
+def load_old() -> None:
+    """Import the daemons of the release before. It changes versions before anything else is imported."""
+    old_release = importlib.import_module("tests.amqp.old_release")
+    for package in old_release.SERVICES.values():
+        importlib.import_module(f"{package}.main")
+    PROGRAMS.clear()
+    PROGRAMS[OLD] = old_release.main
+    _forget_garbage()
+
+
+def _forget_garbage() -> None:
     # A child has the thread that forks it and no other.
     assert threading.active_count() == 1, threading.enumerate()
     gc.freeze()
@@ -91,5 +109,5 @@ def _poll(pid: int, ended: dict[int, int]) -> int | None:
 if __name__ == "__main__":
     # Ctrl-C is for the tests, which end this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    load()
+    load_old() if sys.argv[1:] == [OLD] else load()
     serve()

@@ -68,7 +68,3 @@ def _forget_versions() -> None:
         return {"superseded": list(self._api.report_state(Heartbeat(binary, hosts, incarnation)).superseded)}
 
     ConductorManager.report_state = endpoint(report_state)  # type: ignore[method-assign]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -15,10 +14,10 @@ from fleet.rpc import versions
 from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import come_to_rest, violations
+from tests.amqp.launcher import OLD
 
-OLD = pathlib.Path(__file__).parent / "old_release.py"
 PROGRAMS = {"conductor": "fleet-conductor", "scheduler": "fleet-scheduler", "compute": "fleet-compute"}
-#: Services with the arguments of each daemon of theirs; an old one's begin with OLD.
+#: Services with the age of each daemon of theirs.
 SKEWS = [
     ("an old conductor", {"conductor": ["old"], "scheduler": ["new"], "compute": ["new", "new"]}),
     ("a new conductor", {"conductor": ["new"], "scheduler": ["old"], "compute": ["old", "old"]}),
@@ -49,7 +48,7 @@ def stand(
 def start(trio: Trio, service: str, age: str, number: int = 0) -> str:
     """The daemon's name."""
     name = f"{service}-{number}"
-    command = [sys.executable, str(OLD), service] if age == "old" else []
+    command = [OLD, service] if age == "old" else []
     arguments = ["--hosts", f"{'ab'[number]}[1-2]"] if service == "compute" else []
     host = trio.directory / f"{name}.conf"
     host.write_text(f"[DEFAULT]\nhost = {name}\n")
