@@ -9,8 +9,6 @@ shows what is written with it.
 
 from __future__ import annotations
 
-import functools
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -21,7 +19,7 @@ from oslo_db import api as db_api
 from oslo_db.sqlalchemy import engines
 
 from fleet import errors, failpoints, json_codec, stored_json
-from fleet.db.connection import demotion, driver, idle_ping, limits, primary, silent_peer, tls
+from fleet.db.connection import demotion, driver, idle_ping, limits, primary, silent_peer, sqlite_pool, tls
 from fleet.db.connection import options as database_options
 from fleet.db.engine import failures
 from fleet.db.engine.reader import Reader
@@ -96,7 +94,6 @@ class Database:
         engine.hide_parameters = True
         if engine.dialect.name == "sqlite":
             sa.event.listen(engine, "connect", _tune_sqlite)
-            sa.event.listen(engine, "first_connect", functools.partial(_keep_one, engine))
         if engine.dialect.name == "postgresql":
             # Not on MariaDB: setting the isolation level at every use would not recognise a lost connection.
             idle_ping.instead_of_every_time(engine)
@@ -215,27 +212,15 @@ class Database:
 
 def _connection_parameters(options: cfg.ConfigOpts.GroupAttr) -> str | None:
     """Parameters of the driver: limits of its waiting; and on MariaDB, the isolation level of writers as the default of each
-    connection, since most transactions write, and setting the level at every use takes two statements.
+    connection, since most transactions write, and setting the level at every use takes two statements. On SQLite, the pool.
     """
     url = sa.make_url(options.connection or "sqlite://")
     found = limits.limits(url, options)
+    if url.get_backend_name() == "sqlite":
+        found["plugin"] = sqlite_pool.NAME
     if url.get_backend_name() in ("mysql", "mariadb") and "init_command" not in url.query:
         found["init_command"] = f"SET SESSION TRANSACTION ISOLATION LEVEL {_FOR_WRITERS}"
     return limits.encoded(found)
-
-
-def _keep_one(engine: sa.Engine, connection: sqlite3.Connection, _record: Any) -> None:
-    """Leave a connection open beside those of transactions, each of which has its own.
-
-    The last one that closes writes the log into the file and deletes it, which takes longer than most transactions.
-    """
-    (_, _, file), *_ = connection.execute("PRAGMA database_list")
-    if file:
-        kept = sqlite3.connect(file, check_same_thread=False)
-        _tune_sqlite(kept, None)
-        # It has opened the log once it has read.
-        kept.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        sa.event.listen(engine, "engine_disposed", lambda _engine: kept.close())
 
 
 def _tune_sqlite(connection: Any, _record: Any) -> None:
