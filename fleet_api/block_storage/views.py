@@ -236,7 +236,8 @@ def listed(
     answer: dict[str, Any] = {kind: [shown(request, each) for each in part]}
     if bodies.flag(request, "with_count"):
         answer["count"] = len(found)
-    if more:
+    # A full part has a link, also if nothing follows: clients go on until a part is not full.
+    if more or (part and request.has_param("limit") and len(part) == paging.limit_of(request, most)):
         answer[f"{kind}_links"] = paging.next_link(request, f"/{path}", part[-1]["uuid"], microversions.VOLUME)
     return answer
 

@@ -11,7 +11,7 @@ import falcon
 from fleet import errors
 from fleet.objects import fields
 from fleet.objects.volume import Size
-from fleet_api.block_storage import views
+from fleet_api.block_storage import views, volume_types
 from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import NotHere
@@ -64,10 +64,11 @@ def parse(request: falcon.Request, conductor: Conductor) -> dict[str, Any]:
     if len(wanted) > 1:
         raise errors.InvalidInput(field="volume", reason="may have one of source_volid, snapshot_id and imageRef")
     _require_origin(request, conductor, asked, image_id)
+    named = volume_types.find(conductor, request, asked.volume_type).name if asked.volume_type else None
     given = {
         "size": asked.size,
         "name": asked.name,
-        "volume_type": asked.volume_type,
+        "volume_type": named,
         "availability_zone": asked.availability_zone,
         "metadata": asked.metadata,
         "description": asked.description,

@@ -57,7 +57,8 @@ def test_resize_and_migrate(openstack: Client) -> None:
     done = {each["Action"]: each["Request ID"] for each in openstack("server event list grows")}
     assert {"create", "resize", "confirmResize"} >= done.keys() >= {"create", "resize"}
     assert "compute_resize" in str(openstack(f"server event show grows {done['resize']}"))
-    assert "double" in str(openstack("server migration list"))
+    (moved,) = openstack("server migration list --server grows")
+    assert moved["Old Flavor"] != moved["New Flavor"]
     eventually(lambda: openstack("server show grows")["status"] == "ACTIVE")
 
 

@@ -70,6 +70,7 @@ def _values(directory: pathlib.Path, made: cloud.Cloud) -> dict[str, dict[str, s
             "min_microversion": "3.0",
             "max_microversion": "3.71",
             "storage_protocol": "file",
+            "vendor_name": "fleet",
             "build_timeout": "120",
         },
     }
