@@ -2,5 +2,5 @@
 """The API of volumes, below ``/v3``: as much of OpenStack's block storage API as ``openstack volume`` needs.
 
 Read ``routes`` first, then ``volumes`` with ``volume_request`` (what clients send), ``snapshots``, ``volume_types`` and
-``pools`` (storage pools, services and zones).
+``pools`` (storage pools and zones) and ``services`` (of backends).
 """

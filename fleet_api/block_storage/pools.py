@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage pools, the services of backends, and availability zones."""
+"""Storage pools and availability zones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ _CAPABILITIES = (
     *("provisioned_capacity_gb", "reserved_percentage", "max_over_subscription_ratio"),
     *("thin_provisioning_support", "thick_provisioning_support", "total_volumes"),
 )
-_AGENT, _ZONE = "fleet-volume", "nova"
 
 
 class PoolShown(TypedDict):
@@ -27,16 +26,6 @@ class PoolShown(TypedDict):
 
     name: str
     capabilities: NotRequired[dict[str, Any]]
-
-
-class BackendService(TypedDict):
-    binary: str
-    host: str
-    zone: str | None
-    status: str
-    state: str
-    updated_at: str | None
-    disabled_reason: str | None
 
 
 class ZoneState(TypedDict):
@@ -60,30 +49,6 @@ class Pools:
         response.media = {
             "pools": [
                 {"name": each["name"], **({"capabilities": _capabilities(each)} if whole else {})} for each in found
-            ]
-        }
-
-    @answers.gives(answers.Answer({"services": list[BackendService]}))
-    def on_get_services(self, request: falcon.Request, response: falcon.Response) -> None:
-        """The agents of backends, under cinder's name."""
-        zones = {
-            each["name"].partition("#")[0]: each["availability_zone"]
-            for each in self._conductor.operator(request).list_pools()
-        }
-        found = [each for each in self._conductor.operator(request).list_services() if each["binary"] == _AGENT]
-        response.media = {
-            "services": [
-                {
-                    "binary": "cinder-volume",
-                    "host": each["host"],
-                    # A backend that has reported no zone is in the default one of clients.
-                    "zone": zones.get(each["host"]) or _ZONE,
-                    "status": each["status"],
-                    "state": each["state"],
-                    "updated_at": views.plain(each["last_seen_up"]),
-                    "disabled_reason": each["disabled_reason"],
-                }
-                for each in found
             ]
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from fleet_api.block_storage.existing import ExistingVolumes
 from fleet_api.block_storage.pools import Pools
+from fleet_api.block_storage.services import BackendServices
 from fleet_api.block_storage.snapshots import Snapshots
 from fleet_api.block_storage.volume_types import VolumeTypes
 from fleet_api.block_storage.volumes import Volumes
@@ -18,7 +19,7 @@ def routes(conductor: Conductor, most: int) -> list[tuple[str, object, str | Non
     """Path below ``/v3``, resource and suffix. :param most: most entries in one answer"""
     volumes, snapshots = Volumes(conductor, most), Snapshots(conductor, most)
     types, pools, quotas = VolumeTypes(conductor, most), Pools(conductor), Quotas(conductor, quota_names.VOLUMES)
-    existing = ExistingVolumes(conductor)
+    existing, services = ExistingVolumes(conductor), BackendServices(conductor)
     of_volumes, of_snapshots = volumes.metadata(), snapshots.metadata()
     return [
         ("/volumes", volumes, None),
@@ -43,7 +44,8 @@ def routes(conductor: Conductor, most: int) -> list[tuple[str, object, str | Non
         ("/types/{type_id}/extra_specs", types, "extra_specs"),
         ("/types/{type_id}/extra_specs/{key}", types, "extra_spec"),
         ("/scheduler-stats/get_pools", pools, None),
-        ("/os-services", pools, "services"),
+        ("/os-services", services, None),
+        ("/os-services/{action}", services, "action"),
         ("/os-availability-zone", pools, "zones"),
         ("/limits", Limits(conductor, quota_names.VOLUMES), None),
         ("/os-quota-class-sets/{quota_class}", QuotaClasses(conductor, quota_names.VOLUMES), None),

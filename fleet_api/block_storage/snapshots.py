@@ -31,6 +31,9 @@ class _Snapshot:
     name: fields.Text | None = None
     metadata: fields.Texts | None = None
     description: fields.Text | None = None
+    #: Names of old clients.
+    display_name: fields.Text | None = None
+    display_description: fields.Text | None = None
     force: Any = None
 
 
@@ -58,9 +61,10 @@ class Snapshots:
         with bodies.naming("snapshot.volume_id"):
             volume = self._conductor.operator(request).show_volume(name=asked.volume_id)
             views.require_own(request, volume, "Volume", asked.volume_id)
-        said = {"description": asked.description} if asked.description else {}
+        description = asked.description or asked.display_description
+        said = {"description": description} if description else {}
         made = self._conductor.operator(request).create_snapshot(
-            volume=asked.volume_id, name=asked.name or "", metadata=asked.metadata or {}, **said
+            volume=asked.volume_id, name=asked.name or asked.display_name or "", metadata=asked.metadata or {}, **said
         )
         response.media = {"snapshot": views.brief_snapshot(request, made)}
         response.status = falcon.HTTP_202

@@ -34,6 +34,9 @@ class _Volume:
     snapshot_id: fields.Text | None = None
     source_volid: fields.Text | None = None
     description: fields.Text | None = None
+    #: Names of old clients.
+    display_name: fields.Text | None = None
+    display_description: fields.Text | None = None
     consistencygroup_id: Any = None
     group_id: Any = None
     backup_id: Any = None
@@ -67,11 +70,11 @@ def parse(request: falcon.Request, conductor: Conductor) -> dict[str, Any]:
     named = volume_types.find(conductor, request, asked.volume_type).name if asked.volume_type else None
     given = {
         "size": asked.size,
-        "name": asked.name,
+        "name": asked.name or asked.display_name,
         "volume_type": named,
         "availability_zone": asked.availability_zone,
         "metadata": asked.metadata,
-        "description": asked.description,
+        "description": asked.description or asked.display_description,
         "scheduler_hints": server_request.hints(bodies.whole(request)),
     }
     return {**wanted, **{name: value for name, value in given.items() if value}}

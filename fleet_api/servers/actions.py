@@ -110,10 +110,28 @@ class _Done(TypedDict):
     output: NotRequired[str]
 
 
-class Rebuilt(server_view.Server):
-    """A server whose guest is made anew."""
+#: Versions from which the answer to a rebuild has a field.
+_KEY_OF_REBUILD, _USER_DATA_OF_REBUILD = (2, 54), (2, 57)
+
+
+class _Anew(TypedDict):
+    """What only the answer to a rebuild has. ``user_data`` are those of the request."""
 
     adminPass: NotRequired[str]
+    key_name: NotRequired[Annotated[str | None, answers.since("2.54")]]
+    user_data: NotRequired[Annotated[str | None, answers.since("2.57")]]
+
+
+class Rebuilt(server_view.ChangedServer, _Anew):
+    """A server whose guest is made anew, before version 2.75."""
+
+
+class RebuiltWhole(server_view.ListedServer):
+    """The same from version 2.75 on."""
+
+    adminPass: NotRequired[str]
+    user_data: str | None
+    server_groups: NotRequired[list[str]]
 
 
 class Actions:
@@ -143,7 +161,7 @@ class Actions:
         }
 
     @answers.gives(answers.Answer(entire=_Done))
-    @answers.gives(answers.Answer(optional={"server": Rebuilt}), 202)
+    @answers.gives(answers.Answer(optional={"server": Rebuilt | RebuiltWhole}), 202)
     @answers.gives(answers.NOTHING, 204)
     @bodies.takes(bodies.Body(_ACTIONS))
     def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
@@ -192,13 +210,18 @@ class Actions:
         lines = self._conductor.operator(request).get_console_output(name=server_id).splitlines(keepends=True)
         return {"output": "".join(lines if most in (None, -1) else lines[len(lines) - min(most, len(lines)) :])}
 
-    def _rebuild(self, request: falcon.Request, server_id: str, wanted: Any) -> dict[str, Rebuilt]:
+    def _rebuild(self, request: falcon.Request, server_id: str, wanted: Any) -> dict[str, Any]:
         """Return the server as it is then."""
         asked = rebuild.parse(request, self._conductor, wanted)
         if self._passwords is not None:
             asked.setdefault("admin_password", self._passwords())
         self._conductor.operator(request).rebuild_instance(name=server_id, request=asked)
-        server: Rebuilt = {**server_view.whole(request, show(self._conductor, request, server_id))}
+        found = show(self._conductor, request, server_id)
+        server: dict[str, Any] = {**server_view.changed(request, found)}
+        if request.context.version >= _KEY_OF_REBUILD:
+            server["key_name"] = found["instance"].get("key_name")
+        if request.context.version >= _USER_DATA_OF_REBUILD:
+            server["user_data"] = asked.get("user_data") or None
         if self._passwords is not None:
             server["adminPass"] = asked["admin_password"]
         return {"server": server}

@@ -88,6 +88,7 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
             "GET,PUT,DELETE /v3/types/{type_id}/extra_specs/{key}",
             "GET /v3/scheduler-stats/get_pools",
             "GET /v3/os-services",
+            "PUT /v3/os-services/{action}",
         ),
         *(
             f"GET /fleet/v1/{path}"
@@ -123,6 +124,7 @@ PARAMETERS: Mapping[str, str] = {
     "tag": "{token}-tag",
     "flavor_id": "small",
     "quota_class": "default",
+    "action": "disable",
     "network": "{token}-network",
     "image_id": "{image}",
     "type_id": "{volume_type}",
@@ -200,6 +202,7 @@ BODIES: Mapping[str, tuple[Any, ...]] = {
         {"volume": {"size": 1, "source_volid": "{volume}"}},
         {"volume": {"size": 1, "snapshot_id": "{snapshot}"}},
     ),
+    "PUT /v3/os-services/{action}": ({"host": "{backend}", "binary": "cinder-volume"},),
     "PUT /v3/volumes/{volume_id}": ({"volume": {"name": "mine"}},),
     "POST /v3/volumes/{volume_id}/metadata": ({"metadata": {"a": "b"}},),
     "PUT /v3/volumes/{volume_id}/metadata": ({"metadata": {"a": "b"}},),

@@ -139,6 +139,7 @@ VOLUME: Mapping[str, Schema] = {
     f"DELETE {_TYPE}/extra_specs/{{key}}": ("volume_types", "delete_volume_types_extra_specs"),
     "GET /v3/scheduler-stats/get_pools": ("scheduler_stats", "get_pools_no_detail"),
     "GET /v3/os-services": ("services", "list_services"),
+    "PUT /v3/os-services/{action}": ("services", "disable_service"),
     "GET /v3/limits": ("limits", "show_limits"),
     "GET /v3/os-quota-sets/{project_id}": ("quotas", "show_quota_set"),
     "GET /v3/os-quota-sets/{project_id}/defaults": ("quotas", "show_quota_set"),

@@ -69,7 +69,7 @@ def _values(directory: pathlib.Path, made: cloud.Cloud) -> dict[str, dict[str, s
             "backend_names": ",".join(cloud.BACKENDS),
             "min_microversion": "3.0",
             "max_microversion": "3.71",
-            "storage_protocol": "file",
+            "storage_protocol": "fake",
             "vendor_name": "fleet",
             "build_timeout": "120",
         },

@@ -319,6 +319,48 @@ def test_each_service_has_quotas_of_its_own(client: testing.TestClient, path: st
     assert 5 in (ours.get("volumes"), ours.get("maxTotalVolumes"))
 
 
+def test_old_names_of_a_volume_and_the_id_of_its_type(client: testing.TestClient, conductor: FakeConductor) -> None:
+    volume = {"size": 1, "display_name": "v", "display_description": "d", "volume_type": "7"}
+    assert 202 == send(client, "POST", "/volumes", {"volume": volume}).status_code
+    wanted = {"size": 1, "name": "v", "description": "d", "volume_type": "fast"}
+    assert [("create_volumes", {"request": wanted})] == conductor.asked
+
+
+def test_a_full_part_has_a_link(client: testing.TestClient) -> None:
+    """Also if nothing follows: clients go on until a part is not full."""
+    assert "volumes_links" in send(client, "GET", "/volumes?limit=5").json
+    assert "volumes_links" not in send(client, "GET", "/volumes?limit=6").json
+
+
+def test_lists_in_another_order(client: testing.TestClient) -> None:
+    uuids = [factories.uuid(n) for n in range(10, 15)]
+    for query in ("sort_key=id&sort_dir=asc", "sort=id:asc"):
+        assert uuids == [each["id"] for each in send(client, "GET", f"/volumes?{query}").json["volumes"]]
+    assert 400 == send(client, "GET", "/volumes?sort=shoe:asc").status_code
+    assert 400 == send(client, "GET", "/volumes?sort=id:up").status_code
+
+
+CHANGES_OF_SERVICES = [
+    ("enable", {}, {"disabled": False, "reason": None}),
+    ("disable", {}, {"disabled": True, "reason": None}),
+    ("disable-log-reason", {"disabled_reason": "old"}, {"disabled": True, "reason": "old"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("action", "more", "wanted"), CHANGES_OF_SERVICES, ids=[each[0] for each in CHANGES_OF_SERVICES]
+)
+def test_a_backend_is_enabled_or_disabled(
+    client: testing.TestClient, conductor: FakeConductor, action: str, more: dict[str, str], wanted: dict[str, Any]
+) -> None:
+    service = {"host": "m@b", "binary": "cinder-volume"}
+    answer = send(client, "PUT", f"/os-services/{action}", {**service, **more})
+    assert (200, wanted["disabled"]) == (answer.status_code, answer.json["disabled"])
+    assert [("update_service", {"host": "m@b", "binary": "fleet-volume", **wanted})] == conductor.asked
+    assert 404 == send(client, "PUT", f"/os-services/{action}", {**service, **more, "host": "m@c"}).status_code
+    assert 400 == send(client, "PUT", "/os-services/disable-log-reason", service).status_code
+
+
 def test_pools_services_and_zones(client: testing.TestClient) -> None:
     assert {"pools": [{"name": "m@b#p"}]} == send(client, "GET", "/scheduler-stats/get_pools").json
     (pool,) = send(client, "GET", "/scheduler-stats/get_pools?detail=True").json["pools"]
