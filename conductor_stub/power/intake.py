@@ -10,6 +10,7 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.power import machine, rebuild
+from conductor_stub.power.image_check import ImageCheck
 from conductor_stub.steps import casting
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, states
@@ -42,8 +43,11 @@ class PowerIntake:
         limits: StepLimits,
         clock: Clock = utcnow,
         aliases: Aliases = types.MappingProxyType({}),
+        check: ImageCheck | None = None,
     ) -> None:
+        """:param check: judges the new image of a rebuild; None: none is refused"""
         self._database = database
+        self._check = check
         self._aliases = aliases
         self._compute = compute
         self._limits = limits
@@ -85,6 +89,8 @@ class PowerIntake:
         self._compute.require_power(states.REBUILD_DISK)
         found = self._database.read(instances.find, name)
         planned = self._database.read(rebuild.plan, context, found.uuid, wanted, self._aliases)
+        if self._check is not None and planned.changes_image:
+            self._check.require(context, planned.row, planned.image)
         ctx = StepContext(self._limits, self._clock(), context.request_id)
         row = self._database.write(rebuild.accept, found.uuid, planned, ctx)
         LOG.info("Accepted a rebuild of instance %s from image %s", row.name, planned.image.name or planned.image.id)

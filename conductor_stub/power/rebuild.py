@@ -30,11 +30,24 @@ _FROM = (states.ACTIVE, states.STOPPED, states.ERROR)
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A rebuild, as far as it is known before the row is locked. :param public_key: of the key that the request names"""
+    """A rebuild, as far as it is known before the row is locked.
 
+    :param row: as it was read
+    :param public_key: of the key that the request names
+    """
+
+    row: RequestedInstance
     request: RebuildRequest
     image: Image
     public_key: str | None
+
+    @property
+    def changes_image(self) -> bool:
+        """Whether the instance, which is on a host, is to have another image."""
+        return (
+            self.row.host is not None
+            and self.image.to_wire() != Image(**instances.spec_of(self.row)["image"]).to_wire()
+        )
 
 
 def plan(connection: Connection, context: RequestContext, uuid: str, request: RebuildRequest, aliases: Aliases) -> Plan:
@@ -52,7 +65,7 @@ def plan(connection: Connection, context: RequestContext, uuid: str, request: Re
             raise errors.InvalidInput(field="request.image", reason=reason)
     owner = (row.project_id, row.user_id if context.is_admin else context.user_id)
     public_key = key_pairs.find(connection, owner, request.key_name).public_key if request.key_name else None
-    return Plan(request, image, public_key)
+    return Plan(row, request, image, public_key)
 
 
 @failpoints.commits("conductor.rebuild_accept")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 from conductor_stub.parts import Common, Part, Run
+from conductor_stub.power.image_check import ImageCheck
 from conductor_stub.power.intake import PowerIntake
 from conductor_stub.power.sweeper import PowerSweeper
 
@@ -17,7 +18,10 @@ class Power(Part):
 
 
 def wire(common: Common) -> Power:
-    intake = PowerIntake(common.database, common.clients.compute, common.limits, common.fresh, common.settings.aliases)
+    check = ImageCheck(common.clients.scheduler)
+    intake = PowerIntake(
+        common.database, common.clients.compute, common.limits, common.fresh, common.settings.aliases, check
+    )
     sweeper = PowerSweeper(common.database, intake, common.limits, common.fresh)
     runs = [Run("power", sweeper.sweep, common.settings.sweep_interval_s)]
     return Power(endpoints=[intake], runs=runs, intake=intake, sweeper=sweeper)

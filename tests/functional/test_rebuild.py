@@ -210,6 +210,26 @@ def test_an_image_that_does_not_fit(conductor: Conductor, uuid: str, image: dict
         conductor.operator.rebuild_instance(uuid, {"image": "large"})
 
 
+def test_the_filters_judge_a_new_image(conductor: Conductor, uuid: str) -> None:
+    """On the host of the instance, as if it were not there. No host is named to the caller; the same image is not judged."""
+    conductor.scheduler.refusing = "IsolatedHostsFilter"
+    with pytest.raises(errors.InvalidInput, match="IsolatedHostsFilter refuses it there") as refused:
+        conductor.operator.rebuild_instance(uuid, {"image": "new"})
+    assert "h1" not in refused.value.message
+    ((spec, properties),) = conductor.scheduler.explained
+    assert ("new", uuid, "h1") == (spec["image"]["name"], spec["holding"]["instance_uuid"], spec["holding"]["host"])
+    assert ({"host": "h1"}, {}) == (properties["requested_destination"], properties["scheduler_hints"])
+    assert "active" == conductor.state(uuid)[0]
+    conductor.operator.rebuild_instance(uuid, {})
+    assert 1 == len(conductor.scheduler.explained)
+
+
+def test_a_scheduler_that_cannot_judge(conductor: Conductor, uuid: str) -> None:
+    """A driver without filters keeps no image from a host."""
+    conductor.scheduler.failure = errors.NotSupported(what="explain", driver="ChanceScheduler")
+    assert TASK == conductor.operator.rebuild_instance(uuid, {"image": "new"})["task_state"]
+
+
 @pytest.mark.parametrize(
     "request_",
     [

@@ -25,6 +25,19 @@ class FakeScheduler:
         #: Kinds of parts of a request that its filters judge; or what it raises in place of an answer.
         self.judged: list[str] = []
         self.failure: Exception | None = None
+        self.explained: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self.refusing = ""
+
+    def explain(
+        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10
+    ) -> dict[str, Any]:
+        """All hosts pass, unless ``refusing`` names the filter that drops them."""
+        self.explained.append((request_spec, filter_properties))
+        if self.failure is not None:
+            raise self.failure
+        if self.refusing:
+            return {"picks": [], "filters": [{"name": self.refusing, "start": 1, "end": 0}], "reason": "none"}
+        return {"picks": [{"host": "h1"}], "filters": []}
 
     def describe_filters(self, context: RequestContext) -> dict[str, Any]:
         if self.failure is not None:
