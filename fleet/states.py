@@ -17,6 +17,7 @@
 
     active/- ── stop ──▶ active/powering-off ──▶ stopped/- ── start ──▶ stopped/powering-on ──▶ active/-
     active/- ── reboot ──▶ active/rebooting, or active/rebooting_hard ──▶ active/-
+    active/- ── shelve ──▶ active/shelving ──▶ shelved/- ── unshelve ──▶ shelved/unshelving ──▶ active/-
     active/- ── rebuild ──▶ active/rebuild_block_device_mapping ──▶ active/-, or error/- with a fault
     active/- ── suspend ──▶ active/suspending ──▶ suspended/- ── resume ──▶ suspended/resuming ──▶ active/-
 
@@ -44,6 +45,8 @@ RESIZED: Final = "resized"
 STOPPED: Final = "stopped"
 #: Does not run, and keeps its memory, by its owner's wish. The guest's power state is SHUTDOWN or SUSPENDED.
 VM_SUSPENDED: Final = "suspended"
+#: Switched off by its owner for a long time; it keeps its host.
+SHELVED: Final = "shelved"
 ERROR: Final = "error"
 DELETED: Final = "deleted"
 
@@ -75,6 +78,8 @@ REBOOTING: Final = "rebooting"
 REBOOTING_HARD: Final = "rebooting_hard"
 SUSPENDING: Final = "suspending"
 RESUMING: Final = "resuming"
+SHELVING: Final = "shelving"
+UNSHELVING: Final = "unshelving"
 
 #: Step of an order that an agent hands back because it stops.
 QUEUE_STEP: Final = "queue"
@@ -100,6 +105,8 @@ POWER_TASKS: Final = types.MappingProxyType(
         SUSPENDING: "suspend",
         RESUMING: "resume",
         REBUILD_DISK: "rebuild",
+        SHELVING: "shelve",
+        UNSHELVING: "unshelve",
     }
 )
 
@@ -119,6 +126,6 @@ DOWN: Final = types.MappingProxyType(
     {NOSTATE: "the host has no such guest", SHUTDOWN: "it is off", CRASHED: "its process has ended"}
 )
 #: States of an instance whose guest does not run, as its owner wants it.
-AT_REST: Final = (STOPPED, VM_SUSPENDED)
+AT_REST: Final = (STOPPED, VM_SUSPENDED, SHELVED)
 #: Instances with a guest whose power state the row shows, while nothing is done with them.
 WATCHED: Final = (ACTIVE, *AT_REST, RESIZED, ERROR)

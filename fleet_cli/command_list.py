@@ -21,6 +21,8 @@ TOPICS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("server suspend", "servers.power:SuspendServer"),
         ("server resume", "servers.power:ResumeServer"),
         ("server rebuild", "servers.power:RebuildServer"),
+        ("server shelve", "servers.power:ShelveServer"),
+        ("server unshelve", "servers.power:UnshelveServer"),
         ("server lock", "servers.locks:LockServer"),
         ("server unlock", "servers.locks:UnlockServer"),
         ("server reset-state", "servers.locks:ResetState"),

@@ -172,9 +172,11 @@ class FakeConductor:
             row = self.rows[instance_uuid]
             if (row.host, row.task_state) != (host, task_state):
                 return False
-            then = {states.POWERING_OFF: states.STOPPED, states.SUSPENDING: states.VM_SUSPENDED}.get(
-                task_state, "active"
-            )
+            then = {
+                states.POWERING_OFF: states.STOPPED,
+                states.SUSPENDING: states.VM_SUSPENDED,
+                states.SHELVING: states.SHELVED,
+            }.get(task_state, "active")
             failed_then = row.vm_state
             if task_state == states.REBUILD_DISK:
                 then = "stopped" if row.vm_state == "stopped" else "active"

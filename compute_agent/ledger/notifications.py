@@ -50,6 +50,8 @@ _POWER: Mapping[str, Mapping[str, str]] = {
     states.SUSPENDING: _all_of("suspend"),
     states.RESUMING: _all_of("resume"),
     states.REBUILD_DISK: _all_of("rebuild"),
+    states.SHELVING: _all_of("shelve"),
+    states.UNSHELVING: _all_of("unshelve"),
 }
 
 

@@ -87,9 +87,9 @@ class PowerSwitch:
         driver = self._host.driver
         if instance.task_state == states.REBUILD_DISK:
             return self._rebuild(context, instance)
-        if instance.task_state == states.POWERING_OFF:
+        if instance.task_state in (states.POWERING_OFF, states.SHELVING):
             return lambda: driver.power_off(context, instance)
-        if instance.task_state == states.POWERING_ON:
+        if instance.task_state in (states.POWERING_ON, states.UNSHELVING):
             return lambda: driver.power_on(context, instance)
         if instance.task_state == states.SUSPENDING:
             return lambda: driver.suspend(context, instance)

@@ -123,9 +123,11 @@ def _resized(tx: Transaction, move: Move, ctx: StepContext) -> Move:
 
 def _evacuated(tx: Transaction, move: Move, ctx: StepContext) -> Move:
     record = move.record
-    # The memory of a suspended guest was on the dead host.
-    at_rest = move.instance.vm_state in states.AT_REST
-    now = {"vm_state": states.STOPPED, "power_state": states.SHUTDOWN} if at_rest else {"power_state": states.RUNNING}
+    now: dict[str, Any] = {"power_state": states.RUNNING}
+    if move.instance.vm_state in states.AT_REST:
+        # The memory of a suspended guest was on the dead host.
+        shelved = move.instance.vm_state == states.SHELVED
+        now = {"vm_state": states.SHELVED if shelved else states.STOPPED, "power_state": states.SHUTDOWN}
     swap.swap(tx, move, record.new_spec, ctx, launched_on=record.dest_compute, **now)
     machine.add_event(tx, move, move_states.EVACUATION, ctx, record.dest_compute, record.dest_node)
     return machine.set_status(tx, move, move_states.DONE, ctx, **moves.NOTHING_HELD)

@@ -157,6 +157,7 @@ _OF_INSTANCES: Fields = {
     "get_console_output": PLAIN,
     **dict.fromkeys(("stop_instance", "start_instance", "reboot_instance"), _POWER),
     **dict.fromkeys(("suspend_instance", "resume_instance", "rebuild_instance"), _POWER),
+    **dict.fromkeys(("shelve_instance", "unshelve_instance"), _POWER),
     **dict.fromkeys(("resize_instance", "confirm_resize", "revert_resize", "list_migrations"), _MIGRATION),
     "list_queue": {
         "now": PLAIN,

@@ -124,6 +124,7 @@ _ONE_INSTANCE = ("show_instance", "get_console_output", "lock_instance", "unlock
 #: Refused while the instance is locked.
 _CHANGES_OF_INSTANCE = (
     *("update_instance", "stop_instance", "start_instance", "reboot_instance", "rebuild_instance"),
+    *("shelve_instance", "unshelve_instance"),
     *("suspend_instance", "resume_instance", "resize_instance", "confirm_resize", "revert_resize"),
 )
 _ONE_VOLUME = ("show_volume", "update_volume", "extend_volume", "retype_volume", "delete_volume")

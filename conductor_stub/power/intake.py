@@ -79,6 +79,16 @@ class PowerIntake:
         return self._accept(context, name, states.RESUMING)
 
     @endpoint
+    def shelve_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """Switch the guest off until it is unshelved. :raises errors.NotFound: errors.Conflict: errors.VersionPinned:"""
+        return self._accept(context, name, states.SHELVING)
+
+    @endpoint
+    def unshelve_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """Switch the guest of a shelved instance on. :raises errors.NotFound: errors.Conflict: errors.VersionPinned:"""
+        return self._accept(context, name, states.UNSHELVING)
+
+    @endpoint
     def rebuild_instance(self, context: RequestContext, name: fields.Name, request: dict[str, Any]) -> dict[str, Any]:
         """Make the guest anew from an image. :param request: a RebuildRequest
 

@@ -29,6 +29,7 @@ _THEN: Mapping[str, str] = types.MappingProxyType(
         **dict.fromkeys(states.POWER_TASKS, states.ACTIVE),
         states.POWERING_OFF: states.STOPPED,
         states.SUSPENDING: states.VM_SUSPENDED,
+        states.SHELVING: states.SHELVED,
     }
 )
 
@@ -186,6 +187,8 @@ def _why_not(row: RequestedInstance, task: str) -> str:
         return f"is {row.vm_state.upper()} ({row.task_state}): wait until its task has ended"
     if row.host is None:
         return f"is {row.vm_state.upper()} and on no host"
+    if row.vm_state == states.SHELVED and task != states.UNSHELVING:
+        return "is SHELVED: unshelve it first"
     off = row.power_state in states.DOWN
     if task == states.POWERING_OFF:
         allowed, must = row.vm_state == states.ACTIVE or (row.vm_state == states.STOPPED and not off), "run"
@@ -196,6 +199,10 @@ def _why_not(row: RequestedInstance, task: str) -> str:
     elif task == states.SUSPENDING:
         runs_on = row.vm_state == states.VM_SUSPENDED and row.power_state == states.RUNNING
         allowed, must = runs_on or (row.vm_state == states.ACTIVE and not off), "run"
+    elif task == states.SHELVING:
+        allowed, must = row.vm_state in (states.ACTIVE, states.STOPPED), "be ACTIVE or STOPPED"
+    elif task == states.UNSHELVING:
+        allowed, must = row.vm_state == states.SHELVED, "be SHELVED"
     elif task == states.RESUMING:
         allowed, must = row.vm_state == states.VM_SUSPENDED, "be SUSPENDED"
     else:

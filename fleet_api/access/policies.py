@@ -149,12 +149,12 @@ RULES = [
     _rule(
         "compute:servers:action",
         _MEMBER,
-        "Switch, resize, rebuild and lock it (stop, start, reboot, suspend, resume, confirm, revert, rebuild, lock, "
-        "unlock), and read consoles.",
+        "Switch, resize, rebuild, shelve and lock it (stop, start, reboot, suspend, resume, confirm, revert, rebuild, "
+        "shelve, unshelve, lock, unlock), and read consoles.",
         "POST /servers/{server_id}/action",
         *_calls("stop_instance", "start_instance", "reboot_instance", "get_console_output"),
         *_calls("suspend_instance", "resume_instance", "lock_instance", "unlock_instance"),
-        *_calls("rebuild_instance"),
+        *_calls("rebuild_instance", "shelve_instance", "unshelve_instance"),
         *_calls("resize_instance", "confirm_resize", "revert_resize"),
     ),
     _rule(

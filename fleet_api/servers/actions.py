@@ -92,6 +92,8 @@ _ACTIONS: Mapping[str, Any] = {
     "unlock": None,
     "os-resetState": _Reset,
     "rebuild": rebuild.Rebuild,
+    "shelve": None,
+    "unshelve": None,
 }
 #: The version from which a lock has a reason.
 _LOCK_REASON = (2, 73)
@@ -156,6 +158,8 @@ class Actions:
             "lock": (self._lock, falcon.HTTP_202),
             "unlock": (self._plain("unlock_instance"), falcon.HTTP_202),
             "os-resetState": (self._reset, falcon.HTTP_202),
+            "shelve": (self._plain("shelve_instance"), falcon.HTTP_202),
+            "unshelve": (self._plain("unshelve_instance"), falcon.HTTP_202),
             "rebuild": (self._rebuild, falcon.HTTP_202),
             "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
         }

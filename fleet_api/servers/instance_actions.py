@@ -36,6 +36,8 @@ _ACTIONS = {
     "suspend": "suspend",
     "resume": "resume",
     "rebuild": "rebuild",
+    "shelve": "shelve",
+    "unshelve": "unshelve",
     "lock": "lock",
     "unlock": "unlock",
     "reset-state": "resetState",

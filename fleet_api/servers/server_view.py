@@ -40,6 +40,7 @@ _OF_STATE = {
     states.ACTIVE: "ACTIVE",
     states.STOPPED: "SHUTOFF",
     states.VM_SUSPENDED: "SUSPENDED",
+    states.SHELVED: "SHELVED",
     states.RESIZED: "VERIFY_RESIZE",
     states.ERROR: "ERROR",
     states.DELETED: "DELETED",

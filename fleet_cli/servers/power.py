@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server stop``, ``start``, ``reboot``, ``suspend``, ``resume`` and ``rebuild``."""
+"""``fleet server stop``, ``start``, ``reboot``, ``suspend``, ``resume``, ``rebuild``, ``shelve``, ``unshelve``."""
 
 from __future__ import annotations
 
@@ -72,6 +72,18 @@ class ResumeServer(StopServer):
     """Let suspended guests continue."""
 
     method = "resume_instance"
+
+
+class ShelveServer(StopServer):
+    """Switch the guests of instances off for a long time; their hosts keep what they have claimed."""
+
+    method = "shelve_instance"
+
+
+class UnshelveServer(StopServer):
+    """Switch the guests of shelved instances on."""
+
+    method = "unshelve_instance"
 
 
 class RebootServer(StopServer):

@@ -115,6 +115,37 @@ def test_stop_start_reboot_suspend_and_resume(openstack: Client, trio: Trio) -> 
     eventually(lambda: is_now("active"), timeout_s=60)
 
 
+def test_lock_rebuild_and_reset(openstack: Client, trio: Trio) -> None:
+    """The client waits for the rebuild; the server has another image then, and the state that an administrator sets."""
+    trio.cli("image", "create", "debian", "--location", "/images/debian.raw")
+    made = openstack(f"{BOOT} --hostname first.example --password open-sesame rebuilt")
+    assert "open-sesame" == made["adminPass"]
+    openstack("server lock --reason audit rebuilt", form="")
+    (listed,) = openstack("server list --locked")
+    assert "rebuilt" == listed["Name"]
+    openstack("server unlock rebuilt", form="")
+    assert [] == openstack("server list --locked")
+    assert 12 == len(openstack("server rebuild --image debian --property a=b --wait rebuilt")["adminPass"])
+    shown = openstack("server show rebuilt")
+    assert ("ACTIVE", {"a": "b"}, "first.example") == (
+        shown["status"],
+        shown["properties"],
+        shown["OS-EXT-SRV-ATTR:hostname"],
+    )
+    assert "debian" in str(shown["image"])
+    openstack("server shelve rebuilt", form="")
+    eventually(lambda: openstack("server show rebuilt")["status"] == "SHELVED", timeout_s=60)
+    openstack("server unshelve rebuilt", form="")
+    eventually(lambda: openstack("server show rebuilt")["status"] == "ACTIVE", timeout_s=60)
+    openstack("server set --state error rebuilt", form="")
+    assert "StateReset" in openstack("server show rebuilt")["fault"]["message"]
+    openstack("server set --state active rebuilt", form="")
+    assert "ACTIVE" == openstack("server show rebuilt")["status"]
+    done = {each["Action"] for each in openstack("server event list rebuilt")}
+    assert {"create", "lock", "unlock", "rebuild", "shelve", "unshelve", "resetState"} == done
+    openstack("server delete --wait rebuilt", form="")
+
+
 def test_a_new_name_metadata_and_tags(openstack: Client) -> None:
     openstack(f"{BOOT} --property keeps=1 --tag first --description mine --wait before")
     openstack("server set --name after --property more=2 --tag second --description ours before", form="")

@@ -99,6 +99,51 @@ def test_a_suspended_instance_whose_memory_does_not_come_back(conductor: Conduct
     assert ("active", None, ON) == shown(conductor, uuid)
 
 
+@pytest.mark.parametrize(("vm_state", "power"), [("active", ON), ("stopped", OFF)])
+def test_an_instance_is_shelved_and_unshelved(conductor: Conductor, uuid: str, vm_state: str, power: int) -> None:
+    """It keeps its host and what it claims; meanwhile nothing else is done with it, and it may be evacuated as it is."""
+    set_state(conductor, uuid, vm_state, power)
+    used = conductor.memory_used("h1")
+    assert states.SHELVING == ask(conductor, "shelve_instance", uuid)
+    assert report(conductor, uuid, states.SHELVING, OFF)
+    assert ("shelved", None, OFF) == shown(conductor, uuid)
+    assert used == conductor.memory_used("h1")
+    assert {} == conductor.agents.compare_instances({"h1": [uuid]}, {"h1": {uuid: OFF}})
+    assert [] == conductor.operator.examine()["down"]
+    for other, options in ((START, {}), (REBOOT, {"hard": True}), (SUSPEND, {}), ("shelve_instance", {})):
+        with pytest.raises(errors.Conflict, match="is SHELVED: unshelve it first"):
+            ask(conductor, other, uuid, **options)
+    with pytest.raises(errors.Conflict, match="unshelve it first"):
+        conductor.operator.migrate_instance(uuid)
+    assert states.UNSHELVING == ask(conductor, "unshelve_instance", uuid)
+    assert report(conductor, uuid, states.UNSHELVING, ON)
+    assert ("active", None, ON) == shown(conductor, uuid)
+    assert [(each, "success", "") for each in ("shelve", "unshelve")] == power_events(conductor, uuid)
+
+
+@pytest.mark.parametrize(
+    ("before", "method"),
+    [
+        (("active", ON), "shelve_instance"),
+        (("stopped", OFF), "shelve_instance"),
+        (("shelved", OFF), "unshelve_instance"),
+    ],
+)
+def test_a_shelve_or_unshelve_that_fails_or_is_late(
+    conductor: Conductor, uuid: str, before: tuple[str, int], method: str
+) -> None:
+    """The instance is as it was, with an event that says why."""
+    set_state(conductor, uuid, *before)
+    task = ask(conductor, method, uuid)
+    report(conductor, uuid, task, before[1], "the hypervisor said no")
+    assert (before[0], None, before[1]) == shown(conductor, uuid)
+    ask(conductor, method, uuid)
+    conductor.clock.advance(conductor.limits.power_timeout_s)
+    assert 1 == conductor.power_sweeper.sweep()
+    assert (before[0], None, before[1]) == shown(conductor, uuid)
+    assert ["failed", "PowerTimeout"] == [result for _event, result, _why in power_events(conductor, uuid)]
+
+
 def test_a_repeated_request_is_one_task(conductor: Conductor, uuid: str) -> None:
     """A client whose answer was lost asks again."""
     assert [states.POWERING_OFF] * 2 == [ask(conductor, STOP, uuid) for _twice in range(2)]
@@ -165,6 +210,8 @@ REFUSED = [
     pytest.param(("active", ON), RESUME, {}, "it must be SUSPENDED", id="not suspended"),
     pytest.param(("suspended", OFF), START, {}, "it must be off", id="a start in place of a resume"),
     pytest.param(("suspended", OFF), STOP, {}, "it must run", id="a stop of a suspended one"),
+    pytest.param(("active", ON), "unshelve_instance", {}, "it must be SHELVED", id="not shelved"),
+    pytest.param(("suspended", OFF), "shelve_instance", {}, "it must be ACTIVE or STOPPED", id="a suspended one"),
     pytest.param(("resized", ON), STOP, {}, "is RESIZED", id="a resize waits"),
     pytest.param(("error", ON), REBOOT, {"hard": True}, "is ERROR", id="in error"),
 ]

@@ -31,7 +31,7 @@ _CONDUCTORS: Mapping[str, tuple[Method, ...]] = {
     PROJECT: (
         *_of("compute_task", "create terminate_instances"),
         *_of("operator", "show_instance update_instance stop_instance start_instance reboot_instance suspend_instance"),
-        *_of("operator", "lock_instance unlock_instance rebuild_instance"),
+        *_of("operator", "lock_instance unlock_instance rebuild_instance shelve_instance unshelve_instance"),
         *_of("operator", "resume_instance resize_instance confirm_resize revert_resize get_console_output"),
         *_of("operator", "list_instances newest_faults list_migrations list_queue list_events show_quota"),
         *_of("operator", "search_instances search_volumes"),

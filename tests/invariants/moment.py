@@ -41,6 +41,10 @@ _STATES = {
     ("stopped", "rebuilding"),
     ("stopped", "rebuild_spawning"),
     *((state, "rebuild_block_device_mapping") for state in ("active", "stopped", "error")),
+    ("active", "shelving"),
+    ("stopped", "shelving"),
+    ("shelved", None),
+    *(("shelved", task) for task in ("unshelving", "rebuilding", "rebuild_spawning")),
     ("suspended", None),
     ("suspended", "suspending"),
     ("suspended", "resuming"),
@@ -53,7 +57,7 @@ _STATES = {
     ("error", None),
     ("deleted", None),
 }
-_ON_A_HOST = (("active", None), ("stopped", None), ("suspended", None), ("building", "spawning"))
+_ON_A_HOST = (("active", None), ("shelved", None), ("stopped", None), ("suspended", None), ("building", "spawning"))
 _POWER_TASKS = (
     "powering-off",
     "powering-on",
@@ -62,6 +66,8 @@ _POWER_TASKS = (
     "suspending",
     "resuming",
     "rebuild_block_device_mapping",
+    "shelving",
+    "unshelving",
 )
 
 
@@ -105,7 +111,7 @@ def no_claim_without_a_live_instance(ledger: Ledger) -> Iterator[str]:
     """I4: what is deleted, in ERROR or not yet placed holds nothing."""
     for row in ledger.instances:
         holds = row["host"] is not None or any(row[claimed] for *_node, claimed in RESOURCES.values())
-        settled = row["vm_state"] in ("active", "resized", "stopped", "suspended")
+        settled = row["vm_state"] in ("active", "resized", "stopped", "suspended", "shelved")
         # A guest that has run may be in ERROR where it is: its rebuild has failed, or an administrator has said so.
         settled = settled or (row["vm_state"] == "error" and row["launched_at"] is not None)
         may_hold = not row["deleted"] and (settled or row["task_state"] in ("spawning", "deleting"))

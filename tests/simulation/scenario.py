@@ -286,7 +286,11 @@ class Scenario:
         """One instance is stopped, started, rebooted, suspended, resumed or rebuilt, several times in a row."""
         operator, chance, uuid = self._bus.client(OperatorAPI), self._world.chance, self._any_instance()
         for act in chance.choices(
-            [f"{verb}_instance" for verb in ("stop", "start", "reboot", "suspend", "resume", "rebuild")], k=3
+            [
+                f"{verb}_instance"
+                for verb in ("stop", "start", "reboot", "suspend", "resume", "rebuild", "shelve", "unshelve")
+            ],
+            k=3,
         ):
             self._world.sleep(chance.choice([0.0, 0.3, 5.0, 40.0]))
             try:

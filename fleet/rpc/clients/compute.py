@@ -21,7 +21,11 @@ _VOLUMES_SINCE = "1.4"
 #: Older agents would start guests without their networks.
 _NETWORKS_SINCE = "1.5"
 #: Tasks that older agents ignore.
-_NEWER_TASKS = {states.SUSPENDING: "1.3", states.RESUMING: "1.3", states.REBUILD_DISK: "1.6"}
+_NEWER_TASKS = {
+    states.SUSPENDING: "1.3",
+    states.RESUMING: "1.3",
+    **dict.fromkeys((states.REBUILD_DISK, states.SHELVING, states.UNSHELVING), "1.6"),
+}
 
 
 class HostAPI(API):

@@ -8,13 +8,16 @@ import { go } from "../base/route.js";
 import { may } from "../base/session.js";
 
 const AT_REST = ["stopped", "suspended"];
+const SHELVABLE = ["active", "stopped"];
 
 // call, text, when(instance, migration) is it offered, and what is asked before.
 const VERBS = [
   { call: "start_instance", text: "Start", when: (each) => each.vm_state === "stopped" },
   { call: "resume_instance", text: "Resume", when: (each) => each.vm_state === "suspended" },
+  { call: "unshelve_instance", text: "Unshelve", when: (each) => each.vm_state === "shelved" && !each.task_state },
   { call: "stop_instance", text: "Stop", when: isActive, open: confirmed("Stop", "The guest is switched off. It keeps its host and its resources.") },
   { call: "reboot_instance", text: "Reboot", when: isActive, open: confirmed("Reboot", "The guest is restarted.") },
+  { call: "shelve_instance", text: "Shelve", when: (each) => SHELVABLE.includes(each.vm_state) && !each.task_state, open: confirmed("Shelve", "The guest is switched off until it is unshelved. It keeps its host and its resources.") },
   { call: "rebuild_instance", text: "Rebuild", when: isRebuildable, open: rebuild },
   { call: "confirm_resize", text: "Confirm the move", when: isFinished },
   { call: "revert_resize", text: "Revert the move", when: isFinished },

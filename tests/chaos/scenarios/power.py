@@ -22,10 +22,11 @@ POINTS = {
 }
 _REBUILD = "rebuild_instance"
 _POSSIBLE = {
-    states.ACTIVE: ["stop_instance", "reboot_instance", "suspend_instance", _REBUILD],
+    states.ACTIVE: ["stop_instance", "reboot_instance", "suspend_instance", "shelve_instance", _REBUILD],
     states.STOPPED: ["start_instance", _REBUILD],
     states.ERROR: [_REBUILD],
     states.VM_SUSPENDED: ["resume_instance"],
+    states.SHELVED: ["unshelve_instance"],
 }
 _TROUBLE: dict[str, dict[str, Any]] = {"overdue": {"agent.power.before": {"action": "delay", "seconds": 3}}}
 

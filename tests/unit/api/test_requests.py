@@ -59,7 +59,18 @@ class FakeConductor(Conductor):
             or method
             in [
                 f"{verb}_instance"
-                for verb in ("stop", "start", "reboot", "suspend", "resume", "live_migrate", "lock", "unlock")
+                for verb in (
+                    "stop",
+                    "start",
+                    "reboot",
+                    "suspend",
+                    "resume",
+                    "live_migrate",
+                    "lock",
+                    "unlock",
+                    "shelve",
+                    "unshelve",
+                )
             ]
             or method.startswith(("list_", "host_"))
         ):
@@ -464,6 +475,8 @@ def test_the_page(client):
         ({"lock": None}, ("lock_instance", {})),
         ({"lock": {"locked_reason": "ignored before 2.73"}}, ("lock_instance", {})),
         ({"unlock": None}, ("unlock_instance", {})),
+        ({"shelve": None}, ("shelve_instance", {})),
+        ({"unshelve": None}, ("unshelve_instance", {})),
         ({"os-resetState": {"state": "active"}}, ("reset_state", {"state": "active"})),
         ({"reboot": {"type": "Hard"}}, ("reboot_instance", {"hard": True})),
         ({"os-migrateLive": {"host": None, "block_migration": "auto"}}, ("live_migrate_instance", {})),

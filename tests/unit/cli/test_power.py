@@ -44,6 +44,8 @@ class Conductor(fakes.Conductor):
         pytest.param("start", "active", GOOD, 0, "ACTIVE", id="started"),
         pytest.param("reboot", "active", GOOD, 0, "ACTIVE", id="rebooted"),
         pytest.param("suspend", "suspended", GOOD, 0, "SUSPENDED", id="suspended"),
+        pytest.param("shelve", "shelved", GOOD, 0, "SHELVED", id="shelved"),
+        pytest.param("unshelve", "active", GOOD, 0, "ACTIVE", id="unshelved"),
         pytest.param("resume", "active", GOOD, 0, "ACTIVE", id="resumed"),
         pytest.param("stop", "active", BAD, 1, "ACTIVE: the hypervisor said no", id="it failed"),
     ],

@@ -123,6 +123,16 @@ def test_a_rebuild_waits_for_the_volumes(switched: Switched) -> None:
     assert (states.REBUILD_DISK, states.RUNNING) == (switched.row.task_state, switched.guest)
 
 
+def test_a_guest_is_shelved_and_unshelved(switched: Switched) -> None:
+    """It is off, and on again."""
+    switched.order(states.SHELVING)
+    assert (("shelved", None, states.SHUTDOWN), states.SHUTDOWN) == (switched.state, switched.guest)
+    switched.order(states.UNSHELVING)
+    assert (("active", None, states.RUNNING), states.RUNNING) == (switched.state, switched.guest)
+    told = [event.removeprefix("compute.instance.") for _level, _host, event, _what in switched.notifier.sent]
+    assert [f"{act}.{when}" for act in ("shelve", "unshelve") for when in ("start", "end")] == told
+
+
 def test_a_reboot_is_hard_if_the_task_says_so(switched: Switched, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
     monkeypatch.setattr(switched.stand.driver, "reboot", lambda context, instance, hard: asked.append(hard))
@@ -175,7 +185,12 @@ def test_a_report_whose_answer_is_lost_is_repeated(switched: Switched) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "power"), [(states.POWERING_OFF, states.SHUTDOWN), (states.SUSPENDING, states.SUSPENDED)]
+    ("task", "power"),
+    [
+        (states.POWERING_OFF, states.SHUTDOWN),
+        (states.SUSPENDING, states.SUSPENDED),
+        (states.SHELVING, states.SHUTDOWN),
+    ],
 )
 def test_an_audit_leaves_a_stopped_or_suspended_guest_alone(task: str, power: int) -> None:
     """It is as it should be: no report, no restart, and the agent does not take it for one that a move has left."""

@@ -59,7 +59,10 @@ NEWER = (
     | dict.fromkeys(("list_networks", "show_network", "create_network", "delete_network"), "1.17")
     | dict.fromkeys(("live_migrate_instance", "abort_live_migration"), "1.15")
     | dict.fromkeys(("search_instances", "search_volumes"), "1.17")
-    | dict.fromkeys(("lock_instance", "unlock_instance", "reset_state", "rebuild_instance"), "1.18")
+    | dict.fromkeys(
+        ("lock_instance", "unlock_instance", "reset_state", "rebuild_instance", "shelve_instance", "unshelve_instance"),
+        "1.18",
+    )
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {

@@ -198,6 +198,14 @@ class InstanceCalls(Caller):
         answer: PowerView = self.call("reboot_instance", name=name, **how)
         return answer
 
+    def shelve_instance(self, name: str) -> PowerView:
+        answer: PowerView = self.call("shelve_instance", name=name)
+        return answer
+
+    def unshelve_instance(self, name: str) -> PowerView:
+        answer: PowerView = self.call("unshelve_instance", name=name)
+        return answer
+
     def rebuild_instance(self, name: str, request: Mapping[str, object]) -> PowerView:
         """:param request: a RebuildRequest"""
         answer: PowerView = self.call("rebuild_instance", name=name, request=dict(request))
