@@ -65,6 +65,14 @@ OPTS = [
         help="Seconds after which a finished resize is confirmed automatically. The former host then no longer keeps "
         "resources for a revert. 0 never confirms: use 'fleet server resize confirm' or 'revert'.",
     ),
+    cfg.IntOpt(
+        "shelved_offload_time",
+        default=0,
+        min=-1,
+        help="Seconds after which a shelved instance gives its host back: its disk is kept where other hosts reach it, and "
+        "to unshelve it is a new choice of a host. 0: at once. -1: never. An instance stays where its host has no such "
+        "place: the driver libvirt has none yet.",
+    ),
     cfg.BoolOpt(
         "enable_new_services",
         default=None,

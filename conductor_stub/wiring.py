@@ -30,13 +30,13 @@ class Parts(NamedTuple):
 
 def wire(common: Common) -> Parts:
     reserving = Reservations(common.database, common.clients.compute, common.clients.backends)
-    of_builds = builds.wire(common, reserving)
+    of_builds, of_power = builds.wire(common, reserving), power.wire(common)
     return Parts(
         agents.wire(common),
         of_builds,
         moves.wire(common),
-        power.wire(common),
+        of_power,
         attachments.wire(common),
         volumes.wire(common),
-        operators.wire(common, of_builds),
+        operators.wire(common, of_builds, of_power),
     )

@@ -18,6 +18,8 @@
     active/- ── stop ──▶ active/powering-off ──▶ stopped/- ── start ──▶ stopped/powering-on ──▶ active/-
     active/- ── reboot ──▶ active/rebooting, or active/rebooting_hard ──▶ active/-
     active/- ── shelve ──▶ active/shelving ──▶ shelved/- ── unshelve ──▶ shelved/unshelving ──▶ active/-
+    shelved/- ── offload ──▶ shelved/shelving_offloading ──▶ shelved_offloaded/-, on no host
+    shelved_offloaded/- ── unshelve ──▶ building/scheduling ──▶ … ──▶ active/-, or shelved_offloaded/- with a fault
     active/- ── rebuild ──▶ active/rebuild_block_device_mapping ──▶ active/-, or error/- with a fault
     active/- ── suspend ──▶ active/suspending ──▶ suspended/- ── resume ──▶ suspended/resuming ──▶ active/-
 
@@ -47,6 +49,8 @@ STOPPED: Final = "stopped"
 VM_SUSPENDED: Final = "suspended"
 #: Switched off by its owner for a long time; it keeps its host.
 SHELVED: Final = "shelved"
+#: Shelved, and on no host. Its disk is where other hosts reach it.
+SHELVED_OFFLOADED: Final = "shelved_offloaded"
 ERROR: Final = "error"
 DELETED: Final = "deleted"
 
@@ -80,6 +84,7 @@ SUSPENDING: Final = "suspending"
 RESUMING: Final = "resuming"
 SHELVING: Final = "shelving"
 UNSHELVING: Final = "unshelving"
+SHELVING_OFFLOADING: Final = "shelving_offloading"
 
 #: Step of an order that an agent hands back because it stops.
 QUEUE_STEP: Final = "queue"
@@ -107,8 +112,12 @@ POWER_TASKS: Final = types.MappingProxyType(
         REBUILD_DISK: "rebuild",
         SHELVING: "shelve",
         UNSHELVING: "unshelve",
+        SHELVING_OFFLOADING: "shelve-offload",
     }
 )
+
+#: Of them, those that copy disks.
+DISK_TASKS: Final = (REBUILD_DISK, SHELVING_OFFLOADING)
 
 #: nova's power state codes.
 NOSTATE: Final = 0

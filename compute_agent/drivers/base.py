@@ -122,6 +122,17 @@ class ComputeDriver:
             self.destroy(context, instance.uuid)
         self.spawn(context, instance, image_meta, **({"volumes": volumes} if self.takes_volumes else {}))
 
+    # Shelved guests that give their host back. A driver that can do it reports ``stats[host_report.SHELF]``: the same text
+    # on hosts that share the kept disks.
+
+    def shelve(self, context: RequestContext, instance: Instance) -> None:
+        """Keep the root disk of a guest that is off where other hosts reach it, under the uuid and ``instance.attempt``.
+
+        The guest is then destroyed, and :meth:`spawn` of an instance with this ``shelved_attempt`` starts from that disk.
+        May be repeated, also after the guest was destroyed: a disk that is kept already is a success.
+        """
+        raise errors.NotSupported(what="Shelving a guest elsewhere", driver=type(self).__name__)
+
     # Moves (docs/move-instances.md). Guests of a driver without these methods cannot be resized; an evacuated guest
     # is spawned again.
 

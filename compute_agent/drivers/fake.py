@@ -84,6 +84,7 @@ class FakeDriver(ComputeDriver):
             "supported_instances": [[options.architecture, "fake", "hvm"]],
             "stats": {
                 host_report.LIVE: host_report.SIMULATED,
+                host_report.SHELF: host_report.SIMULATED,
                 **({host_report.BRIDGES: ",".join(options.bridges)} if options.bridges else {}),
             },
         }
@@ -103,6 +104,9 @@ class FakeDriver(ComputeDriver):
                 self._forget(instance.uuid)
                 raise SpawnFailed(f"The fake hypervisor on {self._host} failed to spawn, as configured")
             self._keep(dataclasses.replace(record, power_state=states.RUNNING))
+
+    def shelve(self, context: RequestContext, instance: Instance) -> None:
+        """A record has no disk."""
 
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
         with self._lock:

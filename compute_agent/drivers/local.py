@@ -33,7 +33,7 @@ from compute_agent.guest import state_file
 from compute_agent.guest.process import Identity
 from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Attachment, Flavor, Image, Instance
+from fleet.objects import Attachment, Flavor, Image, Instance, host_report
 
 LOG = logging.getLogger(__name__)
 
@@ -104,6 +104,7 @@ class LocalDriver(ComputeDriver):
             "vcpus_used": 0,
             "disk_available_least": free_gb - promised,
             "hypervisor_type": "local",
+            "stats": {host_report.SHELF: "local"},
             "hypervisor_version": machine.kernel_version(),
             "hypervisor_hostname": node,
             "supported_instances": [[os.uname().machine, "local", "exe"]],
@@ -123,6 +124,9 @@ class LocalDriver(ComputeDriver):
         except BaseException:
             self.destroy(context, instance.uuid)
             raise
+
+    def shelve(self, context: RequestContext, instance: Instance) -> None:
+        """A process has no disk: it starts anew where it is unshelved."""
 
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
         doomed = self._root / f"{_DESTROYED}{instance_uuid}"

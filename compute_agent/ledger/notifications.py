@@ -52,6 +52,7 @@ _POWER: Mapping[str, Mapping[str, str]] = {
     states.REBUILD_DISK: _all_of("rebuild"),
     states.SHELVING: _all_of("shelve"),
     states.UNSHELVING: _all_of("unshelve"),
+    states.SHELVING_OFFLOADING: _all_of("shelve_offload"),
 }
 
 

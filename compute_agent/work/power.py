@@ -58,14 +58,22 @@ class PowerSwitch:
                 LOG.debug("Dropping a power order that was already carried out")
             else:
                 self._carry_out(context, instance, spawn_within_s)
+                if instance.task_state == states.SHELVING:
+                    self._go_on(context, instance_uuid, spawn_within_s)
         except (Unanswered, errors.FleetError) as silence:
             orders.unconfirmed(orders.POWER, instance_uuid, self._host.name, silence)
+
+    def _go_on(self, context: RequestContext, instance_uuid: str, spawn_within_s: float | None) -> None:
+        """A shelved instance may have to leave at once."""
+        instance = self._calls.find_instance(context, self._host.name, instance_uuid)
+        if instance is not None and instance.task_state == states.SHELVING_OFFLOADING:
+            self._carry_out(context, instance, spawn_within_s)
 
     def _carry_out(self, context: RequestContext, instance: Instance, spawn_within_s: float | None) -> None:
         host, task = self._host.name, instance.task_state
         work = self._work(context, instance)
         limit_s = self._host.policy.driver_timeout_s
-        if task == states.REBUILD_DISK:
+        if task in states.DISK_TASKS:
             limit_s = spawn_within_s and spawn_within_s * SPAWN_SHARE
         self._notifications.power(context, START, host, instance)
         failure: Exception | None = None
@@ -79,6 +87,9 @@ class PowerSwitch:
         else:
             LOG.info("Task %s is done", task)
         failpoints.hit("agent.power.after")
+        if task == states.SHELVING_OFFLOADING and failure is None:
+            # Before the ledger does: it must not give out room that this host still holds.
+            self._host.release(instance.uuid)
         found = self._observe(instance)
         self._calls.power_done(context, instance, host, found, _message(failure) if failure else "")
         self._notifications.power(context, ERROR if failure else END, host, instance, failure)
@@ -87,6 +98,8 @@ class PowerSwitch:
         driver = self._host.driver
         if instance.task_state == states.REBUILD_DISK:
             return self._rebuild(context, instance)
+        if instance.task_state == states.SHELVING_OFFLOADING:
+            return lambda: self._offload(context, instance)
         if instance.task_state in (states.POWERING_OFF, states.SHELVING):
             return lambda: driver.power_off(context, instance)
         if instance.task_state in (states.POWERING_ON, states.UNSHELVING):
@@ -111,6 +124,12 @@ class PowerSwitch:
                 driver.power_off(context, instance)
 
         return rebuild
+
+    def _offload(self, context: RequestContext, instance: Instance) -> None:
+        """Keep the disk of a guest where other hosts reach it, and destroy the guest. May be repeated."""
+        self._host.driver.shelve(context, instance)
+        if instance.uuid in self._host.driver.list_instance_uuids():
+            self._host.driver.destroy(context, instance.uuid)
 
     def _observe(self, instance: Instance) -> int:
         """Return the guest's power state; the row's if the driver cannot tell it."""

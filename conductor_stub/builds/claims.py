@@ -71,6 +71,7 @@ def _finish(finish: Finish, row: RequestedInstance, ctx: StepContext) -> dict[st
         "launched_at": ctx.now,
         "step_deadline": None,
         "chosen": None,
+        "shelved": None,
     }
 
 
@@ -134,7 +135,7 @@ def _record(tx: Transaction, reports: Sequence[StepReport], ctx: StepContext) ->
         if all(_may_be_lost(each.step, row) for each, row in taken):
             tx.commit_early()
         for each, row in taken:
-            if isinstance(each.step, Finish) and row.spec.get("block_device_mapping"):
+            if isinstance(each.step, Finish) and _has_volumes(row):
                 attachments.settle(tx, row.uuid, ctx.now)
         _check_groups(tx, taken)
         hosts.refresh_all(tx, _changes(taken), ctx.now, pending)
@@ -148,7 +149,12 @@ def _may_be_lost(step: BuildStep, row: RequestedInstance) -> bool:
 
     The claim of a build with volumes is durable before the guest writes to them: nothing else keeps a second guest away.
     """
-    return isinstance(step, Claim) and not row.spec.get("block_device_mapping")
+    return isinstance(step, Claim) and not _has_volumes(row)
+
+
+def _has_volumes(row: RequestedInstance) -> bool:
+    """Whether its guest may begin with volumes: one that was shelved has kept those that it had."""
+    return bool(row.spec.get("block_device_mapping") or row.earlier_attempts)
 
 
 def _found(rows: Mapping[str, RequestedInstance], step: BuildStep) -> RequestedInstance:
@@ -182,7 +188,7 @@ def _check_groups(tx: Transaction, taken: Iterable[tuple[StepReport, RequestedIn
 def _add_event(tx: Transaction, report: StepReport, row: RequestedInstance, ctx: StepContext) -> None:
     finished = isinstance(report.step, Finish)
     what = history.ATTEMPT if finished else history.CLAIM
-    duration_s = (ctx.now - row.created_at).total_seconds() if finished else None
+    duration_s = (ctx.now - row.created_at).total_seconds() if finished and not row.earlier_attempts else None
     where = {"attempt": report.step.attempt, "host": row.host, "node": row.node, "request_id": report.request_id}
     history.add_event(tx, row.uuid, what, now=ctx.now, duration_s=duration_s, **where)
 

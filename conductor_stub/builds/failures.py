@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from conductor_stub.builds import choice
-from conductor_stub.builds.machine import BuildMachine, end_in_error
+from conductor_stub.builds.machine import BuildMachine, end_in_error, since_unshelved
 from conductor_stub.steps import avoidance, faults, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, usable
 from conductor_stub.steps.avoidance import Avoidance
@@ -52,7 +52,7 @@ def fail_attempt(
     if row is None:
         return None
     if failure.step in _UNTRIED_STEPS:
-        failed = history.failed_orders(tx, [row.uuid])
+        failed = since_unshelved(row, history.failed_orders(tx, [row.uuid]))
         avoided = Avoidance.of(failed, ctx.limits, ctx.now)
         if failure.step == states.CLAIM_STEP and (attempt.host, attempt.node) in avoided.left_alone:
             return None
@@ -63,10 +63,10 @@ def fail_attempt(
             return None
     _add_event(tx, history.ATTEMPT, row, attempt, failure, ctx)
     if attempt.number >= _allowed(row, ctx.limits) or not _may_retry(row, ctx.limits):
-        error = _retries_exceeded(row, history.failed_attempts(tx, row.uuid), ctx.limits)
+        error = _retries_exceeded(row, since_unshelved(row, history.failed_attempts(tx, row.uuid)), ctx.limits)
         end_in_error(tx, row, error, attempt.host, _own_request(row, ctx), failure.counts)
         return Next(row, attempt.number, error=error)
-    avoided = Avoidance.of(history.failed_orders(tx, [row.uuid]), ctx.limits, ctx.now)
+    avoided = Avoidance.of(since_unshelved(row, history.failed_orders(tx, [row.uuid])), ctx.limits, ctx.now)
     places = usable(tx, choice.alternates(row, alternates), avoided.places, ctx)
     following = {"attempt": attempt.number + 1, **_step(row, places, ctx)}
     instances.leave_host(tx, row, following, ctx.now, failure.counts)
@@ -146,11 +146,12 @@ def _add_event(
 
 
 def _may_retry(row: RequestedInstance, limits: StepLimits) -> bool:
-    return request_spec.may_retry(request_spec.build_filter_properties(instances.spec_of(row)), _allowed(row, limits))
+    most = _allowed(row, limits) - row.earlier_attempts
+    return request_spec.may_retry(request_spec.build_filter_properties(instances.spec_of(row)), most)
 
 
 def _allowed(row: RequestedInstance, limits: StepLimits) -> int:
-    return request_spec.attempts_allowed(instances.spec_of(row), limits.max_attempts)
+    return request_spec.attempts_allowed(instances.spec_of(row), limits.max_attempts) + row.earlier_attempts
 
 
 def _retries_exceeded(row: RequestedInstance, tried: Sequence[EventRow], limits: StepLimits) -> errors.FleetError:

@@ -64,7 +64,7 @@ class BuildMachine(PlacedRow[RequestedInstance]):
 
     def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> Any:
         queued = queued_builds.find(tx, row.uuid) if row.task_state == states.QUEUED else None
-        error = waiting.in_vain(row, queued) if queued else _late(row)
+        error = waiting.in_vain(row, queued) if queued else _late(row, ctx)
         end_in_error(tx, row, error, row.host, ctx)
         if queued:
             queued_builds.leave(tx, [row.uuid])
@@ -76,7 +76,8 @@ class BuildMachine(PlacedRow[RequestedInstance]):
         rows = super().take(tx, uuids, attempt, ctx)
         failed = history.failed_orders(tx, [row.uuid for row in rows]) if rows else ()
         for row in rows:
-            cast("TakenBuild", row).failed_orders = [event for event in failed if event.instance_uuid == row.uuid]
+            own = [event for event in failed if event.instance_uuid == row.uuid]
+            cast("TakenBuild", row).failed_orders = since_unshelved(row, own)
         return rows
 
     @failpoints.commits("conductor.put_back")
@@ -149,10 +150,16 @@ class BuildMachine(PlacedRow[RequestedInstance]):
         return super().time_out(tx, uuid, ctx)
 
 
-def _late(row: RequestedInstance) -> faults.BuildTimeout:
+def since_unshelved(row: RequestedInstance, events: Sequence[EventRow]) -> list[EventRow]:
+    """Without the attempts before the last unshelve: hosts that failed then may be tried again."""
+    return [event for event in events if event.attempt > row.earlier_attempts]
+
+
+def _late(row: RequestedInstance, ctx: StepContext) -> faults.BuildTimeout:
     place = f"host {row.host}" if row.host else "no host"
     assert row.deadline is not None, "a build that is late has a deadline"
-    timeout_s = f"{(row.deadline - row.created_at).total_seconds():.0f}"
+    began = row.created_at if not row.shelved else row.deadline - seconds(ctx.limits.build_timeout_s)
+    timeout_s = f"{(row.deadline - began).total_seconds():.0f}"
     return faults.BuildTimeout(timeout_s=timeout_s, step=str(row.task_state), place=place)
 
 
@@ -168,19 +175,26 @@ def end_in_error(
     tx: Transaction, row: RequestedInstance, error: Exception, host: str | None, ctx: StepContext, failed: bool = False
 ) -> None:
     """Set the locked ``row`` to ERROR with a fault, and release what its host holds for it, its volumes and its
-    addresses.
+    addresses. One that is being unshelved is shelved again, with the fault.
 
     :param failed: whether the host has failed to build it
     """
     details: dict[str, Any] = {}
-    if tried := history.failed_attempts(tx, row.uuid):
+    if tried := since_unshelved(row, history.failed_attempts(tx, row.uuid)):
         details["attempts"] = faults.attempts(tried)
-    if handed_back := [each for each in history.failed_orders(tx, [row.uuid]) if each.event == history.HAND_BACK]:
+    if handed_back := [
+        each for each in since_unshelved(row, history.failed_orders(tx, [row.uuid])) if each.event == history.HAND_BACK
+    ]:
         details["untried"] = faults.attempts(handed_back)
-    if row.spec.get("block_device_mapping"):
-        attachments.release(tx, row.uuid, ctx.now)
-    if row.interfaces:
-        addresses.release(tx, row.uuid)
-    ended = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None, "chosen": None, "interfaces": None}
+    ended: dict[str, Any] = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None, "chosen": None}
+    if row.shelved:
+        # As it was: its disk, its volumes and its addresses stay.
+        ended["vm_state"] = states.SHELVED_OFFLOADED
+    else:
+        ended["interfaces"] = None
+        if row.spec.get("block_device_mapping"):
+            attachments.release(tx, row.uuid, ctx.now)
+        if row.interfaces:
+            addresses.release(tx, row.uuid)
     instances.leave_host(tx, row, ended, ctx.now, failed)
     faults.write(tx, row.uuid, error, host, ctx, **details)

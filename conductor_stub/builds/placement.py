@@ -12,7 +12,7 @@ from oslo_log import log as logging
 
 from conductor_stub.builds import choice, failures, retry_policy, waiting
 from conductor_stub.builds.failures import Next
-from conductor_stub.builds.machine import BuildMachine, TakenBuild
+from conductor_stub.builds.machine import BuildMachine, TakenBuild, since_unshelved
 from conductor_stub.steps import casting, faults, reach, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
 from conductor_stub.steps.avoidance import Avoidance, HostNode
@@ -25,12 +25,13 @@ from fleet.context import RequestContext
 from fleet.db.catalog import groups
 from fleet.db.catalog.groups import PlacedMember
 from fleet.db.engine.database import Connection, Database
+from fleet.db.hosts import hosts
 from fleet.db.instances import builds, history, instances
 from fleet.db.instances.kept_host import Kept
 from fleet.db.tables.catalog import GroupRow
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
-from fleet.objects import Place, Selection
+from fleet.objects import Place, Selection, host_report
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
 from fleet.telemetry import metrics
 
@@ -71,6 +72,10 @@ class BuildPlacement(Placement[RequestedInstance]):
         self._compute = compute
         self._tasks = tasks
         self._notifier = notifier
+
+    def require_unshelving(self) -> None:
+        """:raises errors.VersionPinned: an agent may start a guest without the disk that was kept"""
+        self._compute.require_unshelving()
 
     def require_networks(self) -> None:
         """:raises errors.VersionPinned: an agent may start a guest without its networks"""
@@ -120,7 +125,7 @@ class BuildPlacement(Placement[RequestedInstance]):
         if following.error is not None:
             self._notify_error(context, [row], following.error)
         elif following.place is not None:
-            failed = self._database.read(history.failed_orders, [row.uuid])
+            failed = since_unshelved(row, self._database.read(history.failed_orders, [row.uuid]))
             avoided = Avoidance.of(failed, self._limits, self._clock())
             _spec, properties = self._request(Batch([row], attempt, avoided))
             self._cast_order(context, row, attempt, following.place, following.alternates, properties)
@@ -150,11 +155,15 @@ class BuildPlacement(Placement[RequestedInstance]):
         spec = instances.spec_of(row)
         properties = request_spec.build_filter_properties(spec)
         allowed = request_spec.attempts_allowed(spec, self._limits.max_attempts)
-        request_spec.populate_retry(properties, allowed, batch.attempt, batch.avoided.tried)
+        request_spec.populate_retry(properties, allowed, batch.attempt - row.earlier_attempts, batch.avoided.tried)
         request_spec.leave_alone(properties, [host for host, _node in batch.avoided.left_alone])
         if (kept := self._kept_from(batch)) is not None:
             request_spec.leave_alone(properties, [kept.host])
         request_spec.leave_alone(properties, list(self._lacking(row)))
+        if row.shelved:
+            request_spec.leave_alone(properties, self._without_disk(row))
+            if spec.get("requested_host"):
+                properties["requested_destination"] = {"host": spec["requested_host"]}
         if row.group_uuid:
             group, members = self._database.read(_group, row.group_uuid)
             if group is not None:
@@ -163,7 +172,12 @@ class BuildPlacement(Placement[RequestedInstance]):
 
     def _lacking(self, row: RequestedInstance) -> dict[str, reach.Lacking]:
         """Hosts that do not reach the volumes of a build."""
-        return self._database.read(reach.lacking, row.uuid) if row.spec.get("block_device_mapping") else {}
+        return self._database.read(reach.lacking, row.uuid) if _has_volumes(row) else {}
+
+    def _without_disk(self, row: RequestedInstance) -> list[str]:
+        """Hosts that do not reach the kept disk of a shelved instance."""
+        shelf = str((row.shelved or {})["shelf"])
+        return self._database.read(hosts.reporting_another, host_report.SHELF, shelf)
 
     def _kept_from(self, batch: Batch) -> Kept | None:
         """The host that these builds leave alone for another one."""
@@ -225,7 +239,7 @@ class BuildPlacement(Placement[RequestedInstance]):
 
     def _volumes(self, row: RequestedInstance) -> dict[str, Any]:
         """The part of an order that has the volumes of its instance."""
-        if not row.spec.get("block_device_mapping"):
+        if not _has_volumes(row):
             return {}
         rows = self._database.read(attachments.of_instances, [row.uuid])
         return {"volumes": [attachments.to_attachment(each).to_wire() for each in rows]}
@@ -298,6 +312,11 @@ class BuildPlacement(Placement[RequestedInstance]):
                 "instance_properties": {**spec["instance_properties"], "uuid": row.uuid},
             }
             self._notifier.error(context, "compute_task.build_instances", payload)
+
+
+def _has_volumes(row: RequestedInstance) -> bool:
+    """Whether a build may begin with volumes: those of its request, or those that it was shelved with."""
+    return bool(row.spec.get("block_device_mapping") or row.shelved)
 
 
 def _place(selection: Selection) -> Place:

@@ -42,7 +42,7 @@ FIRST_ATTEMPT = 1
 _ADVICE = {
     states.STOPPED: "start it first",
     states.VM_SUSPENDED: "resume it first",
-    states.SHELVED: "unshelve it first",
+    **dict.fromkeys((states.SHELVED, states.SHELVED_OFFLOADED), "unshelve it first"),
     states.RESIZED: "confirm or revert its resize first",
     states.ERROR: "it has no host; delete it and create another",
 }

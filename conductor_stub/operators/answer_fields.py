@@ -64,7 +64,9 @@ _INSTANCE = {
     **_plain("uuid", "name", "project_id", "user_id", "reservation_id", "vm_state", "task_state", "power_state"),
     **_plain("attempt", "availability_zone", "created_at", "launched_at", "updated_at", "terminated_at", "deadline"),
     **_plain("request_id", "deleted", "group_uuid", "description", "tags", "key_name", "host_id"),
-    **_plain("locked_by", "locked_reason", "access_ip_v4", "access_ip_v6", "hostname"),
+    **_plain(
+        "is_unshelved", "shelved_attempt", "locked_by", "locked_reason", "access_ip_v4", "access_ip_v6", "hostname"
+    ),
     **_plain("claimed_memory_mb", "claimed_disk_gb", "claimed_vcpus"),
     "flavor": _FLAVOR,
     "image": _IMAGE,

@@ -23,8 +23,8 @@ from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
-#: Tasks that leave the guest as it is, or was. A rebuild does not.
-_SWITCHES = tuple(task for task in states.POWER_TASKS if task != states.REBUILD_DISK)
+#: Tasks that leave the guest as it is, or was.
+_SWITCHES = tuple(task for task in states.POWER_TASKS if task not in states.DISK_TASKS)
 #: The event of a state that was set.
 EVENT = "reset-state"
 
@@ -97,6 +97,8 @@ def _require(tx: Transaction, row: RequestedInstance, state: str) -> None:
         reason = "wait until it has ended; it does so by itself"
     elif moves.of_instance(tx, row.uuid) is not None:
         reason = "confirm or revert its move first"
+    elif row.shelved:
+        reason = "unshelve it, or delete it"
     elif state == states.ACTIVE and row.host is None:
         reason = "it is on no host, so it cannot be ACTIVE; delete it"
     if reason:

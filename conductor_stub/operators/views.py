@@ -47,6 +47,7 @@ def _view(stored: Mapping[str, Any]) -> dict[str, Any]:
         **instances.to_wire(stored, spec),
         **{name: plain(stored[name]) for name in ("updated_at", "terminated_at", "deadline")},
         **{name: stored[name] for name in ("request_id", "deleted", "group_uuid", "locked_by", "locked_reason")},
+        "is_unshelved": stored["vm_state"] == states.BUILDING and bool(stored["shelved"]),
         "description": spec.get("description", ""),
         "tags": spec.get("tags", []),
         **{name: spec.get(name) or "" for name in ("access_ip_v4", "access_ip_v6")},

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from conductor_stub.builds.unshelving import Unshelving
 from conductor_stub.builds.wiring import Builds
 from conductor_stub.operators.acts import ActManager
 from conductor_stub.operators.announcements import Announcements
@@ -21,16 +22,20 @@ from conductor_stub.operators.networks import NetworkManager
 from conductor_stub.operators.quotas import QuotaManager
 from conductor_stub.operators.reset import ResetManager
 from conductor_stub.operators.search import SearchManager
+from conductor_stub.operators.unshelving import UnshelveManager
 from conductor_stub.operators.use import UseManager
 from conductor_stub.parts import Common, Part, Run
+from conductor_stub.power.wiring import Power
 from fleet.db.upkeep import acts
 
 #: Seconds between two removals of old acts.
 _OLD_ACTS_EVERY_S = 3600
 
 
-def wire(common: Common, builds: Builds) -> Part:
-    """:param builds: make the scheduler request of a build that is not made"""
+def wire(common: Common, builds: Builds, power: Power) -> Part:
+    """:param builds: make the scheduler request of a build that is not made, and build what is unshelved
+    :param power: starts what is unshelved where it is
+    """
     database, clock, quota = common.database, common.clock, common.limits.default_quota
     dry_run = DryRun(database, builds.intake, builds.placement)
     diagnosis = Diagnosis(database, common.settings.host, common.fresh)
@@ -51,6 +56,7 @@ def wire(common: Common, builds: Builds) -> Part:
             ActManager(database),
             UseManager(database, clock),
             SearchManager(database),
+            UnshelveManager(database, power.intake, Unshelving(database, builds.placement)),
         ],
         runs=[Run("old acts", lambda: database.write(acts.remove_old, clock()), _OLD_ACTS_EVERY_S)],
     )

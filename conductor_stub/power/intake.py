@@ -84,9 +84,22 @@ class PowerIntake:
         return self._accept(context, name, states.SHELVING)
 
     @endpoint
-    def unshelve_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
-        """Switch the guest of a shelved instance on. :raises errors.NotFound: errors.Conflict: errors.VersionPinned:"""
-        return self._accept(context, name, states.UNSHELVING)
+    def shelve_offload_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """Let a shelved instance give its host back. :raises errors.NotFound: errors.Conflict: errors.VersionPinned:"""
+        return self._accept(context, name, states.SHELVING_OFFLOADING)
+
+    @internal
+    def unshelve(self, context: RequestContext, uuid: str) -> dict[str, Any]:
+        """Switch the guest of a shelved instance on, which has kept its host. :raises: as of other tasks"""
+        return self._accept(context, uuid, states.UNSHELVING)
+
+    @internal
+    def offload(self, context: RequestContext, row: RequestedInstance) -> None:
+        """The sweeper has found an instance that has been shelved for long enough."""
+        try:
+            self._accept(context, row.uuid, states.SHELVING_OFFLOADING)
+        except (errors.NotFound, errors.Conflict, errors.VersionPinned) as refused:
+            LOG.info("Instance %s stays on its host: %s", row.name, refused.message)
 
     @endpoint
     def rebuild_instance(self, context: RequestContext, name: fields.Name, request: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import types
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from conductor_stub.power import offload
 from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext, StepLimits, not_after
 from conductor_stub.steps.machine import TimedRow
@@ -95,6 +96,8 @@ def accept(tx: Transaction, uuid: str, task: str, ctx: StepContext) -> Requested
     if row.task_state == task:
         return row
     _require(tx, row, task, ctx)
+    if task == states.SHELVING_OFFLOADING:
+        offload.require(tx, row)
     return begin(tx, row, task, ctx)
 
 
@@ -109,8 +112,8 @@ def begin(tx: Transaction, row: RequestedInstance, task: str, ctx: StepContext, 
 
 
 def allowed_s(task: str | None, limits: StepLimits) -> float:
-    """How long a task may take. A rebuild copies an image, as a build does."""
-    return limits.build_timeout_s if task == states.REBUILD_DISK else limits.power_timeout_s
+    """How long a task may take. Some copy a disk, as a build does."""
+    return limits.build_timeout_s if task in states.DISK_TASKS else limits.power_timeout_s
 
 
 @failpoints.commits("conductor.power_done")
@@ -124,8 +127,24 @@ def done(tx: Transaction, report: PowerReport, ctx: StepContext) -> bool:
         found |= _failed(tx, row, RebuildFailed(host=row.host, reason=report.failure), ctx)
         _end(tx, row, ctx, found, "failed", report.failure)
     else:
-        _end(tx, row, ctx, {**found, "vm_state": _then(row)})
+        _succeed(tx, row, found, ctx)
     return True
+
+
+def _succeed(tx: Transaction, row: RequestedInstance, found: dict[str, Any], ctx: StepContext) -> None:
+    if row.task_state == states.SHELVING_OFFLOADING:
+        offload.leave(tx, row, ctx)
+        _add_event(tx, row, ctx)
+        return
+    _end(tx, row, ctx, {**found, "vm_state": _then(row)})
+    after_s = ctx.limits.shelved_offload_time_s
+    if row.task_state == states.SHELVING and after_s >= 0 and offload.shelf_of(tx, row):
+        # The host reads the row again after its report.
+        shelved = instances.lock(tx, row.uuid)
+        if after_s == 0:
+            begin(tx, shelved, states.SHELVING_OFFLOADING, ctx)
+        else:
+            _set(tx, shelved, ctx, step_deadline=ctx.now + seconds(after_s))
 
 
 def _then(row: RequestedInstance) -> str:
@@ -153,6 +172,12 @@ def _end(
 ) -> None:
     _set(tx, row, ctx, task_state=None, step_deadline=None, **values)
     hosts.refresh_usage(tx, *instances.place_of(row), ctx.now)
+    _add_event(tx, row, ctx, result, message)
+
+
+def _add_event(
+    tx: Transaction, row: RequestedInstance, ctx: StepContext, result: str = history.SUCCESS, message: str = ""
+) -> None:
     event, where = states.POWER_TASKS[str(row.task_state)], {"host": row.host, "node": row.node, "attempt": row.attempt}
     history.add_event(
         tx, row.uuid, event, now=ctx.now, result=result, message=message, request_id=ctx.request_id, **where
@@ -186,8 +211,9 @@ def _why_not(row: RequestedInstance, task: str) -> str:
     if row.task_state is not None:
         return f"is {row.vm_state.upper()} ({row.task_state}): wait until its task has ended"
     if row.host is None:
-        return f"is {row.vm_state.upper()} and on no host"
-    if row.vm_state == states.SHELVED and task != states.UNSHELVING:
+        unshelve = ": unshelve it first" if row.vm_state == states.SHELVED_OFFLOADED else ""
+        return f"is {row.vm_state.upper()} and on no host{unshelve}"
+    if row.vm_state == states.SHELVED and task not in (states.UNSHELVING, states.SHELVING_OFFLOADING):
         return "is SHELVED: unshelve it first"
     off = row.power_state in states.DOWN
     if task == states.POWERING_OFF:
@@ -201,7 +227,7 @@ def _why_not(row: RequestedInstance, task: str) -> str:
         allowed, must = runs_on or (row.vm_state == states.ACTIVE and not off), "run"
     elif task == states.SHELVING:
         allowed, must = row.vm_state in (states.ACTIVE, states.STOPPED), "be ACTIVE or STOPPED"
-    elif task == states.UNSHELVING:
+    elif task in (states.UNSHELVING, states.SHELVING_OFFLOADING):
         allowed, must = row.vm_state == states.SHELVED, "be SHELVED"
     elif task == states.RESUMING:
         allowed, must = row.vm_state == states.VM_SUSPENDED, "be SUSPENDED"

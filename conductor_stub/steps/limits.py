@@ -26,6 +26,8 @@ class StepLimits:
     attach_timeout_s: float = 300
     #: 0: never.
     resize_confirm_window_s: float = 0
+    #: Negative: never.
+    shelved_offload_time_s: float = -1
     retry_interval_s: float = 3
     service_down_time_s: float = 60
     claim_refusals: int = 10
@@ -47,6 +49,7 @@ class StepLimits:
             power_timeout_s=conf.conductor.power_timeout,
             attach_timeout_s=conf.conductor.attach_timeout,
             resize_confirm_window_s=conf.resize_confirm_window,
+            shelved_offload_time_s=conf.shelved_offload_time,
             retry_interval_s=conf.conductor.retry_interval,
             service_down_time_s=conf.service_down_time,
             claim_refusals=conf.conductor.claim_refusals,

@@ -74,8 +74,14 @@ def power(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[str]:
-    """Wait until these instances have no power task any more; return those that have one after ``timeout_s``."""
-    return _left(conductor, uuids, lambda each: each.get("task_state") in states.POWER_TASKS, timeout_s, clock, sleep)
+    """Wait until these instances have no power task any more, and are not built again; return those that are not done
+    after ``timeout_s``.
+    """
+
+    def goes_on(each: Record) -> bool:
+        return each.get("task_state") in states.POWER_TASKS or each.get("vm_state") == states.BUILDING
+
+    return _left(conductor, uuids, goes_on, timeout_s, clock, sleep)
 
 
 def _left(

@@ -72,6 +72,7 @@ GUEST_TRANSACTIONS: Mapping[str, str] = {
 POWER_TRANSACTIONS: Mapping[str, str] = {
     "conductor.power_accept": "a power task is asked for: the row has it",
     "conductor.rebuild_accept": "a rebuild is asked for: the row has it, and the new image",
+    "conductor.unshelve": "an instance without a host is unshelved: its build is accepted",
     "conductor.power_done": "the host has carried the task out, or cannot: the row shows it",
     "conductor.power_overdue": "the task's deadline has passed: the instance is as before",
 }

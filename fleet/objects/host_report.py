@@ -24,6 +24,9 @@ VOLUME_HOSTS = "volume_hosts"
 #: Key of ``stats``: the name of the way in which running guests get to other hosts that report the same one. Empty, or
 #: without the key: they stay on their host.
 LIVE = "live_migration"
+#: Key of ``stats``: the name of the place where disks of shelved guests are kept, for other hosts that report the same one.
+#: Empty, or without the key: a shelved guest stays on its host.
+SHELF = "shelf"
 #: Key of ``stats``: the bridges into which guests may be plugged, with commas between them. Without the key: any.
 BRIDGES = "bridges"
 

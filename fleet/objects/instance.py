@@ -44,6 +44,8 @@ class Instance:
     claimed_pci_devices: list[dict[str, Any]] | None = None
     #: Its plugs into networks (``network.Interface``); None without any.
     interfaces: list[dict[str, Any]] | None = None
+    #: Of one that is unshelved: the attempt whose disk was kept. It starts with that disk, not with its image's.
+    shelved_attempt: int | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "instance") -> Instance:

@@ -26,6 +26,7 @@ MIGRATE, EVACUATE = "compute:servers:action:migrate", "compute:servers:action:ev
 ATTACH = "compute:attachments:change"
 MIGRATE_LIVE = "compute:servers:action:migrate_live"
 RESET_STATE = "compute:servers:action:reset_state"
+SHELVE_OFFLOAD, UNSHELVE_HOST = "compute:servers:action:shelve_offload", "compute:servers:action:unshelve_host"
 ALL_VOLUMES, MIGRATE_VOLUME = "volume:all_projects", "volume:action:migrate"
 FORCE_DELETE_VOLUME, MANAGE_VOLUME = "volume:action:force_delete", "volume:manage"
 #: Rules of requests for which fleet-api asks the conductor as the administrator. All others are asked as the project.
@@ -40,6 +41,8 @@ AS_ADMINISTRATOR = frozenset(
             MIGRATE_LIVE,
             EVACUATE,
             RESET_STATE,
+            SHELVE_OFFLOAD,
+            UNSHELVE_HOST,
             ZONES,
             "compute:quotas:update",
         ),
@@ -174,6 +177,18 @@ RULES = [
         _ADMIN,
         "Build a server of a dead host elsewhere.",
         "POST /servers/{server_id}/action (evacuate)",
+    ),
+    _rule(
+        SHELVE_OFFLOAD,
+        _ADMIN,
+        "Let a shelved server give its host back before its time.",
+        "POST /servers/{server_id}/action (shelveOffload)",
+    ),
+    _rule(
+        UNSHELVE_HOST,
+        _ADMIN,
+        "Name the only host to consider for a server that is unshelved; it must pass the filters.",
+        "POST /servers/{server_id}/action (unshelve, with a host)",
     ),
     _rule(
         RESET_STATE,

@@ -18,6 +18,7 @@ from fleet_api.requests import answers, bodies
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import NotHere
 from fleet_api.servers import rebuild, server_view
+from fleet_api.servers.microversion_fields import require_known
 from fleet_api.servers.servers import show
 
 
@@ -75,6 +76,16 @@ class _Reset:
     state: Literal["active", "error"]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Unshelve:
+    """Null is any zone."""
+
+    __pydantic_config__ = bodies.STRICT
+
+    availability_zone: fields.Name | None = None
+    host: fields.Name | None = None
+
+
 _ACTIONS: Mapping[str, Any] = {
     "resize": _Resize,
     "confirmResize": None,
@@ -93,8 +104,11 @@ _ACTIONS: Mapping[str, Any] = {
     "os-resetState": _Reset,
     "rebuild": rebuild.Rebuild,
     "shelve": None,
-    "unshelve": None,
+    "unshelve": _Unshelve | None,
+    "shelveOffload": None,
 }
+#: By field, the version from which a server is unshelved there.
+_UNSHELVE_SINCE = {"availability_zone": (2, 77), "host": (2, 91)}
 #: The version from which a lock has a reason.
 _LOCK_REASON = (2, 73)
 #: Actions with a rule of their own.
@@ -103,6 +117,7 @@ _ADMINISTRATIVE = {
     "evacuate": policies.EVACUATE,
     "os-migrateLive": policies.MIGRATE_LIVE,
     "os-resetState": policies.RESET_STATE,
+    "shelveOffload": policies.SHELVE_OFFLOAD,
 }
 
 
@@ -159,7 +174,8 @@ class Actions:
             "unlock": (self._plain("unlock_instance"), falcon.HTTP_202),
             "os-resetState": (self._reset, falcon.HTTP_202),
             "shelve": (self._plain("shelve_instance"), falcon.HTTP_202),
-            "unshelve": (self._plain("unshelve_instance"), falcon.HTTP_202),
+            "unshelve": (self._unshelve, falcon.HTTP_202),
+            "shelveOffload": (self._plain("shelve_offload_instance"), falcon.HTTP_202),
             "rebuild": (self._rebuild, falcon.HTTP_202),
             "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
         }
@@ -229,6 +245,20 @@ class Actions:
         if self._passwords is not None:
             server["adminPass"] = asked["admin_password"]
         return {"server": server}
+
+    def _unshelve(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+        """Before version 2.77 the value is ignored, as in nova."""
+        body = _arguments(wanted) if request.context.version >= _UNSHELVE_SINCE["availability_zone"] else {}
+        given = fields.parse(_Unshelve, body, "unshelve")
+        require_known(request, "unshelve", body, _UNSHELVE_SINCE)
+        to: dict[str, str] = {}
+        if "availability_zone" in body:
+            to["availability_zone"] = given.availability_zone or ""
+        if given.host:
+            identity.require(request, policies.UNSHELVE_HOST)
+            to["host"] = given.host
+        with bodies.naming("unshelve.host"):
+            self._conductor.operator(request).call("unshelve_instance", name=server_id, **to)
 
     def _lock(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
         """Before version 2.73 the value is ignored, as in nova."""

@@ -37,6 +37,7 @@ _ACTIONS = {
     "resume": "resume",
     "rebuild": "rebuild",
     "shelve": "shelve",
+    "shelve-offload": "shelveOffload",
     "unshelve": "unshelve",
     "lock": "lock",
     "unlock": "unlock",

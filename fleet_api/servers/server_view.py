@@ -41,6 +41,7 @@ _OF_STATE = {
     states.STOPPED: "SHUTOFF",
     states.VM_SUSPENDED: "SUSPENDED",
     states.SHELVED: "SHELVED",
+    states.SHELVED_OFFLOADED: "SHELVED_OFFLOADED",
     states.RESIZED: "VERIFY_RESIZE",
     states.ERROR: "ERROR",
     states.DELETED: "DELETED",
@@ -188,6 +189,8 @@ class ChangedServer(BriefServer, _Changed):
 
 
 def status(instance: Mapping[str, Any]) -> str:
+    if instance.get("is_unshelved"):
+        return _OF_STATE[states.SHELVED_OFFLOADED]
     found = _OF_TASK.get(instance["task_state"]) or _OF_STATE.get(instance["vm_state"])
     return found or str(instance["vm_state"]).upper()
 
@@ -242,8 +245,8 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> ListedServer:
         "accessIPv6": instance.get("access_ip_v6") or "",
         "OS-DCF:diskConfig": "MANUAL",
         "OS-EXT-AZ:availability_zone": (instance["availability_zone"] or "") if alias else "",
-        "OS-EXT-STS:task_state": instance["task_state"],
-        "OS-EXT-STS:vm_state": instance["vm_state"],
+        "OS-EXT-STS:task_state": _task(instance),
+        "OS-EXT-STS:vm_state": states.SHELVED_OFFLOADED if instance.get("is_unshelved") else instance["vm_state"],
         "OS-EXT-STS:power_state": instance["power_state"],
         "OS-EXT-SRV-ATTR:host": host,
         "OS-EXT-SRV-ATTR:hypervisor_hostname": instance["node"],
@@ -263,6 +266,14 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> ListedServer:
         for name in _OF_HOSTS:
             cast(dict[str, Any], shown).pop(name, None)
     return shown
+
+
+def _task(instance: Mapping[str, Any]) -> str | None:
+    """In nova a server that is unshelved is shelved until it runs."""
+    task: str | None = instance["task_state"]
+    if instance.get("is_unshelved") and task not in (states.SPAWNING, states.DELETING):
+        return states.UNSHELVING
+    return task
 
 
 def _newer(version: microversions.Version, instance: Mapping[str, Any]) -> _Newer:
@@ -298,7 +309,7 @@ def whole(request: falcon.Request, shown: Mapping[str, Any]) -> Server:
     ]
     if request.context.version >= _GROUPS:
         server["server_groups"] = [instance["group_uuid"]] if instance["group_uuid"] else []
-    if instance["vm_state"] == states.ERROR and shown["faults"]:
+    if instance["vm_state"] in (states.ERROR, states.SHELVED_OFFLOADED) and shown["faults"]:
         server["fault"] = fault(shown["faults"][-1])
     return server
 

@@ -75,15 +75,46 @@ class ResumeServer(StopServer):
 
 
 class ShelveServer(StopServer):
-    """Switch the guests of instances off for a long time; their hosts keep what they have claimed."""
+    """Switch the guests of instances off for a long time. After shelved_offload_time they give their hosts back."""
 
     method = "shelve_instance"
 
+    arguments = (
+        command.argument(
+            "--offload", action="store_true", help="Give the hosts back now, of instances that are SHELVED."
+        ),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if parsed_args.offload:
+            self.method = "shelve_offload_instance"
+        super().take_action(parsed_args)
+
 
 class UnshelveServer(StopServer):
-    """Switch the guests of shelved instances on."""
+    """Let shelved instances run again: where they are, or on a host that the scheduler chooses."""
 
     method = "unshelve_instance"
+
+    arguments = (
+        command.argument("--availability-zone", help="Where to choose a host. Default: the zone of the request."),
+        command.argument("--host", help="The only host to consider; it must pass the filters."),
+    )
+
+    def options(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        named = {"availability_zone": parsed_args.availability_zone, "host": parsed_args.host}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def _report(self, accepted: Record) -> bool:
+        """One that was placed again has no power task."""
+        if accepted["task_state"] in states.POWER_TASKS:
+            return super()._report(accepted)
+        found = self.conductor.operator.show_instance(name=accepted["uuid"])
+        state = found["instance"]["vm_state"]
+        good = state == states.ACTIVE
+        reason = f": {found['faults'][-1]['message']}" if not good and found["faults"] else ""
+        self._say(f"{accepted['name']} ({accepted['uuid']}) is {state.upper()}{reason}")
+        return bool(good)
 
 
 class RebootServer(StopServer):

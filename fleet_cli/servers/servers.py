@@ -32,9 +32,8 @@ _DETAILS = (
 )
 
 
-STATUSES = tuple(
-    state.upper() for state in (states.ACTIVE, states.BUILDING, states.ERROR, states.RESIZED, *states.AT_REST)
-)
+_STATES = (states.ACTIVE, states.BUILDING, states.ERROR, states.RESIZED, *states.AT_REST, states.SHELVED_OFFLOADED)
+STATUSES = tuple(state.upper() for state in _STATES)
 
 
 class ListServers(listing.List):

@@ -52,7 +52,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "evacuate_instance", "update_instance", "list_events", "show_key_pair", "delete_key_pair",
                      "list_key_pairs", "create_key_pair", "stop_instance", "start_instance", "reboot_instance",
                      "suspend_instance", "resume_instance", "lock_instance", "unlock_instance", "reset_state",
-                     "rebuild_instance", "shelve_instance", "unshelve_instance",
+                     "rebuild_instance", "shelve_instance", "unshelve_instance", "shelve_offload_instance",
                      "live_migrate_instance", "abort_live_migration", "list_migrations",
                      "force_down", "show_flavor", "delete_flavor",
                      "show_aggregate", "delete_aggregate", "show_group", "delete_group", "delete_service", "delete_host",

@@ -122,6 +122,9 @@ class FakeCompute:
         self._check(host)
         self.power.append((host, instance_uuid))
 
+    def require_unshelving(self) -> None:
+        """Every agent is new."""
+
     def require_attachments(self) -> None:
         """Every agent is new."""
 

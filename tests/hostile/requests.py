@@ -140,7 +140,16 @@ PARAMETERS: Mapping[str, str] = {
 }
 #: Actions for which a member is refused, on an own server or volume.
 ADMINISTRATIVE = frozenset(
-    {"migrate", "os-migrateLive", "evacuate", "os-resetState", "os-migrate_volume", "os-unmanage", "os-force_delete"}
+    {
+        "migrate",
+        "os-migrateLive",
+        "evacuate",
+        "os-resetState",
+        "shelveOffload",
+        "os-migrate_volume",
+        "os-unmanage",
+        "os-force_delete",
+    }
 )
 _SERVER = {"name": "n", "flavorRef": "small", "imageRef": "", "networks": "none"}
 _ON_VOLUME = {"boot_index": -1, "uuid": "{volume}", "source_type": "volume", "destination_type": "volume"}
@@ -170,7 +179,7 @@ BODIES: Mapping[str, tuple[Any, ...]] = {
         *({name: {}} for name in ("migrate", "evacuate", "os-getConsoleOutput")),
         {"resize": {"flavorRef": "big"}},
         {"reboot": {"type": "HARD"}},
-        *({name: None} for name in ("lock", "unlock", "shelve", "unshelve")),
+        *({name: None} for name in ("lock", "unlock", "shelve", "unshelve", "shelveOffload")),
         {"os-resetState": {"state": "error"}},
         {"rebuild": {"imageRef": "{image}"}},
         {"os-migrateLive": {"host": None, "block_migration": "auto"}},

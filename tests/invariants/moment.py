@@ -44,6 +44,8 @@ _STATES = {
     ("active", "shelving"),
     ("stopped", "shelving"),
     ("shelved", None),
+    ("shelved", "shelving_offloading"),
+    ("shelved_offloaded", None),
     *(("shelved", task) for task in ("unshelving", "rebuilding", "rebuild_spawning")),
     ("suspended", None),
     ("suspended", "suspending"),
@@ -68,6 +70,7 @@ _POWER_TASKS = (
     "rebuild_block_device_mapping",
     "shelving",
     "unshelving",
+    "shelving_offloading",
 )
 
 
@@ -137,7 +140,7 @@ def usage_is_the_sum(ledger: Ledger) -> Iterator[str]:
 def attempts_are_bounded(ledger: Ledger) -> Iterator[str]:
     """I6: never more attempts than allowed, and each attempt ends once."""
     for row in ledger.instances:
-        if row["attempt"] > MAX_ATTEMPTS:
+        if row["attempt"] - row["earlier_attempts"] > MAX_ATTEMPTS:
             yield f"{row['uuid']} is at attempt {row['attempt']} of {MAX_ATTEMPTS}"
         ended = collections.Counter(
             event["attempt"] for event in ledger.events.get(row["uuid"], ()) if event["event"] == "attempt"

@@ -154,7 +154,7 @@ def every_volume_is_over(ledger: Ledger) -> Iterator[str]:
 def attachments_agree_with_volumes(ledger: Ledger) -> Iterator[str]:
     """I16: a volume has one attachment while it is attached, in use or detached, and none otherwise; its instance lives.
 
-    It is reserved as long as its instance is being built, and no longer.
+    It is reserved as long as its instance is being built or shelved elsewhere, and no longer.
     """
     status = {"reserved": "reserved", "attaching": "attaching", "attached": "in-use", "detaching": "detaching"}
     attached = {row["volume_uuid"]: row for row in ledger.attachments}
@@ -171,7 +171,7 @@ def attachments_agree_with_volumes(ledger: Ledger) -> Iterator[str]:
             yield f"attachment {row['uuid']} has lost its volume {uuid}"
         if not row["is_alive"]:
             yield f"attachment {row['uuid']} has lost its instance {row['instance_uuid']}"
-        elif (row["status"] == "reserved") != (row["vm_state"] == "building"):
+        elif (row["status"] == "reserved") != (row["vm_state"] in ("building", "shelved_offloaded")):
             yield f"attachment {row['uuid']} is {row['status']}, its instance {row['vm_state']}"
 
 

@@ -95,7 +95,7 @@ def at_the_end(
 
 
 def _over(row: sa.Row) -> bool:
-    return row.vm_state in states.WATCHED and row.task_state is None
+    return row.vm_state in (*states.WATCHED, states.SHELVED_OFFLOADED) and row.task_state is None
 
 
 def _agree(

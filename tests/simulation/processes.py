@@ -40,7 +40,7 @@ from fleet.agent.patience import Patience
 from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext, new_context
 from fleet.db.feed.feed import ChangeFeed
-from fleet.objects import Flavor, Image, Instance
+from fleet.objects import Flavor, Image, Instance, host_report
 from fleet.rpc.clients import (
     ComputeAPI,
     ComputeTaskAPI,
@@ -69,6 +69,7 @@ LIMITS = StepLimits(
     move_timeout_s=150,
     volume_timeout_s=200,
     power_timeout_s=100,
+    shelved_offload_time_s=0,
     retry_interval_s=3,
     service_down_time_s=60,
 )
@@ -96,7 +97,11 @@ class Hypervisor(ComputeDriver):
         return [self._host]
 
     def get_available_resource(self, node: str) -> dict[str, Any]:
-        return {"vcpus": 8, "memory_mb": MEMORY_MB, "local_gb": 100, "numa_topology": None}
+        stats = {host_report.SHELF: "shelf"}
+        return {"vcpus": 8, "memory_mb": MEMORY_MB, "local_gb": 100, "numa_topology": None, "stats": stats}
+
+    def shelve(self, context: RequestContext, instance: Instance) -> None:
+        self._work()
 
     def spawn(self, context: RequestContext, instance: Instance, image_meta: Image) -> None:
         if instance.task_state == states.SPAWNING:

@@ -285,13 +285,12 @@ class Scenario:
     def _switch(self) -> None:
         """One instance is stopped, started, rebooted, suspended, resumed or rebuilt, several times in a row."""
         operator, chance, uuid = self._bus.client(OperatorAPI), self._world.chance, self._any_instance()
-        for act in chance.choices(
-            [
-                f"{verb}_instance"
-                for verb in ("stop", "start", "reboot", "suspend", "resume", "rebuild", "shelve", "unshelve")
-            ],
-            k=3,
-        ):
+        verbs = ("stop", "start", "reboot", "suspend", "resume", "rebuild", "shelve", "unshelve")
+        acts = chance.choices([f"{verb}_instance" for verb in verbs], k=3)
+        if chance.random() < 0.3:
+            # It leaves its host, and is placed anew.
+            acts = ["shelve_instance", "unshelve_instance", *acts]
+        for act in acts:
             self._world.sleep(chance.choice([0.0, 0.3, 5.0, 40.0]))
             try:
                 operator.call(new_context(), act, name=uuid, **({"request": {}} if act == "rebuild_instance" else {}))

@@ -29,8 +29,11 @@ QUEUED = models.queued_builds
 #: Columns of a row that was just accepted, besides those of its request.
 _NOT_PLACED: Mapping[str, Any] = {
     **NOTHING_CLAIMED,
-    **dict.fromkeys(("launched_at", "resized_spec", "details", "chosen", "interfaces", "locked_by", "locked_reason")),
+    **dict.fromkeys(
+        ("launched_at", "resized_spec", "details", "chosen", "interfaces", "locked_by", "locked_reason", "shelved")
+    ),
     "power_state": 0,
+    "earlier_attempts": 0,
 }
 #: Columns of a request without a client token.
 _NO_TOKEN: Mapping[str, Any] = {"project_id": "", "client_token": None, "fingerprint": None}
@@ -68,8 +71,10 @@ _UNDER_WAY = (
     sa.select(
         INSTANCES.c.task_state,
         sa.func.count().label("number"),
-        # A build that has waited for room is older than its present time limit.
-        sa.func.min(sa.case((QUEUED.c.instance_uuid.is_(None), INSTANCES.c.created_at))).label("oldest"),
+        # A build that has waited for room, or was shelved, is older than its present time limit.
+        sa.func.min(
+            sa.case((sa.and_(QUEUED.c.instance_uuid.is_(None), INSTANCES.c.shelved.is_(None)), INSTANCES.c.created_at))
+        ).label("oldest"),
     )
     .select_from(INSTANCES.outerjoin(QUEUED, QUEUED.c.instance_uuid == INSTANCES.c.uuid))
     .where(

@@ -29,7 +29,8 @@ REQUESTS = models.build_requests
 _OF_REQUEST = ("flavor", "image", "metadata", "numa_topology", "pci_requests")
 _TIMES = ("created_at", "launched_at")
 _HELD = ("claimed_numa_topology", "claimed_pci_devices", "interfaces")
-_AS_STORED = [each.name for each in dataclasses.fields(Instance) if each.name not in (*_OF_REQUEST, *_TIMES)]
+_OWN = (*_OF_REQUEST, *_TIMES, "shelved_attempt")
+_AS_STORED = [each.name for each in dataclasses.fields(Instance) if each.name not in _OWN]
 _stored = operator.itemgetter(*_AS_STORED)
 #: What requests of earlier releases lack.
 _FLAVOR = vars(Flavor(vcpus=1, memory_mb=1))
@@ -63,6 +64,16 @@ _SWITCHING = (
     JOINED.where(
         INSTANCES.c.vm_state.in_((states.ACTIVE, *states.AT_REST, states.ERROR)),
         INSTANCES.c.task_state.in_(states.POWER_TASKS),
+        INSTANCES.c.step_deadline <= sa.bindparam("now", type_=models.Timestamp),
+        _LIVE,
+    )
+    .order_by(INSTANCES.c.step_deadline, INSTANCES.c.uuid)
+    .limit(sa.bindparam("at_most"))
+)
+_SHELVED = (
+    JOINED.where(
+        INSTANCES.c.vm_state == states.SHELVED,
+        INSTANCES.c.task_state.is_(None),
         INSTANCES.c.step_deadline <= sa.bindparam("now", type_=models.Timestamp),
         _LIVE,
     )
@@ -251,6 +262,11 @@ def switching(connection: sa.Connection, now: datetime.datetime, limit: int) -> 
     return cast("Sequence[RequestedInstance]", connection.execute(_SWITCHING, {"now": now, "at_most": limit}).all())
 
 
+def shelved_until(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[RequestedInstance]:
+    """Shelved instances that are to give their hosts back by now, the most urgent first."""
+    return cast("Sequence[RequestedInstance]", connection.execute(_SHELVED, {"now": now, "at_most": limit}).all())
+
+
 def compare(
     connection: sa.Connection,
     held: Mapping[str, Collection[str]],
@@ -403,6 +419,7 @@ def to_instance(row: RequestedInstance) -> Instance:
         claimed_numa_topology=row.claimed_numa_topology or None,
         claimed_pci_devices=row.claimed_pci_devices or None,
         interfaces=row.interfaces or None,
+        shelved_attempt=_shelved_attempt(row.vm_state, row.shelved),
     )
 
 
@@ -420,11 +437,17 @@ def to_wire(stored: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any
     for name in _HELD:
         # None, if it cannot be read.
         wire[name] = wire[name] or None
+    wire["shelved_attempt"] = _shelved_attempt(stored["vm_state"], stored["shelved"])
     flavor = spec["flavor"]
     if flavor is _FLAVOR:
         flavor = _sized(types.SimpleNamespace(**stored), spec)
     wire["flavor"], wire["image"] = {**_FLAVOR, **flavor}, {**_IMAGE, **spec["image"]}
     return wire
+
+
+def _shelved_attempt(vm_state: str, shelved: Mapping[str, Any] | None) -> int | None:
+    """The attempt whose disk an instance that is being unshelved starts with."""
+    return shelved["attempt"] if shelved and vm_state == states.BUILDING else None
 
 
 def _sized(row: RequestedInstance, spec: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -108,6 +108,11 @@ instances = sa.Table(
     #: ``owner`` or ``admin``: members may not change the instance. NULL: it is not locked.
     sa.Column("locked_by", sa.String(8)),
     sa.Column("locked_reason", sa.String(255)),
+    #: From the offload of a shelved instance until it runs again: ``attempt``, which names its kept disk, and ``shelf``, the
+    #: place that has it.
+    sa.Column("shelved", HeldJSON),
+    #: Attempts before the last unshelve: they do not count towards ``scheduler_max_attempts``.
+    number("earlier_attempts"),
     sa.Column("request_id", NAME),
     sa.Column("launched_at", Timestamp),
     sa.Column("terminated_at", Timestamp),
@@ -158,6 +163,8 @@ class InstanceRow(TrackedRow, Protocol):
     interfaces: JSONList | None
     locked_by: str | None
     locked_reason: str | None
+    shelved: JSONObject | None
+    earlier_attempts: int
     request_id: str | None
     launched_at: datetime.datetime | None
     terminated_at: datetime.datetime | None

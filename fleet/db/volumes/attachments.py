@@ -172,6 +172,14 @@ def settle(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
             volumes.write(tx, volumes.lock(tx, row.volume_uuid), now, status=volume_states.IN_USE)
 
 
+def reserve(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
+    """``attached → reserved``: a locked instance has no guest for a while, and keeps its volumes."""
+    for row in _lock_of(tx, instance_uuid):
+        if row.status == volume_states.ATTACHED:
+            tx.update(ATTACHMENTS, row.uuid, {"status": volume_states.RESERVED})
+            volumes.write(tx, volumes.lock(tx, row.volume_uuid), now, status=volume_states.RESERVED)
+
+
 #: Path of a volume whose row cannot be read. No file has it.
 UNREADABLE = "/unreadable"
 

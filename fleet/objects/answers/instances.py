@@ -70,6 +70,9 @@ class InstanceView(BriefInstance):
     key_name: str | None
     forced_host: str | None
     forced_node: str | None
+    #: It is SHELVED_OFFLOADED, and being built elsewhere.
+    is_unshelved: NotRequired[bool]
+    shelved_attempt: NotRequired[int | None]
     access_ip_v4: NotRequired[str]
     access_ip_v6: NotRequired[str]
     hostname: NotRequired[str]

@@ -20,11 +20,13 @@ _ABORT = Message("live_migration_abort", {}, version="1.4")
 _VOLUMES_SINCE = "1.4"
 #: Older agents would start guests without their networks.
 _NETWORKS_SINCE = "1.5"
+#: Older agents would start guests from their images, in place of the disks that were kept.
+_SHELVES_SINCE = "1.6"
 #: Tasks that older agents ignore.
 _NEWER_TASKS = {
     states.SUSPENDING: "1.3",
     states.RESUMING: "1.3",
-    **dict.fromkeys((states.REBUILD_DISK, states.SHELVING, states.UNSHELVING), "1.6"),
+    **dict.fromkeys((states.REBUILD_DISK, states.SHELVING, states.UNSHELVING, states.SHELVING_OFFLOADING), "1.6"),
 }
 
 
@@ -54,7 +56,9 @@ class ComputeAPI(HostAPI):
         :raises errors.VersionPinned: an agent may be too old for volumes, or for networks
         """
         since = _NETWORKS_SINCE if build["instance"].get("interfaces") else _VOLUMES_SINCE
-        if build.get("volumes") or since == _NETWORKS_SINCE:
+        if build["instance"].get("shelved_attempt") is not None:
+            since = _SHELVES_SINCE
+        if build.get("volumes") or since != _VOLUMES_SINCE:
             self._order(context, host, Message("build_and_run_instance", build, version=since))
             return
         newer = {name: build.pop(name) for name in ("spawn_within_s",) if name in build}
@@ -67,6 +71,10 @@ class ComputeAPI(HostAPI):
     def require_networks(self) -> None:
         """:raises errors.VersionPinned: an agent may start a guest without the networks that it is built or moved with"""
         self._in_version(Message("build_and_run_instance", {}, version=_NETWORKS_SINCE))
+
+    def require_unshelving(self) -> None:
+        """:raises errors.VersionPinned: an agent may start a guest from its image, in place of the disk that was kept"""
+        self._in_version(Message("build_and_run_instance", {}, version=_SHELVES_SINCE))
 
     def terminate_instance(self, context: RequestContext, host: str, instance_uuid: str) -> None:
         self._order(context, host, Message("terminate_instance", {"instance_uuid": instance_uuid}))
@@ -103,7 +111,7 @@ class ComputeAPI(HostAPI):
         """
         arguments: dict[str, Any] = {"instance_uuid": instance_uuid}
         version = _NEWER_TASKS.get(task, _ADVANCE_POWER.version)
-        if task == states.REBUILD_DISK:
+        if task in states.DISK_TASKS:
             arguments["spawn_within_s"] = spawn_within_s
         self._order(context, host, dataclasses.replace(_ADVANCE_POWER, arguments=arguments, version=version))
 

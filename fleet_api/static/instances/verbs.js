@@ -14,7 +14,7 @@ const SHELVABLE = ["active", "stopped"];
 const VERBS = [
   { call: "start_instance", text: "Start", when: (each) => each.vm_state === "stopped" },
   { call: "resume_instance", text: "Resume", when: (each) => each.vm_state === "suspended" },
-  { call: "unshelve_instance", text: "Unshelve", when: (each) => each.vm_state === "shelved" && !each.task_state },
+  { call: "unshelve_instance", text: "Unshelve", when: (each) => ["shelved", "shelved_offloaded"].includes(each.vm_state) && !each.task_state },
   { call: "stop_instance", text: "Stop", when: isActive, open: confirmed("Stop", "The guest is switched off. It keeps its host and its resources.") },
   { call: "reboot_instance", text: "Reboot", when: isActive, open: confirmed("Reboot", "The guest is restarted.") },
   { call: "shelve_instance", text: "Shelve", when: (each) => SHELVABLE.includes(each.vm_state) && !each.task_state, open: confirmed("Shelve", "The guest is switched off until it is unshelved. It keeps its host and its resources.") },

@@ -11,7 +11,7 @@ from fleet import states
 from fleet.objects import RequestSpec
 
 #: States in which an instance needs no host any more.
-_OVER = (states.ERROR, states.DELETED)
+_OVER = (states.ERROR, states.DELETED, states.SHELVED_OFFLOADED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ class FakeConductor(Conductor):
                     "unlock",
                     "shelve",
                     "unshelve",
+                    "shelve_offload",
                 )
             ]
             or method.startswith(("list_", "host_"))
@@ -477,6 +478,8 @@ def test_the_page(client):
         ({"unlock": None}, ("unlock_instance", {})),
         ({"shelve": None}, ("shelve_instance", {})),
         ({"unshelve": None}, ("unshelve_instance", {})),
+        ({"unshelve": {"availability_zone": "ignored before 2.77"}}, ("unshelve_instance", {})),
+        ({"shelveOffload": None}, ("shelve_offload_instance", {})),
         ({"os-resetState": {"state": "active"}}, ("reset_state", {"state": "active"})),
         ({"reboot": {"type": "Hard"}}, ("reboot_instance", {"hard": True})),
         ({"os-migrateLive": {"host": None, "block_migration": "auto"}}, ("live_migrate_instance", {})),
@@ -527,6 +530,25 @@ def test_a_server_with_addresses_and_a_host_name(client, conductor):
 
 
 V273 = {"OpenStack-API-Version": "compute 2.73"}
+
+
+@pytest.mark.parametrize(
+    ("version", "given", "asked"),
+    [
+        ("2.77", {"availability_zone": "az1"}, {"availability_zone": "az1"}),
+        ("2.91", {"availability_zone": None, "host": "h1"}, {"availability_zone": "", "host": "h1"}),
+        ("2.90", {"host": "h1"}, None),
+        ("2.91", {"zone": "az1"}, None),
+        ("2.91", {"availability_zone": ""}, None),
+    ],
+)
+def test_where_a_server_is_unshelved(client, conductor, version, given, asked):
+    """A zone from version 2.77 on, null being any; a host from 2.91 on."""
+    headers = {"OpenStack-API-Version": f"compute {version}"}
+    answer = post(client, {"unshelve": given}, f"/v2.1/servers/{INSTANCE['uuid']}/action", **headers)
+    assert (202 if asked is not None else 400) == answer.status_code, answer.text
+    if asked is not None:
+        assert ("unshelve_instance", {"name": INSTANCE["uuid"], **asked}) == conductor.asked[-1]
 
 
 def test_a_lock_has_a_reason(client, conductor):

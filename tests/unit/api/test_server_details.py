@@ -285,6 +285,20 @@ def test_locks_are_shown(client, conductor, version, shown):
     assert shown == tuple(found[name] for name in ("locked", "locked_reason") if name in found)
 
 
+@pytest.mark.parametrize(
+    ("task", "shown"), [("scheduling", "unshelving"), ("placing", "unshelving"), ("spawning", "spawning")]
+)
+def test_a_server_that_is_unshelved(client, conductor, task, shown):
+    """It is built again, and shown as shelved until it runs."""
+    conductor.instance |= {"vm_state": "building", "task_state": task, "is_unshelved": True}
+    found = client.simulate_get(SERVER, headers=NEWEST).json["server"]
+    assert ("SHELVED_OFFLOADED", "shelved_offloaded", shown) == (
+        found["status"],
+        found["OS-EXT-STS:vm_state"],
+        found["OS-EXT-STS:task_state"],
+    )
+
+
 def test_what_networks_would_have(client):
     """Terraform asks for both of every server."""
     assert {"interfaceAttachments": []} == send(client, "GET", f"{SERVER}/os-interface").json

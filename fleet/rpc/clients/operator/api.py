@@ -60,7 +60,15 @@ NEWER = (
     | dict.fromkeys(("live_migrate_instance", "abort_live_migration"), "1.15")
     | dict.fromkeys(("search_instances", "search_volumes"), "1.17")
     | dict.fromkeys(
-        ("lock_instance", "unlock_instance", "reset_state", "rebuild_instance", "shelve_instance", "unshelve_instance"),
+        (
+            "lock_instance",
+            "unlock_instance",
+            "reset_state",
+            "rebuild_instance",
+            "shelve_instance",
+            "unshelve_instance",
+            "shelve_offload_instance",
+        ),
         "1.18",
     )
 )

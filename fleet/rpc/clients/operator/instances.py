@@ -39,6 +39,13 @@ class ToHost(TypedDict, total=False):
     host: str | None
 
 
+class ToPlace(TypedDict, total=False):
+    """The zone to choose a host from, and the only host to consider."""
+
+    availability_zone: str
+    host: str
+
+
 class Disk(TypedDict, total=False):
     """The name of a disk."""
 
@@ -202,8 +209,12 @@ class InstanceCalls(Caller):
         answer: PowerView = self.call("shelve_instance", name=name)
         return answer
 
-    def unshelve_instance(self, name: str) -> PowerView:
-        answer: PowerView = self.call("unshelve_instance", name=name)
+    def shelve_offload_instance(self, name: str) -> PowerView:
+        answer: PowerView = self.call("shelve_offload_instance", name=name)
+        return answer
+
+    def unshelve_instance(self, name: str, **to: Unpack[ToPlace]) -> PowerView:
+        answer: PowerView = self.call("unshelve_instance", name=name, **to)
         return answer
 
     def rebuild_instance(self, name: str, request: Mapping[str, object]) -> PowerView:

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shelved instances give their hosts back, and are placed anew: in the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conductor_stub.power.machine import PowerReport
+from conductor_stub.steps.attempt import Attempt, Failure
+from conductor_stub.steps.limits import StepLimits
+from fleet import errors, states
+from fleet.db.engine.database import Database
+from fleet.db.tables import models
+from fleet.db.upkeep import audit
+from fleet.objects import host_report
+from tests.functional.conductor import Conductor, context
+
+OFF, ON, GONE = states.SHUTDOWN, states.RUNNING, states.NOSTATE
+OFFLOADING = states.SHELVING_OFFLOADING
+
+
+def a_conductor(database: Database, after_s: float) -> Conductor:
+    conductor = Conductor(database, limits=StepLimits(shelved_offload_time_s=after_s))
+    for host, shelf in (("h1", "nfs"), ("h2", "nfs"), ("h3", "another")):
+        conductor.add_host(host, stats={host_report.SHELF: shelf})
+    return conductor
+
+
+@pytest.fixture
+def conductor(database: Database) -> Conductor:
+    """Its instances leave their hosts at once."""
+    return a_conductor(database, 0)
+
+
+def running(conductor: Conductor, **request: Any) -> str:
+    uuid = conductor.place("h1", name="web", **request)
+    conductor.claim(uuid, "h1")
+    conductor.finish(uuid, "h1")
+    return uuid
+
+
+@pytest.fixture
+def uuid(conductor: Conductor) -> str:
+    return running(conductor)
+
+
+def report(conductor: Conductor, uuid: str, task: str, power: int, failure: str = "") -> bool:
+    return conductor.agents.power_done(context(), PowerReport(uuid, "h1", task, power, failure))
+
+
+def shelve(conductor: Conductor, uuid: str) -> None:
+    conductor.operator.shelve_instance(uuid)
+    assert report(conductor, uuid, states.SHELVING, OFF)
+    assert report(conductor, uuid, OFFLOADING, GONE)
+
+
+def shown(conductor: Conductor, uuid: str) -> dict[str, Any]:
+    return conductor.operator.show_instance(uuid)["instance"]
+
+
+def test_a_shelved_instance_leaves_its_host(conductor: Conductor, uuid: str) -> None:
+    """At once: no host holds anything for it, its quota counts on, and an audit finds nothing wrong."""
+    conductor.operator.set_quota("tenant", {"instances": 1})
+    used = conductor.memory_used("h1")
+    conductor.operator.shelve_instance(uuid)
+    report(conductor, uuid, states.SHELVING, OFF)
+    assert ("shelved", OFFLOADING, 1, "h1", used) == (*conductor.state(uuid), conductor.memory_used("h1"))
+    assert report(conductor, uuid, OFFLOADING, GONE)
+    assert ("shelved_offloaded", None, 1, None, 0) == (*conductor.state(uuid), conductor.memory_used("h1"))
+    assert [] == conductor.operator.show_host("h1")["instances"]
+    assert GONE == shown(conductor, uuid)["power_state"]
+    assert 1 == conductor.operator.show_quota("tenant")["used"]["instances"]
+    with pytest.raises(errors.QuotaExceeded):
+        conductor.create()
+    assert ["shelve", "shelve-offload"] == [each["event"] for each in conductor.events(uuid)][-2:]
+    assert [] == conductor.database.read(audit.find, conductor.clock())
+
+
+def test_it_is_placed_again(conductor: Conductor, uuid: str) -> None:
+    """Among hosts that reach its disk, at attempts that go on; the host gets the attempt whose disk was kept."""
+    shelve(conductor, uuid)
+    conductor.scheduler.answers.append([("h2", ())])
+    asked = conductor.operator.unshelve_instance(uuid)
+    assert ("building", "scheduling") == (asked["vm_state"], asked["task_state"])
+    assert True is shown(conductor, uuid)["is_unshelved"]
+    conductor.work()
+    _spec, properties = conductor.scheduler.requests[-1]
+    assert ["h3"] == properties["ignore_hosts"]
+    (host, order) = conductor.compute.builds[-1]
+    assert ("h2", 2, 1) == (host, order["attempt"], order["instance"]["shelved_attempt"])
+    assert 1 == conductor.claim(uuid, "h2", attempt=2).shelved_attempt
+    assert 1024 == conductor.memory_used("h2")
+    assert conductor.finish(uuid, "h2", attempt=2).shelved_attempt is None
+    assert ("active", None, 2, "h2") == conductor.state(uuid)
+    assert False is shown(conductor, uuid)["is_unshelved"]
+    assert [] == conductor.faults(uuid)
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_second_shelving(conductor: Conductor, uuid: str, first: int) -> None:
+    """It may be shelved again, wherever it is, and has all attempts again."""
+    for round_ in range(first):
+        shelve(conductor, uuid)
+        conductor.scheduler.answers.append([("h1", ())])
+        conductor.operator.unshelve_instance(uuid)
+        conductor.work()
+        conductor.claim(uuid, "h1", attempt=round_ + 2)
+        conductor.finish(uuid, "h1", attempt=round_ + 2)
+    assert ("active", None, first + 1, "h1") == conductor.state(uuid)
+
+
+def test_no_host_has_room(conductor: Conductor, uuid: str) -> None:
+    """It is shelved as before, with a fault, and may be unshelved later."""
+    shelve(conductor, uuid)
+    conductor.scheduler.answers.append(errors.NoValidHost(reason="all full"))
+    conductor.operator.unshelve_instance(uuid)
+    conductor.work()
+    assert ("shelved_offloaded", None, 2, None) == conductor.state(uuid)
+    assert "all full" in conductor.faults(uuid)[-1]["message"]
+    conductor.scheduler.answers.append([("h2", ())])
+    conductor.operator.unshelve_instance(uuid)
+    conductor.work()
+    conductor.claim(uuid, "h2", attempt=3)
+    assert 1 == conductor.finish(uuid, "h2", attempt=3).flavor.vcpus
+    assert ("active", None, 3, "h2") == conductor.state(uuid)
+
+
+def test_hosts_that_fail_use_up_the_attempts_of_this_time(conductor: Conductor, uuid: str) -> None:
+    """Three, beside those of the first build; then it is shelved as before. Late orders of the first build do nothing."""
+    shelve(conductor, uuid)
+    conductor.scheduler.answers.extend([[("h2", ())]] * 3)
+    conductor.operator.unshelve_instance(uuid)
+    conductor.work()
+    stale = Failure(step="spawn", code="Broken", message="late")
+    conductor.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), stale, ())
+    for attempt in (2, 3, 4):
+        assert attempt == conductor.state(uuid)[2]
+        conductor.claim(uuid, "h2", attempt=attempt)
+        failure = Failure(step="spawn", code="Broken", message=f"no {attempt}")
+        conductor.placement.reschedule(context(), Attempt(uuid, attempt, "h2", "h2"), failure, ())
+        conductor.work()
+    assert ("shelved_offloaded", None, 4, None) == conductor.state(uuid)
+    assert 0 == conductor.memory_used("h2")
+    (fault,) = conductor.faults(uuid)
+    assert ("MaxRetriesExceeded", [2, 3, 4]) == (
+        fault["error"],
+        [each["attempt"] for each in fault["details"]["attempts"]],
+    )
+
+
+def test_a_lost_order_is_sent_again_until_the_deadline(conductor: Conductor, uuid: str) -> None:
+    """By the sweeper of builds. Then it is shelved as before."""
+    shelve(conductor, uuid)
+    conductor.operator.unshelve_instance(uuid)
+    conductor.clock.advance(conductor.limits.build_timeout_s)
+    conductor.sweeper.sweep()
+    assert ("shelved_offloaded", None, 2, None) == conductor.state(uuid)
+    assert "Build did not end within 600 s" in conductor.faults(uuid)[-1]["message"]
+
+
+def test_a_repeated_request_is_one_build(conductor: Conductor, uuid: str) -> None:
+    shelve(conductor, uuid)
+    for _twice in range(2):
+        assert "building" == conductor.operator.unshelve_instance(uuid)["vm_state"]
+    assert 2 == conductor.state(uuid)[2]
+    assert 1 == [each["event"] for each in conductor.events(uuid)].count("unshelve")
+
+
+def test_a_zone_or_a_host(conductor: Conductor, uuid: str) -> None:
+    """The host is the administrator's to name, and must pass the filters. A host that was forced before is not now."""
+    other = running(conductor, availability_zone="nova:h1")
+    for each, asked, zone, destination in (
+        (uuid, {"availability_zone": "az2"}, "az2", None),
+        (other, {"host": "h2"}, "nova", {"host": "h2"}),
+    ):
+        shelve(conductor, each)
+        conductor.scheduler.answers.append([("h2", ())])
+        conductor.operator.unshelve_instance(each, **asked)
+        conductor.work()
+        spec, properties = conductor.scheduler.requests[-1]
+        assert (zone, destination) == (
+            spec["instance_properties"]["availability_zone"],
+            properties.get("requested_destination"),
+        )
+        assert "force_hosts" not in properties
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "reason"),
+    [
+        ({"availability_zone": "az2:h2"}, errors.InvalidInput, "must be a zone without a host"),
+        ({"host": "h9"}, errors.NotFound, "h9"),
+    ],
+)
+def test_places_that_cannot_be_named(
+    conductor: Conductor, uuid: str, asked: dict[str, str], error: type[Exception], reason: str
+) -> None:
+    shelve(conductor, uuid)
+    with pytest.raises(error, match=reason):
+        conductor.operator.unshelve_instance(uuid, **asked)
+    assert "shelved_offloaded" == conductor.state(uuid)[0]
+
+
+def test_a_member_names_no_host(conductor: Conductor, uuid: str) -> None:
+    shelve(conductor, uuid)
+    with pytest.raises(errors.NotTrusted, match="only the administrator names the host"):
+        conductor.operator.under("tenant", is_admin=False).unshelve_instance(uuid, host="h2")
+
+
+def test_one_that_has_kept_its_host_starts_there(database: Database) -> None:
+    conductor = a_conductor(database, -1)
+    uuid = running(conductor)
+    conductor.operator.shelve_instance(uuid)
+    report(conductor, uuid, states.SHELVING, OFF)
+    assert ("shelved", None, 1, "h1") == conductor.state(uuid)
+    with pytest.raises(errors.Conflict, match="has kept its host"):
+        conductor.operator.unshelve_instance(uuid, availability_zone="az2")
+    assert states.UNSHELVING == conductor.operator.unshelve_instance(uuid)["task_state"]
+    assert report(conductor, uuid, states.UNSHELVING, ON)
+    assert ("active", None, 1, "h1") == conductor.state(uuid)
+
+
+def test_it_leaves_after_a_time(database: Database) -> None:
+    """Or when the administrator says so. The sweeper asks once."""
+    conductor = a_conductor(database, 50)
+    uuid = running(conductor)
+    conductor.operator.shelve_instance(uuid)
+    report(conductor, uuid, states.SHELVING, OFF)
+    assert 0 == conductor.power_sweeper.sweep()
+    conductor.clock.advance(50)
+    assert 1 == conductor.power_sweeper.sweep()
+    assert OFFLOADING == conductor.state(uuid)[1]
+    report(conductor, uuid, OFFLOADING, OFF, "the shelf is full")
+    assert ("shelved", None, 1, "h1") == conductor.state(uuid)
+    assert 0 == conductor.power_sweeper.sweep()
+    assert OFFLOADING == conductor.operator.shelve_offload_instance(uuid)["task_state"]
+
+
+def test_a_host_without_a_shelf_keeps_it(conductor: Conductor) -> None:
+    """As if instances never left."""
+    conductor.add_host("h4")
+    uuid = conductor.place("h4")
+    conductor.claim(uuid, "h4")
+    conductor.finish(uuid, "h4")
+    conductor.operator.shelve_instance(uuid)
+    conductor.agents.power_done(context(), PowerReport(uuid, "h4", states.SHELVING, OFF))
+    assert ("shelved", None, 1, "h4") == conductor.state(uuid)
+    with pytest.raises(errors.Conflict, match="no place that other hosts reach"):
+        conductor.operator.shelve_offload_instance(uuid)
+
+
+def test_addresses_and_volumes_stay(conductor: Conductor) -> None:
+    """Also if no host has room: the volume is reserved until the guest runs again."""
+    conductor.add_backend("m1@files", "data")
+    conductor.operator.create_network({"name": "lab", "bridge": "br0", "subnet": "192.0.2.0/24"})
+    (volume,) = conductor.operator.create_volumes({"size": 1})["volumes"]
+    values = {"status": "available", "step": None, "host": "m1@files", "pool": "data"}
+    connection = {"kind": "fake", "path": "/data", "format": "raw"}
+    conductor.database.write(lambda tx: tx.update(models.volumes, volume["uuid"], {**values, "connection": connection}))
+    uuid = running(conductor, networks="auto")
+    address = shown(conductor, uuid)["interfaces"]
+    attachment = {
+        "uuid": "0" * 36, "volume_uuid": volume["uuid"], "instance_uuid": uuid, "device": "vdb", "status": "attached",
+        "attempt": 1, "connection": connection, "created_at": conductor.clock(),
+    }  # fmt: skip
+    conductor.database.write(lambda tx: tx.insert(models.volume_attachments, attachment))
+    conductor.database.write(lambda tx: tx.update(models.volumes, volume["uuid"], {"status": "in-use"}))
+
+    def held() -> tuple[Any, str, str]:
+        (found,) = conductor.operator.list_attachments([uuid])
+        status = conductor.operator.show_volume(volume["uuid"])["status"]
+        return shown(conductor, uuid)["interfaces"], found["status"], status
+
+    shelve(conductor, uuid)
+    assert (address, "reserved", "reserved") == held()
+    conductor.scheduler.answers.append(errors.NoValidHost(reason="all full"))
+    conductor.operator.unshelve_instance(uuid)
+    conductor.work()
+    assert (address, "reserved", "reserved") == held()
+    conductor.scheduler.answers.append([("h2", ())])
+    conductor.operator.unshelve_instance(uuid)
+    conductor.work()
+    assert [volume["uuid"]] == [each["volume_uuid"] for each in conductor.compute.builds[-1][1]["volumes"]]
+    conductor.claim(uuid, "h2", attempt=3)
+    conductor.finish(uuid, "h2", attempt=3)
+    assert (address, "attached", "in-use") == held()
+
+
+def test_it_is_deleted_at_once(conductor: Conductor, uuid: str) -> None:
+    """No host has anything of it to destroy. One that is being unshelved is deleted as any build."""
+    shelve(conductor, uuid)
+    conductor.termination.terminate(context(), [uuid])
+    assert "deleted" == conductor.state(uuid)[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "reason"),
+    [
+        ("start_instance", {}, "on no host: unshelve it first"),
+        ("shelve_instance", {}, "on no host: unshelve it first"),
+        ("migrate_instance", {}, "unshelve it first"),
+        ("evacuate_instance", {}, "unshelve it first"),
+        ("rebuild_instance", {"request": {}}, "it must be on a host"),
+        ("reset_state", {"state": "active"}, "unshelve it, or delete it"),
+        ("reset_state", {"state": "error"}, "unshelve it, or delete it"),
+    ],
+)
+def test_what_needs_a_host(conductor: Conductor, uuid: str, method: str, options: dict[str, Any], reason: str) -> None:
+    shelve(conductor, uuid)
+    with pytest.raises(errors.Conflict, match=reason):
+        getattr(conductor.operator, method)(uuid, **options)
