@@ -33,11 +33,15 @@ _FILLED = sa.union_all(
 
 def empty(database: Database) -> None:
     with database.engine.begin() as connection:
-        filled = set(connection.execute(_FILLED).scalars())
-        for table in reversed(models.METADATA.sorted_tables):
-            if table.name in filled:
-                connection.execute(table.delete())
+        _delete_all(connection)
         connection.execute(models.generations.insert(), {"id": 1, "value": 1})
+
+
+def _delete_all(connection: sa.Connection) -> None:
+    filled = set(connection.execute(_FILLED).scalars())
+    for table in reversed(models.METADATA.sorted_tables):
+        if table.name in filled:
+            connection.execute(table.delete())
 
 
 class Rows:
@@ -53,8 +57,7 @@ class Rows:
     def put_back(self, database: Database) -> None:
         """Replace what the ledger has."""
         with database.engine.begin() as connection:
-            for table, _rows in reversed(self._of):
-                connection.execute(table.delete())
+            _delete_all(connection)
             for table, rows in self._of:
                 if rows:
                     connection.execute(table.insert(), rows)

@@ -229,7 +229,7 @@ class Scenario:
     def _workload(self) -> None:
         tasks, chance = self._bus.client(ComputeTaskAPI), self._world.chance
         policy = chance.choice(["affinity", "anti-affinity"])
-        self._database.write(groups.create, "0" * 36, "group", policy, 1, None, self._world.now)
+        self._database.write(groups.create, "0" * 36, "group", policy, 1, (), None, None, self._world.now)
         # Fewer addresses than instances: some requests are refused.
         subnet = {"name": "lab", "bridge": "br0", "subnet": "192.0.2.0/24", "last": "192.0.2.5"}
         self._database.write(networks.create, "1" * 36, Network.from_wire(subnet), self._world.now)
