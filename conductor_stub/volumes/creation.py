@@ -14,7 +14,7 @@ from conductor_stub.steps import client_token
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.steps.local_placement import LocalPlacement
-from conductor_stub.volumes import claims
+from conductor_stub.volumes import claims, views
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
@@ -190,12 +190,14 @@ class _Wanted:
 
     :param source: ``uuid`` and ``host`` (its location) of what is copied; ``is_snapshot``
     :param image: what a backend needs of the image
+    :param is_bootable: what is copied can boot
     """
 
     size_gb: int
     volume_type: VolumeType | None
     source: dict[str, Any] | None
     image: dict[str, Any] | None = None
+    is_bootable: bool = False
 
 
 def _resolve(connection: Connection, asked: VolumeRequest) -> _Wanted:
@@ -217,7 +219,7 @@ def _resolve(connection: Connection, asked: VolumeRequest) -> _Wanted:
         "host": location.append_host(source.host, source.pool),
         "is_snapshot": source.snapshot_of is not None,
     }
-    return _Wanted(size_gb, named or volumes.type_of(source), where)
+    return _Wanted(size_gb, named or volumes.type_of(source), where, is_bootable=views.is_bootable(source))
 
 
 def _require_one_origin(asked: VolumeRequest) -> None:
@@ -260,6 +262,7 @@ def _rows(context: RequestContext, asked: VolumeRequest, wanted: _Wanted, ctx: S
         "scheduler_hints": asked.scheduler_hints,
         "metadata": asked.metadata,
         **({"description": asked.description} if asked.description else {}),
+        **({"bootable": True} if wanted.is_bootable else {}),
     }
     shared = {
         "project_id": context.project_id,

@@ -135,7 +135,12 @@ def create(tx: Transaction, of: str, asked: Mapping[str, Any], said: Mapping[str
         "pool": volume.pool,
         "claimed_gb": volume.size_gb,
         "volume_type": volume.volume_type,
-        "spec": {"volume_type": volume.spec.get("volume_type"), "source": where, **said},
+        "spec": {
+            "volume_type": volume.spec.get("volume_type"),
+            "source": where,
+            "bootable": views.is_bootable(volume),
+            **said,
+        },
         "plan": {},
         "deadline": deadline,
         "step_deadline": ctx.due(ctx.limits.placing_timeout_s, deadline),

@@ -40,9 +40,13 @@ def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> dic
         copied = {"source": None, "snapshot": source["uuid"]}
     copied["reference"] = row.spec.get("reference")
     copied["image"] = (row.spec.get("image") or {}).get("name")
-    # What was said of it, or else whether it began as an image.
-    copied["bootable"] = row.spec.get("bootable", copied["image"] is not None)
+    copied["bootable"] = is_bootable(row)
     return {**shown, **spec, **where, **copied, "migration": _migration(row), "attachments": _attachments(attachment)}
+
+
+def is_bootable(row: VolumeRow) -> bool:
+    """Return what was said of a volume or a snapshot, or else whether it began as an image."""
+    return bool(row.spec.get("bootable", bool(row.spec.get("image"))))
 
 
 def _attachments(row: PlacedAttachment | None) -> list[dict[str, Any]]:

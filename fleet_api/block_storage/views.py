@@ -232,10 +232,11 @@ def listed(
     kind = path.partition("/")[0]
     newest = sorted(found, key=lambda each: (each["created_at"], each["uuid"]), reverse=True)
     found = paging.ordered(request, newest, _SORTED_BY, "created_at", has_sort=True)
+    count, found = len(found), found[bodies.number(request, "offset") or 0 :]
     part, more = paging.cut(request, found, [each["uuid"] for each in found], most)
     answer: dict[str, Any] = {kind: [shown(request, each) for each in part]}
     if bodies.flag(request, "with_count"):
-        answer["count"] = len(found)
+        answer["count"] = count
     # A full part has a link, also if nothing follows: clients go on until a part is not full.
     if more or (part and request.has_param("limit") and len(part) == paging.limit_of(request, most)):
         answer[f"{kind}_links"] = paging.next_link(request, f"/{path}", part[-1]["uuid"], microversions.VOLUME)

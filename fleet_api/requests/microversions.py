@@ -45,12 +45,24 @@ class Negotiation:
     """Middleware: sets ``request.context.version``, and the headers of the answer."""
 
     def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
+        _require_whole(request)
         service = VOLUME if request.path == VOLUME.path or request.path.startswith(f"{VOLUME.path}/") else COMPUTE
         response.set_header("Vary", f"{HEADER}, {OLD_HEADER}")
         request.context.version = asked = wanted(request, service)
         response.set_header(HEADER, f"{service.name} {text(asked)}")
         if service is COMPUTE:
             response.set_header(OLD_HEADER, text(asked))
+
+
+def _require_whole(request: falcon.Request) -> None:
+    """:raises Fault: 404: the path ends with ``/``, so that the name or the id of something is missing"""
+    path = request.env["PATH_INFO"]
+    if (
+        path.endswith("/")
+        and path.rstrip("/").count("/") > 1
+        and path.startswith((f"{COMPUTE.path}/", f"{VOLUME.path}/"))
+    ):
+        raise Fault(404, "The path ends with /: the name or the id of what is asked for is missing.")
 
 
 def wanted(request: falcon.Request, service: Service = COMPUTE) -> Version:

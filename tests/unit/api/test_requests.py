@@ -287,6 +287,8 @@ def test_bodies_that_make_no_sense(client, conductor, body):
         ("/v2.1/servers?deleted=perhaps", 400),
         ("/v2.1/servers?deleted=True", 200),
         ("/v2.1/servers?limit=0", 200),
+        ("/v2.1/servers/", 404),
+        ("/v2.1/", 200),
         ("/v2.1/servers?changes-since=soon", 400),
         ("/v2.1/servers?sort_key=shoe", 400),
         ("/v2.1/flavors?marker=none", 400),
