@@ -35,11 +35,13 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "list_attachments": {"uuids": UUIDS},
     "update_instance": {**NAME, "changes": {"description": "mine"}},
     "resize_instance": {**NAME, "flavor": "small"},
+    "rebuild_instance": {**NAME, "request": {}},
     "attach_volume": {**NAME, "volume": "target"},
     "detach_volume": {**NAME, "volume": "target"},
     "create_volumes": {"request": {"source": "target"}},
     "create_snapshot": {"volume": "target", "name": "copy"},
     "update_volume": {**NAME, "changes": {"description": "mine"}},
+    "update_snapshot": {**NAME, "changes": {"description": "mine"}},
     "extend_volume": {**NAME, "size": 5},
     "retype_volume": {**NAME, "volume_type": "fast"},
     "create_group": {"name": "another", "policy": "affinity"},
@@ -59,6 +61,7 @@ OF_ONE = frozenset(
     {
         *("show_instance", "stop_instance", "start_instance", "reboot_instance", "get_console_output"),
         *("suspend_instance", "resume_instance", "confirm_resize", "revert_resize"),
+        *("lock_instance", "unlock_instance", "shelve_instance", "unshelve_instance"),
         *("show_volume", "delete_volume", "show_snapshot", "delete_snapshot", "show_group", "delete_group"),
         *("show_flavor", "show_image", "show_key_pair", "delete_key_pair", "show_network"),
     }
