@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import numpy
@@ -17,8 +18,13 @@ from fleet.objects import RequestSpec
 from scheduler.compute.domain.columns import Labels
 from scheduler.engine.hosts.candidates import Candidates
 
-#: Name of the domain of hosts without the label.
+#: Name, and number, of the domain of hosts without the label.
 NOWHERE = ""
+_NOWHERE = 0
+#: So many domains are asked one by one whether they serve; then all hosts are looked at once.
+_ASKED = 8
+#: Returns a mask of the hosts that may take instances now.
+Serving = Callable[[Candidates], numpy.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,31 +48,39 @@ class FailureDomains:
 
     def of_hosts(self, hosts: Candidates) -> numpy.ndarray:
         """Return the number of the domain of each of ``hosts``."""
-        found: numpy.ndarray = self.of_row[hosts.rows]
-        return found
+        return hosts.of_table(self.of_row)
 
-    @property
+    @functools.cached_property
     def named(self) -> numpy.ndarray:
         """A mask of the domains that are not :data:`NOWHERE`."""
-        return numpy.array([name != NOWHERE for name in self.names], dtype=bool)
+        named = numpy.ones(len(self.names), dtype=bool)
+        named[_NOWHERE] = False
+        return named
 
     def members(self, hosts: Candidates, crowd: collections.Counter[str]) -> numpy.ndarray:
         """Return the number of members in each domain. :param crowd: members by host"""
-        counts = numpy.zeros(len(self.names))
-        for host, number in crowd.items():
-            rows = hosts.rows_of_hosts([host])
-            if rows:
-                counts[self.of_row[rows[0]]] += number
-        return counts
+        rows, numbers = hosts.rows_of_hosts(crowd), list(crowd.values())
+        if len(rows) != len(crowd):  # a host with several nodes counts once, one that is not known does not count
+            known = [(there[0], crowd[host]) for host in crowd if (there := hosts.rows_of_hosts([host]))]
+            rows, numbers = [row for row, _number in known], [number for _row, number in known]
+        return numpy.bincount(self.of_row[rows], weights=numbers, minlength=len(self.names))
 
-    def emptiest(self, members: numpy.ndarray, serving: numpy.ndarray) -> float:
-        """Return the smallest number of members of a domain that has a host in ``serving``; 0 if none has.
+    def emptiest(self, hosts: Candidates, members: numpy.ndarray, serving: Serving) -> float:
+        """Return the smallest number of members of a domain with a host that serves; 0 if none has.
 
-        :param serving: mask over all rows of the table
+        The domain with the fewest members usually serves, so domains are asked one by one before all hosts are looked at.
         """
-        there = numpy.bincount(self.of_row[serving], minlength=len(self.names)) > 0
-        served = members[there & self.named]
-        return float(served.min()) if len(served) else 0.0
+        whole = hosts.whole()
+        order = numpy.argsort(members, kind="stable")
+        order = order[order != _NOWHERE]
+        for number in order[:_ASKED].tolist():
+            if serving(whole.subset(numpy.flatnonzero(self.of_row == number))).any():
+                return float(members[number])
+        if len(order) > _ASKED:
+            there = numpy.bincount(self.of_row[serving(whole)], minlength=len(self.names)) > 0
+            served = members[there & self.named]
+            return float(served.min()) if len(served) else 0.0
+        return 0.0
 
 
 def crowd(hosts: Candidates, request: RequestSpec) -> collections.Counter[str]:

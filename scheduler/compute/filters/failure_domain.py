@@ -75,13 +75,13 @@ class FailureDomainFilter(ColumnFilter):
         members = domains.members(hosts, crowd)
         if rule.policy != group_rule.SPREAD:
             return _Judged(rule, domains, members)
-        return _Judged(rule, domains, members, domains.emptiest(members, self._serving(hosts, request)))
 
-    def _serving(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
-        whole = hosts.whole()
-        serving = whole.present() & self._alive.mask(whole, request)
-        in_zone = self._in_zone.mask(whole, request)
-        return serving if in_zone is None else serving & in_zone
+        def serving(some: Candidates) -> numpy.ndarray:
+            alive = some.present() & self._alive.mask(some, request)
+            in_zone = self._in_zone.mask(some, request)
+            return alive if in_zone is None else alive & in_zone
+
+        return _Judged(rule, domains, members, domains.emptiest(hosts, members, serving))
 
 
 @dataclasses.dataclass(frozen=True)

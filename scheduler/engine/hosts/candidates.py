@@ -128,8 +128,14 @@ class Candidates:
         values = self._table.interned[name].values
         return self._spread([judge(value or unknown) for value in values], name, dtype)
 
+    def of_table(self, values: numpy.ndarray) -> numpy.ndarray:
+        """Return the elements for these candidates. :param values: one for each row of the table"""
+        return values if self._rows is None else values[self._rows]
+
     def grouped(self, name: str, key: Hashable, name_of: Callable[[Any], str]) -> Grouping:
         """Return the names of groups of hosts by a shared value, and for each candidate the position of its name.
+
+        The name of hosts without a value is the first one.
 
         :param key: stands for ``name_of``, which gets each distinct value once in the life of the table
         """
