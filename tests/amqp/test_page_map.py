@@ -95,6 +95,24 @@ def test_colours(page: Page, trio: Trio) -> None:
     page.expect(".legend", re.compile(r"back \(1\).*front \(1\).*no label"))
 
 
+def test_rows_by_a_label_of_hosts(page: Page, trio: Trio) -> None:
+    """Tiles are grouped by the values of a label; the address keeps the choice, and a value finds its host."""
+    trio.operator("set_host_labels", host="a2", labels={"rack": "r7"})
+    page.open("#map")
+    page.expect("#status", "6 hosts")
+    height = "document.querySelector('canvas')?.clientHeight ?? 0"
+    by_zone = page.tab.evaluate(height)
+    page.tab.select_option("#rows", "rack", timeout=PATIENCE_MS)
+    eventually(lambda: page.tab.evaluate(height) > by_zone)
+    assert "rows=rack" in page.tab.url
+    page.tab.reload()
+    eventually(lambda: page.tab.evaluate(height) > by_zone)
+    page.tab.fill("#find", "r7")
+    page.tab.press("#find", "Enter")
+    page.expect("#details", "a2")
+    trio.operator("set_host_labels", host="a2", labels={"rack": None})
+
+
 def test_a_handful_of_hosts_uses_the_width(page: Page) -> None:
     """The last tile of a row ends where the map ends, wide or narrow."""
     for size in ({"width": 1280, "height": 800}, NARROW):
