@@ -139,7 +139,7 @@ def test_lock_rebuild_and_reset(openstack: Client, trio: Trio) -> None:
     openstack("server unshelve rebuilt", form="")
     eventually(lambda: openstack("server show rebuilt")["status"] == "ACTIVE", timeout_s=60)
     openstack("server set --state error --auto-approve rebuilt", form="")
-    assert "StateReset" in openstack("server show rebuilt")["fault"]["message"]
+    assert "An administrator has set the state" in openstack("server show rebuilt")["fault"]["message"]
     openstack("server set --state active --auto-approve rebuilt", form="")
     assert "ACTIVE" == openstack("server show rebuilt")["status"]
     done = {each["Action"] for each in openstack("server event list rebuilt")}

@@ -189,9 +189,9 @@ def test_verbs_are_those_of_the_policy(people: Callable[[str], Page], trio: Trio
     (uuid,) = boot_for(trio, "web", name="ours", flavor="page.small")
     trio.wait_for([uuid], "active")
     expected = {
-        "alice": ["Stop", "Reboot", "Resize", "Delete"],
+        "alice": ["Stop", "Reboot", "Shelve", "Rebuild", "Resize", "Lock", "Delete"],
         "rita": [],
-        "root": ["Stop", "Reboot", "Resize", "Migrate", "Delete"],
+        "root": ["Stop", "Reboot", "Shelve", "Rebuild", "Resize", "Migrate", "Lock", "Delete"],
     }
     for name, verbs in expected.items():
         page = people(name)

@@ -17,7 +17,7 @@ const VERBS = [
   { call: "unshelve_instance", text: "Unshelve", when: (each) => ["shelved", "shelved_offloaded"].includes(each.vm_state) && !each.task_state },
   { call: "stop_instance", text: "Stop", when: isActive, open: confirmed("Stop", "The guest is switched off. It keeps its host and its resources.") },
   { call: "reboot_instance", text: "Reboot", when: isActive, open: confirmed("Reboot", "The guest is restarted.") },
-  { call: "shelve_instance", text: "Shelve", when: (each) => SHELVABLE.includes(each.vm_state) && !each.task_state, open: confirmed("Shelve", "The guest is switched off until it is unshelved. It keeps its host and its resources.") },
+  { call: "shelve_instance", text: "Shelve", when: (each) => SHELVABLE.includes(each.vm_state) && !each.task_state, open: confirmed("Shelve", "The guest is switched off until it is unshelved. It may give its host back meanwhile, and is then placed anew.") },
   { call: "rebuild_instance", text: "Rebuild", when: isRebuildable, open: rebuild },
   { call: "confirm_resize", text: "Confirm the move", when: isFinished },
   { call: "revert_resize", text: "Revert the move", when: isFinished },
