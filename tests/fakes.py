@@ -286,6 +286,9 @@ class FakeConductor:
 
     # ComputeTaskAPI
 
+    def takes_passwords(self) -> bool:
+        return True
+
     def create(
         self, context: RequestContext, request: dict[str, Any], client_token: str | None = None
     ) -> dict[str, Any]:

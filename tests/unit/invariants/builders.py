@@ -44,6 +44,8 @@ def instance(uuid: str = "u1", host: str | None = "a1", **changed: Any) -> dict[
         "task_state": None,
         "power_state": 1,
         "attempt": 1,
+        "earlier_attempts": 0,
+        "launched_at": None,
         "deadline": NOW,
         "host": host,
         "node": host,
