@@ -27,7 +27,7 @@ class _Snapshot:
 
     __pydantic_config__ = bodies.STRICT
 
-    volume_id: fields.Uuid
+    volume_id: fields.Uuid | None
     name: fields.Text | None = None
     metadata: fields.Texts | None = None
     description: fields.Text | None = None
@@ -58,9 +58,10 @@ class Snapshots:
     @bodies.takes(bodies.Body({"snapshot": _Snapshot}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         asked = bodies.part(request, "snapshot", _Snapshot)
-        with bodies.naming("snapshot.volume_id"):
-            volume = self._conductor.operator(request).show_volume(name=asked.volume_id)
-            views.require_own(request, volume, "Volume", asked.volume_id)
+        if asked.volume_id is None:
+            raise errors.NotFound(kind="Volume", name="null")
+        volume = self._conductor.operator(request).show_volume(name=asked.volume_id)
+        views.require_own(request, volume, "Volume", asked.volume_id)
         description = asked.description or asked.display_description
         said = {"description": description} if description else {}
         made = self._conductor.operator(request).create_snapshot(

@@ -233,7 +233,10 @@ def listed(
     newest = sorted(found, key=lambda each: (each["created_at"], each["uuid"]), reverse=True)
     found = paging.ordered(request, newest, _SORTED_BY, "created_at", has_sort=True)
     count, found = len(found), found[bodies.number(request, "offset") or 0 :]
-    part, more = paging.cut(request, found, [each["uuid"] for each in found], most)
+    uuids = [each["uuid"] for each in found]
+    if (marker := request.get_param("marker")) and marker not in uuids:
+        raise errors.NotFound(kind=f"The marker in {kind}:", name=marker[:100])
+    part, more = paging.cut(request, found, uuids, most)
     answer: dict[str, Any] = {kind: [shown(request, each) for each in part]}
     if bodies.flag(request, "with_count"):
         answer["count"] = count
