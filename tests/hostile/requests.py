@@ -196,7 +196,7 @@ BODIES: Mapping[str, tuple[Any, ...]] = {
     "POST /v2.1/os-aggregates": ({"aggregate": {"name": "another"}},),
     "PUT /v2.1/os-aggregates/{aggregate_id}": ({"aggregate": {"name": "another"}},),
     "POST /v2.1/os-aggregates/{aggregate_id}/action": (
-        {"add_host": {"host": "{host}"}},
+        {"add_host": {"host": "quarry-three"}},
         {"remove_host": {"host": "quarry-one"}},
         {"set_metadata": {"metadata": {"a": "b"}}},
     ),
