@@ -155,16 +155,17 @@ _FILTERS: Mapping[str, Callable[[Any], Any]] = {
 FILTERS = tuple(sorted(_FILTERS))
 
 
-_WITH_OWNERS = sa.select(MIGRATIONS, models.instances.c.project_id, models.instances.c.user_id).join(
-    models.instances, models.instances.c.uuid == MIGRATIONS.c.instance_uuid
+_WITH_OWNERS = (
+    sa.select(MIGRATIONS, models.instances.c.project_id, models.instances.c.user_id)
+    .join(models.instances, models.instances.c.uuid == MIGRATIONS.c.instance_uuid)
+    .order_by(MIGRATIONS.c.created_at.desc(), MIGRATIONS.c.uuid)
 )
 
 
 def list_all(connection: sa.Connection, *where: Any, **filters: Any) -> Sequence[MigrationRow]:
     """Records, the newest first, with ``project_id`` and ``user_id`` of the instance. :param filters: named in FILTERS"""
     named = [_FILTERS[name](value) for name, value in filters.items()]
-    query = _WITH_OWNERS.where(*where, *named).order_by(MIGRATIONS.c.created_at.desc(), MIGRATIONS.c.uuid)
-    return cast("Sequence[MigrationRow]", connection.execute(query).all())
+    return cast("Sequence[MigrationRow]", connection.execute(_WITH_OWNERS.where(*where, *named)).all())
 
 
 def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: Any) -> None:
