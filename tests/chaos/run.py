@@ -115,8 +115,8 @@ def _in_a_line(failure: Exception) -> str:
     """Return the error, with the line of the scenario that it comes from, and not only that of a helper."""
     frames = traceback.extract_tb(failure.__traceback__)
     own = [each for each in frames if "/scenarios/" in each.filename] or frames
-    where = ", ".join(f"{each.name}, line {each.lineno}" for each in dict.fromkeys((own[-1], frames[-1])))
-    return f"{type(failure).__name__}: {' '.join(str(failure).split())[:300]} ({where})"
+    where = dict.fromkeys(f"{each.name}, line {each.lineno}" for each in (own[-1], frames[-1]))
+    return f"{type(failure).__name__}: {' '.join(str(failure).split())[:300]} ({'; '.join(where)})"
 
 
 _STATES = ("active", "error", "deleted", "building")

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from oslo_log import log as logging
 
 from fleet import context as fleet_context
+from fleet import errors, json_codec
 from fleet.agent.patience import UNKNOWN_OUTCOME
 from fleet.agent.presence import Presence
-from fleet.objects import PoolReport
+from fleet.objects import PoolReport, fields
 from fleet.rpc.clients import VolumeTaskAPI
 from volume_agent.backends.backend import Backend
 
@@ -62,11 +63,13 @@ class Reporter:
     def report(self) -> None:
         """Send what each pool has. An unchanged report changes nothing in the ledger."""
         found = {name: _report(backend) for name, backend in list(self._backends.items())}
-        good = {name: reports for name, reports in found.items() if reports is not None}
+        good = {
+            name: reports for name, reports in found.items() if reports is not None and all(map(_has_a_name, reports))
+        }
         if not good:
             return
         pools = {name: [each.pool for each in reports] for name, reports in good.items()}
-        sent = [each.to_wire() for reports in good.values() for each in reports]
+        sent = [each.to_wire() for reports in good.values() for each in reports if _can_be_sent(each)]
         try:
             answer = self._conductor.report_pools(fleet_context.new_context(), sent, pools)
         except UNKNOWN_OUTCOME as silence:
@@ -86,6 +89,26 @@ class Reporter:
             with contextlib.suppress(*UNKNOWN_OUTCOME):
                 self._conductor.report_copies(fleet_context.new_context(), found)
         self._copies = found
+
+
+def _has_a_name(report: PoolReport) -> bool:
+    """Log a pool whose name no message can have, and return False. Its backend is not reported: a pool left out is gone."""
+    try:
+        fields.parse(fields.Name, report.pool, "the name of a pool")
+    except errors.InvalidInput as wrong:
+        LOG.error("The pools of %s are not reported: %s", report.host, wrong.message)
+        return False
+    return True
+
+
+def _can_be_sent(report: PoolReport) -> bool:
+    """Log a report with a value that no message can have, and return False. The pool itself stays known."""
+    try:
+        json_codec.require(report.to_wire(), "report")
+    except errors.InvalidInput as wrong:
+        LOG.error("The report of %s#%s is not sent: %s", report.host, report.pool, wrong.message)
+        return False
+    return True
 
 
 def _report(backend: Backend) -> list[PoolReport] | None:

@@ -67,6 +67,7 @@ class FakeConductor:
         #: GiB of each volume that was measured, and GiB that lie there.
         self.measured: list[tuple[int, int]] = []
         self.reports: list[dict[str, Any]] = []
+        self.pools: dict[str, list[str]] = {}
         self.copies: list[dict[str, dict[str, int]]] = []
 
     def get_host_volumes(
@@ -109,7 +110,7 @@ class FakeConductor:
     def report_pools(
         self, context: RequestContext, reports: list[dict[str, Any]], pools: dict[str, list[str]]
     ) -> list[dict[str, Any]]:
-        self.reports = reports
+        self.reports, self.pools = reports, pools
         return [{"host": each["host"], "pool": each["pool"], "accepted": True, "reason": ""} for each in reports]
 
     def takes_copies(self) -> bool:

@@ -474,3 +474,31 @@ def test_a_backend_that_cannot_be_used_is_down(
     reporter.heartbeat()
     assert [[HOST], [], [HOST]] == presence.beats
     assert ([HOST], 1) == (stopped, caplog.text.count("cannot be used, and counts as down"))
+
+
+@pytest.mark.parametrize(
+    ("odd", "known"),
+    [
+        ({"total_capacity_gb": float("nan")}, ["p1", "p2"]),
+        ({"free_capacity_gb": float("inf")}, ["p1", "p2"]),
+        ({"pool_name": ""}, []),
+        ({"pool_name": None}, []),
+    ],
+)
+def test_a_report_that_no_message_can_carry(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, odd: dict[str, Any], known: list[str]
+) -> None:
+    """It is one line each time, and the other pools are reported. Without a name, the backend stays as it was reported."""
+    driver = FakeDriver(options(fake_pools={"p1": "100", "p2": "100"}))
+    backend, conductor = Backend(HOST, driver, Policy("store", "z1")), FakeConductor()
+    sane = driver.stats()
+    first, second = sane["pools"]
+    monkeypatch.setattr(driver, "stats", lambda: {**sane, "pools": [first, {**second, **odd}]})
+    reporter = Reporter(conductor, FakePresence(), [backend], lambda *_superseded: None)  # type: ignore[arg-type]
+    for _report in range(2):
+        reporter.report()
+    reported = [each["pool"] for each in conductor.reports]
+    assert ((["p1"], {HOST: known}) if known else ([], {})) == (reported, conductor.pools)
+    assert 2 == caplog.text.count(f"of {HOST}#p2 is not sent") + caplog.text.count(
+        f"The pools of {HOST} are not reported"
+    )
