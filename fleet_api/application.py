@@ -36,7 +36,7 @@ from fleet_api.network.ports import Ports
 from fleet_api.own import doctor, events, openapi, own
 from fleet_api.own.events import Events, Streams
 from fleet_api.own.openapi import Route
-from fleet_api.requests import faults, microversions, page, well_formed
+from fleet_api.requests import faults, microversions, page, project_paths, well_formed
 from fleet_api.requests.conductor import Conductor
 from fleet_api.servers import passwords
 from fleet_api.servers.actions import Actions
@@ -56,14 +56,21 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | N
     :param streams: to end the streams of events when the server stops
     :raises errors.ConfigError: the files of users, or the options of keystone, cannot be used
     """
-    middleware: Any = [well_formed.WellFormed(), Identity(conf), microversions.Negotiation(), page.Browsers(conf)]
+    served = routes(conductor, conf, streams or streams_of(conf))
+    in_path = project_paths.ProjectPaths(route.path for route in served)
+    middleware: Any = [
+        well_formed.WellFormed(),
+        Identity(conf),
+        in_path,
+        microversions.Negotiation(),
+        page.Browsers(conf),
+    ]
     app = falcon.App(middleware=middleware)
     # Lists have thousands of records.
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = media.JSONHandler(dumps=orjson.dumps)
     app.req_options.strip_url_path_trailing_slash = True
     app.req_options.auto_parse_qs_csv = False
     faults.register(app)
-    served = routes(conductor, conf, streams or streams_of(conf))
     for route in served:
         app.add_route(*route[:2], suffix=route.suffix)
     app.add_route(DOCUMENT, openapi.OpenAPI(served))

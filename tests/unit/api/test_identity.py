@@ -304,6 +304,29 @@ def test_a_project_sees_its_own_servers(client, conductor) -> None:
     assert [] == conductor.terminated
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "status"),
+    [
+        ("alice", "/v2.1/web/servers", 200),
+        ("alice", "/v2.1/web/servers/detail?limit=1", 200),
+        ("alice", "/v2.1/web", 200),
+        ("alice", "/v3/web/limits", 200),
+        ("alice", "/v2.1/ops/servers", 404),
+        ("root", "/v2.1/web/servers", 404),
+        ("alice", "/v2.1/web/web/servers", 404),
+        ("alice", "/v2.1/web/os-hypervisors", 403),
+        ("alice", "/fleet/v1/web/flavors", 404),
+        (None, "/v2.1/web/servers", 401),
+    ],
+)
+def test_the_senders_project_may_be_in_the_path(client, name, path, status) -> None:
+    """The rules are those of the path without it. Another project is not there."""
+    answer = client.simulate_get(path, headers=as_user(name) if name else {})
+    assert status == answer.status_code, answer.text
+    if path.endswith("/web/servers") and status == 200:
+        assert answer.json == client.simulate_get("/v2.1/servers", headers=as_user(name)).json
+
+
 def test_an_administrator_sees_all_if_it_asks(client) -> None:
     """As with nova: without all_tenants the list is the own project's."""
     for path, names in (("/v2.1/servers", []), ("/v2.1/servers?all_tenants=True", ["s1", "s2"])):

@@ -670,3 +670,11 @@ def test_a_list_asks_for_what_it_shows(client: Any, conductor: FakeConductor, pa
     assert 200 == client.simulate_get(path).status_code
     ((_method, asked),) = conductor.asked
     assert expected == asked.get("brief", False)
+
+
+@pytest.mark.parametrize(("project", "status"), [("0" * 32, 200), ("admin", 200), ("0" * 31, 404), ("G" * 32, 404)])
+def test_without_authentication_a_path_may_name_any_project(
+    client: testing.TestClient, project: str, status: int
+) -> None:
+    """As catalogs write them."""
+    assert status == client.simulate_get(f"/v2.1/{project}/flavors").status_code
