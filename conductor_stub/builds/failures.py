@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from conductor_stub.builds import choice
+from conductor_stub.builds import choice, left_guest
 from conductor_stub.builds.machine import BuildMachine, end_in_error, since_unshelved
 from conductor_stub.steps import avoidance, faults, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, usable
@@ -82,6 +82,8 @@ def abort_build(tx: Transaction, attempt: Attempt, failure: Failure, ctx: StepCo
     _add_event(tx, history.ATTEMPT, row, attempt, failure, ctx)
     aborted = errors.BuildAbort(instance_uuid=row.uuid, reason=failure.message)
     end_in_error(tx, row, aborted, attempt.host, _own_request(row, ctx), failure.counts)
+    if row.shelved:
+        left_guest.note(tx, row, attempt.host)
     return row
 
 

@@ -138,12 +138,17 @@ class BuildPlacement(Placement[RequestedInstance]):
         self._tasks.build_instances(context, list(uuids), attempt)
 
     def _split(self, rows: Sequence[RequestedInstance], attempt: int) -> list[Batch]:
-        """One batch of rows for each set of avoided hosts. At the first attempt that is a single one."""
+        """One batch of rows for each set of avoided hosts, and one for each unshelved instance.
+
+        At the first attempt of a request that is a single one.
+        """
         now = self._clock()
-        alike: dict[frozenset[HostNode], tuple[list[RequestedInstance], Avoidance]] = {}
+        alike: dict[tuple[str, frozenset[HostNode]], tuple[list[RequestedInstance], Avoidance]] = {}
         for row in rows:
             avoided = Avoidance.of(cast("TakenBuild", row).failed_orders, self._limits, now)
-            alike.setdefault(avoided.places, ([], avoided))[0].append(row)
+            # An unshelved instance has its own flavor, image, zone and disk, whatever its request was.
+            own = row.uuid if row.shelved else ""
+            alike.setdefault((own, avoided.places), ([], avoided))[0].append(row)
         return [Batch(together, attempt, avoided) for together, avoided in alike.values()]
 
     def _about(self, context: RequestContext, row: RequestedInstance, attempt: int) -> RequestContext:

@@ -83,10 +83,10 @@ class BuildSweeper(PlacedSweeper[RequestedInstance]):
         return len(overdue) + len(stranded)
 
     def _hand_out(self, rows: Sequence[RequestedInstance]) -> None:
-        """Hand out builds of one request together, as they came."""
+        """Hand out builds of one request together, as they came. An unshelved instance differs from them by now."""
 
         def request(row: RequestedInstance) -> tuple[str, int]:
-            return row.reservation_id, row.attempt
+            return row.uuid if row.shelved else row.reservation_id, row.attempt
 
         for _request, group in itertools.groupby(sorted(rows, key=request), request):
             metrics.SWEEPER_ACTIONS.labels("hand out again").inc(self._hand_out_again(list(group)))

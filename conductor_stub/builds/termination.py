@@ -9,6 +9,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from conductor_stub.builds import left_guest
 from conductor_stub.steps import casting
 from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext, StepLimits
@@ -105,6 +106,7 @@ def destroyed(tx: Transaction, uuid: str, host: str, ctx: StepContext) -> bool:
     row = instances.lock(tx, uuid)
     if row.deleted or row.task_state != states.DELETING:
         moves.complete_evacuations(tx, uuid, host, ctx.now)
+        left_guest.removed(tx, row, host)
         return False
     record = moves.of_instance(tx, uuid)
     if record is not None and record.held_host == host:

@@ -6,6 +6,7 @@ Its attempts go on from those that it has had. It ends ACTIVE, or is shelved as 
 
 from __future__ import annotations
 
+from conductor_stub.builds import left_guest
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, states
@@ -51,6 +52,7 @@ def accept(tx: Transaction, uuid: str, zone: str | None, host: str | None, ctx: 
             kind="Instance", name=row.name, reason=f"is {row.vm_state.upper()}, not SHELVED_OFFLOADED"
         )
     instances.require_readable(row)
+    left_guest.require_none(tx, row)
     if host is not None and services.get(tx, host, services.COMPUTE) is None:
         raise errors.NotFound(kind="Host", name=host)
     wanted = zone if zone is not None else Zone.parse(instances.spec_of(row).get("availability_zone") or "").zone

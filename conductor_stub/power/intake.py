@@ -95,11 +95,12 @@ class PowerIntake:
 
     @internal
     def offload(self, context: RequestContext, row: RequestedInstance) -> None:
-        """The sweeper has found an instance that has been shelved for long enough."""
+        """The sweeper has found an instance that has been shelved for long enough. One that is refused stays there."""
         try:
             self._accept(context, row.uuid, states.SHELVING_OFFLOADING)
         except (errors.NotFound, errors.Conflict, errors.VersionPinned) as refused:
             LOG.info("Instance %s stays on its host: %s", row.name, refused.message)
+            self._database.write(machine.stay, row.uuid)
 
     @endpoint
     def rebuild_instance(self, context: RequestContext, name: fields.Name, request: dict[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,11 @@ class PowerMachine(TimedRow[RequestedInstance]):
     ) -> list[RequestedInstance]:
         return [_set(tx, row, ctx, step_deadline=not_after(due, row.deadline)) for row in rows]
 
-    def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> PowerTimeout:
+    def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> PowerTimeout | None:
+        if row.task_state == states.SHELVING_OFFLOADING:
+            # The guest may be destroyed already: an offload that has begun is repeated until the host reports its end.
+            begin(tx, row, row.task_state, ctx)
+            return None
         timeout_s = f"{allowed_s(row.task_state, ctx.limits):.0f}"
         late = PowerTimeout(host=row.host, task=row.task_state, timeout_s=timeout_s)
         _end(tx, row, ctx, _failed(tx, row, late, ctx), type(late).__name__, late.message)
@@ -99,6 +103,13 @@ def accept(tx: Transaction, uuid: str, task: str, ctx: StepContext) -> Requested
     if task == states.SHELVING_OFFLOADING:
         offload.require(tx, row)
     return begin(tx, row, task, ctx)
+
+
+def stay(tx: Transaction, uuid: str) -> None:
+    """A shelved instance keeps its host: it is not asked again to leave it."""
+    row = instances.lock(tx, uuid)
+    if (row.vm_state, row.task_state) == (states.SHELVED, None):
+        tx.update(instances.INSTANCES, uuid, {"step_deadline": None})
 
 
 def begin(tx: Transaction, row: RequestedInstance, task: str, ctx: StepContext, **values: Any) -> RequestedInstance:
@@ -155,7 +166,10 @@ def _then(row: RequestedInstance) -> str:
 
 
 def _failed(tx: Transaction, row: RequestedInstance, error: Exception, ctx: StepContext) -> dict[str, Any]:
-    """The columns of a row whose task has failed. Only a rebuild leaves the guest worse than it was."""
+    """The columns of a row whose task has failed. A rebuild leaves the guest worse than it was, and an offload may."""
+    if row.task_state == states.SHELVING_OFFLOADING:
+        # The guest may be destroyed already, so the offload is tried again.
+        return {"step_deadline": ctx.due(ctx.limits.placing_timeout_s)}
     if row.task_state != states.REBUILD_DISK:
         return {}
     faults.write(tx, row.uuid, error, row.host, ctx)
@@ -170,7 +184,7 @@ def _end(
     result: str = history.SUCCESS,
     message: str = "",
 ) -> None:
-    _set(tx, row, ctx, task_state=None, step_deadline=None, **values)
+    _set(tx, row, ctx, **{"task_state": None, "step_deadline": None, **values})
     hosts.refresh_usage(tx, *instances.place_of(row), ctx.now)
     _add_event(tx, row, ctx, result, message)
 

@@ -11,10 +11,9 @@ from conductor_stub.power.intake import PowerIntake
 from conductor_stub.power.machine import PowerMachine, PowerTimeout
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.sweeper import TimedSweeper
-from fleet import states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext, new_context
-from fleet.db.engine.database import Database, Transaction
+from fleet.db.engine.database import Database
 from fleet.db.instances import instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.telemetry import metrics
@@ -37,7 +36,6 @@ class PowerSweeper(TimedSweeper[RequestedInstance]):
         """Let instances give their hosts back that have been shelved for long enough; return how many there were."""
         due = self._database.read(instances.shelved_until, self._clock(), BATCH)
         for row in due:
-            self._database.write(_forget, row.uuid)
             metrics.SWEEPER_ACTIONS.labels("offload").inc()
             self._intake.offload(self._context(row), row)
         return len(due)
@@ -56,10 +54,3 @@ class PowerSweeper(TimedSweeper[RequestedInstance]):
     def _context(self, row: RequestedInstance) -> RequestContext:
         context = new_context(project_id=row.project_id, user_id=row.user_id).under(row.request_id)
         return context.about(instance_uuid=row.uuid, host=row.host)
-
-
-def _forget(tx: Transaction, uuid: str) -> None:
-    """It is tried once: one that cannot leave its host stays there."""
-    row = instances.lock(tx, uuid)
-    if (row.vm_state, row.task_state) == (states.SHELVED, None):
-        tx.update(instances.INSTANCES, uuid, {"step_deadline": None})

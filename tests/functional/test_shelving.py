@@ -12,10 +12,11 @@ from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors, states
 from fleet.db.engine.database import Database
+from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.tables import models
 from fleet.db.upkeep import audit
 from fleet.objects import host_report
-from tests.functional.conductor import Conductor, context
+from tests.functional.conductor import INCARNATION, Conductor, context
 
 OFF, ON, GONE = states.SHUTDOWN, states.RUNNING, states.NOSTATE
 OFFLOADING = states.SHELVING_OFFLOADING
@@ -311,3 +312,76 @@ def test_what_needs_a_host(conductor: Conductor, uuid: str, method: str, options
     shelve(conductor, uuid)
     with pytest.raises(errors.Conflict, match=reason):
         getattr(conductor.operator, method)(uuid, **options)
+
+
+def test_an_offload_that_has_begun_is_not_given_up(conductor: Conductor, uuid: str) -> None:
+    """Its guest may be destroyed already: the host is asked again until it reports the end."""
+    conductor.operator.shelve_instance(uuid)
+    report(conductor, uuid, states.SHELVING, OFF)
+    for _number in range(2):
+        conductor.clock.advance(conductor.limits.build_timeout_s + 1)
+        conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
+        conductor.power_sweeper.sweep()
+        assert ("shelved", OFFLOADING) == conductor.state(uuid)[:2]
+    assert report(conductor, uuid, OFFLOADING, GONE)
+    assert "shelved_offloaded" == conductor.state(uuid)[0]
+
+
+def test_an_offload_that_failed_is_tried_again(conductor: Conductor, uuid: str) -> None:
+    conductor.operator.shelve_instance(uuid)
+    report(conductor, uuid, states.SHELVING, OFF)
+    assert report(conductor, uuid, OFFLOADING, OFF, "the shelf is full")
+    assert ("shelved", None) == conductor.state(uuid)[:2]
+    conductor.clock.advance(conductor.limits.placing_timeout_s + 1)
+    conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
+    conductor.power_sweeper.sweep()
+    assert ("shelved", OFFLOADING) == conductor.state(uuid)[:2]
+
+
+def test_an_unshelve_waits_for_a_guest_that_could_not_be_removed(conductor: Conductor, uuid: str) -> None:
+    """The agent has given up while the guest may run: no other host starts one before the agent has removed it."""
+    shelve(conductor, uuid)
+    conductor.scheduler.answers.append([("h2", ())])
+    conductor.operator.unshelve_instance(uuid)
+    conductor.work()
+    failure = Failure(step="spawning", code="DestroyFailed", message="The guest cannot be removed")
+    attempt = int(conductor.state(uuid)[2])
+    conductor.placement.abort(context(), Attempt(uuid, attempt, "h2", "h2"), failure)
+    assert "shelved_offloaded" == conductor.state(uuid)[0]
+    with pytest.raises(errors.Conflict, match="may still have a guest on host h2"):
+        conductor.operator.unshelve_instance(uuid)
+    conductor.agents.destroyed(context(), uuid, "h1")
+    with pytest.raises(errors.Conflict, match="may still have a guest on host h2"):
+        conductor.operator.unshelve_instance(uuid)
+    conductor.agents.destroyed(context(), uuid, "h2")
+    assert "building" == conductor.operator.unshelve_instance(uuid)["vm_state"]
+
+
+def test_a_host_that_is_certainly_off_has_no_guest(conductor: Conductor, uuid: str) -> None:
+    shelve(conductor, uuid)
+    conductor.scheduler.answers.append([("h2", ())])
+    conductor.operator.unshelve_instance(uuid)
+    conductor.work()
+    failure = Failure(step="spawning", code="DestroyFailed", message="The guest cannot be removed")
+    conductor.placement.abort(context(), Attempt(uuid, int(conductor.state(uuid)[2]), "h2", "h2"), failure)
+    conductor.operator.force_down("h2", True)
+    assert "building" == conductor.operator.unshelve_instance(uuid)["vm_state"]
+
+
+def test_instances_of_one_request_are_unshelved_each_for_itself(conductor: Conductor) -> None:
+    """They differ by now: each has its own zone, host, flavor and disk."""
+    conductor.scheduler.answers.append([("h1", ()), ("h1", ())])
+    both = conductor.create(count=2)
+    conductor.work()
+    for each in both:
+        conductor.claim(each, "h1")
+        conductor.finish(each, "h1")
+        shelve(conductor, each)
+        conductor.operator.unshelve_instance(each, host="h2" if each == both[0] else None)
+    conductor.scheduler.requests.clear()
+    conductor.scheduler.answers.extend([[("h2", ())], [("h1", ())]])
+    conductor.clock.advance(conductor.limits.placing_timeout_s + 1)
+    conductor.tasks.cast.clear()
+    conductor.sweeper.sweep()
+    conductor.work()
+    assert [1, 1] == [spec["num_instances"] for spec, _properties in conductor.scheduler.requests]
