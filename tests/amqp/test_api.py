@@ -74,7 +74,7 @@ def test_the_story(api: Api, flavor: str) -> None:
     """A server on the host of its hint; it is listed, shown and deleted."""
     server = api.boot("web", flavor, {"requested_host": "b2"}, metadata={"a": "1"})
     found = api.settled(server)
-    assert ("ACTIVE", "b2", {"a": "1"}, {"requested_host": ["b2"]}) == (
+    assert ("ACTIVE", "b2", {"a": "1"}, {"requested_host": "b2"}) == (
         found["status"],
         found["OS-EXT-SRV-ATTR:host"],
         found["metadata"],

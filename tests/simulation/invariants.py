@@ -30,10 +30,9 @@ _ADDRESSES = sa.select(models.addresses.c["instance_uuid", "number"])
 _SHOWN = sa.select(INSTANCES.c["uuid", "deleted", "vm_state", "host", "interfaces"])
 _FAULTY = sa.select(history.FAULTS.c.instance_uuid)
 _MEMBERS = (
-    sa.select(models.instance_groups.c.uuid, models.instance_groups.c.policy, INSTANCES.c.host, MEMBERS.c.instance_uuid)
+    sa.select(models.instance_groups.c["uuid", "policy"], INSTANCES.c["host", "deleted"], MEMBERS.c.instance_uuid)
     .join(MEMBERS, MEMBERS.c.group_uuid == models.instance_groups.c.uuid)
     .join(INSTANCES, INSTANCES.c.uuid == MEMBERS.c.instance_uuid)
-    .where(INSTANCES.c.host.is_not(None), sa.not_(INSTANCES.c.deleted))
 )
 
 
@@ -129,10 +128,17 @@ def _agree(
 
 
 def _policies(rows: Sequence[sa.Row], left: Mapping[str, Collection[str]]) -> list[str]:
-    """:param left: hosts that instances were evacuated from: a group leaves its dead host one by one"""
+    """Affinity groups are on one host, and members of anti-affinity groups on different ones.
+
+    A group leaves its dead host one by one, and members may join either part. So it may be on two hosts although the
+    member that was evacuated has been deleted since.
+
+    :param left: hosts that instances were evacuated from
+    """
     hosts, evacuated = collections.defaultdict(list), collections.defaultdict(set)
     for row in rows:
-        hosts[row.uuid, row.policy].append(row.host)
+        if row.host is not None and not row.deleted:
+            hosts[row.uuid, row.policy].append(row.host)
         evacuated[row.uuid, row.policy].update(left.get(row.instance_uuid, ()))
     apart = [
         key for key, used in hosts.items() if key[1] == instance_group.ANTI_AFFINITY and len(set(used)) < len(used)
