@@ -99,8 +99,8 @@ def parse(data: object, field: str = "rules") -> tuple[GroupRule, ...]:
     found: Sequence[GroupRule] = fields.parse(Rules, data or [], field)
     for number, rule in enumerate(found):
         _check(rule, data[number] if isinstance(data, Sequence) else {}, f"{field}.{number}")
-    if len(set(found)) < len(found):
-        raise errors.InvalidInput(field=field, reason="has the same rule twice")
+    if len({(rule.policy, rule.label, rule.values) for rule in found}) < len(found):
+        raise errors.InvalidInput(field=field, reason="has the same policy for one label twice")
     return tuple(found)
 
 

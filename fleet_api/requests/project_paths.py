@@ -37,6 +37,8 @@ class ProjectPaths:
         caller: RequestContext = request.context.caller
         if project == caller.project_id or (request.context.is_open and _ANY_PROJECT.fullmatch(project)):
             request.path = f"/{root}{slash}{rest}"
+            # Others read here whether the path ends with a slash.
+            request.env["PATH_INFO"] = request.env["PATH_INFO"].replace(f"/{root}/{project}", f"/{root}", 1)
 
 
 def _first_names(paths: Iterable[str], root: str) -> Collection[str]:

@@ -123,7 +123,9 @@ class SetGroup(command.ShowOne):
     arguments = (
         _GROUP,
         command.argument("--name", help="A new name."),
-        command.argument("--policy", choices=typing.get_args(instance_group.Policy)),
+        command.argument(
+            "--policy", choices=typing.get_args(instance_group.Policy), help="Policy over hosts, or none."
+        ),
         _RULES,
         command.argument(
             "--max-server-per-host", type=argument_types.positive, metavar="N", help="Members that one host may have."

@@ -132,6 +132,15 @@ def test_both_the_policy_and_the_rules_count(racks: Conductor) -> None:
     assert "h2" == racks.claim(racks.place("h2", group="g"), "h2").host
 
 
+def test_a_group_needs_a_policy_or_rules(racks: Conductor) -> None:
+    group(racks, SPREAD)
+    with pytest.raises(errors.InvalidInput, match="policy can be none only for a group with rules"):
+        racks.operator.update_group("g", rules=[])
+    racks.operator.update_group("g", policy="affinity", rules=[])
+    with pytest.raises(errors.InvalidInput, match="policy can be none only for a group with rules"):
+        racks.operator.update_group("g", policy="none")
+
+
 def test_rules_stay_while_the_group_has_members(racks: Conductor) -> None:
     group(racks, SPREAD)
     changed = racks.operator.update_group("g", rules=[{**SPREAD, "max_skew": 3}])

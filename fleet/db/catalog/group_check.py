@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fleet import errors
@@ -41,20 +41,18 @@ def check(tx: Transaction, group_uuid: str, arrivals: Mapping[str, Arrival], dea
         return
     placed = [row for row in groups.members(tx, group_uuid) if row.host is not None and row.uuid not in arrivals]
     rules = [rule for rule in groups.rules_of(group) if rule.is_hard]
-    _check_policy(group, placed, arrivals, dead_hosts)
+    if group.policy == instance_group.AFFINITY or any(rule.policy == group_rule.AFFINITY for rule in rules):
+        # As the scheduler has seen them, for every rule.
+        placed = [row for row in placed if row.host not in dead_hosts]
+    _check_policy(group, placed, arrivals)
     if rules:
         among = {*(row.host for row in placed if row.host), *(each.host for each in arrivals.values())}
         known = labels.of_hosts(tx, among)
         for rule in rules:
-            _check_rule(group, rule, known, placed, arrivals, dead_hosts)
+            _check_rule(group, rule, known, placed, arrivals)
 
 
-def _check_policy(
-    group: GroupRow, placed: Iterable[PlacedMember], arrivals: Mapping[str, Arrival], dead_hosts: Collection[str]
-) -> None:
-    if group.policy == instance_group.AFFINITY:
-        placed = [row for row in placed if row.host not in dead_hosts]
-    placed = list(placed)
+def _check_policy(group: GroupRow, placed: Sequence[PlacedMember], arrivals: Mapping[str, Arrival]) -> None:
     others = [row.host for row in placed]
     # It is not known yet where a member that is being moved will end, so no instance can join it.
     moving = len(placed) > len({row.uuid for row in placed})
@@ -73,15 +71,12 @@ def _check_rule(
     known: Mapping[str, Mapping[str, str]],
     placed: Sequence[PlacedMember],
     arrivals: Mapping[str, Arrival],
-    dead_hosts: Collection[str],
 ) -> None:
     """:param known: labels by host"""
 
     def domain_of(host: str | None) -> str | None:
         return known.get(host or "", {}).get(rule.label)
 
-    if rule.policy == group_rule.AFFINITY:
-        placed = [row for row in placed if row.host not in dead_hosts]
     # A member that moves inside a domain is one member of it.
     there = {(row.uuid, domain_of(row.host)) for row in placed}
     moving = len(there) > len({uuid for uuid, _domain in there})

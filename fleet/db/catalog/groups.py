@@ -104,6 +104,12 @@ def _stored(rules: Sequence[GroupRule]) -> list[dict[str, object]] | None:
     return [rule.to_wire() for rule in rules] or None
 
 
+def _require_policy(policy: str, rules: Sequence[GroupRule]) -> None:
+    """:raises errors.InvalidInput: a group needs a policy or rules"""
+    if policy == instance_group.NONE and not rules:
+        raise errors.InvalidInput(field="policy", reason="can be none only for a group with rules")
+
+
 def change(
     tx: Transaction,
     uuid: str,
@@ -114,7 +120,7 @@ def change(
 ) -> GroupRow:
     """:param most: ``max_server_per_host``. :param rules: in place of those that the group has
 
-    :raises errors.NotFound: errors.Conflict: live members contradict the new rule
+    :raises errors.NotFound: errors.Conflict: live members contradict the new rule; errors.InvalidInput: nothing is left
     """
     row = cast("GroupRow | None", tx.execute(_LOCKED, {"wanted": uuid}).one_or_none())
     if row is None:
@@ -136,6 +142,7 @@ def change(
     changed: dict[str, object] = {column: value for column, value in wanted.items() if value is not None}
     if rules is not None:
         changed["rules"] = _stored(rules)
+    _require_policy(policy or row.policy, rules_of(row) if rules is None else rules)
     if changed:
         tx.execute(GROUPS.update().where(GROUPS.c.uuid == uuid), changed)
     return get(tx, uuid)

@@ -310,6 +310,8 @@ def test_a_project_sees_its_own_servers(client, conductor) -> None:
         ("alice", "/v2.1/web/servers", 200),
         ("alice", "/v2.1/web/servers/detail?limit=1", 200),
         ("alice", "/v2.1/web", 200),
+        ("alice", "/v2.1/web/", 200),
+        ("alice", "/v2.1/web/servers/", 404),
         ("alice", "/v3/web/limits", 200),
         ("alice", "/v2.1/ops/servers", 404),
         ("root", "/v2.1/web/servers", 404),

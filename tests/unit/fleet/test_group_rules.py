@@ -49,7 +49,7 @@ def test_a_rule_is_stored_and_written_as_it_was_sent(sent: Mapping[str, Any], te
         ([{"policy": "spread", "label": "rack", "skew": 2}], "rules.0.skew is not an option of policy spread"),
         ([{"policy": "must", "label": "rack"}], "rules.0.values needs at least one value for policy must"),
         ([{"policy": "must", "label": "rack", "values": ["a,b"]}], "rules.0.values.0 must"),
-        ([{"policy": "spread", "label": "rack"}] * 2, "rules has the same rule twice"),
+        ([{"policy": "spread", "label": "rack"}] * 2, "rules has the same policy for one label twice"),
         ([{"policy": "spread", "label": f"r{n}"} for n in range(9)], "rules must have at most 8 items"),
         ({"policy": "spread"}, "rules must be a valid list"),
     ],
