@@ -274,12 +274,24 @@ class BuildRunner:
         try:
             here = (self._host.name, power_state, self._host.incarnation)
             return self._calls.finish_build(context, Finish(instance.uuid, order.attempt, *here))
-        except errors.FleetError:
+        except errors.FleetError as refused:
+            rebuilding = self._find_rebuilding(context, order) if isinstance(refused, errors.StaleBuild) else None
+            if rebuilding is not None:
+                return rebuilding
             # The row has changed: the guest that was spawned here has no owner. If another process that serves this
             # host now has built the instance again, that guest is not destroyed.
             if self._attempt_of(instance.uuid) in (None, order.attempt):
                 self._clean_up(context, instance.uuid, tracker)
             raise
+
+    def _find_rebuilding(self, context: RequestContext, order: BuildOrder) -> Instance | None:
+        """Return the instance if the ledger has it here, and its rebuild waits for the end of this build.
+
+        The ledger then has recorded the finish, and its answer was lost. :raises Unanswered:
+        """
+        found = self._calls.find_instance(context, self._host.name, order.instance.uuid)
+        next_task = (states.REBUILD_DISK, order.attempt + 1)
+        return found if found is not None and (found.task_state, found.attempt) == next_task else None
 
     def _attempt_of(self, instance_uuid: str) -> int | None:
         """Return the attempt that spawned the existing guest; None if there is no guest or the driver does not tell."""

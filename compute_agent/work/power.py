@@ -86,6 +86,8 @@ class PowerSwitch:
             LOG.warning("Task %s failed: %s", task, _message(failed), exc_info=not expected)
         else:
             LOG.info("Task %s is done", task)
+        if task == states.REBUILD_DISK and isinstance(failure, time_limit.Overrun):
+            self._destroy(context, instance)
         failpoints.hit("agent.power.after")
         if task == states.SHELVING_OFFLOADING and failure is None:
             # Before the ledger does: it must not give out room that this host still holds.
@@ -124,6 +126,13 @@ class PowerSwitch:
                 driver.power_off(context, instance)
 
         return rebuild
+
+    def _destroy(self, context: RequestContext, instance: Instance) -> None:
+        """Destroy what an overdue rebuild has made, so that the driver's late work finds no guest to go on with."""
+        try:
+            self._host.destroy(context, instance.uuid)
+        except Exception:
+            LOG.exception("Cannot clean up after a rebuild that took too long")
 
     def _offload(self, context: RequestContext, instance: Instance) -> None:
         """Keep the disk of a guest where other hosts reach it, and destroy the guest. May be repeated."""

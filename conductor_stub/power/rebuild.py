@@ -85,6 +85,8 @@ def accept(tx: Transaction, uuid: str, planned: Plan, ctx: StepContext) -> Reque
         boot_data.replace(tx, uuid, replaced)
     os_type = planned.image.properties.get("os_type")
     values = {**changed, "os_type": None if os_type is None else str(os_type)[:255]}
+    # A driver and a report of an earlier rebuild are recognized by their attempt. It counts towards no limit.
+    values |= {"attempt": row.attempt + 1, "earlier_attempts": row.attempt}
     return machine.begin(tx, row, states.REBUILD_DISK, ctx, **values)
 
 

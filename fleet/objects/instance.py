@@ -13,7 +13,9 @@ from fleet.objects.image import Image
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
-    """``host`` and ``node`` are None until a host has claimed the instance. ``attempt`` counts the tried hosts, from 1."""
+    """``host`` and ``node`` are None until a host has claimed the instance. ``attempt`` counts the tried hosts and
+    the rebuilds, from 1.
+    """
 
     uuid: fields.Uuid
     flavor: Flavor

@@ -54,8 +54,9 @@ def test_a_guest_is_made_anew(conductor: Conductor, uuid: str) -> None:
         *(after[name] for name in ("vm_state", "task_state", "power_state", "host")),
         conductor.memory_used("h1"),
     )
-    same = ("name", "metadata", "flavor", "created_at", "attempt", "claimed_memory_mb")
+    same = ("name", "metadata", "flavor", "created_at", "claimed_memory_mb")
     assert {name: before[name] for name in same} == {name: after[name] for name in same}
+    assert before["attempt"] + 1 == after["attempt"]
     assert ("rebuild", "success") == tuple(conductor.events(uuid)[-1][name] for name in ("event", "result"))
 
 
@@ -114,7 +115,7 @@ def test_a_failure_ends_in_error(conductor: Conductor, uuid: str) -> None:
     used = conductor.memory_used("h1")
     conductor.operator.rebuild_instance(uuid, {"image": "new"})
     assert report(conductor, uuid, GONE, "the image is gone")
-    assert ("error", None, 1, "h1") == conductor.state(uuid)
+    assert ("error", None, 2, "h1") == conductor.state(uuid)
     (fault,) = conductor.faults(uuid)
     assert "The rebuild on host h1 failed: the image is gone" == fault["message"]
     assert used == conductor.memory_used("h1")

@@ -23,7 +23,7 @@ NODES = models.compute_nodes
 MEMBERS = models.instance_group_members
 
 _SOLD = sa.select(NODES.c.host, NODES.c.memory_mb_used)
-_ATTEMPTS = sa.select(INSTANCES.c.uuid, INSTANCES.c.attempt)
+_ATTEMPTS = sa.select(INSTANCES.c.uuid, (INSTANCES.c.attempt - INSTANCES.c.earlier_attempts).label("attempt"))
 _INSTANCES, _NODES, _MIGRATIONS = (sa.select(table) for table in (INSTANCES, NODES, MIGRATIONS))
 _REQUESTS = sa.select(models.build_requests.c.spec)
 _ADDRESSES = sa.select(models.addresses.c["instance_uuid", "number"])

@@ -111,7 +111,7 @@ instances = sa.Table(
     #: From the offload of a shelved instance until it runs again: ``attempt``, which names its kept disk, and ``shelf``, the
     #: place that has it.
     sa.Column("shelved", HeldJSON),
-    #: Attempts before the last unshelve: they do not count towards ``scheduler_max_attempts``.
+    #: Attempts before the last unshelve or rebuild: they do not count towards ``scheduler_max_attempts``.
     number("earlier_attempts"),
     sa.Column("request_id", NAME),
     sa.Column("launched_at", Timestamp),

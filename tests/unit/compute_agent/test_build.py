@@ -219,8 +219,18 @@ def test_an_instance_deleted_while_it_spawns_is_destroyed() -> None:
     """The row has moved on before the finish: the new guest is destroyed."""
     stand = a_stand_that(lambda instance: stand.conductor.put(instance, task_state=states.DELETING))
     stand.build(placed(stand))
-    assert ["claim_instance", "finish_build"] == stand.conductor.calls
+    assert ["claim_instance", "finish_build", "get_host_instances"] == stand.conductor.calls
     assert_nothing_left(stand)
+
+
+def test_a_rebuild_that_waits_for_the_end_of_a_build() -> None:
+    """The ledger has the finish, and its answer was lost. The guest and what it holds stay."""
+    then = {"vm_state": states.ACTIVE, "task_state": states.REBUILD_DISK, "attempt": 2}
+    stand = a_stand_that(lambda instance: stand.conductor.put(instance, **then))
+    instance = placed(stand)
+    stand.build(instance)
+    assert [instance.uuid] == stand.driver.list_instance_uuids()
+    assert Resources() != stand.tracker.view().used
 
 
 def test_a_repeated_order_leaves_the_running_guest_alone() -> None:

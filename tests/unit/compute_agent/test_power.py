@@ -9,6 +9,7 @@ import oslo_messaging
 import pytest
 
 from compute_agent.drivers.base import SpawnFailed
+from compute_agent.drivers.time_limit import Overrun
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.work.power import PowerSwitch
 from compute_agent.work.power_sync import RESTART
@@ -209,3 +210,21 @@ def test_an_audit_reports_a_stopped_guest_that_runs(switched: Switched, caplog: 
     switched.stand.compare()
     assert (("stopped", None, states.RUNNING), states.RUNNING) == (switched.state, switched.guest)
     assert "is running although it is stopped" in builders.lines(caplog, logging.WARNING)[-1]
+
+
+def test_a_rebuild_that_takes_too_long_leaves_no_guest(
+    switched: Switched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The agent destroys the guest before its report. A destroy that fails does not keep the report back."""
+
+    def overrun(*_arguments: object) -> None:
+        raise Overrun("it has not ended after 90 s")
+
+    switched.switch._within = overrun
+    switched.order(states.REBUILD_DISK)
+    assert ("error", None, states.NOSTATE) == switched.state
+    assert "it has not ended" in switched.stand.conductor.failures[switched.uuid]
+    monkeypatch.setattr(switched.stand.driver, "destroy", overrun)
+    switched.order(states.REBUILD_DISK)
+    assert ("error", None) == switched.state[:2]
+    assert "Cannot clean up" in builders.lines(caplog, logging.ERROR)[-1]

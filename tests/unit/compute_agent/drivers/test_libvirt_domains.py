@@ -196,6 +196,24 @@ def test_a_spawn_that_fails_is_undone(machine: Machine, monkeypatch: pytest.Monk
     assert [THEIRS] == machine.driver.list_instance_uuids()
 
 
+def test_a_rebuild_that_fails_late_leaves_the_guest_of_the_next(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent has given the first one up meanwhile. Its undo finds the record of another attempt."""
+    guest = machine.spawn()
+    late, later = (dataclasses.replace(guest, attempt=number) for number in (2, 3))
+
+    def overtaken(*_arguments: object) -> None:
+        monkeypatch.undo()
+        machine.driver.rebuild(machine.context, later, later.image)
+        raise RuntimeError("the disk is gone")
+
+    monkeypatch.setattr(machine.driver._disks, "fill", overtaken)
+    with pytest.raises(RuntimeError):
+        machine.driver.rebuild(machine.context, late, late.image)
+    assert states.RUNNING == machine.state(later)
+
+
 def test_a_domain_of_something_else(machine: Machine) -> None:
     """Is counted with its memory, and stays."""
     usage = machine.driver.get_per_instance_usage()[THEIRS]
