@@ -166,11 +166,18 @@ class FakeConductor:
         return self._serve("get_boot_data", dict)
 
     def power_done(
-        self, context: RequestContext, instance_uuid: str, host: str, task_state: str, power_state: int, failure: str
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        host: str,
+        task_state: str,
+        power_state: int,
+        failure: str,
+        attempt: int,
     ) -> bool:
         def work() -> bool:
             row = self.rows[instance_uuid]
-            if (row.host, row.task_state) != (host, task_state):
+            if (row.host, row.task_state, row.attempt) != (host, task_state, attempt):
                 return False
             then = {
                 states.POWERING_OFF: states.STOPPED,

@@ -132,8 +132,9 @@ class ConductorManager:
         task_state: fields.Name,
         power_state: PowerState,
         failure: fields.LongText = "",
+        attempt: fields.Natural | None = None,
     ) -> bool:
-        report = PowerReport(instance_uuid, host, task_state, power_state, failure)
+        report = PowerReport(instance_uuid, host, task_state, power_state, failure, attempt)
         return self._api.power_done(context, report)
 
     @endpoint

@@ -52,13 +52,18 @@ class PowerTimeout(errors.FleetError):
 
 @dataclasses.dataclass(frozen=True)
 class PowerReport:
-    """What a host has done for a task. ``failure`` is "" if it is done; ``power_state`` is the guest's, afterwards."""
+    """What a host has done for a task.
+
+    ``failure`` is "" if it is done; ``power_state`` is the guest's, afterwards. ``attempt`` is the row's, as the host has
+    read it; None from an older agent.
+    """
 
     instance_uuid: fields.Uuid
     host: fields.Name
     task_state: fields.Name
     power_state: int
     failure: fields.LongText = ""
+    attempt: fields.Natural | None = None
 
 
 class PowerMachine(TimedRow[RequestedInstance]):
@@ -132,6 +137,8 @@ def done(tx: Transaction, report: PowerReport, ctx: StepContext) -> bool:
     """The host has carried the task out, or cannot. Return False if the row has moved on: nothing is written then."""
     row = instances.lock(tx, report.instance_uuid)
     if row.deleted or (row.task_state, row.host) != (report.task_state, report.host):
+        return False
+    if report.attempt not in (None, row.attempt):
         return False
     found: dict[str, Any] = {"power_state": report.power_state}
     if report.failure:

@@ -110,6 +110,17 @@ def test_a_repeated_request_is_one_task(conductor: Conductor, uuid: str) -> None
     assert 1 == [each["event"] for each in conductor.events(uuid)].count("rebuild")
 
 
+def test_a_late_report_does_not_end_the_next_rebuild(conductor: Conductor, uuid: str) -> None:
+    """Each report names the attempt that its host has read."""
+    conductor.operator.rebuild_instance(uuid, {})
+    (first,) = conductor.agents.host_instances("h1", [uuid])
+    report(conductor, uuid, GONE, "it took too long")
+    conductor.operator.rebuild_instance(uuid, {})
+    for number, counts in ((first.attempt, False), (first.attempt + 1, True)):
+        late = PowerReport(uuid, "h1", TASK, GONE, "it is late", number)
+        assert counts == conductor.agents.power_done(context(), late)
+
+
 def test_a_failure_ends_in_error(conductor: Conductor, uuid: str) -> None:
     """On its host, with its resources and a fault; another rebuild may be asked for."""
     used = conductor.memory_used("h1")

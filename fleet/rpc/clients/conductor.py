@@ -140,11 +140,24 @@ class ConductorAPI(API):
         return self._ask(context, Message("get_boot_data", asked, version="1.13"))
 
     def power_done(
-        self, context: RequestContext, instance_uuid: str, host: str, task_state: str, power_state: int, failure: str
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        host: str,
+        task_state: str,
+        power_state: int,
+        failure: str,
+        attempt: int,
     ) -> bool:
-        """Report the end of a power task; return True if the row still had it. :param failure: "" if it is done"""
+        """Report the end of a power task; return True if the row still had it.
+
+        :param failure: "" if it is done
+        :param attempt: of the row, as the host has read it; an older conductor does not compare it
+        """
         done = {"instance_uuid": instance_uuid, "host": host, "task_state": task_state, "power_state": power_state}
-        return self._ask(context, Message("power_done", {**done, "failure": failure}, version="1.12"))
+        newer = {"attempt": attempt}
+        message = Message("power_done", {**done, "failure": failure}, "1.12", newer=newer, newer_version="1.18")
+        return self._ask(context, message)
 
     def get_attachments(self, context: RequestContext, instance_uuid: str, host: str) -> list[dict[str, Any]]:
         """Return the attachments of an instance; none if it is not on ``host``."""
