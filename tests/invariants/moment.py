@@ -156,7 +156,9 @@ def a_chosen_host_suits_its_request(ledger: Ledger) -> Iterator[str]:
     nodes = {(node["host"], node["hypervisor_hostname"]): node for node in ledger.nodes}
     for row in ledger.instances:
         spec = ledger.spec(row)
-        tried = [event["host"] for event in ledger.events.get(row["uuid"], ()) if event["event"] == "attempt"]
+        # An unshelved instance may return to a host that it was on before.
+        ended = [event for event in ledger.events.get(row["uuid"], ()) if event["event"] == "attempt"]
+        tried = [event["host"] for event in ended if event["attempt"] > row["earlier_attempts"]]
         for host, times in collections.Counter(tried).items():
             if times > 1:
                 yield f"{row['uuid']} was tried on {host} {times} times"
