@@ -46,7 +46,7 @@ class DetailsManager:
             before = instances.spec_of(row)
             details = wanted.details({"metadata": before["metadata"], "tags": before.get("tags", [])})
             if wanted.name and not before.get("hostname"):
-                # The guest was told its host name when it was built: a new name does not change it.
+                # The guest got its host name when it was built: a new name does not change it.
                 details.setdefault("hostname", host_name.of(row.name))
             values = {"name": wanted.name or row.name, "updated_at": self._clock()}
             if details:

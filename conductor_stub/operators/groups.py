@@ -61,8 +61,7 @@ class GroupManager:
         """:raises errors.QuotaExceeded: errors.InvalidInput: errors.NotTrusted: a project makes a rule that chooses hosts"""
         uuid = uuidutils.generate_uuid()
         parsed = _allowed_rules(context, rules) or ()
-        if policy == instance_group.NONE and not parsed:
-            raise errors.InvalidInput(field="policy", reason="can be none only for a group with rules")
+        groups.require_policy(policy, parsed)
         about = {"name": name, "policy": policy, "max_server_per_host": max_server_per_host, "rules": parsed}
         group = {**about, "project_id": context.project_id, "user_id": context.user_id, "now": self._clock()}
         self._database.write(_create_group, self._default_quota, uuid, group)

@@ -7,7 +7,7 @@ in the ledger; these win. An empty value removes a reported label.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
 import pydantic
@@ -58,8 +58,3 @@ def changed(labels: Mapping[str, str] | None, changes: Mapping[str, str | None])
     if len(after) > MOST:
         raise errors.InvalidInput(field="labels", reason=f"a host can have at most {MOST} labels, not {len(after)}")
     return after
-
-
-def words(labels: Mapping[str, str]) -> Iterable[str]:
-    """Return the labels as users write them: ``rack=r7``."""
-    return (f"{key}={value}" for key, value in labels.items())

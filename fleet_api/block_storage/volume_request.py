@@ -14,7 +14,7 @@ from fleet.objects.volume import Size
 from fleet_api.block_storage import views, volume_types
 from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
-from fleet_api.requests.faults import NotHere
+from fleet_api.requests.faults import refuse_given
 from fleet_api.servers import server_request
 
 
@@ -58,9 +58,7 @@ _NOT_HERE = {
 def parse(request: falcon.Request, conductor: Conductor) -> dict[str, Any]:
     """Return the request for one volume. :raises errors.FleetError: naming the field; NotHere:"""
     asked = bodies.part(request, "volume", _Volume)
-    for name, what in _NOT_HERE.items():
-        if getattr(asked, name):
-            raise NotHere(what)
+    refuse_given(asked, _NOT_HERE)
     image_id = asked.imageRef or asked.image_id
     origins = {"source": asked.source_volid, "snapshot": asked.snapshot_id, "image": image_id}
     wanted: dict[str, Any] = {name: given for name, given in origins.items() if given}

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 import falcon
 import pydantic
-from oslo_utils import strutils
+from oslo_utils import strutils, timeutils
 
 from fleet import errors, json_codec
 from fleet.objects import fields
@@ -139,6 +140,18 @@ def flag(request: falcon.Request, name: str, default: bool = False) -> bool:
         return bool(strutils.bool_from_string(given, strict=True))
     except ValueError:
         raise errors.InvalidInput(field=name, reason="must be true or false") from None
+
+
+def moment(request: falcon.Request, name: str) -> datetime.datetime | None:
+    """Return a parameter that is a time, in naive UTC; None if it is not given. :raises errors.InvalidInput:"""
+    given = request.get_param(name)
+    if given is None:
+        return None
+    try:
+        found: datetime.datetime = timeutils.normalize_time(timeutils.parse_isotime(given))
+        return found
+    except (ValueError, OverflowError):
+        raise errors.InvalidInput(field=name, reason="must be a time in ISO 8601") from None
 
 
 def number(request: falcon.Request, name: str) -> int | None:

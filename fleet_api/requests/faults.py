@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import falcon
 import oslo_messaging
 from oslo_log import log as logging
@@ -43,6 +45,16 @@ class NotHere(Fault):
 
     def __init__(self, what: str) -> None:
         super().__init__(501, f"{what} is not available in this cloud.")
+
+
+def refuse_given(asked: object, not_here: Mapping[str, str]) -> None:
+    """Refuse fields that are not empty. :param not_here: field → what to call it
+
+    :raises NotHere:
+    """
+    for name, what in not_here.items():
+        if getattr(asked, name):
+            raise NotHere(what)
 
 
 def register(app: falcon.App) -> None:

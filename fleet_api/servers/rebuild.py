@@ -15,7 +15,7 @@ from fleet.objects.changes import NewMetadata
 from fleet.objects.host_name import HostName
 from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
-from fleet_api.requests.faults import NotHere
+from fleet_api.requests.faults import refuse_given
 from fleet_api.servers.microversion_fields import require_known
 
 #: Fields that came with later versions.
@@ -53,9 +53,7 @@ class Rebuild:
 def parse(request: falcon.Request, conductor: Conductor, given: Any) -> dict[str, Any]:
     """Return the conductor's request. :raises errors.InvalidInput: naming the field; NotHere:"""
     wanted = fields.parse(Rebuild, given, "rebuild")
-    for name, what in _NOT_HERE.items():
-        if getattr(wanted, name):
-            raise NotHere(what)
+    refuse_given(wanted, _NOT_HERE)
     named = [name for name in _SINCE if name in given]
     require_known(request, "rebuild", named, _SINCE)
     with bodies.naming("rebuild.imageRef"):

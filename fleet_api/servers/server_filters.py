@@ -9,7 +9,6 @@ from typing import Any
 import falcon
 from oslo_utils import timeutils
 
-from fleet import errors
 from fleet.objects import name_pattern
 from fleet_api.access import identity, policies
 from fleet_api.requests import bodies
@@ -71,20 +70,9 @@ def exact(request: falcon.Request) -> dict[str, Any]:
         found["project_id"] = own
     if bodies.flag(request, "deleted") and identity.sees_all(request):
         found["deleted"] = True
-    if since := _moment(request, "changes-since"):
+    if since := bodies.moment(request, "changes-since"):
         found["changed_since"] = since.isoformat()
     return found
-
-
-def _moment(request: falcon.Request, name: str) -> Any:
-    """:raises errors.InvalidInput:"""
-    given = request.get_param(name)
-    if given is None:
-        return None
-    try:
-        return timeutils.normalize_time(timeutils.parse_isotime(given))
-    except (ValueError, OverflowError):
-        raise errors.InvalidInput(field=name, reason="must be a time in ISO 8601") from None
 
 
 def _own_project(request: falcon.Request) -> str | None:
@@ -126,7 +114,7 @@ def conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
     if description := request.get_param("description"):
         described = name_pattern.compiled(description, "description")
         found.append(lambda instance: described(instance.get("description") or ""))
-    if request.context.version >= _CHANGED_BEFORE_SINCE and (before := _moment(request, "changes-before")):
+    if request.context.version >= _CHANGED_BEFORE_SINCE and (before := bodies.moment(request, "changes-before")):
         found.append(lambda instance: _changed_at(instance) <= before)
     if uuid := request.get_param("uuid"):
         found.append(lambda instance: instance["uuid"] == uuid)

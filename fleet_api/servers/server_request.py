@@ -20,7 +20,7 @@ from fleet.objects.changes import Tags
 from fleet.objects.host_name import HostName
 from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
-from fleet_api.requests.faults import NotHere
+from fleet_api.requests.faults import NotHere, refuse_given
 from fleet_api.servers import block_devices
 from fleet_api.servers.block_devices import BlockDevice
 from fleet_api.servers.microversion_fields import require_known
@@ -106,9 +106,7 @@ class Wanted:
 def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
     """:raises errors.FleetError: naming the field; NotHere: for what a fleet does not have"""
     server = bodies.part(request, "server", _Server)
-    for name, what in _NOT_HERE.items():
-        if getattr(server, name):
-            raise NotHere(what)
+    refuse_given(server, _NOT_HERE)
     if any(each.get("name") != "default" for each in server.security_groups or ()):
         raise NotHere("A security group other than default")
     volumes = block_devices.volumes(server.block_device_mapping_v2 or (), server.imageRef)

@@ -109,21 +109,11 @@ class Usages:
 
 def _period(request: falcon.Request) -> tuple[datetime.datetime, datetime.datetime]:
     """:raises errors.InvalidInput:"""
-    stop = _parameter(request, "end") or utcnow()
-    start = _parameter(request, "start") or stop - _PERIOD
+    stop = bodies.moment(request, "end") or utcnow()
+    start = bodies.moment(request, "start") or stop - _PERIOD
     if start >= stop:
         raise errors.InvalidInput(field="start", reason="must be before end")
     return start, stop
-
-
-def _parameter(request: falcon.Request, name: str) -> datetime.datetime | None:
-    given = request.get_param(name)
-    if given is None:
-        return None
-    try:
-        return timeutils.normalize_time(timeutils.parse_isotime(given))
-    except (ValueError, OverflowError):
-        raise errors.InvalidInput(field=name, reason="must be a time in ISO 8601") from None
 
 
 def _moment(text: str | None) -> datetime.datetime | None:

@@ -338,16 +338,20 @@ def test_an_offload_that_failed_is_tried_again(conductor: Conductor, uuid: str) 
     assert ("shelved", OFFLOADING) == conductor.state(uuid)[:2]
 
 
-def test_an_unshelve_waits_for_a_guest_that_could_not_be_removed(conductor: Conductor, uuid: str) -> None:
-    """The agent has given up while the guest may run: no other host starts one before the agent has removed it."""
+def given_up(conductor: Conductor, uuid: str) -> None:
+    """An unshelve whose host h2 could not remove the guest."""
     shelve(conductor, uuid)
     conductor.scheduler.answers.append([("h2", ())])
     conductor.operator.unshelve_instance(uuid)
     conductor.work()
     failure = Failure(step="spawning", code="DestroyFailed", message="The guest cannot be removed")
-    attempt = int(conductor.state(uuid)[2])
-    conductor.placement.abort(context(), Attempt(uuid, attempt, "h2", "h2"), failure)
+    conductor.placement.abort(context(), Attempt(uuid, int(conductor.state(uuid)[2]), "h2", "h2"), failure)
     assert "shelved_offloaded" == conductor.state(uuid)[0]
+
+
+def test_an_unshelve_waits_for_a_guest_that_could_not_be_removed(conductor: Conductor, uuid: str) -> None:
+    """The agent has given up while the guest may run: no other host starts one before the agent has removed it."""
+    given_up(conductor, uuid)
     with pytest.raises(errors.Conflict, match="may still have a guest on host h2"):
         conductor.operator.unshelve_instance(uuid)
     conductor.agents.destroyed(context(), uuid, "h1")
@@ -358,12 +362,7 @@ def test_an_unshelve_waits_for_a_guest_that_could_not_be_removed(conductor: Cond
 
 
 def test_a_host_that_is_certainly_off_has_no_guest(conductor: Conductor, uuid: str) -> None:
-    shelve(conductor, uuid)
-    conductor.scheduler.answers.append([("h2", ())])
-    conductor.operator.unshelve_instance(uuid)
-    conductor.work()
-    failure = Failure(step="spawning", code="DestroyFailed", message="The guest cannot be removed")
-    conductor.placement.abort(context(), Attempt(uuid, int(conductor.state(uuid)[2]), "h2", "h2"), failure)
+    given_up(conductor, uuid)
     conductor.operator.force_down("h2", True)
     assert "building" == conductor.operator.unshelve_instance(uuid)["vm_state"]
 

@@ -35,7 +35,7 @@ def write(path: pathlib.Path, instance: Instance, data: BootData) -> None:
         "user-data": base64.b64decode(data.user_data) or _NO_USER_DATA,
     }
     if data.admin_password:
-        # Vendor data: what the user data say is stronger.
+        # Vendor data: user data override them.
         files["vendor-data"] = b"#cloud-config\n" + _json(_password(data.admin_password))
     if plugs := network.interfaces_from_wire(instance.interfaces):
         files["network-config"] = _json(interfaces.network_config(plugs))

@@ -54,7 +54,7 @@ def create(
 ) -> None:
     """Create a group. The caller chooses the uuid, so that a repeated commit finds its own row.
 
-    Groups of a project may share a name: they are told apart by their uuids.
+    Groups of a project may share a name; their uuids differ.
     """
     if tx.execute(sa.select(GROUPS.c.uuid).where(GROUPS.c.uuid == uuid)).first():
         return
@@ -104,7 +104,7 @@ def _stored(rules: Sequence[GroupRule]) -> list[dict[str, object]] | None:
     return [rule.to_wire() for rule in rules] or None
 
 
-def _require_policy(policy: str, rules: Sequence[GroupRule]) -> None:
+def require_policy(policy: str, rules: Sequence[GroupRule]) -> None:
     """:raises errors.InvalidInput: a group needs a policy or rules"""
     if policy == instance_group.NONE and not rules:
         raise errors.InvalidInput(field="policy", reason="can be none only for a group with rules")
@@ -142,7 +142,7 @@ def change(
     changed: dict[str, object] = {column: value for column, value in wanted.items() if value is not None}
     if rules is not None:
         changed["rules"] = _stored(rules)
-    _require_policy(policy or row.policy, rules_of(row) if rules is None else rules)
+    require_policy(policy or row.policy, rules_of(row) if rules is None else rules)
     if changed:
         tx.execute(GROUPS.update().where(GROUPS.c.uuid == uuid), changed)
     return get(tx, uuid)

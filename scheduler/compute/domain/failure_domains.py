@@ -15,6 +15,7 @@ from typing import Self
 import numpy
 
 from fleet.objects import RequestSpec
+from scheduler.compute.domain import group_members
 from scheduler.compute.domain.columns import Labels
 from scheduler.engine.hosts.candidates import Candidates
 
@@ -84,11 +85,10 @@ class FailureDomains:
 
 
 def crowd(hosts: Candidates, request: RequestSpec) -> collections.Counter[str]:
-    """Return the number of the group's members on each host.
+    """Return the number of the group's members on each host, and one on each further host that the sender names.
 
-    Members count wherever the database, a booking or an earlier pick of the same request has them. The requested instances
-    do not count: they may stay where they are. The sender may name hosts of members that are not known here yet.
+    The sender may know of members that are not known here yet.
     """
-    members = collections.Counter(hosts.hosts_of(request.group_members.difference(request.instance_uuids)))
+    members = group_members.by_host(hosts, request)
     members.update(request.group_hosts.difference(members))
     return members

@@ -8,6 +8,7 @@ import collections
 import numpy
 
 from fleet.objects import RequestSpec, instance_group, request_parts
+from scheduler.compute.domain import group_members
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.why.shortfall import Shortfall
@@ -90,19 +91,16 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
         if instance_group.ANTI_AFFINITY not in request.group_policies:
             return None
         most = request.group_max_server_per_host if request.group_members else 1
-        members = self._members(hosts, request) if request.group_members else collections.Counter(hosts.hosts_of(()))
+        members = (
+            group_members.by_host(hosts, request) if request.group_members else collections.Counter(hosts.hosts_of(()))
+        )
         if most == 1:
             members.update(set(request.group_hosts).difference(members))
         limit = numpy.full(len(hosts), float(most))
         return _Places("places for the group", "", 1, limit, hosts.counted(members), limit)
 
-    @staticmethod
-    def _members(hosts: Candidates, request: RequestSpec) -> collections.Counter[str]:
-        """Return the number of members on each host. The requested instances do not count: they may stay where they are."""
-        return collections.Counter(hosts.hosts_of(request.group_members.difference(request.instance_uuids)))
-
     def _full_hosts(self, hosts: Candidates, request: RequestSpec) -> set[str]:
-        members = self._members(hosts, request)
+        members = group_members.by_host(hosts, request)
         full = {host for host, count in members.items() if count >= request.group_max_server_per_host}
         # The sender may know of members that neither the database nor a booking has shown here yet.
         return full.union(request.group_hosts) if request.group_max_server_per_host == 1 else full

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import collections
-
 import numpy
 
 from fleet.objects import RequestSpec
+from scheduler.compute.domain import group_members
 from scheduler.compute.weights.base import ColumnWeigher
 from scheduler.engine.hosts.candidates import Candidates
 
@@ -27,9 +26,7 @@ class ServerGroupSoftAffinityWeigher(ColumnWeigher):
         return self.policy in request.group_policies
 
     def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
-        others = request.group_members.difference(request.instance_uuids)
-        members = collections.Counter(hosts.hosts_of(others))
-        return self.sign * hosts.counted(members)
+        return self.sign * hosts.counted(group_members.by_host(hosts, request))
 
 
 class ServerGroupSoftAntiAffinityWeigher(ServerGroupSoftAffinityWeigher):

@@ -77,7 +77,7 @@ def test_rules(rules: list[dict[str, Any]], members_on: Sequence[str], expected:
     ],
 )
 def test_a_domain_without_a_live_host_is_not_the_emptiest(dead: Mapping[str, Any]) -> None:
-    """Racks a and b have a member each; rack c is dead, and holds nobody up."""
+    """Racks a and b have a member each; rack c is dead, and does not block the spread."""
     hosts = fleet("a1", "b1", services=[Service("c1", **dead)])
     asked = request(group_rules=[rule("spread")], group_members=MEMBERS)
     assert {"a1", "a2", "b1", "c1"} == passed(filters.FailureDomainFilter(), hosts, asked)
