@@ -138,7 +138,7 @@ def _threads(conf: cfg.ConfigOpts) -> int:
     """Threads for calls of users: so few that they leave database connections to the agents."""
     pool, overflow, threads = conf.database.max_pool_size, conf.database.max_overflow, conf.executor_thread_pool_size
     bounded = pool and overflow is not None and overflow >= 0
-    return max(1, min(threads, pool + overflow - CONNECTIONS_FOR_AGENTS)) if bounded else threads
+    return int(max(1, min(threads, pool + overflow - CONNECTIONS_FOR_AGENTS)) if bounded else threads)
 
 
 def _heartbeat(conf: cfg.ConfigOpts, agent_api: AgentAPI, pins: Pins, skew: ClockSkew) -> service.Periodic:

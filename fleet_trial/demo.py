@@ -11,6 +11,7 @@ from typing import Any
 from fleet import states
 from fleet.client import faults, following
 from fleet.client.calls import Calls
+from fleet.client.connection import Record
 from fleet.objects import instance_group
 
 HOSTS = 5
@@ -74,7 +75,7 @@ def _boot(conductor: Calls, order: Order) -> list[str]:
     return [each["uuid"] for each in conductor.create(request)["instances"]]
 
 
-def _tell(order: Order, instances: list[following.Record]) -> bool:
+def _tell(order: Order, instances: list[Record]) -> bool:
     hosts = [each["host"] for each in instances if each["vm_state"] == states.ACTIVE]
     landed = ", ".join(sorted(hosts)) or "nowhere"
     right = order.expected(hosts)
@@ -82,7 +83,7 @@ def _tell(order: Order, instances: list[following.Record]) -> bool:
     return right
 
 
-def _tell_hosts(conductor: Calls, instances: list[following.Record]) -> None:
+def _tell_hosts(conductor: Calls, instances: list[Record]) -> None:
     names = collections.defaultdict(list)
     for each in instances:
         if each["vm_state"] == states.ACTIVE:
@@ -94,7 +95,7 @@ def _tell_hosts(conductor: Calls, instances: list[following.Record]) -> None:
         print(f"{host['host']:7} {cpus:6} {memory:14} {', '.join(sorted(names[host['host']]))}")
 
 
-def _tell_failures(conductor: Calls, instances: list[following.Record]) -> None:
+def _tell_failures(conductor: Calls, instances: list[Record]) -> None:
     for each in instances:
         if each["vm_state"] == states.ERROR:
             print(f"\nWhy {each['name']} is nowhere:")

@@ -97,7 +97,7 @@ def _nearest(details: Mapping[str, Any]) -> str | None:
     for miss in details.get("nearest", ()):
         lacks = miss.get("shortfalls", ())
         if miss.get("reason_code") == Reason.CAPACITY and lacks and not any(each.get("never_fits") for each in lacks):
-            return miss["host"]
+            return str(miss["host"])
     return None
 
 

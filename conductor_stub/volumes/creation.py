@@ -59,7 +59,7 @@ class _Acceptance:
     @property
     def uuid(self) -> str:
         """Of the first volume: it stands for the request."""
-        return self.rows[0]["uuid"]
+        return str(self.rows[0]["uuid"])
 
     def key(self) -> Hashable:
         """Equal for requests of which only one may be written."""

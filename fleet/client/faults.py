@@ -13,14 +13,14 @@ from fleet.client.connection import Record
 _ANY_HOST = "HOST"
 
 
-class Faults(columns.FormattableColumn):
+class Faults(columns.FormattableColumn[Sequence[Record]]):
     """The faults of an instance, newest first, each with the hosts that every filter received and kept."""
 
     def human_readable(self) -> str:
         return "\n".join(line for fault in self._value for line in fault_lines(fault))
 
 
-class Attempts(columns.FormattableColumn):
+class Attempts(columns.FormattableColumn[Sequence[Record]]):
     """The tried hosts: place, result and duration."""
 
     def human_readable(self) -> str:

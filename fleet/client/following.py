@@ -30,7 +30,8 @@ def _looks(timeout_s: float, clock: Callable[[], float], sleep: Callable[[float]
 
 def ended(instance: Record) -> bool:
     """Return True if the build has ended, well or not."""
-    return instance["vm_state"] != states.BUILDING
+    answer: bool = instance["vm_state"] != states.BUILDING
+    return answer
 
 
 def gone(uuid: str) -> dict[str, Any]:

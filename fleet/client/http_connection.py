@@ -56,35 +56,42 @@ class HttpConnection(Calls):
         return self._call("operator", method, arguments)
 
     def _create(self, request: dict[str, Any], token: str | None) -> dict[str, Any]:
-        return self._call("compute_task", "create", {"request": request, "client_token": token})
+        answer: dict[str, Any] = self._call("compute_task", "create", {"request": request, "client_token": token})
+        return answer
 
     def terminate(self, uuids: list[str]) -> None:
         self._call("compute_task", "terminate_instances", {"instance_uuids": uuids})
 
     def explain(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
         with self._scheduler_failures():
-            return self._call("scheduler", "explain", {**asked, "best": best})
+            answer: dict[str, Any] = self._call("scheduler", "explain", {**asked, "best": best})
+            return answer
 
     def capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
         with self._scheduler_failures():
-            return self._call("scheduler", "capacity", {**asked, "group_by": group_by})
+            answer: dict[str, Any] = self._call("scheduler", "capacity", {**asked, "group_by": group_by})
+            return answer
 
     def describe_filters(self) -> dict[str, Any]:
-        return self._call("scheduler", "describe_filters", {})
+        answer: dict[str, Any] = self._call("scheduler", "describe_filters", {})
+        return answer
 
     def explain_volume(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
         with self._scheduler_failures():
-            return self._call("volume_scheduler", "explain", {**asked, "best": best})
+            answer: dict[str, Any] = self._call("volume_scheduler", "explain", {**asked, "best": best})
+            return answer
 
     def volume_capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
         with self._scheduler_failures():
-            return self._call("volume_scheduler", "capacity", {**asked, "group_by": group_by})
+            answer: dict[str, Any] = self._call("volume_scheduler", "capacity", {**asked, "group_by": group_by})
+            return answer
 
     def ping(self, topic: str) -> None:
         self._call("baseapi", "ping", {"topic": topic})
 
     def describe_host(self, host: str) -> dict[str, Any]:
-        return self._call("compute", "describe_host", {"host": host})
+        answer: dict[str, Any] = self._call("compute", "describe_host", {"host": host})
+        return answer
 
     def depths(self, queues: Iterable[str]) -> dict[str, broker.Depth | None] | None:
         """None: fleet-api does not look into the broker."""

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of a scheduler: it chose no host, or not enough of them."""
 
+from typing import Any
+
 from fleet.errors.base import FleetError
 from fleet.reasons import Reason
 
@@ -17,9 +19,9 @@ class NoValidHost(FleetError):
     template = "No valid host was found. {reason}"
     reason: str
 
-    def __init__(self, *, reason: str, details: dict | None = None) -> None:
+    def __init__(self, *, reason: str, details: dict[str, Any] | None = None) -> None:
         super().__init__(reason=reason, details=details or {})
-        self.details: dict = details or {}
+        self.details: dict[str, Any] = details or {}
         self.reason_code = Reason(self.details.get("reason_code") or type(self).reason_code)
 
 

@@ -20,3 +20,20 @@ from fleet.failpoints.injection import (
     parse,
     register_opts,
 )
+
+__all__ = [
+    "Action",
+    "DatabaseFault",
+    "Failpoint",
+    "FailpointReached",
+    "OPTS",
+    "after_commit",
+    "arm",
+    "before_commit",
+    "commits",
+    "commits_all",
+    "hit",
+    "list_opts",
+    "parse",
+    "register_opts",
+]

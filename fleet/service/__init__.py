@@ -7,3 +7,5 @@ Read ``periodic`` (work that repeats), ``worker`` (one worker process, and the d
 
 from fleet.service.periodic import Periodic, Runnable
 from fleet.service.worker import Process, Worker, launch, new_incarnation, reread
+
+__all__ = ["Periodic", "Process", "Runnable", "Worker", "launch", "new_incarnation", "reread"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -56,7 +57,7 @@ def list_all(connection: sa.Connection, owner: Owner) -> Sequence[KeyPair]:
     return [_to_key_pair(row) for row in connection.execute(query)]
 
 
-def _one(owner: Owner, name: str) -> sa.Select:
+def _one(owner: Owner, name: str) -> sa.Select[Any]:
     return sa.select(KEY_PAIRS).where(*_is(owner, name))
 
 

@@ -74,7 +74,7 @@ class Database:
 
     @staticmethod
     def _open(options: cfg.ConfigOpts.GroupAttr) -> sa.Engine:
-        engine = engines.create_engine(
+        engine: sa.Engine = engines.create_engine(
             options.connection or "sqlite://",
             mysql_sql_mode=options.mysql_sql_mode,
             connection_recycle_time=options.connection_recycle_time,
@@ -123,12 +123,14 @@ class Database:
         A commit whose outcome is unknown is run again too: ``work`` must recognise its own earlier success.
         """
         try:
-            return self._write_again(work, *args, **kwargs)
+            done: Result = self._write_again(work, *args, **kwargs)
+            return done
         except errors.DatabaseError as failure:
             if not failures.is_duplicate(failure):
                 raise
         # Another transaction inserted the row between our SELECT and our INSERT. This time we find it.
-        return self._write_again(work, *args, **kwargs)
+        found: Result = self._write_again(work, *args, **kwargs)
+        return found
 
     def _write_once(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         try:
@@ -167,7 +169,8 @@ class Database:
         self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs
     ) -> Result:
         """Run ``work(connection, …)`` in one snapshot. It must not write."""
-        return self._connected_again(self._snapshot, work, *args, **kwargs)
+        answer: Result = self._connected_again(self._snapshot, work, *args, **kwargs)
+        return answer
 
     def read_once(
         self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs
@@ -199,7 +202,8 @@ class Database:
 
     def retried(self, read: Callable[P, Result]) -> Callable[P, Result]:
         """``read`` with retries while the database is away, as [database] configures them."""
-        return self._retry(read)
+        repeated: Callable[P, Result] = self._retry(read)
+        return repeated
 
     @contextmanager
     def disposed(self) -> Iterator[Database]:

@@ -85,7 +85,7 @@ def runs_again(failure: Exception) -> bool:
 
 
 def is_duplicate(failure: errors.DatabaseError) -> bool:
-    return failure.kind == db_exception.DBDuplicateEntry.__name__
+    return bool(failure.kind == db_exception.DBDuplicateEntry.__name__)
 
 
 def keep_libraries_quiet() -> None:

@@ -28,7 +28,7 @@ class PreparedQuery:
     :param make: returns the query for the expression of its parameter
     """
 
-    def __init__(self, name: str, make: Callable[[sa.ColumnElement], sa.Select]) -> None:
+    def __init__(self, name: str, make: Callable[[sa.ColumnElement[Any]], sa.Select[Any]]) -> None:
         self._name = f"fleet_{name}"
         self._query = make(sa.bindparam(_NUMBER, type_=sa.BigInteger))
         self._numbered = make(sa.literal_column("$1", sa.BigInteger))

@@ -82,7 +82,7 @@ def _end_of(
     touched: tuple[tuple[sa.Table, bool], ...],
     inserted: tuple[tuple[sa.Table, tuple[str, ...]], ...],
     early: bool,
-) -> sa.Select:
+) -> sa.Select[Any]:
     """Deferred updates and inserts, stamps and the generation, in one statement.
 
     Rows are passed as JSON, one parameter for each table and its columns, so the statement is the same for any number.
@@ -116,7 +116,7 @@ def _end_of(
     return end.add_columns(EARLY_COMMIT) if early else end
 
 
-def _rows(parameter: str, columns: Mapping[str, sa.Column]) -> sa.TableValuedAlias:
+def _rows(parameter: str, columns: Mapping[str, sa.Column[Any]]) -> sa.TableValuedAlias:
     """The rows of a JSON array of objects with these columns."""
     rows = sa.func.json_to_recordset(sa.cast(sa.bindparam(parameter, type_=sa.Text), sa.JSON))
     typed = [sa.column(name, column.type) for name, column in columns.items()]
@@ -170,7 +170,7 @@ class Transaction:
         """Whether the database compares names without case. This program does not."""
         return self.dialect == "mysql"
 
-    def execute(self, statement: sa.Executable, parameters: Any = None) -> sa.CursorResult:
+    def execute(self, statement: sa.Executable, parameters: Any = None) -> sa.CursorResult[*tuple[Any, ...]]:
         self._flush()
         return self._connection.execute(statement, parameters)
 
@@ -261,9 +261,12 @@ class Transaction:
     def _next_generation(self) -> int:
         advance = _advance_by(self._touched)
         if self._connection.dialect.update_returning:
-            return self.execute(advance.returning(_GENERATION.c.value)).scalar_one()
-        self.execute(advance)
-        return self.execute(_NEWEST).scalar_one()
+            advanced = self.execute(advance.returning(_GENERATION.c.value))
+        else:
+            self.execute(advance)
+            advanced = self.execute(_NEWEST)
+        newest: int = advanced.scalar_one()
+        return newest
 
 
 def _alike(rows: Iterable[tuple[sa.Table, dict[str, Any]]]) -> dict[tuple[sa.Table, Any], list[dict[str, Any]]]:

@@ -43,7 +43,7 @@ def find(
     return found, True
 
 
-def _batches(connection: sa.Connection, table: sa.Table, columns: list[sa.Column]) -> Iterator[list[Any]]:
+def _batches(connection: sa.Connection, table: sa.Table, columns: list[sa.Column[Any]]) -> Iterator[list[Any]]:
     """The rows in the order of their keys, with the texts of their columns."""
     key = next(iter(table.primary_key.columns))
     names = [table.c[name] for name in ("name", "host", "instance_uuid") if name in table.c][:1]
@@ -56,7 +56,7 @@ def _batches(connection: sa.Connection, table: sa.Table, columns: list[sa.Column
         rows = connection.execute(query.where(key > rows[-1].row_key)).all() if len(rows) == _BATCH else []
 
 
-def _of_row(row: Any, table: sa.Table, columns: list[sa.Column]) -> Iterator[UnreadableRow]:
+def _of_row(row: Any, table: sa.Table, columns: list[sa.Column[Any]]) -> Iterator[UnreadableRow]:
     for column in columns:
         text = getattr(row, column.name)
         problem = None if text is None else stored_json.fault(text)

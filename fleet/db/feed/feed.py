@@ -100,7 +100,7 @@ class ChangeFeed:
         return self._attempt(self._snapshot.read, self._read_host, host)
 
     def _read_host(self, connection: sa.Connection, host: str) -> Changes:
-        def there(of: queries.TableQueries) -> Sequence[sa.Row]:
+        def there(of: queries.TableQueries) -> Sequence[sa.Row[*tuple[Any, ...]]]:
             return connection.execute(of.of_host, {"of_host": host}).all()
 
         return Changes(
@@ -165,7 +165,7 @@ class ChangeFeed:
             return Changes(newest.value, heartbeats=heartbeats, mix=mix)
         newer = 0 if full else since
 
-        def changed(of: queries.TableQueries) -> Sequence[sa.Row]:
+        def changed(of: queries.TableQueries) -> Sequence[sa.Row[*tuple[Any, ...]]]:
             if not _has(newest, of.table, newer):
                 return []
             return connection.execute(of.live if full else of.changed, {"newer": newer}).all()
@@ -212,10 +212,11 @@ def _once(read: Callable[..., Changes], *args: Any) -> Changes:
 
 def generation(connection: sa.Connection) -> int:
     """The generation of the newest commit."""
-    return connection.execute(queries.GENERATION).scalar_one()
+    newest: int = connection.execute(queries.GENERATION).scalar_one()
+    return newest
 
 
-def _has(newest: sa.Row, table: sa.Table, newer: int) -> bool:
+def _has(newest: sa.Row[*tuple[Any, ...]], table: sa.Table, newer: int) -> bool:
     """Whether ``table`` has a change after ``newer``."""
     return (getattr(newest, table.name) or 0) > newer
 

@@ -62,10 +62,10 @@ class TableQueries:
     """
 
     table: sa.Table
-    changed: sa.Select
-    live: sa.Select
+    changed: sa.Select[Any]
+    live: sa.Select[Any]
     with_generation: PreparedQuery
-    of_host: sa.Select
+    of_host: sa.Select[Any]
 
 
 def _queries(name: str, table: sa.Table, columns: list[Any], *where: Any, more: tuple[Any, ...] = ()) -> TableQueries:
@@ -74,7 +74,7 @@ def _queries(name: str, table: sa.Table, columns: list[Any], *where: Any, more: 
     key = table.primary_key.columns[0].label("row_key")
     changed = sa.select(*columns).where(stamp > sa.bindparam("newer"), *where)
 
-    def with_generation(newer: sa.ColumnElement) -> sa.Select:
+    def with_generation(newer: sa.ColumnElement[Any]) -> sa.Select[Any]:
         later = sa.and_(stamp > newer, stamp <= newer + _ALL_THERE_ARE, *where)
         return GENERATION.select_from(GENERATIONS.outerjoin(table, later)).add_columns(key, *columns, *more)
 
@@ -87,7 +87,7 @@ def _queries(name: str, table: sa.Table, columns: list[Any], *where: Any, more: 
     )
 
 
-def _newest_of(table: sa.Table) -> sa.Label:
+def _newest_of(table: sa.Table) -> sa.Label[Any]:
     return sa.select(sa.func.max(table.c.generation)).scalar_subquery().label(table.name)
 
 
@@ -102,9 +102,9 @@ class FeedQueries:
     nodes: TableQueries
     services: TableQueries
     instances: TableQueries
-    newest: sa.Select
-    all_heartbeats: sa.Select
-    new_heartbeats: sa.Select
+    newest: sa.Select[Any]
+    all_heartbeats: sa.Select[Any]
+    new_heartbeats: sa.Select[Any]
 
 
 def _feed(binary: str, name: str, nodes: tuple[sa.Table, list[Any]], instances: TableQueries) -> FeedQueries:

@@ -35,11 +35,11 @@ def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], n
 
     :raises errors.Conflict: the name is taken
     """
-    found = tx.execute(sa.select(AGGREGATES.c.id).where(AGGREGATES.c.uuid == uuid)).scalar_one_or_none()
+    found: int | None = tx.execute(sa.select(AGGREGATES.c.id).where(AGGREGATES.c.uuid == uuid)).scalar_one_or_none()
     if found is not None:
         return found
     with lookup.naming("Aggregate", name):
-        key = tx.insert(AGGREGATES, {"name": name, "uuid": uuid, "created_at": now})
+        key: int = tx.insert(AGGREGATES, {"name": name, "uuid": uuid, "created_at": now})
     tx.touch(AGGREGATES, key)
     _set_metadata(tx, key, metadata)
     return key

@@ -54,7 +54,7 @@ def _held(tx: Transaction | sa.Connection, host: str, node: str) -> list[_Held]:
     return cast("list[_Held]", list(tx.execute(both.order_by("holder"))))
 
 
-def _holding(table: sa.Table, *where: Any) -> sa.Select:
+def _holding(table: sa.Table, *where: Any) -> sa.Select[Any]:
     topology, devices = table.c.claimed_numa_topology, table.c.claimed_pci_devices
     return sa.select(table.c.uuid.label("holder"), topology, devices).where(
         *where, sa.or_(topology.is_not(None), devices.is_not(None))

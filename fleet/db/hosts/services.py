@@ -162,7 +162,8 @@ def _change(tx: Transaction, row: ServiceRow, values: Mapping[str, Any]) -> None
 
 def incarnation_of(tx: Transaction, host: str) -> str | None:
     """The incarnation of the agent that serves ``host``. No lock is taken."""
-    return tx.execute(_INCARNATION, {"served_host": host}).scalar_one()
+    found: str | None = tx.execute(_INCARNATION, {"served_host": host}).scalar_one()
+    return found
 
 
 def incarnations_of(tx: Transaction, hosts: Collection[str], held: bool = False) -> dict[str, str | None]:

@@ -42,7 +42,7 @@ _HOST: sa.BindParameter[str] = sa.bindparam("on_host")
 _NODE: sa.BindParameter[str] = sa.bindparam("on_node")
 
 
-def _sums(table: sa.Table) -> list[sa.Label]:
+def _sums(table: sa.Table) -> list[sa.Label[Any]]:
     return [sa.func.sum(table.c[f"claimed_{name}"]).label(name) for name in ("vcpus", "memory_mb", "disk_gb")]
 
 

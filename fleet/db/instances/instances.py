@@ -209,11 +209,14 @@ def _after(
 
 
 def _condition(name: str, value: Any) -> sa.ColumnElement[bool]:
+    condition: sa.ColumnElement[bool]
     if name == "uuids":
-        return INSTANCES.c.uuid.in_(value)
-    if name == "changed_since":
-        return sa.func.coalesce(INSTANCES.c.updated_at, INSTANCES.c.created_at) >= value
-    return INSTANCES.c[name] == value
+        condition = INSTANCES.c.uuid.in_(value)
+    elif name == "changed_since":
+        condition = sa.func.coalesce(INSTANCES.c.updated_at, INSTANCES.c.created_at) >= value
+    else:
+        condition = INSTANCES.c[name] == value
+    return condition
 
 
 def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[InstanceSummary]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
@@ -67,7 +67,7 @@ _PROJECT = sa.func.coalesce(INSTANCES.c.project_id, "")
 _OLDEST_FIRST = INSTANCES.c.created_at, INSTANCES.c.launch_index, INSTANCES.c.uuid
 
 
-def _in_turns(waiting: sa.Subquery) -> sa.Select:
+def _in_turns(waiting: sa.Subquery) -> sa.Select[Any]:
     """Projects take turns: the oldest build of each, the project first that was not served for longest; then their next
     ones.
     """

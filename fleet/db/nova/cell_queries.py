@@ -94,7 +94,7 @@ def _changed(table: sa.TableClause, since: datetime.datetime) -> sa.ColumnElemen
 
 
 def _in_parts(
-    connection: sa.Connection, query: sa.Select, column: sa.ColumnClause, wanted: Collection[Any]
+    connection: sa.Connection, query: sa.Select[Any], column: sa.ColumnClause[Any], wanted: Collection[Any]
 ) -> list[Any]:
     values = list(wanted)
     found: list[Any] = []

@@ -41,4 +41,4 @@ def differences(database: Database) -> list[object]:
     """Differences between the tables and the models; empty if the migrations are complete (for tests)."""
     with database.engine.connect() as connection:
         context = migration.MigrationContext.configure(connection)
-        return autogenerate.compare_metadata(context, models.METADATA)
+        return list(autogenerate.compare_metadata(context, models.METADATA))

@@ -108,7 +108,7 @@ def _old(table: sa.Table, before: datetime.datetime) -> tuple[Any, ...]:
     return table.c.deleted, table.c.deleted_at < before
 
 
-def _plain(row: sa.Row) -> dict[str, Any]:
+def _plain(row: sa.Row[*tuple[Any, ...]]) -> dict[str, Any]:
     return {
         name: value.isoformat(timespec="microseconds") + "Z" if isinstance(value, datetime.datetime) else value
         for name, value in row._mapping.items()

@@ -46,7 +46,7 @@ _OTHERS = (
 )
 
 
-def _claims_of(host: str, pool: str, size_gb: str) -> sa.Select:
+def _claims_of(host: str, pool: str, size_gb: str) -> sa.Select[Any]:
     """The claims that these columns have on one pool."""
     is_volume = sa.case((VOLUMES.c.snapshot_of.is_(None), 1), else_=0)
     return sa.select(VOLUMES.c[size_gb].label("gb"), is_volume.label("volumes")).where(
@@ -241,9 +241,9 @@ def lock_all(tx: Transaction, places: Iterable[tuple[str, str]]) -> None:
 
 def _lock(tx: Transaction, host: str, pool: str) -> PoolRow | None:
     """The locked row as it is now."""
-    known = tx.locked[POOLS]
+    known: dict[tuple[str, str], PoolRow] = tx.locked[POOLS]
     if (host, pool) not in known:
-        row = tx.execute(_LOCKED, {"on_host": host, "in_pool": pool}).one_or_none()
+        row = cast("PoolRow | None", tx.execute(_LOCKED, {"on_host": host, "in_pool": pool}).one_or_none())
         if row is None:
             return None
         known[host, pool] = row

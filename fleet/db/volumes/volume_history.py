@@ -125,5 +125,5 @@ def of_request(connection: sa.Connection, request_id: str, limit: int) -> Sequen
     )
 
 
-def _ordered(condition: sa.ColumnElement[bool]) -> sa.Select:
+def _ordered(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
     return sa.select(EVENTS).where(condition).order_by(EVENTS.c.id)

@@ -22,7 +22,9 @@ _OF_TOKEN = (
 )
 
 
-def of_token(connection: Transaction | sa.Connection, project_id: str, token: str) -> Sequence[sa.Row]:
+def of_token(
+    connection: Transaction | sa.Connection, project_id: str, token: str
+) -> Sequence[sa.Row[*tuple[Any, ...]]]:
     """``uuid``, ``name`` and ``fingerprint`` of the volumes of a request, also of deleted ones, in their order."""
     return connection.execute(_OF_TOKEN, {"of_project": project_id, "token": token}).all()
 

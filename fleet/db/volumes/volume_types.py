@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -71,5 +72,5 @@ def list_all(connection: sa.Connection) -> Sequence[VolumeType]:
     return [_to_type(row) for row in connection.execute(sa.select(TYPES).order_by(TYPES.c.name))]
 
 
-def _to_type(row: sa.Row) -> VolumeType:
+def _to_type(row: sa.Row[*tuple[Any, ...]]) -> VolumeType:
     return VolumeType(row.name, row.extra_specs, row.description or "", row.id)

@@ -128,8 +128,12 @@ class ComputeAPI(HostAPI):
     def get_console_output(self, context: RequestContext, host: str, instance_uuid: str) -> str:
         """:raises oslo_messaging.MessageUndeliverable: no agent serves the host; errors.VersionPinned: it is too old"""
         message = Message("get_console_output", {"instance_uuid": instance_uuid}, version="1.2")
-        return self._ask(context, message, server=host, transport_options=MANDATORY)
+        answer: str = self._ask(context, message, server=host, transport_options=MANDATORY)
+        return answer
 
     def describe_host(self, context: RequestContext, host: str) -> dict[str, Any]:
         """Return what the agent holds and runs. :raises oslo_messaging.MessageUndeliverable: no agent serves the host"""
-        return self._ask(context, Message("describe_host", {}), server=host, transport_options=MANDATORY)
+        answer: dict[str, Any] = self._ask(
+            context, Message("describe_host", {}), server=host, transport_options=MANDATORY
+        )
+        return answer

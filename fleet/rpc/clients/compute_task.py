@@ -43,7 +43,10 @@ class ComputeTaskAPI(API):
         said = {"request": request, **({"client_token": client_token} if client_token is not None else {})}
         since = [version for name, version in NEWER_KEYS.items() if request.get(name, network.NONE) not in _UNSET]
         since += ["1.2"] if client_token is not None else []
-        return self._ask(context, Message("create", said, version=max(since, key=versions.parse, default="")))
+        answer: dict[str, Any] = self._ask(
+            context, Message("create", said, version=max(since, key=versions.parse, default=""))
+        )
+        return answer
 
     def takes_passwords(self) -> bool:
         """Whether :meth:`create` may have an ``admin_password``."""

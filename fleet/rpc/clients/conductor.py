@@ -34,7 +34,8 @@ class ConductorAPI(API):
 
     def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Register daemons. If no conductor has a queue yet, the call times out at once: daemons start in any order."""
-        return self._sure_call(context, Message("register_services", {"services": services}))
+        answer: list[dict[str, Any]] = self._sure_call(context, Message("register_services", {"services": services}))
+        return answer
 
     def require_free(self, context: RequestContext, services: list[dict[str, Any]]) -> None:
         """:raises errors.HostTaken: another agent serves one of these hosts"""
@@ -84,7 +85,7 @@ class ConductorAPI(API):
         if self._can_send("1.7"):
             newest = {**spoken, "clock_skew_s": clock_skew_s}
             beat = Message("report_state", said, newer=newest, newer_version="1.7")
-        answer = self._ask(context, beat, timeout=min(due_s, self._conf.rpc_response_timeout))
+        answer: dict[str, Any] = self._ask(context, beat, timeout=min(due_s, self._conf.rpc_response_timeout))
         self._pins.learn(answer.get("versions"))
         return answer
 
@@ -96,19 +97,24 @@ class ConductorAPI(API):
         alarms: dict[str, str],
     ) -> list[dict[str, Any]]:
         said = {"reports": reports, "nodes": nodes}
-        return self._ask(context, Message("report_hosts", said, newer={"alarms": alarms}, newer_version="1.1"))
+        answer: list[dict[str, Any]] = self._ask(
+            context, Message("report_hosts", said, newer={"alarms": alarms}, newer_version="1.1")
+        )
+        return answer
 
     def get_host_instances(
         self, context: RequestContext, host: str, uuids: list[str] | None = None
     ) -> list[dict[str, Any]]:
-        return self._call(context, "get_host_instances", host=host, uuids=uuids)
+        answer: list[dict[str, Any]] = self._call(context, "get_host_instances", host=host, uuids=uuids)
+        return answer
 
     def compare_instances(
         self, context: RequestContext, held: dict[str, list[str]], power: dict[str, dict[str, int]] | None = None
     ) -> dict[str, list[str]]:
         """:param power: power states of the driver, by host and uuid; an older conductor compares without them"""
         message = Message("compare_instances", {"held": held}, newer={"power": power or {}}, newer_version="1.8")
-        return self._ask(context, message)
+        answer: dict[str, list[str]] = self._ask(context, message)
+        return answer
 
     def report_guest(
         self,
@@ -123,11 +129,13 @@ class ConductorAPI(API):
         if not self._can_send("1.8"):
             return False
         seen = {"instance_uuid": instance_uuid, "host": host, "power_state": power_state, "expected": expected}
-        return self._ask(context, Message("report_guest", {**seen, "failed": failed}, version="1.8"))
+        answer: bool = self._ask(context, Message("report_guest", {**seen, "failed": failed}, version="1.8"))
+        return answer
 
     def get_image(self, context: RequestContext, image_id: str) -> dict[str, Any]:
         """:raises errors.NotFound: errors.VersionPinned: the conductor is too old"""
-        return self._ask(context, Message("get_image", {"image_id": image_id}, version="1.12"))
+        answer: dict[str, Any] = self._ask(context, Message("get_image", {"image_id": image_id}, version="1.12"))
+        return answer
 
     def get_boot_data(self, context: RequestContext, instance_uuid: str, host: str) -> dict[str, Any]:
         """Return what an instance finds at its first boot. Empty from a conductor that is too old to accept any.
@@ -137,7 +145,8 @@ class ConductorAPI(API):
         if not self._can_send("1.13"):
             return {}
         asked = {"instance_uuid": instance_uuid, "host": host}
-        return self._ask(context, Message("get_boot_data", asked, version="1.13"))
+        answer: dict[str, Any] = self._ask(context, Message("get_boot_data", asked, version="1.13"))
+        return answer
 
     def power_done(
         self,
@@ -157,12 +166,14 @@ class ConductorAPI(API):
         done = {"instance_uuid": instance_uuid, "host": host, "task_state": task_state, "power_state": power_state}
         newer = {"attempt": attempt}
         message = Message("power_done", {**done, "failure": failure}, "1.12", newer=newer, newer_version="1.18")
-        return self._ask(context, message)
+        answer: bool = self._ask(context, message)
+        return answer
 
     def get_attachments(self, context: RequestContext, instance_uuid: str, host: str) -> list[dict[str, Any]]:
         """Return the attachments of an instance; none if it is not on ``host``."""
         asked = {"instance_uuid": instance_uuid, "host": host}
-        return self._ask(context, Message("get_attachments", asked, version="1.14"))
+        answer: list[dict[str, Any]] = self._ask(context, Message("get_attachments", asked, version="1.14"))
+        return answer
 
     def attachment_done(
         self, context: RequestContext, attachment_uuid: str, host: str, status: str, attempt: int, failure: str
@@ -172,7 +183,10 @@ class ConductorAPI(API):
         :param failure: "" if it is done
         """
         done = {"attachment_uuid": attachment_uuid, "host": host, "status": status, "attempt": attempt}
-        return self._ask(context, Message("attachment_done", {**done, "failure": failure}, version="1.14"))
+        answer: dict[str, Any] | None = self._ask(
+            context, Message("attachment_done", {**done, "failure": failure}, version="1.14")
+        )
+        return answer
 
     def claim_instance(
         self,
@@ -194,7 +208,8 @@ class ConductorAPI(API):
             "claim": claim,
         }
         newer = {"limits": limits} if limits else {}
-        return self._ask(context, Message("claim_instance", said, newer=newer, newer_version="1.3"))
+        answer: dict[str, Any] = self._ask(context, Message("claim_instance", said, newer=newer, newer_version="1.3"))
+        return answer
 
     def finish_build(
         self,
@@ -207,7 +222,8 @@ class ConductorAPI(API):
     ) -> dict[str, Any]:
         said = {"instance_uuid": instance_uuid, "attempt": attempt, "host": host, "power_state": power_state}
         newer = {"incarnation": incarnation}
-        return self._ask(context, Message("finish_build", said, newer=newer, newer_version="1.4"))
+        answer: dict[str, Any] = self._ask(context, Message("finish_build", said, newer=newer, newer_version="1.4"))
+        return answer
 
     def takes_steps(self) -> bool:
         """Return True if :meth:`build_steps` may be used.
@@ -222,7 +238,8 @@ class ConductorAPI(API):
 
         :param steps: ``method``, its arguments, and the request it belongs to (``RequestContext.whose``)
         """
-        return self._ask(context, Message("build_steps", {"steps": steps}, version="1.4"))
+        answer: list[dict[str, Any]] = self._ask(context, Message("build_steps", {"steps": steps}, version="1.4"))
+        return answer
 
     def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
         self._call(context, "instance_destroyed", instance_uuid=instance_uuid, host=host)

@@ -20,7 +20,8 @@ class DecisionAPI(API):
     ) -> dict[str, Any]:
         """Return what the scheduler would choose and why; nothing is booked. ``docs/explain.md`` describes the answer."""
         asked = {"request_spec": request_spec, "filter_properties": filter_properties, "best": best}
-        return self._ask(context, Message("explain", asked, version=self._since))
+        answer: dict[str, Any] = self._ask(context, Message("explain", asked, version=self._since))
+        return answer
 
     def capacity(
         self,
@@ -34,7 +35,8 @@ class DecisionAPI(API):
         :param group_by: ``zone``, or for instances ``aggregate``; None for the total only
         """
         asked = {"request_spec": request_spec, "filter_properties": filter_properties, "group_by": group_by}
-        return self._ask(context, Message("capacity", asked, version=self._since))
+        answer: dict[str, Any] = self._ask(context, Message("capacity", asked, version=self._since))
+        return answer
 
     def _decide(
         self,
@@ -47,4 +49,5 @@ class DecisionAPI(API):
         """Call a method that chooses. Its scheduler sends heartbeats while it works, so the call may take long."""
         asked = {"request_spec": request_spec, "filter_properties": filter_properties}
         waits = {"timeout": self._conf.long_rpc_timeout, "call_monitor_timeout": self._conf.rpc_response_timeout}
-        return self._ask(context, Message(method, asked, version=version), **waits)
+        answer: list[dict[str, Any]] = self._ask(context, Message(method, asked, version=version), **waits)
+        return answer

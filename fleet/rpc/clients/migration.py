@@ -21,7 +21,10 @@ class MigrationAPI(API):
     def get_host_migrations(
         self, context: RequestContext, host: str, instance_uuids: list[str] | None = None
     ) -> list[dict[str, Any]]:
-        return self._call(context, "get_host_migrations", host=host, instance_uuids=instance_uuids)
+        answer: list[dict[str, Any]] = self._call(
+            context, "get_host_migrations", host=host, instance_uuids=instance_uuids
+        )
+        return answer
 
     def claim_migration(
         self,
@@ -33,7 +36,7 @@ class MigrationAPI(API):
         incarnation: str,
         claim: dict[str, Any],
     ) -> dict[str, Any]:
-        return self._call(
+        answer: dict[str, Any] = self._call(
             context,
             "claim_migration",
             migration_uuid=migration_uuid,
@@ -43,12 +46,14 @@ class MigrationAPI(API):
             incarnation=incarnation,
             claim=claim,
         )
+        return answer
 
     def migration_done(
         self, context: RequestContext, migration_uuid: str, attempt: int, host: str, status: str
     ) -> dict[str, Any]:
         arguments = {"migration_uuid": migration_uuid, "attempt": attempt, "host": host, "status": status}
-        return self._call(context, "migration_done", **arguments)
+        answer: dict[str, Any] = self._call(context, "migration_done", **arguments)
+        return answer
 
     def migration_copied(
         self, context: RequestContext, migration_uuid: str, attempt: int, host: str, percent: int
@@ -68,4 +73,5 @@ class MigrationAPI(API):
         failure: dict[str, Any],
     ) -> dict[str, Any]:
         arguments = {"migration_uuid": migration_uuid, "attempt": attempt, "host": host, "status": status}
-        return self._call(context, "migration_failed", failure=failure, **arguments)
+        answer: dict[str, Any] = self._call(context, "migration_failed", failure=failure, **arguments)
+        return answer

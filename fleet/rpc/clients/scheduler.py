@@ -40,7 +40,10 @@ class SchedulerAPI(DecisionAPI):
 
         :raises errors.VersionPinned: a scheduler may be too old
         """
-        return self._ask(context, Message("describe_filters", {}, version="4.6"), timeout=DESCRIBE_TIMEOUT_S)
+        answer: dict[str, Any] = self._ask(
+            context, Message("describe_filters", {}, version="4.6"), timeout=DESCRIBE_TIMEOUT_S
+        )
+        return answer
 
     # Hints to all schedulers. A scheduler of an older release uses the change feed only.
 

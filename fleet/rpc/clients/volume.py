@@ -26,7 +26,8 @@ class VolumeAPI(HostAPI):
         :raises errors.VersionPinned: it is too old
         """
         message = Message("get_manageable", {}, version="1.1")
-        return self._ask(context, message, server=host, transport_options=MANDATORY)
+        answer: list[dict[str, Any]] = self._ask(context, message, server=host, transport_options=MANDATORY)
+        return answer
 
     def get_connection(self, context: RequestContext, host: str, volume_uuid: str, pool: str) -> dict[str, Any]:
         """Return where the data of a volume are (``fleet.objects.VolumeConnection``).
@@ -37,4 +38,5 @@ class VolumeAPI(HostAPI):
         """
         asked = {"volume_uuid": volume_uuid, "pool": pool}
         message = Message("get_connection", asked, version="1.2")
-        return self._ask(context, message, server=host, transport_options=MANDATORY)
+        answer: dict[str, Any] = self._ask(context, message, server=host, transport_options=MANDATORY)
+        return answer

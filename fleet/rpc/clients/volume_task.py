@@ -30,7 +30,10 @@ class VolumeTaskAPI(API):
         self, context: RequestContext, reports: list[dict[str, Any]], pools: dict[str, list[str]]
     ) -> list[dict[str, Any]]:
         """:param pools: by backend, all its pools"""
-        return self._ask(context, Message("report_pools", {"reports": reports, "pools": pools}, version=_SINCE))
+        answer: list[dict[str, Any]] = self._ask(
+            context, Message("report_pools", {"reports": reports, "pools": pools}, version=_SINCE)
+        )
+        return answer
 
     def takes_copies(self) -> bool:
         """Return True if :meth:`report_copies` may be used."""
@@ -45,24 +48,28 @@ class VolumeTaskAPI(API):
         self, context: RequestContext, host: str, volume_uuids: list[str] | None = None
     ) -> list[dict[str, Any]]:
         said = {"host": host, "volume_uuids": volume_uuids}
-        return self._ask(context, Message("get_host_volumes", said, version=_SINCE))
+        answer: list[dict[str, Any]] = self._ask(context, Message("get_host_volumes", said, version=_SINCE))
+        return answer
 
     def get_removable_volumes(self, context: RequestContext, host: str, volume_uuids: list[str]) -> list[str]:
         """Return those that the ledger has deleted, or has on another backend."""
         said = {"host": host, "volume_uuids": volume_uuids}
-        return self._ask(context, Message("get_removable_volumes", said, version=_SINCE))
+        answer: list[str] = self._ask(context, Message("get_removable_volumes", said, version=_SINCE))
+        return answer
 
     def volume_done(
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str
     ) -> dict[str, Any]:
         said = {"volume_uuid": volume_uuid, "attempt": attempt, "host": host, "status": status}
-        return self._ask(context, Message("volume_done", said, version=_since(status)))
+        answer: dict[str, Any] = self._ask(context, Message("volume_done", said, version=_since(status)))
+        return answer
 
     def volume_failed(
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str, failure: dict[str, Any]
     ) -> dict[str, Any]:
         said = {"volume_uuid": volume_uuid, "attempt": attempt, "host": host, "status": status, "failure": failure}
-        return self._ask(context, Message("volume_failed", said, version=_since(status)))
+        answer: dict[str, Any] = self._ask(context, Message("volume_failed", said, version=_since(status)))
+        return answer
 
     def volume_measured(
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, size_gb: int, stored_gb: int
@@ -75,7 +82,8 @@ class VolumeTaskAPI(API):
             "size_gb": size_gb,
             "stored_gb": stored_gb,
         }
-        return self._ask(context, Message("volume_measured", said, version=_SINCE_MANAGED))
+        answer: dict[str, Any] = self._ask(context, Message("volume_measured", said, version=_SINCE_MANAGED))
+        return answer
 
     def takes_steps(self) -> bool:
         """Return True if :meth:`volume_steps` may be used.
@@ -90,7 +98,8 @@ class VolumeTaskAPI(API):
 
         :param steps: ``method``, its arguments, and the request it belongs to (``RequestContext.whose``)
         """
-        return self._ask(context, Message("volume_steps", {"steps": steps}, version="1.12"))
+        answer: list[dict[str, Any]] = self._ask(context, Message("volume_steps", {"steps": steps}, version="1.12"))
+        return answer
 
 
 def _since(status: str) -> str:

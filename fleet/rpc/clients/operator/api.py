@@ -135,4 +135,7 @@ class BaseAPI(API):
 
     def ping(self, context: RequestContext, arg: object) -> dict[str, Any]:
         """:raises oslo_messaging.MessageUndeliverable: the topic has no queue"""
-        return self._client.prepare(version="1.1", transport_options=MANDATORY).call(context, "ping", arg=arg)
+        answer: dict[str, Any] = self._client.prepare(version="1.1", transport_options=MANDATORY).call(
+            context, "ping", arg=arg
+        )
+        return answer

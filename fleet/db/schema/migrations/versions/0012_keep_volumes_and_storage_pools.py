@@ -5,6 +5,8 @@ Revision ID: 0012
 Revises: 0011
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
@@ -18,7 +20,7 @@ branch_labels = None
 depends_on = None
 
 
-def _tracked() -> list[sa.Column]:
+def _tracked() -> list[sa.Column[Any]]:
     return [
         sa.Column("created_at", Timestamp, nullable=False),
         sa.Column("updated_at", Timestamp, nullable=True),
