@@ -80,12 +80,14 @@ class Clients:
 class Settings:
     """What the configuration sets for single domains. The options of the same names describe them.
 
+    :param default_zone: ``default_availability_zone``
     :param waits: ``wait_for_capacity``
     :param same_host: ``allow_resize_to_same_host``
     """
 
     host: str = "conductor"
     domains: Collection[str] = DOMAINS
+    default_zone: str = "nova"
     default_schedule_zone: str | None = None
     aliases: Aliases = dataclasses.field(default_factory=dict)
     waits: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -99,6 +101,7 @@ class Settings:
         return cls(
             host=conf.host,
             domains=conf.conductor_domains,
+            default_zone=conf.default_availability_zone,
             default_schedule_zone=conf.default_schedule_zone,
             aliases=parse_aliases(conf.pci.alias),
             waits=conf.conductor.wait_for_capacity,

@@ -84,6 +84,12 @@ COMMON_OPTS = [
         "begin the build does not count: its agent had no queue, was stopping, or refused the claim (related: "
         "[conductor] claim_refusals). 'fleet server show' lists every attempt.",
     ),
+    cfg.StrOpt(
+        "default_availability_zone",
+        default="nova",
+        help="Zone of hosts that are in no aggregate with a zone. Conductors and schedulers need the same value. Related: "
+        "default_schedule_zone.",
+    ),
     cfg.BoolOpt(
         "scheduler_tracks_instance_changes",
         default=True,

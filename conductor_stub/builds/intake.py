@@ -27,6 +27,7 @@ from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
 from fleet.db.catalog import flavors, groups, key_pairs, networks, quotas
 from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.hosts import zones
 from fleet.db.instances import addresses, boot_data, builds, history, queued_builds
 from fleet.db.instances.addresses import FreeAddresses
 from fleet.db.tables.catalog import GroupRow
@@ -94,10 +95,13 @@ class Intake:
         waits: Mapping[str, int] = types.MappingProxyType({}),
         reserving: Reserving | None = None,
         unjudged: Unjudged | None = None,
+        zone_of_others: str = "nova",
     ) -> None:
-        """:param grouped: makes a group commit; the simulation has its own, because it has no threads
+        """:param default_zone: of requests that name none; None: any
+        :param grouped: makes a group commit; the simulation has its own, because it has no threads
         :param waits: by project, or "*" for any other: how many seconds a request waits for room if it does not say so
         :param unjudged: remarks the parts of a request that no filter judges; None: nothing is remarked
+        :param zone_of_others: zone of the hosts that are in no aggregate with a zone
         """
         self._database = database
         self._writes: GroupCommit[_Acceptance, dict[str, Any] | None] = grouped(self._write_all, key=_Acceptance.key)
@@ -110,6 +114,7 @@ class Intake:
         self._waits = waits
         self._reserving = reserving
         self._unjudged = unjudged
+        self._zone_of_others = zone_of_others
 
     def _write_all(self, acceptances: Sequence[_Acceptance]) -> Sequence[dict[str, Any] | None | errors.FleetError]:
         return self._database.write(_insert_all, acceptances, self._limits.default_quota, self._reserving)
@@ -120,9 +125,9 @@ class Intake:
         ``warnings`` are sentences about parts of the request that no filter judges; without them the key is missing.
 
         :param client_token: a repeated request with the same token gets the answer of the first one
-        :raises errors.InvalidInput: naming the field; errors.NotFound: no such flavor, group or volume; errors.Conflict:
-            the token was used for another request, a volume is not available, or a network has no free address;
-            errors.QuotaExceeded: errors.VersionPinned: an agent may be too old for networks
+        :raises errors.InvalidInput: naming the field, also of a zone or a host that is not there; errors.NotFound: no such
+            flavor, group or volume; errors.Conflict: the token was used for another request, a volume is not available, or
+            a network has no free address; errors.QuotaExceeded: errors.VersionPinned: an agent may be too old for networks
         """
         token = ClientToken.of(context, request.to_wire(), client_token) if client_token else None
         # Before anything else: the flavor or group may have been deleted since the first request.
@@ -211,6 +216,9 @@ class Intake:
         self, context: RequestContext, request: BuildRequest
     ) -> tuple[dict[str, Any], list[dict[str, Any]], Sequence[str]]:
         """The rows, as of :meth:`plan`, and what is remarked about the request."""
+        if request.availability_zone:
+            wanted = Zone.parse(request.availability_zone)
+            self._database.read(zones.require_known, wanted, self._zone_of_others)
         flavor, group = self._resolved(context, request)
         check_image(request.image, flavor)
         now = self._clock()

@@ -13,23 +13,29 @@ from fleet import errors, failpoints, states
 from fleet.clock import seconds
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
-from fleet.db.hosts import services
+from fleet.db.hosts import services, zones
 from fleet.db.instances import history, instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import Zone
 
 
 class Unshelving:
-    def __init__(self, database: Database, placement: BuildPlacement) -> None:
+    """:param default_zone: zone of the hosts that are in no aggregate with a zone"""
+
+    def __init__(self, database: Database, placement: BuildPlacement, default_zone: str) -> None:
         self._database = database
         self._placement = placement
+        self._default_zone = default_zone
 
     def begin(self, context: RequestContext, uuid: str, zone: str | None, host: str | None) -> RequestedInstance:
         """:param zone: to choose a host from; None: that of the request
         :param host: the only one to consider; it must pass the filters
-        :raises errors.NotFound: errors.Conflict: it is not SHELVED_OFFLOADED; errors.VersionPinned:
+        :raises errors.NotFound: errors.Conflict: it is not SHELVED_OFFLOADED; errors.InvalidInput: there is no such zone;
+            errors.VersionPinned:
         """
         self._placement.require_unshelving()
+        if zone:
+            self._database.read(zones.require_known, Zone(zone), self._default_zone)
         row = self._database.write(accept, uuid, zone, host, self._placement.step_context(context))
         self._placement.hand_out(context.about(instance_uuid=uuid, attempt=row.attempt), [uuid], row.attempt)
         return row

@@ -40,7 +40,7 @@ def wire(common: Common, reserving: Reserving) -> Builds:
     unjudged = Unjudged(clients.scheduler.describe_filters)
     intake = Intake(
         *(database, placement, limits, settings.default_schedule_zone, common.clock, settings.aliases, common.local),
-        *(common.grouped, settings.waits, reserving, unjudged),
+        *(common.grouped, settings.waits, reserving, unjudged, settings.default_zone),
     )
     termination = Termination(database, clients.compute, limits, common.fresh)
     sweeper = BuildSweeper(database, placement, termination, limits, common.fresh)

@@ -37,11 +37,12 @@ def wire(common: Common, builds: Builds, power: Power) -> Part:
     :param power: starts what is unshelved where it is
     """
     database, clock, quota = common.database, common.clock, common.limits.default_quota
+    zone = common.settings.default_zone
     dry_run = DryRun(database, builds.intake, builds.placement)
     diagnosis = Diagnosis(database, common.settings.host, common.fresh)
     return Part(
         endpoints=[
-            OperatorManager(database, common.limits.service_down_time_s, dry_run, diagnosis, clock),
+            OperatorManager(database, common.limits.service_down_time_s, dry_run, diagnosis, clock, zone),
             CatalogManager(database, Announcements(database, common.clients.scheduler), clock),
             FlavorManager(database, clock),
             GroupManager(database, quota, clock),
@@ -56,7 +57,7 @@ def wire(common: Common, builds: Builds, power: Power) -> Part:
             ActManager(database),
             UseManager(database, clock),
             SearchManager(database),
-            UnshelveManager(database, power.intake, Unshelving(database, builds.placement)),
+            UnshelveManager(database, power.intake, Unshelving(database, builds.placement, zone)),
         ],
         runs=[Run("old acts", lambda: database.write(acts.remove_old, clock()), _OLD_ACTS_EVERY_S)],
     )

@@ -30,6 +30,27 @@ def fail(conductor: Conductor, uuid: str, host: str, attempt: int, *others: str)
     conductor.placement.reschedule(context(), Attempt(uuid, attempt, host, host), FAILED, alternates(*others))
 
 
+@pytest.mark.parametrize(
+    ("zone", "reason"),
+    [
+        ("mars", "availability_zone names no zone of this fleet: 'mars'; known: nova, phobos, racks"),
+        (":h9", "availability_zone names no host of this fleet: 'h9'"),
+        ("nova:h9:h1", "availability_zone names no host of this fleet: 'h9' and node 'h1'"),
+        ("::h9", "availability_zone names no node of this fleet: 'h9'"),
+    ],
+)
+def test_a_zone_or_a_host_that_is_not_there(conductor: Conductor, zone: str, reason: str) -> None:
+    """Refused with what there is, and nothing is accepted. Beside a host that is there any zone may stand."""
+    conductor.operator.create_aggregate("a", {"availability_zone": "racks,phobos"})
+    conductor.operator.create_aggregate("b", {"availability_zone": "mars"})
+    conductor.operator.delete_aggregate("b")
+    with pytest.raises(errors.InvalidInput) as refused:
+        conductor.create(availability_zone=zone)
+    assert reason == refused.value.message
+    assert [] == conductor.operator.list_instances({})
+    assert 4 == sum(len(conductor.create(availability_zone=known)) for known in ("nova", "phobos", "z:h1", "::h1"))
+
+
 def test_a_build_goes_once_round(conductor: Conductor) -> None:
     """Accepted, placed, claimed, active: and the host's usage follows the claim."""
     (uuid,) = conductor.create()
@@ -60,6 +81,7 @@ def test_a_build_goes_once_round(conductor: Conductor) -> None:
 
 def test_the_scheduler_is_asked_as_nova_asks(conductor: Conductor) -> None:
     """The request spec and the filter properties have nova's keys; a zone with a host forces it."""
+    conductor.add_host("h1")
     conductor.place("h1", availability_zone="z1:h1", scheduler_hints={"same_host": [], "mine": 1}, image={"id": "img"})
 
     ((spec, properties),) = conductor.scheduler.requests

@@ -38,6 +38,7 @@ def without_identity(asked: dict) -> tuple[dict, dict]:
 def test_a_request_that_is_not_made(conductor: Conductor, dry_run: DryRun) -> None:
     """A dry run returns exactly the request that a build sends to the scheduler, and writes nothing."""
     conductor.operator.create_group("apart", "anti-affinity", 1)
+    conductor.operator.create_aggregate("racks", {"availability_zone": "east"})
     request = {**ASKED, "group": "apart"}
     planned = dry_run.request_for(context(), BuildRequest.from_wire(request))
     assert conductor.operator.list_instances({}) == []

@@ -172,6 +172,7 @@ def test_a_repeated_request_is_one_build(conductor: Conductor, uuid: str) -> Non
 def test_a_zone_or_a_host(conductor: Conductor, uuid: str) -> None:
     """The host is the administrator's to name, and must pass the filters. A host that was forced before is not now."""
     other = running(conductor, availability_zone="nova:h1")
+    conductor.operator.create_aggregate("racks", {"availability_zone": "az2"})
     for each, asked, zone, destination in (
         (uuid, {"availability_zone": "az2"}, "az2", None),
         (other, {"host": "h2"}, "nova", {"host": "h2"}),
@@ -192,6 +193,7 @@ def test_a_zone_or_a_host(conductor: Conductor, uuid: str) -> None:
     ("asked", "error", "reason"),
     [
         ({"availability_zone": "az2:h2"}, errors.InvalidInput, "must be a zone without a host"),
+        ({"availability_zone": "az9"}, errors.InvalidInput, "names no zone of this fleet: 'az9'; known: nova"),
         ({"host": "h9"}, errors.NotFound, "h9"),
     ],
 )

@@ -21,6 +21,8 @@ def warnings(conductor: Conductor, **request: Any) -> list[str]:
 def test_parts_that_no_filter_judges(conductor: Conductor) -> None:
     """Zone, group, cells, devices and hints are remarked by what the scheduler last said about its filters."""
     conductor.operator.create_group("apart", "anti-affinity", 1)
+    conductor.operator.create_aggregate("racks", {"availability_zone": "mars"})
+    conductor.add_host("host1")
     asked = {
         "availability_zone": "mars",
         "group": "apart",

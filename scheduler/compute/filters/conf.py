@@ -37,11 +37,6 @@ FILTER_OPTS = [
         help="Dotted paths of filter classes, or of functions that return filter classes, that a host must pass besides "
         "those of scheduler_default_filters, after them. May be given several times.",
     ),
-    cfg.StrOpt(
-        "default_availability_zone",
-        default="nova",
-        help="Zone of hosts that are in no aggregate with a zone.",
-    ),
     cfg.IntOpt(
         "max_io_ops_per_host",
         default=8,

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which zones, hosts and nodes a request may name."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.db.engine.database import Connection
+from fleet.db.hosts.aggregates import AGGREGATES, METADATA, ZONE
+from fleet.db.hosts.hosts import NODES
+from fleet.objects import Zone
+
+_NAMED = (
+    sa.select(METADATA.c.value)
+    .join(AGGREGATES, AGGREGATES.c.id == METADATA.c.aggregate_id)
+    .where(METADATA.c.key == ZONE, sa.not_(AGGREGATES.c.deleted))
+    .distinct()
+    .order_by(METADATA.c.value)
+)
+
+
+def require_known(connection: Connection, wanted: Zone, default: str) -> None:
+    """Check the zone of a request, or its host and node. Beside a host the zone has no effect, so any is accepted.
+
+    :param default: zone of the hosts that are in no aggregate with a zone
+    :raises errors.InvalidInput: there is no such zone, host or node
+    """
+    if wanted.forced:
+        _require_node(connection, wanted)
+    elif wanted.zone and wanted.zone != default:
+        known = {each.strip() for value in connection.execute(_NAMED).scalars() for each in value.split(",")}
+        if wanted.zone not in known:
+            shown = ", ".join(sorted({default, *known} - {""}))[:200]
+            reason = f"names no zone of this fleet: {wanted.zone[:100]!r}; known: {shown}"
+            raise errors.InvalidInput(field=ZONE, reason=reason)
+
+
+def _require_node(connection: Connection, wanted: Zone) -> None:
+    columns = (NODES.c.host, wanted.host), (NODES.c.hypervisor_hostname, wanted.node)
+    named = [column == name for column, name in columns if name]
+    found = sa.select(NODES.c.id).where(*named, sa.not_(NODES.c.deleted)).order_by(NODES.c.id).limit(1)
+    if connection.execute(found).first() is None:
+        there = " and node ".join(repr(name[:100]) for _column, name in columns if name)
+        kind = "host" if wanted.host else "node"
+        raise errors.InvalidInput(field=ZONE, reason=f"names no {kind} of this fleet: {there}")
