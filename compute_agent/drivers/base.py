@@ -9,6 +9,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from compute_agent.drivers import time_limit
 from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.objects import Attachment, BootData, Flavor, Image, ImageRecord, Instance
@@ -118,7 +119,9 @@ class ComputeDriver:
 
         :param volumes: as in :meth:`spawn`
         """
-        if instance.uuid in self.list_instance_uuids():
+        is_there = instance.uuid in self.list_instance_uuids()
+        time_limit.require_wanted()
+        if is_there:
             self.destroy(context, instance.uuid)
         self.spawn(context, instance, image_meta, **({"volumes": volumes} if self.takes_volumes else {}))
 

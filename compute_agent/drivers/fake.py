@@ -15,7 +15,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from compute_agent.drivers import fake_hardware, guest_record
+from compute_agent.drivers import fake_hardware, guest_record, time_limit
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, LiveMigrationFailed, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from fleet import errors, states
@@ -93,12 +93,14 @@ class FakeDriver(ComputeDriver):
         self, context: RequestContext, instance: Instance, image_meta: Image, volumes: Sequence[Attachment] = ()
     ) -> None:
         with self._lock:
+            time_limit.require_wanted()
             if instance.uuid in self._guests:
                 raise SpawnFailed(f"Instance {instance.uuid} exists on {self._host} already")
             self._keep(GuestRecord.of(instance, volumes))
         if self._options.spawn_delay:
             self._pause(self._options.spawn_delay)
         with self._lock:
+            time_limit.require_wanted()
             record = self._guests.get(instance.uuid)
             if record is None or self._fails(instance):
                 self._forget(instance.uuid)

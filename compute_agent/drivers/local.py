@@ -25,7 +25,7 @@ import psutil
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from compute_agent.drivers import guest_record, machine
+from compute_agent.drivers import guest_record, machine, time_limit
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.guest import __main__ as supervisor
@@ -114,6 +114,7 @@ class LocalDriver(ComputeDriver):
         self, context: RequestContext, instance: Instance, image_meta: Image, volumes: Sequence[Attachment] = ()
     ) -> None:
         directory = self._directory(instance.uuid)
+        time_limit.require_wanted()
         try:
             directory.mkdir()
         except FileExistsError:

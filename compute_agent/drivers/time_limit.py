@@ -11,10 +11,21 @@ from typing import Protocol, TypeVar
 from fleet.context import RequestContext
 
 Result = TypeVar("Result")
+_RUNNING = threading.local()
 
 
 class Overrun(Exception):
     """The work did not end in time. It is unknown whether it ever will, and with what result."""
+
+
+def require_wanted() -> None:
+    """Called by a driver before each step that changes something: abandoned work must not touch what came after it.
+
+    :raises Overrun: the caller of :func:`run_within` has abandoned the work of this thread
+    """
+    abandoned: threading.Event | None = getattr(_RUNNING, "abandoned", None)
+    if abandoned is not None and abandoned.is_set():
+        raise Overrun("it was abandoned, because it took too long")
 
 
 class Within(Protocol):
@@ -32,8 +43,10 @@ def run_within(context: RequestContext, limit_s: float | None, work: Callable[[]
     if limit_s is None:
         return work()
     outcome: futures.Future[Result] = futures.Future()
+    abandoned = threading.Event()
 
     def run() -> None:
+        _RUNNING.abandoned = abandoned
         # For the request id in the thread's log lines.
         context.update_store()
         try:
@@ -45,5 +58,6 @@ def run_within(context: RequestContext, limit_s: float | None, work: Callable[[]
     threading.Thread(target=run, name="driver", daemon=True).start()
     futures.wait([outcome], limit_s)
     if not outcome.done():
+        abandoned.set()
         raise Overrun(f"it has not ended after {limit_s:g} s")
     return outcome.result()

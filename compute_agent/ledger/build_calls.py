@@ -92,8 +92,8 @@ class BuildCalls:
         self, context: RequestContext, instance: Instance, host: str, power_state: int, failure: str = ""
     ) -> bool:
         """Report that the instance's power task has ended; return True if the row still had it. :raises Unanswered:"""
-        done = (instance.uuid, host, instance.task_state or "", power_state, failure, instance.attempt)
-        return self._ask(self._conductor.power_done, context, *done)
+        done = (instance.uuid, host, instance.task_state or "", power_state, failure)
+        return self._ask(self._conductor.power_done, context, *done, instance.attempt, instance.task_deadline)
 
     def find_attachments(self, context: RequestContext, host: str, instance_uuid: str) -> list[Attachment]:
         """Return the attachments of an instance, if the ledger has it on ``host``. :raises Unanswered:"""

@@ -19,7 +19,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import units
 
-from compute_agent.drivers import guest_record
+from compute_agent.drivers import guest_record, time_limit
 from compute_agent.drivers.base import ComputeDriver, FindBootData, FindImage, GuestInfo, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt import domain_xml, extra, interfaces, live, pci_devices, peer, power, volumes
@@ -202,10 +202,12 @@ class LibvirtDriver(ComputeDriver):
         attached = [volumes.disk_of(each) for each in self._record(instance.uuid).attachments()]
         disks = [*self._disks.disks(instance), *attached]
         text = domain_xml.build(machine, instance, self._host, disks, console)
+        time_limit.require_wanted()
         domain = self._connection.call(lambda connection: connection.defineXML(text))
         # It would bring back the definition that it was saved with.
         self._connection.call(lambda _connection: power.forget_memory(domain))
         failpoints.hit("libvirt.define.after")
+        time_limit.require_wanted()
         self._connection.call(lambda _connection: domain.create())
         failpoints.hit("libvirt.start.after")
 

@@ -2,8 +2,11 @@
 """The files of guests: a directory for each.
 
 It has ``guest.json`` (the record), ``base`` (a link to the data of the image), ``disk`` (the overlay that the guest boots
-from), ``ephemeral`` and ``swap`` where the flavor has them, ``seed.iso``, and ``console.log``. The record is written first:
-an agent that dies in between finds the rest by it. To remove a guest, its directory is renamed first.
+from), ``ephemeral`` and ``swap`` where the flavor has them, ``seed.iso``, and ``console.log``. The directory appears with
+the record in it: an agent that dies later finds the rest by it. To remove a guest, its directory is renamed first.
+
+Work on a guest that took too long is abandoned, and its thread may go on. Before each step that changes something it finds
+out (``time_limit.require_wanted``), so it leaves the files of later work alone.
 """
 
 from __future__ import annotations
@@ -15,9 +18,9 @@ import shutil
 from collections.abc import Callable, Mapping
 
 from oslo_log import log as logging
-from oslo_utils import units
+from oslo_utils import units, uuidutils
 
-from compute_agent.drivers import guest_record
+from compute_agent.drivers import guest_record, time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt import arrival, resize, seed
@@ -35,7 +38,7 @@ CONSOLE = "console.log"
 _RECORD, _BASE, _ROOT, _EPHEMERAL, _SWAP, _SEED = "guest.json", "base", "disk", "ephemeral", "swap", "seed.iso"
 #: What a guest writes to.
 _DISKS = (_ROOT, _EPHEMERAL, _SWAP)
-_DESTROYED = "destroyed-"
+_DESTROYED, _MAKING = "destroyed-", "making-"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 #: The hypervisor's user goes through the directories, and cannot list them.
 _MODE = 0o711
@@ -53,7 +56,7 @@ class GuestDisks:
     def start(self) -> None:
         """:raises OSError: the directory cannot be written"""
         self.directory.mkdir(mode=_MODE, parents=True, exist_ok=True)
-        for doomed in self.directory.glob(f"{_DESTROYED}*"):
+        for doomed in (*self.directory.glob(f"{_DESTROYED}*"), *self.directory.glob(f"{_MAKING}*")):
             shutil.rmtree(doomed)
         for path in self.directory.iterdir():
             if _is_guest(path) and self.record(path.name) is None:
@@ -76,16 +79,19 @@ class GuestDisks:
 
     def begin(self, record: GuestRecord) -> None:
         """:raises SpawnFailed: the guest has a directory already, or cannot have one"""
-        directory = self.of(record.uuid)
+        making = self.directory / f"{_MAKING}{uuidutils.generate_uuid()}"
         try:
-            directory.mkdir(mode=_MODE)
-        except FileExistsError:
-            raise SpawnFailed(f"Instance {record.uuid} exists on this machine already") from None
-        try:
-            self.keep(record)
+            making.mkdir(mode=_MODE)
+            guest_record.write(making / _RECORD, record)
+            time_limit.require_wanted()
+            # A directory with a record is not replaced.
+            making.rename(self.of(record.uuid))
         except OSError as failure:
-            shutil.rmtree(directory)
+            if self.of(record.uuid).exists():
+                raise SpawnFailed(f"Instance {record.uuid} exists on this machine already") from None
             raise SpawnFailed(f"The guest cannot be made: {failure}") from None
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
         failpoints.hit("libvirt.directory.after")
 
     def fill(self, instance: Instance, image: ImageRecord, data: BootData) -> None:
@@ -95,6 +101,7 @@ class GuestDisks:
         :raises OSError:
         """
         directory, flavor = self.of(instance.uuid), instance.flavor
+        time_limit.require_wanted()
         self._cache.link(image, directory / _BASE, self._root_size(flavor))
         failpoints.hit("libvirt.image.after")
         options = ("-b", _BASE, "-F", image.disk_format, str(directory / _ROOT))
@@ -102,6 +109,7 @@ class GuestDisks:
         _qemu_img("create", *options, *sizes)
         for name, size in _blank(flavor).items():
             _qemu_img("create", str(directory / name), str(size))
+        time_limit.require_wanted()
         seed.write(directory / _SEED, instance, data)
         (directory / CONSOLE).touch()
         for name in (_ROOT, *_blank(flavor), _SEED, CONSOLE):
@@ -245,6 +253,7 @@ def _blank(flavor: Flavor) -> dict[str, int]:
 
 
 def _qemu_img(command: str, *arguments: str) -> None:
+    time_limit.require_wanted()
     commands.run("qemu-img", command, "-q", "-f", QCOW2, *arguments)
 
 

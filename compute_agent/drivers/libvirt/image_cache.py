@@ -24,6 +24,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from compute_agent.drivers import time_limit
 from fleet import errors
 from fleet.agent import commands, image, whole_file
 from fleet.objects import ImageRecord
@@ -75,6 +76,8 @@ class ImageCache:
             else:
                 self._fetch(record, base, size)
             os.utime(base, (self._clock(), self._clock()))
+            # To fetch it may have taken too long.
+            time_limit.require_wanted()
             os.link(base, path)
 
     def _fetch(self, record: ImageRecord, base: pathlib.Path, size: int) -> None:

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from concurrent import futures
 from typing import Any
 
+import pytest
 from oslo_config import cfg
 
 from compute_agent import conf as agent_conf
+from compute_agent.drivers import time_limit
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.notifications import Notifications
@@ -191,3 +193,28 @@ def join_threads(name: str) -> None:
 def lines(caplog: Any, level: int = logging.INFO) -> list[str]:
     """The messages at ``level`` or above."""
     return [record.getMessage() for record in caplog.records if record.levelno >= level]
+
+
+def abandoned(work: Callable[[], object], while_it_hangs: Callable[[], object]) -> BaseException | None:
+    """Let work take too long, do something else meanwhile, and return what became of the work.
+
+    :param work: begins when ``while_it_hangs`` has ended
+    """
+    goes_on, ended = threading.Event(), threading.Event()
+    raised: list[BaseException] = []
+
+    def hangs() -> None:
+        goes_on.wait()
+        try:
+            work()
+        except BaseException as failure:
+            raised.append(failure)
+        finally:
+            ended.set()
+
+    with pytest.raises(time_limit.Overrun):
+        time_limit.run_within(a_context(), 0, hangs)
+    while_it_hangs()
+    goes_on.set()
+    ended.wait()
+    return raised[0] if raised else None

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 
 import pytest
 
+from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.fake import FakeDriver
 from fleet import errors, states
@@ -55,6 +57,22 @@ def test_a_guest_that_exists_is_not_spawned_twice() -> None:
     assert spawns(driver, instance)
     assert not spawns(driver, instance)
     assert [instance.uuid] == driver.list_instance_uuids()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_work_that_was_abandoned_leaves_later_guests_alone(is_there: bool) -> None:
+    """A rebuild that took too long neither destroys the guest of a later attempt nor makes one of its own."""
+    driver, first = a_driver(), builders.an_instance(node="host1", attempt=1)
+    second = dataclasses.replace(first, attempt=2)
+
+    def later() -> None:
+        if is_there:
+            driver.spawn(builders.a_context(), second, Image())
+
+    late = builders.abandoned(lambda: driver.rebuild(builders.a_context(), first, Image()), later)
+    assert isinstance(late, time_limit.Overrun)
+    found = {uuid: each["attempt"] for uuid, each in driver.get_per_instance_usage().items()}
+    assert ({first.uuid: 2} if is_there else {}) == found
 
 
 def test_a_spawn_takes_its_delay() -> None:

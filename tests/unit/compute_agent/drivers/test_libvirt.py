@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import importlib
 import io
 import json
@@ -17,7 +18,8 @@ from xml.etree import ElementTree
 import pycdlib
 import pytest
 
-from compute_agent.drivers import libvirt
+from compute_agent.drivers import libvirt, time_limit
+from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt import domain_xml, extra, interfaces, pci_devices, seed, volumes
 from compute_agent.drivers.libvirt.capabilities import Capabilities
@@ -438,11 +440,41 @@ def test_the_files_of_a_guest(images: Images) -> None:
 
 
 @needs_qemu_img
+def test_files_of_a_later_guest_stay_as_they_are(images: Images) -> None:
+    """Each step of a build or rebuild that was abandoned finds that out: the directory is that of a later attempt."""
+    first = builders.an_instance(attempt=1)
+    second = dataclasses.replace(first, attempt=2)
+
+    def later() -> None:
+        images.disks.begin(GuestRecord.of(second))
+
+    def link() -> None:
+        images.cache.link(images.record(), images.disks.of(first.uuid) / "base", MIB)
+
+    late = builders.abandoned(lambda: images.disks.begin(GuestRecord.of(first)), later)
+    assert isinstance(late, time_limit.Overrun)
+    for step in (lambda: images.disks.fill(first, images.record(), BootData()), link):
+        assert isinstance(builders.abandoned(step, lambda: None), time_limit.Overrun)
+    assert {first.uuid: GuestRecord.of(second)} == images.disks.records()
+    assert ["guest.json"] == os.listdir(images.disks.of(first.uuid))
+    images.disks.fill(second, images.record(), BootData())
+
+
+@needs_qemu_img
+def test_a_guest_that_has_a_directory_keeps_its_record(images: Images) -> None:
+    first = builders.an_instance(attempt=1)
+    images.disks.begin(GuestRecord.of(first))
+    with pytest.raises(SpawnFailed, match="exists on this machine already"):
+        images.disks.begin(GuestRecord.of(dataclasses.replace(first, attempt=2)))
+    assert ([first.uuid], 1) == (os.listdir(images.disks.directory), images.disks.records()[first.uuid].attempt)
+
+
+@needs_qemu_img
 def test_what_a_crash_leaves_is_removed_at_the_start(images: Images) -> None:
     """Half-fetched bases, half-removed guests, and directories without a record."""
     instance = builders.an_instance()
     images.disks.begin(GuestRecord.of(instance))
-    for name in ("bases/.part-x", f"guests/destroyed-{UUID}/disk", f"guests/{UUID}/disk"):
+    for name in ("bases/.part-x", f"guests/destroyed-{UUID}/disk", "guests/making-x/guest.json", f"guests/{UUID}/disk"):
         path = images.disks.directory.parent / name
         path.parent.mkdir(exist_ok=True)
         path.touch()
