@@ -174,10 +174,12 @@ class FakeConductor:
         power_state: int,
         failure: str,
         attempt: int,
+        deadline: str | None,
     ) -> bool:
         def work() -> bool:
             row = self.rows[instance_uuid]
-            if (row.host, row.task_state, row.attempt) != (host, task_state, attempt):
+            told = (host, task_state, attempt, deadline)
+            if (row.host, row.task_state, row.attempt, row.task_deadline) != told:
                 return False
             then = {
                 states.POWERING_OFF: states.STOPPED,

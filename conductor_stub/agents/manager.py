@@ -133,8 +133,9 @@ class ConductorManager:
         power_state: PowerState,
         failure: fields.LongText = "",
         attempt: fields.Natural | None = None,
+        deadline: fields.Text | None = None,
     ) -> bool:
-        report = PowerReport(instance_uuid, host, task_state, power_state, failure, attempt)
+        report = PowerReport(instance_uuid, host, task_state, power_state, failure, attempt, deadline)
         return self._api.power_done(context, report)
 
     @endpoint

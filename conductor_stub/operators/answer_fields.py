@@ -65,7 +65,8 @@ _INSTANCE = {
     **_plain("attempt", "availability_zone", "created_at", "launched_at", "updated_at", "terminated_at", "deadline"),
     **_plain("request_id", "deleted", "group_uuid", "description", "tags", "key_name", "host_id"),
     **_plain(
-        "is_unshelved", "shelved_attempt", "locked_by", "locked_reason", "access_ip_v4", "access_ip_v6", "hostname"
+        *("is_unshelved", "shelved_attempt", "task_deadline", "locked_by", "locked_reason"),
+        *("access_ip_v4", "access_ip_v6", "hostname"),
     ),
     **_plain("claimed_memory_mb", "claimed_disk_gb", "claimed_vcpus"),
     "flavor": _FLAVOR,

@@ -54,8 +54,8 @@ class PowerTimeout(errors.FleetError):
 class PowerReport:
     """What a host has done for a task.
 
-    ``failure`` is "" if it is done; ``power_state`` is the guest's, afterwards. ``attempt`` is the row's, as the host has
-    read it; None from an older agent.
+    ``failure`` is "" if it is done; ``power_state`` is the guest's, afterwards. ``attempt`` and ``deadline`` are the row's,
+    as the host has read it; None from an older agent.
     """
 
     instance_uuid: fields.Uuid
@@ -64,6 +64,7 @@ class PowerReport:
     power_state: int
     failure: fields.LongText = ""
     attempt: fields.Natural | None = None
+    deadline: fields.Text | None = None
 
 
 class PowerMachine(TimedRow[RequestedInstance]):
@@ -138,7 +139,7 @@ def done(tx: Transaction, report: PowerReport, ctx: StepContext) -> bool:
     row = instances.lock(tx, report.instance_uuid)
     if row.deleted or (row.task_state, row.host) != (report.task_state, report.host):
         return False
-    if report.attempt not in (None, row.attempt):
+    if report.attempt not in (None, row.attempt) or not _is_of_this_task(row, report):
         return False
     found: dict[str, Any] = {"power_state": report.power_state}
     if report.failure:
@@ -147,6 +148,15 @@ def done(tx: Transaction, report: PowerReport, ctx: StepContext) -> bool:
     else:
         _succeed(tx, row, found, ctx)
     return True
+
+
+def _is_of_this_task(row: RequestedInstance, report: PowerReport) -> bool:
+    """Return False if the report is that of an earlier task of the same kind.
+
+    An offload is not begun twice in one attempt, but its deadline is put off until it succeeds.
+    """
+    is_offload = row.task_state == states.SHELVING_OFFLOADING
+    return is_offload or report.deadline in (None, instances.task_deadline(row.task_state, row.deadline))
 
 
 def _succeed(tx: Transaction, row: RequestedInstance, found: dict[str, Any], ctx: StepContext) -> None:

@@ -77,12 +77,15 @@ def accept(tx: Transaction, uuid: str, planned: Plan, ctx: StepContext) -> Reque
     row = instances.lock(tx, uuid)
     if row.deleted:
         raise errors.NotFound(kind="Instance", name=row.name)
-    changed = _changed(row, planned)
-    if row.task_state == states.REBUILD_DISK and changed == {"name": row.name, "details": row.details}:
+    changed, kept = _changed(row, planned), boot_data.of_row(tx, row)
+    found = _boot_data(kept, planned)
+    is_same = changed == {"name": row.name, "details": row.details} and found == kept
+    if row.task_state == states.REBUILD_DISK and is_same:
         return row
     _require(tx, row, ctx)
-    if replaced := _boot_data(tx, row, planned):
-        boot_data.replace(tx, uuid, replaced)
+    _require_unchanged(row, planned)
+    if found != kept:
+        boot_data.replace(tx, uuid, found)
     os_type = planned.image.properties.get("os_type")
     values = {**changed, "os_type": None if os_type is None else str(os_type)[:255]}
     # A driver and a report of an earlier rebuild are recognized by their attempt. It counts towards no limit.
@@ -104,8 +107,8 @@ def _changed(row: RequestedInstance, planned: Plan) -> dict[str, Any]:
     return {"name": changes.name or row.name, "details": merged or None}
 
 
-def _boot_data(tx: Transaction, row: RequestedInstance, planned: Plan) -> BootData | None:
-    """What the guest finds from now on; None if it does not change."""
+def _boot_data(kept: BootData, planned: Plan) -> BootData:
+    """What the guest finds from now on."""
     request = planned.request
     changes: dict[str, Any] = {}
     if request.key_name is not None:
@@ -114,7 +117,18 @@ def _boot_data(tx: Transaction, row: RequestedInstance, planned: Plan) -> BootDa
         changes["user_data"] = request.user_data
     if request.admin_password is not None:
         changes["admin_password"] = request.admin_password
-    return dataclasses.replace(boot_data.of_row(tx, row), **changes) if changes else None
+    return dataclasses.replace(kept, **changes)
+
+
+def _require_unchanged(row: RequestedInstance, planned: Plan) -> None:
+    """The new image was judged for this host and these sizes. :raises errors.Conflict: they have changed since then"""
+    if planned.request.image is not None and _judged(row) != _judged(planned.row):
+        raise errors.Conflict(kind="Instance", name=row.name, reason="has changed meanwhile: repeat the request")
+
+
+def _judged(row: RequestedInstance) -> tuple[Any, ...]:
+    spec = instances.spec_of(row)
+    return row.host, row.node, spec["flavor"], spec["image"]
 
 
 def _require(tx: Transaction, row: RequestedInstance, ctx: StepContext) -> None:

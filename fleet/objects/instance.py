@@ -48,6 +48,8 @@ class Instance:
     interfaces: list[dict[str, Any]] | None = None
     #: Of one that is unshelved: the attempt whose disk was kept. It starts with that disk, not with its image's.
     shelved_attempt: int | None = None
+    #: Of its power task, ISO 8601, UTC: a report names the task by it. None without such a task.
+    task_deadline: fields.Text | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "instance") -> Instance:

@@ -62,6 +62,23 @@ def test_an_instance_is_stopped_started_and_rebooted(conductor: Conductor, uuid:
     assert used == conductor.memory_used("h1")
 
 
+def test_a_late_report_does_not_end_the_next_task(conductor: Conductor, uuid: str) -> None:
+    """Of the same kind: each report names the deadline that its host has read. An older agent names none."""
+    deadlines = []
+    for _twice in range(2):
+        ask(conductor, STOP, uuid)
+        (found,) = conductor.agents.host_instances("h1", [uuid])
+        deadlines.append(found.task_deadline)
+        if len(deadlines) == 1:
+            report(conductor, uuid, states.POWERING_OFF, ON, "it took too long")
+            conductor.clock.advance(0.001)
+    for deadline, counts in ((deadlines[0], False), (deadlines[1], True)):
+        late = PowerReport(uuid, "h1", states.POWERING_OFF, OFF, deadline=deadline)
+        assert counts == conductor.agents.power_done(context(), late)
+    (found,) = conductor.agents.host_instances("h1", [uuid])
+    assert found.task_deadline is None
+
+
 def test_a_hard_reboot_starts_a_stopped_instance(conductor: Conductor, uuid: str) -> None:
     ask(conductor, STOP, uuid)
     report(conductor, uuid, states.POWERING_OFF, OFF)

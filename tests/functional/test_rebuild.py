@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from conductor_stub.power import rebuild
 from conductor_stub.power.machine import PowerReport
+from conductor_stub.steps.limits import StepContext
 from fleet import errors, states
 from fleet.db.tables import models
 from fleet.db.upkeep import retention
-from fleet.objects import BootData
+from fleet.objects import BootData, RebuildRequest
 from tests import factories
 from tests.functional.conductor import Conductor, context
 
@@ -108,6 +110,40 @@ def test_a_repeated_request_is_one_task(conductor: Conductor, uuid: str) -> None
         conductor.operator.rebuild_instance(uuid, {"changes": {"name": "other"}})
     assert [True, False] == [report(conductor, uuid, ON) for _twice in range(2)]
     assert 1 == [each["event"] for each in conductor.events(uuid)].count("rebuild")
+
+
+@pytest.mark.parametrize("other", [{"admin_password": "other"}, {"user_data": "b3RoZXI="}, {"key_name": "mine"}])
+def test_a_repeated_request_with_other_data_is_refused(conductor: Conductor, uuid: str, other: dict[str, str]) -> None:
+    """They would never be used. The same data are no other request."""
+    conductor.operator.create_key_pair({"name": "mine", "public_key": factories.PUBLIC_KEY})
+    asked = {"admin_password": "secret", "user_data": "c2VjcmV0"}
+    for _twice in range(2):
+        assert TASK == conductor.operator.rebuild_instance(uuid, asked)["task_state"]
+    with pytest.raises(errors.Conflict, match="wait until its task has ended"):
+        conductor.operator.rebuild_instance(uuid, {**asked, **other})
+    kept = conductor.agents.boot_data(uuid, "h1")
+    assert ("secret", "c2VjcmV0", "") == (kept.admin_password, kept.user_data, kept.key_name)
+
+
+@pytest.mark.parametrize("image", ["new", None])
+@pytest.mark.parametrize(
+    "moved", [{"host": "h2", "node": "h2"}, {"resized_spec": {"flavor": {"vcpus": 2, "memory_mb": 1024, "root_gb": 1}}}]
+)
+def test_an_instance_that_changes_while_its_image_is_judged(
+    conductor: Conductor, uuid: str, moved: dict[str, Any], image: str | None
+) -> None:
+    """The filters have judged the image for another host or other sizes. Without a new image nothing was judged."""
+    conductor.add_host("h2")
+    request = RebuildRequest.from_wire({"image": image} if image else {})
+    planned = conductor.database.read(rebuild.plan, context(), uuid, request, {})
+    set_state(conductor, uuid, **moved)
+    ctx = StepContext(conductor.limits, conductor.clock(), "req-1")
+    if image is None:
+        assert TASK == conductor.database.write(rebuild.accept, uuid, planned, ctx).task_state
+        return
+    with pytest.raises(errors.Conflict, match="has changed meanwhile"):
+        conductor.database.write(rebuild.accept, uuid, planned, ctx)
+    assert ("active", None) == conductor.state(uuid)[:2]
 
 
 def test_a_late_report_does_not_end_the_next_rebuild(conductor: Conductor, uuid: str) -> None:

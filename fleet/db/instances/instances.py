@@ -29,7 +29,7 @@ REQUESTS = models.build_requests
 _OF_REQUEST = ("flavor", "image", "metadata", "numa_topology", "pci_requests")
 _TIMES = ("created_at", "launched_at")
 _HELD = ("claimed_numa_topology", "claimed_pci_devices", "interfaces")
-_OWN = (*_OF_REQUEST, *_TIMES, "shelved_attempt")
+_OWN = (*_OF_REQUEST, *_TIMES, "shelved_attempt", "task_deadline")
 _AS_STORED = [each.name for each in dataclasses.fields(Instance) if each.name not in _OWN]
 _stored = operator.itemgetter(*_AS_STORED)
 #: What requests of earlier releases lack.
@@ -423,6 +423,7 @@ def to_instance(row: RequestedInstance) -> Instance:
         claimed_pci_devices=row.claimed_pci_devices or None,
         interfaces=row.interfaces or None,
         shelved_attempt=_shelved_attempt(row.vm_state, row.shelved),
+        task_deadline=task_deadline(row.task_state, row.deadline),
     )
 
 
@@ -441,6 +442,7 @@ def to_wire(stored: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any
         # None, if it cannot be read.
         wire[name] = wire[name] or None
     wire["shelved_attempt"] = _shelved_attempt(stored["vm_state"], stored["shelved"])
+    wire["task_deadline"] = task_deadline(stored["task_state"], stored["deadline"])
     flavor = spec["flavor"]
     if flavor is _FLAVOR:
         flavor = _sized(types.SimpleNamespace(**stored), spec)
@@ -451,6 +453,11 @@ def to_wire(stored: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any
 def _shelved_attempt(vm_state: str, shelved: Mapping[str, Any] | None) -> int | None:
     """The attempt whose disk an instance that is being unshelved starts with."""
     return shelved["attempt"] if shelved and vm_state == states.BUILDING else None
+
+
+def task_deadline(task: str | None, deadline: datetime.datetime | None) -> str | None:
+    """Name a power task: each has a deadline of its own, and the next one of the same kind has a later one."""
+    return _plain(deadline) if task in states.POWER_TASKS else None
 
 
 def _sized(row: RequestedInstance, spec: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -73,6 +73,7 @@ class InstanceView(BriefInstance):
     #: It is SHELVED_OFFLOADED, and being built elsewhere.
     is_unshelved: NotRequired[bool]
     shelved_attempt: NotRequired[int | None]
+    task_deadline: NotRequired[str | None]
     access_ip_v4: NotRequired[str]
     access_ip_v6: NotRequired[str]
     hostname: NotRequired[str]

@@ -157,14 +157,16 @@ class ConductorAPI(API):
         power_state: int,
         failure: str,
         attempt: int,
+        deadline: str | None,
     ) -> bool:
         """Report the end of a power task; return True if the row still had it.
 
         :param failure: "" if it is done
         :param attempt: of the row, as the host has read it; an older conductor does not compare it
+        :param deadline: the same
         """
         done = {"instance_uuid": instance_uuid, "host": host, "task_state": task_state, "power_state": power_state}
-        newer = {"attempt": attempt}
+        newer = {"attempt": attempt, "deadline": deadline}
         message = Message("power_done", {**done, "failure": failure}, "1.12", newer=newer, newer_version="1.18")
         answer: bool = self._ask(context, message)
         return answer

@@ -256,14 +256,15 @@ def test_a_token_is_not_sent_to_a_conductor_that_would_ignore_it(conf: cfg.Confi
     assert ["1.12", "1.9"] == [message["version"] for message in conductor.taken]
 
 
-@pytest.mark.parametrize(("serves", "version", "sent"), [("1.12", "1.12", None), ("1.18", "1.18", 3)])
-def test_a_power_report_names_its_attempt(conf: cfg.ConfigOpts, serves: str, version: str, sent: int | None) -> None:
-    """A conductor that does not know the argument receives the report without it."""
+@pytest.mark.parametrize(("serves", "sent"), [("1.12", (None, None)), ("1.18", (3, "2026-11-25T06:00:00.000Z"))])
+def test_a_power_report_names_its_task(conf: cfg.ConfigOpts, serves: str, sent: tuple[object, object]) -> None:
+    """A conductor that does not know the arguments receives the report without them."""
     conf.set_override("conductor", serves, group="upgrade_levels")
     conductor = Receiver(serves, True)
     api = clients.ConductorAPI(sending(conf, conductor), conf)
-    assert api.power_done(new_context(), "u1", "h1", "powering-off", 4, "", 3)
-    assert [(version, sent)] == [(each["version"], each["args"].get("attempt")) for each in conductor.taken]
+    assert api.power_done(new_context(), "u1", "h1", "powering-off", 4, "", 3, "2026-11-25T06:00:00.000Z")
+    (message,) = conductor.taken
+    assert (serves, *sent) == (message["version"], *(message["args"].get(name) for name in ("attempt", "deadline")))
 
 
 @pytest.mark.parametrize(("status", "version"), [("creating", "1.9"), ("migrating", "1.11"), ("available", "1.11")])
