@@ -17,6 +17,7 @@ from tests.bench import (
     commits,
     conflicts,
     decision,
+    domains,
     figures,
     memory,
     nova_feed,
@@ -33,6 +34,7 @@ from tests.bench import (
 
 PARTS: dict[str, Callable[[], None]] = {
     "decision": decision.run,
+    "domains": domains.run,
     "memory": memory.run,
     "startup": startup.run,
     "survival": survival.run,

@@ -140,18 +140,33 @@ def published(directory: pathlib.Path, sequence: str) -> Snapshot:
     Racks are those of the first hosts of its list. The strategy fault_domain is not a rule of servers' groups: it is left
     out. Affinity holds while the group's host has room.
     """
-    with (directory / "hosts.csv").open() as file:
-        rows = [[int(value) for value in row.values()] for row in csv.DictReader(file)]
-    cells = {f"host-{number}": [row[:2], row[2:]] for number, row in enumerate(rows)}
-    with (directory / "racks.csv").open() as file:
-        racks = {row["host"]: row["rack"] for row in csv.DictReader(file)}
-    found = Snapshot(f"published {sequence}", cells, {host: racks[host] for host in cells})
+    found = hosts_of(directory, f"published {sequence}")
     free = found.left()
     homes: dict[str, set[str]] = collections.defaultdict(set)
     with (directory / f"requests-{sequence}.csv").open() as file:
         for number, row in enumerate(csv.DictReader(file)):
             _take(found, free, homes, number, row)
     return found
+
+
+def hosts_of(directory: pathlib.Path, name: str) -> Snapshot:
+    """Return the hosts of the data set, without guests."""
+    with (directory / "hosts.csv").open() as file:
+        rows = [[int(value) for value in row.values()] for row in csv.DictReader(file)]
+    cells = {f"host-{number}": [row[:2], row[2:]] for number, row in enumerate(rows)}
+    with (directory / "racks.csv").open() as file:
+        racks = {row["host"]: row["rack"] for row in csv.DictReader(file)}
+    return Snapshot(name, cells, {host: racks[host] for host in cells})
+
+
+def take(free: Cells, guest: Guest) -> tuple[int, ...]:
+    """Take the guest's room from the fullest cells that have it, and return their numbers."""
+    able = [n for n, cell in enumerate(free) if cell[0] >= guest.vcpus and cell[1] >= guest.memory_gb]
+    chosen = tuple(sorted(able, key=lambda cell: free[cell])[: guest.cells])
+    for cell in chosen:
+        free[cell][0] -= guest.vcpus
+        free[cell][1] -= guest.memory_gb
+    return chosen
 
 
 def _take(
@@ -168,11 +183,6 @@ def _take(
         found.refused += 1
         return
     host = min(hosts, key=lambda each: (sum(cell[0] for cell in free[each]), each))
-    able = [n for n, cell in enumerate(free[host]) if cell[0] >= guest.vcpus and cell[1] >= guest.memory_gb]
-    chosen = tuple(sorted(able, key=lambda cell: free[host][cell])[:count])
-    for cell in chosen:
-        free[host][cell][0] -= guest.vcpus
-        free[host][cell][1] -= guest.memory_gb
-    found.placed.append((guest, host, chosen))
+    found.placed.append((guest, host, take(free[host], guest)))
     if group is not None:
         homes[group].add(host)

@@ -127,9 +127,14 @@ def _topology(cells: Sequence[Sequence[int]], used: Sequence[Sequence[int]]) -> 
 
 
 def _demand(guest: Guest, snapshot: Snapshot) -> Demand:
-    uuid = factories.uuid(int(guest.name))
+    in_cells = any(len(cells) > 1 for cells in snapshot.cells.values())
+    return Demand(request_spec(guest, factories.uuid(int(guest.name)), in_cells), _group(guest, snapshot), [None])
+
+
+def request_spec(guest: Guest, uuid: str, in_cells: bool) -> dict[str, Any]:
+    """Return the request for one guest. :param in_cells: it takes equal parts of its cells"""
     properties: dict[str, Any] = {"uuid": uuid}
-    if any(len(cells) > 1 for cells in snapshot.cells.values()):
+    if in_cells:
         properties["numa_topology"] = numa.InstanceTopology(
             tuple(
                 numa.InstanceCell(
@@ -140,13 +145,12 @@ def _demand(guest: Guest, snapshot: Snapshot) -> Demand:
                 for number in range(guest.cells)
             )
         ).to_wire()
-    spec = {
+    return {
         "instance_type": {"vcpus": guest.vcpus * guest.cells, "memory_mb": guest.memory_gb * guest.cells * _MB},
         "num_instances": 1,
         "instance_uuids": [uuid],
         "instance_properties": properties,
     }
-    return Demand(spec, _group(guest, snapshot), [None])
 
 
 _MEMBERS: dict[int, dict[str, list[tuple[str, str]]]] = {}
