@@ -48,7 +48,7 @@ up: $(STAMP) $(if $(filter libvirt,$(DRIVER)),hypervisor) ## run a trial fleet u
 
 test: $(STAMP) lint servers hypervisor client ## lint and all suites; one test with a real guest
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp tests/functional tests/guests/test_boot.py tests/ha/test_broker.py tests/ha/test_databases.py \
-	tests/hostile tests/simulation tests/tempest tests/unit
+	tests/hostile tests/simulation tests/tempest tests/unit tests/upgrade
 
 lint: $(STAMP) ## ruff, the import contracts, mypy
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .

@@ -96,11 +96,12 @@ class World:
         namespace: str | None,
         method: str,
         given: Mapping[str, Any],
+        version: str = "",
     ) -> Any:
-        # Conductors serve the same contract on several topics.
-        known = topic if topic.endswith("scheduler") and namespace is None else "conductor"
+        """:param version: in which the message is sent; the oldest if it is empty"""
+        known = contract_of(topic, namespace)
         client: API = type("Client", (API,), {"topic": known, "namespace": namespace})(self.transport, self._of(holder))
-        return client._ask(context, Message(method, given), **({} if topic == known else {"topic": topic}))
+        return client._ask(context, Message(method, given, version), **({} if topic == known else {"topic": topic}))
 
     @contextlib.contextmanager
     def undone(self) -> Iterator[Rows]:
@@ -114,6 +115,11 @@ class World:
     def close(self) -> None:
         self.ledger.close()
         self.transport.cleanup()
+
+
+def contract_of(topic: str, namespace: str | None) -> str:
+    """The topic whose versions count: conductors serve the same contract on several topics."""
+    return topic if topic.endswith("scheduler") and namespace is None else "conductor"
 
 
 def context_of(project: str | None, user: str | None, is_admin: bool) -> RequestContext:
