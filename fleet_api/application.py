@@ -38,6 +38,7 @@ from fleet_api.own.events import Events, Streams
 from fleet_api.own.openapi import Route
 from fleet_api.requests import faults, microversions, page, project_paths, well_formed
 from fleet_api.requests.conductor import Conductor
+from fleet_api.requests.roots import Roots
 from fleet_api.servers import passwords
 from fleet_api.servers.actions import Actions
 from fleet_api.servers.attachments import Attachments
@@ -75,7 +76,7 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | N
         app.add_route(*route[:2], suffix=route.suffix)
     app.add_route(DOCUMENT, openapi.OpenAPI(served))
     page.add_routes(app)
-    return tokens.Protected(app, conf, is_public) if conf.api.auth_strategy == KEYSTONE else app
+    return Roots(tokens.Protected(app, conf, is_public) if conf.api.auth_strategy == KEYSTONE else app)
 
 
 def streams_of(conf: cfg.ConfigOpts) -> Streams:
@@ -89,6 +90,7 @@ def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list
     discovery, images = microversions.Discovery(), Images(conductor)
     found = [
         Route("/", discovery),
+        Route(microversions.OLD_PATH, discovery, "old"),
         Route(_ROOT, discovery, "version"),
         Route(microversions.VOLUME.path, discovery, "volume"),
         Route(microversions.NETWORK.path, discovery, "network"),

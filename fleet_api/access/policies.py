@@ -56,7 +56,7 @@ _ROOT = "/v2.1"
 DOCUMENT, SESSION = "/fleet/v1/openapi.json", "/fleet/v1/session"
 #: Requests that need no user: the documents of discovery, that of the API, and signing in and out.
 PUBLIC = frozenset(
-    {*(("GET", path) for path in ("/", _ROOT, "/v3", "/v2.0", DOCUMENT)), ("POST", SESSION), ("DELETE", SESSION)}
+    {*(("GET", path) for path in ("/", "/v2", _ROOT, "/v3", "/v2.0", DOCUMENT)), ("POST", SESSION), ("DELETE", SESSION)}
 )
 #: Below it are the calls of the ``fleet`` command, by topic and method of the wire contract.
 CALLS = "/fleet/v1/calls"

@@ -22,6 +22,8 @@ _AGENT, _NAME = "fleet-volume", "cinder-volume"
 _ZONE = "nova"
 #: By the last part of the path: whether the backend takes new volumes afterwards.
 _ACTIONS = {"enable": True, "disable": False, "disable-log-reason": False}
+#: Not here, but a backend that is not there is named.
+_FROZEN = ("freeze", "thaw")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,16 +69,18 @@ class BackendServices:
             for each in self._conductor.operator(request).list_pools()
         }
         host, binary = request.get_param("host"), request.get_param("binary")
-        found = [each for each in self._agents(request) if host in (None, each["host"]) and binary in (None, _NAME)]
+        found = [each for each in self._agents(request) if _is_on(each, host) and binary in (None, _NAME)]
         response.media = {"services": [_view(each, zones.get(each["host"])) for each in found]}
 
     @answers.gives(answers.Answer(entire=ChangedService))
     @bodies.takes(bodies.Body(entire=_Change))
     def on_put_action(self, request: falcon.Request, response: falcon.Response, action: str) -> None:
         """Enable or disable a backend for new volumes. :raises errors.NotFound: there is no such service"""
+        change = bodies.entire(request, _Change, "service")
+        if action in _FROZEN and all(each["host"] != change.host for each in self._agents(request)):
+            raise errors.InvalidInput(field="service.host", reason=f"is no storage backend: {change.host!r}")
         if action not in _ACTIONS:
             raise NotHere(f"PUT /os-services/{action[:40]}")
-        change = bodies.entire(request, _Change, "service")
         if action == "disable-log-reason" and change.disabled_reason is None:
             raise errors.InvalidInput(field="service.disabled_reason", reason="is required")
         binary = change.binary or change.service
@@ -100,6 +104,11 @@ class BackendServices:
     def _agents(self, request: falcon.Request) -> list[Mapping[str, Any]]:
         found = self._conductor.operator(request).list_services()
         return [dict(each) for each in found if each["binary"] == _AGENT]
+
+
+def _is_on(service: Mapping[str, Any], host: str | None) -> bool:
+    """:param host: a backend, or a machine with all its backends; None: any"""
+    return host in (None, service["host"], service["host"].partition("@")[0])
 
 
 def _view(service: Mapping[str, Any], zone: str | None) -> BackendService:

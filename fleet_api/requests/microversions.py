@@ -12,7 +12,7 @@ import re
 import falcon
 from typing_extensions import TypedDict
 
-from fleet_api.requests import answers, page
+from fleet_api.requests import answers, page, roots
 from fleet_api.requests.faults import Fault
 
 Version = tuple[int, int]
@@ -20,8 +20,8 @@ Version = tuple[int, int]
 #: Headers of the request and of the answer; the older one is for the compute API only.
 HEADER, OLD_HEADER = "OpenStack-API-Version", "X-OpenStack-Nova-API-Version"
 _VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})")
-#: Date of version 2.1, as nova's API gives it.
-_UPDATED = "2013-07-23T11:33:21Z"
+#: Dates of version 2.1 and 2.0, as nova's API gives them.
+_UPDATED, _UPDATED_OLD = "2013-07-23T11:33:21Z", "2011-01-21T11:33:21Z"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +36,8 @@ class Service:
 
 
 COMPUTE = Service("compute", "/v2.1", "v2.1", (2, 1), (2, 100))
+#: The compute API as clients know it that name no versions.
+OLD_PATH = "/v2"
 VOLUME = Service("volume", "/v3", "v3.0", (3, 0), (3, 71))
 #: Its requests name no version.
 NETWORK = Service("network", "/v2.0", "v2.0", (2, 0), (2, 0))
@@ -121,14 +123,25 @@ class DetailedVersion(ApiVersion, _MediaTypes):
 
 
 class Discovery:
-    """``/``, ``/v2.1``, ``/v3`` and ``/v2.0``: which versions there are, with links to the host that was asked."""
+    """``/``, ``/v2``, ``/v2.1``, ``/v3`` and ``/v2.0``: which versions there are, with links to the host that was asked."""
 
-    @answers.gives(answers.Answer({"versions": list[ApiVersion]}), 200)
+    @answers.gives(answers.Answer({"versions": list[ApiVersion]}))
+    @answers.gives(answers.Answer({"versions": list[DetailedVersion]}), 300)
     @answers.gives(answers.NOTHING, 302)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        """The versions of the compute API, or below ``/volume`` those of the API of volumes."""
+        if request.env.get(roots.OF_VOLUMES):
+            self.on_get_volume(request, response)
+            response.status = falcon.HTTP_300
+            return
         if page.wants_page(request):
             raise falcon.HTTPFound(f"{root(request)}{page.ROOT}/")
-        response.media = {"versions": [document(request)]}
+        response.media = {"versions": [_old(request), document(request)]}
+
+    @answers.gives(answers.Answer({"version": DetailedVersion}))
+    def on_get_old(self, request: falcon.Request, response: falcon.Response) -> None:
+        types = [{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2"}]
+        response.media = {"version": {**_old(request), "media-types": types}}
 
     @answers.gives(answers.Answer({"version": DetailedVersion}))
     def on_get_version(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -154,6 +167,18 @@ def document(request: falcon.Request, service: Service = COMPUTE) -> ApiVersion:
         "min_version": text(service.oldest),
         "updated": _UPDATED,
         "links": [{"rel": "self", "href": f"{root(request)}{service.path}/"}],
+    }
+
+
+def _old(request: falcon.Request) -> ApiVersion:
+    links: list[answers.Link] = [{"rel": "self", "href": f"{root(request)}{OLD_PATH}/"}]
+    return {
+        "id": "v2.0",
+        "status": "SUPPORTED",
+        "version": "",
+        "min_version": "",
+        "updated": _UPDATED_OLD,
+        "links": links,
     }
 
 

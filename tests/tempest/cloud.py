@@ -83,7 +83,7 @@ def cloud(venv: pathlib.Path, directory: pathlib.Path) -> Iterator[Cloud]:
         running(Trio(directory, broker, databases.url(), default=_DEFAULT)) as trio,
     ):
         url = _started(trio, keystone)
-        for kind, path in (("compute", "/v2.1"), ("block-storage", "/v3"), ("image", ""), ("network", "")):
+        for kind, path in (("compute", "/v2.1"), ("block-storage", "/volume/v3"), ("image", ""), ("network", "")):
             keystone.register(kind, f"{url}{path}")
         images = tuple(_image(trio, name) for name in ("first", "second"))
         flavors = _flavor(trio, "small", 128), _flavor(trio, "medium", 256)

@@ -361,6 +361,19 @@ def test_a_backend_is_enabled_or_disabled(
     assert 400 == send(client, "PUT", "/os-services/disable-log-reason", service).status_code
 
 
+@pytest.mark.parametrize(("host", "code"), [("m@c", 400), ("m@b", 501)])
+def test_no_backend_is_frozen(client: testing.TestClient, host: str, code: int) -> None:
+    """A backend that is not there is named first."""
+    assert [code] * 2 == [
+        send(client, "PUT", f"/os-services/{each}", {"host": host}).status_code for each in ("freeze", "thaw")
+    ]
+
+
+@pytest.mark.parametrize(("query", "count"), [("host=m", 1), ("host=m@b", 1), ("host=b", 0), ("host=m@", 0)])
+def test_services_of_a_machine_or_a_backend(client: testing.TestClient, query: str, count: int) -> None:
+    assert count == len(send(client, "GET", f"/os-services?{query}").json["services"])
+
+
 def test_pools_services_and_zones(client: testing.TestClient) -> None:
     assert {"pools": [{"name": "m@b#p"}]} == send(client, "GET", "/scheduler-stats/get_pools").json
     (pool,) = send(client, "GET", "/scheduler-stats/get_pools?detail=True").json["pools"]

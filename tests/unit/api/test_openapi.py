@@ -75,8 +75,8 @@ def test_every_path_has_who_may_and_what_it_does(document: dict[str, Any]) -> No
     operations = [(path, each) for path, found in document["paths"].items() for each in found.values()]
     assert 120 < len(operations)
     public = [path for path, each in operations if not each.get("x-policy-rule")]
-    assert ["/", "/v2.1", "/v3", "/v2.0", *["/fleet/v1/session"] * 2, DOCUMENT] == public
-    assert [[]] * 7 == [each["security"] for path, each in operations if not each.get("x-policy-rule")]
+    assert ["/", "/v2", "/v2.1", "/v3", "/v2.0", *["/fleet/v1/session"] * 2, DOCUMENT] == public
+    assert [[]] * 8 == [each["security"] for path, each in operations if not each.get("x-policy-rule")]
     names = [each["operationId"] for _path, each in operations]
     assert len(set(names)) == len(names)
 

@@ -139,11 +139,35 @@ def test_versions_that_are_not_served(client, version, code):
     assert "ersion" in said(answer)
 
 
+def test_discovery_of_a_service_with_a_root_of_its_own(client):
+    """As catalogs of OpenStack have it for volumes. Other paths are not below it."""
+    for path in ("/volume", "/volume/", "/volume/v3", "/volume/v3/"):
+        answer = client.simulate_get(path, headers={"X-Forwarded-Proto": "https", "X-Forwarded-Host": "cloud.example"})
+        (found,) = answer.json["versions"]
+        assert (300 if "v3" not in path else 200) == answer.status_code
+        assert ("v3.0", "https://cloud.example/volume/v3/") == (found["id"], found["links"][0]["href"])
+    assert 200 == client.simulate_get("/volume/v3/types").status_code
+    for path in ("/volume/v2.1/servers", "/volume/v30/types", "/volumes", "/volume/volume/v3"):
+        assert 404 == client.simulate_get(path).status_code
+
+
+def test_paths_without_versions(client):
+    """``/v2`` is version 2.1, whatever version is named; the image API keeps its own path there."""
+    assert "v2.0" == client.simulate_get("/").json["versions"][0]["id"]
+    shown = client.simulate_get("/v2/").json["version"]
+    assert ("v2.0", "SUPPORTED", "") == (shown["id"], shown["status"], shown["version"])
+    for version in ("2.53", "2.999"):
+        answer = client.simulate_get("/v2/flavors/detail", headers={"OpenStack-API-Version": f"compute {version}"})
+        assert (200, "2.1") == (answer.status_code, answer.headers["X-OpenStack-Nova-API-Version"])
+    assert "images" in client.simulate_get("/v2/images").json
+    assert 404 == client.simulate_get("/v2/nosuch").status_code
+
+
 def test_discovery(client):
     """Links have the host that was asked, also behind a proxy."""
     for path in ("/", "/v2.1", "/v2.1/"):
         answer = client.simulate_get(path, headers={"X-Forwarded-Proto": "https", "X-Forwarded-Host": "cloud.example"})
-        found = answer.json.get("version") or answer.json["versions"][0]
+        found = answer.json.get("version") or answer.json["versions"][1]
         assert ("2.100", "2.1", "https://cloud.example/v2.1/") == (
             found["version"],
             found["min_version"],
