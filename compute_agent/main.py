@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent import futures
 
 import oslo_messaging
+import psutil
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -167,7 +169,8 @@ def build_agents(
 
     loaded = load_drivers(conf, hosts)
     warn_of_simulated(loaded)
-    policy = HostPolicy.from_conf(conf)
+    # Read once: a clock that is set changes it by a second, and each change is a report to all schedulers.
+    policy = dataclasses.replace(HostPolicy.from_conf(conf), booted_at=int(psutil.boot_time()))
     served_hosts = [Host(name, each, policy, here.incarnation, superseded) for name, each in loaded.items()]
     served = [
         _serve(host, here, calls, notifications, WorkQueues(executor, conf.max_concurrent_builds))

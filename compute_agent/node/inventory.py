@@ -37,6 +37,8 @@ class HostPolicy:
     #: Machines of storage backends whose files and devices are here under the same paths; shell patterns.
     volume_hosts: tuple[str, ...] = ()
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: When the machine was started, in seconds since 1970; None if it is not known.
+    booted_at: int | None = None
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> HostPolicy:
@@ -45,7 +47,7 @@ class HostPolicy:
             disk_gb=math.ceil(conf.reserved_host_disk_mb / capacity.MB_PER_GB),
             vcpus=conf.reserved_host_cpus,
         )
-        ratios = {
+        ratios: dict[str, Any] = {
             f"{kind}_allocation_ratio": conf[f"{kind}_allocation_ratio"] or default
             for kind, default in DEFAULT_RATIOS.items()
         }
@@ -114,6 +116,7 @@ def _values(
             **_parsed("stats", resources, dict),
             host_report.VOLUME_HOSTS: ",".join(policy.volume_hosts),
             **({host_labels.LABELS: dict(policy.labels)} if policy.labels else {}),
+            **({} if policy.booted_at is None else {host_report.BOOTED_AT: policy.booted_at}),
             "failed_builds": failed_builds,
         },
     }

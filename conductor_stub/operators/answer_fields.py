@@ -66,7 +66,7 @@ _INSTANCE = {
     **_plain("request_id", "deleted", "group_uuid", "description", "tags", "key_name", "host_id"),
     **_plain(
         *("is_unshelved", "shelved_attempt", "task_deadline", "locked_by", "locked_reason"),
-        *("access_ip_v4", "access_ip_v6", "hostname"),
+        *("access_ip_v4", "access_ip_v6", "hostname", "disk_config"),
     ),
     **_plain("claimed_memory_mb", "claimed_disk_gb", "claimed_vcpus"),
     "flavor": _FLAVOR,

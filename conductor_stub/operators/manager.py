@@ -211,6 +211,7 @@ class OperatorManager:
                 raise errors.NotFound(kind="Host", name=name)
             for node in nodes:
                 node["bridges"] = hosts.stat_of(connection, name, node["node"], host_report.BRIDGES)
+                node["booted_at"] = plain(hosts.booted_at(connection, name, node["node"]))
             there = instance_views(instances.on_host(connection, name))
             return {"host": name, "nodes": nodes, "instances": there}
 

@@ -52,6 +52,7 @@ def _view(stored: Mapping[str, Any]) -> dict[str, Any]:
         "tags": spec.get("tags", []),
         **{name: spec.get(name) or "" for name in ("access_ip_v4", "access_ip_v6")},
         "hostname": spec.get("hostname") or host_name.of(stored["name"]),
+        "disk_config": spec.get("disk_config"),
         "scheduler_hints": request["scheduler_hints"],
         "key_name": spec.get("key_name"),
         "forced_host": zone.host or None,

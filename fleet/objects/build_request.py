@@ -15,7 +15,7 @@ from fleet.objects.access_address import AccessV4, AccessV6
 from fleet.objects.attachment import DEVICES
 from fleet.objects.block_device import BlockDevice
 from fleet.objects.boot_data import UserData
-from fleet.objects.changes import Tags
+from fleet.objects.changes import DiskConfig, Tags
 from fleet.objects.flavor import Flavor
 from fleet.objects.host_name import HostName
 from fleet.objects.image import Image
@@ -36,6 +36,7 @@ _ADDED: Mapping[str, object] = {
     "access_ip_v4": "",
     "access_ip_v6": "",
     "hostname": None,
+    "disk_config": None,
     "admin_password": None,
 }
 
@@ -53,7 +54,7 @@ class BuildRequest:
     ``user_data`` may have secrets: the stored request is without it. ``block_device_mapping`` are volumes of a single
     instance. ``networks`` are those that the guests are plugged into: ``auto`` is the project's default one. ``hostname`` of
     several instances gets a number. ``admin_password`` is for the default user of the guests; the stored request is without
-    it. Nothing is done with ``access_ip_v4`` and ``access_ip_v6``.
+    it. Nothing is done with ``access_ip_v4``, ``access_ip_v6`` and ``disk_config``.
     """
 
     flavor: Annotated[str | Flavor, pydantic.PlainValidator(lambda value: value)]
@@ -80,6 +81,7 @@ class BuildRequest:
     access_ip_v4: AccessV4 = ""
     access_ip_v6: AccessV6 = ""
     hostname: HostName | None = None
+    disk_config: DiskConfig | None = None
     admin_password: fields.Name | None = dataclasses.field(default=None, repr=False)
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
 
@@ -29,8 +29,10 @@ def _once(tags: list[str]) -> list[str]:
 
 
 Tag = Annotated[fields.Name, pydantic.StringConstraints(max_length=LONGEST_TAG), pydantic.AfterValidator(_plain_tag)]
+#: What clients may write about the partitions of a guest's disk. It is kept and shown, and nothing is done with it.
+DiskConfig = Literal["AUTO", "MANUAL"]
 #: Of :class:`InstanceChanges`, what older conductors do not know.
-NEWER = ("access_ip_v4", "access_ip_v6", "hostname")
+NEWER = ("access_ip_v4", "access_ip_v6", "hostname", "disk_config")
 #: Sorted, each tag once.
 Tags = Annotated[list[Tag], pydantic.Field(max_length=MOST_TAGS), pydantic.AfterValidator(_once)]
 #: Keys and values that are set, none of them removed.
@@ -85,6 +87,7 @@ class InstanceChanges(Changes):
     access_ip_v4: AccessV4 | None = None
     access_ip_v6: AccessV6 | None = None
     hostname: HostName | None = None
+    disk_config: DiskConfig | None = None
 
     def details(self, before: Mapping[str, Any]) -> dict[str, Any]:
         found = super().details(before)

@@ -27,6 +27,8 @@ LIVE = "live_migration"
 #: Key of ``stats``: the name of the place where disks of shelved guests are kept, for other hosts that report the same one.
 #: Empty, or without the key: a shelved guest stays on its host.
 SHELF = "shelf"
+#: Key of ``stats``: when the machine was started, in seconds since 1970. Without the key it is not known.
+BOOTED_AT = "booted_at"
 #: Key of ``stats``: the bridges into which guests may be plugged, with commas between them. Without the key: any.
 BRIDGES = "bridges"
 

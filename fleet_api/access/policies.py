@@ -23,7 +23,7 @@ ZONES = "compute:zones:get"
 FORCED_HOST = "compute:servers:create:forced_host"
 FREE_CHOICE = "compute:servers:create:free_choice"
 MIGRATE, EVACUATE = "compute:servers:action:migrate", "compute:servers:action:evacuate"
-ATTACH = "compute:attachments:change"
+ATTACH, DELETE = "compute:attachments:change", "compute:servers:delete"
 MIGRATE_LIVE = "compute:servers:action:migrate_live"
 RESET_STATE = "compute:servers:action:reset_state"
 SHELVE_OFFLOAD, UNSHELVE_HOST = "compute:servers:action:shelve_offload", "compute:servers:action:unshelve_host"
@@ -143,7 +143,7 @@ RULES = [
         *_calls("update_instance"),
     ),
     _rule(
-        "compute:servers:delete",
+        DELETE,
         _MEMBER,
         "Delete servers of the own project.",
         "DELETE /servers/{server_id}",

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, cast
 
 import falcon
 import pydantic
+from oslo_utils import timeutils
 from typing_extensions import TypedDict
 
 from fleet import errors
@@ -74,9 +76,13 @@ class HypervisorShown(BriefHypervisor, _Capacity):
     hypervisor_version: int
     host_ip: str | None
     service: HypervisorService
-    uptime: NotRequired[Annotated[None, answers.since("2.88")]]
+    uptime: NotRequired[Annotated[str | None, answers.since("2.88", "In a list it is null.")]]
     current_workload: NotRequired[Annotated[int, answers.until("2.88")]]
     cpu_info: NotRequired[Annotated[str | dict[str, Any], answers.until("2.88")]]
+
+
+class Uptime(BriefHypervisor):
+    uptime: str
 
 
 class Statistics(TypedDict):
@@ -136,6 +142,8 @@ class Hypervisors:
     def on_get_one(self, request: falcon.Request, response: falcon.Response, hypervisor_id: str) -> None:
         found = self._one(request, hypervisor_id)
         shown = self._view(request, found)
+        if request.context.version >= _NO_CAPACITY:
+            shown["uptime"] = self._uptime(request, found)
         if request.context.version >= _UUIDS and bodies.flag(request, "with_servers"):
             shown["servers"] = self._servers(request, found)
         response.media = {"hypervisor": shown}
@@ -155,12 +163,26 @@ class Hypervisors:
             shown.append({**self._brief(request, each), **({"servers": there} if there else {})})  # type: ignore[typeddict-item]
         response.media = {"hypervisors": shown}
 
-    @answers.gives(answers.NOTHING)
-    def on_get_uptime(self, request: falcon.Request, _response: falcon.Response, hypervisor_id: str) -> None:
-        """Hosts do not report for how long they have run: the answer is that of drivers that cannot say it."""
+    @answers.gives(answers.Answer({"hypervisor": Uptime}))
+    def on_get_uptime(self, request: falcon.Request, response: falcon.Response, hypervisor_id: str) -> None:
+        """For how long the machine of a host has run. Before version 2.88: it is in the hypervisor then."""
         _require_before(request, _NO_CAPACITY)
-        self._one(request, hypervisor_id)
-        raise Fault(400, "Hosts do not report their uptime.")
+        found = self._one(request, hypervisor_id)
+        uptime = self._uptime(request, found)
+        if uptime is None:
+            raise Fault(400, "The host does not report its uptime.")
+        response.media = {"hypervisor": {**self._brief(request, found), "uptime": uptime}}
+
+    def _uptime(self, request: falcon.Request, host: Mapping[str, Any]) -> str | None:
+        """Return the words of the command ``uptime``, without users and load; None if the host does not report it."""
+        nodes = self._conductor.operator(request).show_host(name=host["host"])["nodes"]
+        booted = next((each.get("booted_at") for each in nodes if each["node"] == host["node"]), None)
+        if booted is None:
+            return None
+        now = timeutils.utcnow()
+        ran = max(now - timeutils.normalize_time(timeutils.parse_isotime(booted)), datetime.timedelta())
+        hours, minutes = divmod(ran.seconds // 60, 60)
+        return f" {now:%H:%M:%S} up {ran.days} days, {hours:2}:{minutes:02}"
 
     def _like(self, request: falcon.Request, text: str) -> list[Mapping[str, Any]]:
         _require_before(request, _UUIDS)

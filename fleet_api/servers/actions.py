@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet.objects import fields
+from fleet.objects.changes import DiskConfig
 from fleet_api.access import identity, policies
 from fleet_api.requests import answers, bodies
 from fleet_api.requests.conductor import Conductor
@@ -27,6 +28,7 @@ class _Resize:
     __pydantic_config__ = bodies.STRICT
 
     flavorRef: fields.Name | int
+    disk_config: Annotated[DiskConfig | None, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +108,8 @@ _ACTIONS: Mapping[str, Any] = {
     "shelve": None,
     "unshelve": _Unshelve | None,
     "shelveOffload": None,
+    "restore": None,
+    "forceDelete": None,
 }
 #: By field, the version from which a server is unshelved there.
 _UNSHELVE_SINCE = {"availability_zone": (2, 77), "host": (2, 91)}
@@ -177,6 +181,8 @@ class Actions:
             "unshelve": (self._unshelve, falcon.HTTP_202),
             "shelveOffload": (self._plain("shelve_offload_instance"), falcon.HTTP_202),
             "rebuild": (self._rebuild, falcon.HTTP_202),
+            "restore": (self._restore, falcon.HTTP_202),
+            "forceDelete": (self._delete, falcon.HTTP_202),
             "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
         }
 
@@ -266,16 +272,30 @@ class Actions:
         reason = fields.parse(_Lock, given, "lock").locked_reason
         self._conductor.operator(request).lock_instance(name=server_id, **({"reason": reason} if reason else {}))
 
+    def _restore(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+        """A deletion is final: no server waits to be restored. :raises errors.Conflict:"""
+        _arguments(wanted)
+        raise errors.Conflict(kind="Server", name=server_id, reason="is not SOFT_DELETED: a deletion is final")
+
+    def _delete(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+        """Delete the server, as each deletion does it: at once."""
+        identity.require(request, policies.DELETE)
+        _arguments(wanted)
+        self._conductor.terminate(request, server_id)
+
     def _reset(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
         state = fields.parse(_Reset, wanted, "os-resetState").state
         self._conductor.operator(request).reset_state(name=server_id, state=state)
 
     def _resize(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
-        flavor_id = str(fields.parse(_Resize, wanted, "resize").flavorRef)
+        given = fields.parse(_Resize, wanted, "resize")
         with bodies.naming("resize.flavorRef"):
-            flavor = self._conductor.flavor(request, flavor_id)
+            flavor = self._conductor.flavor(request, str(given.flavorRef))
         # By its id: only the administrator gives sizes.
         self._conductor.operator(request).resize_instance(name=server_id, flavor=flavor.flavorid)
+        if given.disk_config is not None:
+            changes = {"disk_config": given.disk_config}
+            self._conductor.operator(request).update_instance(name=server_id, changes=changes)
 
 
 def _arguments(wanted: Any) -> Any:

@@ -11,7 +11,7 @@ import pydantic
 
 from fleet.objects import boot_data, fields
 from fleet.objects.access_address import AccessV4, AccessV6
-from fleet.objects.changes import NewMetadata
+from fleet.objects.changes import DiskConfig, NewMetadata
 from fleet.objects.host_name import HostName
 from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
@@ -47,7 +47,7 @@ class Rebuild:
     personality: _Unused = None
     preserve_ephemeral: _Unused = None
     trusted_image_certificates: _Unused = None
-    disk_config: Annotated[_Unused, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
+    disk_config: Annotated[DiskConfig | None, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
 
 
 def parse(request: falcon.Request, conductor: Conductor, given: Any) -> dict[str, Any]:
@@ -64,6 +64,7 @@ def parse(request: falcon.Request, conductor: Conductor, given: Any) -> dict[str
         "hostname": wanted.hostname,
         "access_ip_v4": wanted.accessIPv4,
         "access_ip_v6": wanted.accessIPv6,
+        "disk_config": wanted.disk_config,
     }
     changes = {name: value for name, value in changes.items() if value is not None}
     if wanted.metadata is not None:

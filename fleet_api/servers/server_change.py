@@ -12,6 +12,7 @@ import pydantic
 
 from fleet.objects import fields
 from fleet.objects.access_address import AccessV4, AccessV6
+from fleet.objects.changes import DiskConfig
 from fleet.objects.host_name import HostName
 from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
@@ -30,7 +31,7 @@ class _Server:
     accessIPv4: AccessV4 | None = None
     accessIPv6: AccessV6 | None = None
     hostname: HostName | None = None
-    disk_config: Annotated[Any, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
+    disk_config: Annotated[DiskConfig | None, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
 
 
 BODY = bodies.Body({"server": _Server})
@@ -44,6 +45,7 @@ def parse(request: falcon.Request) -> dict[str, str]:
         "access_ip_v4": given.accessIPv4,
         "access_ip_v6": given.accessIPv6,
         "hostname": given.hostname,
+        "disk_config": given.disk_config,
     }
     body = bodies.whole(request)["server"]
     require_known(request, "server", [name for name in _SINCE if name in body], _SINCE)

@@ -16,7 +16,7 @@ import pydantic
 from fleet import errors
 from fleet.objects import boot_data, fields, network
 from fleet.objects.access_address import AccessV4, AccessV6
-from fleet.objects.changes import Tags
+from fleet.objects.changes import DiskConfig, Tags
 from fleet.objects.host_name import HostName
 from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
@@ -83,7 +83,7 @@ class _Server:
     accessIPv4: AccessV4 = ""
     accessIPv6: AccessV6 = ""
     hostname: HostName | None = None
-    disk_config: Annotated[_Unused, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
+    disk_config: Annotated[DiskConfig | None, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
 
 
 BODY = bodies.Body({"server": _Server}, HINTS)
@@ -134,7 +134,12 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
         build["block_device_mapping"] = volumes
     if server.user_data:
         build["user_data"] = server.user_data
-    optional = {"access_ip_v4": server.accessIPv4, "access_ip_v6": server.accessIPv6, "hostname": server.hostname}
+    optional: dict[str, str | None] = {
+        "access_ip_v4": server.accessIPv4,
+        "access_ip_v6": server.accessIPv6,
+        "hostname": server.hostname,
+        "disk_config": server.disk_config,
+    }
     build |= {name: value for name, value in optional.items() if value}
     if server.adminPass:
         build["admin_password"] = server.adminPass

@@ -17,6 +17,8 @@ from fleet_api.requests import answers, microversions
 from fleet_api.servers import addresses
 from fleet_api.servers.addresses import ServerAddress
 
+#: How the disk of a guest is partitioned, unless its client has written something else: by its image.
+DISK_CONFIG = "MANUAL"
 #: Versions from which an answer has a form.
 _LOCKED, _TAGS, _FLAVOR_INSIDE, _GROUPS, _PINNED_ZONE, _HINTS = (2, 9), (2, 26), (2, 47), (2, 71), (2, 96), (2, 100)
 _DESCRIPTION, _HOST_STATUS, _CERTIFICATES, _LOCKED_REASON = (2, 19), (2, 16), (2, 63), (2, 73)
@@ -243,7 +245,7 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> ListedServer:
         "config_drive": "",
         "accessIPv4": instance.get("access_ip_v4") or "",
         "accessIPv6": instance.get("access_ip_v6") or "",
-        "OS-DCF:diskConfig": "MANUAL",
+        "OS-DCF:diskConfig": instance.get("disk_config") or DISK_CONFIG,
         "OS-EXT-AZ:availability_zone": (instance["availability_zone"] or "") if alias else "",
         "OS-EXT-STS:task_state": _task(instance),
         "OS-EXT-STS:vm_state": states.SHELVED_OFFLOADED if instance.get("is_unshelved") else instance["vm_state"],

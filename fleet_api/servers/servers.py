@@ -95,7 +95,7 @@ class Servers:
         new: NewServer = {
             "id": uuid,
             "links": links,
-            "OS-DCF:diskConfig": "MANUAL",
+            "OS-DCF:diskConfig": wanted.build.get("disk_config") or server_view.DISK_CONFIG,
             "security_groups": [{"name": "default"}],
         }
         if self._passwords is not None and "admin_password" in wanted.build:

@@ -153,10 +153,11 @@ def test_an_instance_without_any(conductor: Conductor) -> None:
 
 def test_host_names_of_several_instances(conductor: Conductor) -> None:
     """Each gets a number, as the names do."""
-    uuids = conductor.create(count=2, name="web", hostname="db.example", access_ip_v4="192.0.2.1")
+    uuids = conductor.create(count=2, name="web", hostname="db.example", access_ip_v4="192.0.2.1", disk_config="AUTO")
     shown = [conductor.operator.show_instance(uuid)["instance"] for uuid in uuids]
     assert ["db-1.example", "db-2.example"] == [each["hostname"] for each in shown]
-    assert [("192.0.2.1", "")] * 2 == [(each["access_ip_v4"], each["access_ip_v6"]) for each in shown]
+    told = ("access_ip_v4", "access_ip_v6", "disk_config")
+    assert [("192.0.2.1", "", "AUTO")] * 2 == [tuple(each[name] for name in told) for each in shown]
 
 
 def test_a_password(conductor: Conductor) -> None:

@@ -437,6 +437,22 @@ def test_a_host_shows_its_bridges(conductor: Conductor) -> None:
     assert ["br0,br1", None] == [conductor.operator.show_host(host)["nodes"][0]["bridges"] for host in HOSTS]
 
 
+@pytest.mark.parametrize(
+    ("stats", "shown"),
+    [
+        ({"booted_at": 1_764_000_000}, "2025-11-24T16:00:00.000Z"),
+        ({}, None),
+        ({"booted_at": "soon"}, None),
+        ({"booted_at": 2**63}, None),
+        ({"booted_at": None}, None),
+    ],
+)
+def test_a_host_shows_when_it_was_started(conductor: Conductor, stats: dict[str, object], shown: str | None) -> None:
+    """What is no time is not shown."""
+    conductor.add_host("h1", stats=stats)
+    assert shown == conductor.operator.show_host("h1")["nodes"][0]["booted_at"]
+
+
 def test_a_dry_run_claims_nothing(conductor: Conductor) -> None:
     """``explain`` and ``capacity`` ask for the bridges of the request."""
     a_network(conductor.database)

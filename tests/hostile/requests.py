@@ -179,7 +179,7 @@ BODIES: Mapping[str, tuple[Any, ...]] = {
         *({name: {}} for name in ("migrate", "evacuate", "os-getConsoleOutput")),
         {"resize": {"flavorRef": "big"}},
         {"reboot": {"type": "HARD"}},
-        *({name: None} for name in ("lock", "unlock", "shelve", "unshelve", "shelveOffload")),
+        *({name: None} for name in ("lock", "unlock", "shelve", "unshelve", "shelveOffload", "restore", "forceDelete")),
         {"os-resetState": {"state": "error"}},
         {"rebuild": {"imageRef": "{image}"}},
         {"os-migrateLive": {"host": None, "block_migration": "auto"}},

@@ -16,7 +16,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hardware, usage
 from fleet.db.tables import models
 from fleet.db.tables.hosts import NodeRow
-from fleet.objects import HostLimits, HostReport, Inventory
+from fleet.objects import HostLimits, HostReport, Inventory, host_report
 
 NODES = models.compute_nodes
 
@@ -254,6 +254,15 @@ def stat_of(connection: Transaction | sa.Connection, host: str | None, node: str
     stats = connection.execute(_STATS, {"on_host": host, "on_node": node}).scalar_one_or_none()
     found = (stats or {}).get(key)
     return None if found is None else str(found)
+
+
+def booted_at(connection: Transaction | sa.Connection, host: str, node: str) -> datetime.datetime | None:
+    """Return when the machine of a node was started, by its report; None if that is no time."""
+    try:
+        seconds = int(stat_of(connection, host, node, host_report.BOOTED_AT) or "")
+        return datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def stats_of_all(connection: Transaction | sa.Connection, key: str) -> list[tuple[str, str | None]]:

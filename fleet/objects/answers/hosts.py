@@ -16,6 +16,7 @@ class HostView(TypedDict):
 
     :param bridges: that guests may be plugged into, with commas between them; None if the host does not say.
         In the answer about one host only
+    :param booted_at: when its machine was started; None if the host does not say. In the answer about one host only
     """
 
     host: str
@@ -45,6 +46,7 @@ class HostView(TypedDict):
     hypervisor_version: int
     host_ip: str | None
     bridges: NotRequired[str | None]
+    booted_at: NotRequired[str | None]
 
 
 class ShownHost(TypedDict):

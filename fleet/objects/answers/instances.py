@@ -77,6 +77,7 @@ class InstanceView(BriefInstance):
     access_ip_v4: NotRequired[str]
     access_ip_v6: NotRequired[str]
     hostname: NotRequired[str]
+    disk_config: NotRequired[str | None]
     locked_by: NotRequired[str | None]
     locked_reason: NotRequired[str | None]
     host_id: NotRequired[str | None]

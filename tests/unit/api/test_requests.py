@@ -37,6 +37,7 @@ class FakeConductor(Conductor):
         self.failure: Exception | None = None
         self.instances: list[dict[str, Any]] = []
         self.warnings: list[str] = []
+        self.terminated: list[str] = []
 
     def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
         self.asked.append((method, arguments))
@@ -55,7 +56,7 @@ class FakeConductor(Conductor):
         if method == "get_console_output":
             return "one\r\ntwo\r\nthree"
         if (
-            method == "reset_state"
+            method in ("reset_state", "update_instance", "resize_instance")
             or method
             in [
                 f"{verb}_instance"
@@ -80,6 +81,9 @@ class FakeConductor(Conductor):
 
     def takes_passwords(self) -> bool:
         return True
+
+    def terminate(self, request: falcon.Request, uuid: str) -> None:
+        self.terminated.append(uuid)
 
     def create(self, request: falcon.Request, wanted: dict[str, Any], token: str | None) -> dict[str, Any]:
         if self.failure is not None:
@@ -520,6 +524,27 @@ def test_power_actions(client, conductor, action, asked):
     assert (202, b"") == (answer.status_code, answer.content)
     method, options = asked
     assert (method, {"name": INSTANCE["uuid"], **options}) == conductor.asked[-1]
+
+
+def test_deletions_are_final(client, conductor):
+    """So nothing is restored, and a forced deletion is one as all others."""
+    path = f"/v2.1/servers/{INSTANCE['uuid']}/action"
+    assert 409 == post(client, {"restore": None}, path).status_code
+    assert 202 == post(client, {"forceDelete": None}, path).status_code
+    assert [INSTANCE["uuid"]] == conductor.terminated
+
+
+@pytest.mark.parametrize(("given", "kept"), [({}, None), ({"OS-DCF:diskConfig": "AUTO"}, "AUTO")])
+def test_the_disk_config_of_a_client_is_kept(client, conductor, given, kept):
+    """At create, rebuild, resize and change. The answer to create has it."""
+    answer = post(client, {"server": {**SERVER, **given}})
+    assert (kept or "MANUAL") == answer.json["server"]["OS-DCF:diskConfig"]
+    assert kept == conductor.built[0][0].get("disk_config")
+    post(client, {"resize": {"flavorRef": "f1", **given}}, f"/v2.1/servers/{INSTANCE['uuid']}/action")
+    client.simulate_put(f"/v2.1/servers/{INSTANCE['uuid']}", body=json.dumps({"server": given}))
+    changes = [arguments["changes"] for method, arguments in conductor.asked if method == "update_instance"]
+    assert ([{"disk_config": kept}] * 2 if kept else []) == changes
+    assert 400 == post(client, {"server": {**SERVER, "OS-DCF:diskConfig": "auto"}}).status_code
 
 
 def test_a_server_with_a_password(client, conductor):

@@ -179,7 +179,7 @@ def test_changes_that_are_refused(client, conductor, server, code, word):
 
 def test_a_change_of_nothing(client, conductor):
     """The answer is the server; the conductor is not asked to change it."""
-    answer = send(client, "PUT", SERVER, {"server": {"OS-DCF:diskConfig": "AUTO"}})
+    answer = send(client, "PUT", SERVER, {"server": {}})
     assert (200, "web", []) == (answer.status_code, answer.json["server"]["name"], conductor.changes)
 
 
@@ -197,7 +197,7 @@ REBUILDS = [
     ({"key_name": "mine", "user_data": "YQ=="}, {"key_name": "mine", "user_data": "YQ=="}),
     ({"key_name": None, "user_data": None}, {"key_name": "", "user_data": ""}),
     ({"accessIPv4": "192.0.2.1", "hostname": "db"}, {"changes": {"access_ip_v4": "192.0.2.1", "hostname": "db"}}),
-    ({"OS-DCF:diskConfig": "AUTO", "preserve_ephemeral": False}, {}),
+    ({"OS-DCF:diskConfig": "AUTO", "preserve_ephemeral": False}, {"changes": {"disk_config": "AUTO"}}),
 ]
 
 

@@ -52,6 +52,13 @@ def test_a_missing_key_is_named(key: str) -> None:
     assert (key, "is missing") == (refused.value.field, refused.value.reason)
 
 
+@pytest.mark.parametrize("booted_at", [None, 1_764_000_000])
+def test_when_the_machine_was_started(booted_at: int | None) -> None:
+    """Of one whose start is not known, nothing is reported."""
+    found = inventory.to_report(HOST, HOST, GOOD, HostPolicy(booted_at=booted_at), 0, 0)
+    assert booted_at == found.stats.get("booted_at")
+
+
 def test_json_is_as_good_as_a_structure() -> None:
     """Drivers written nova's way give JSON texts."""
     report = to_report({**GOOD, "numa_topology": '{"cells": []}', "supported_instances": '[["x86_64", "kvm", "hvm"]]'})

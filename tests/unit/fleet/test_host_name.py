@@ -44,6 +44,7 @@ def test_that_is_wrong(name: object) -> None:
     [
         ("access_ip_v4", "192.0.2.1", "192.0.2.1"),
         ("access_ip_v4", "", ""),
+        ("disk_config", "AUTO", "AUTO"),
         ("access_ip_v6", "2001:DB8:0::1", "2001:db8::1"),
     ],
 )
@@ -53,7 +54,13 @@ def test_an_address(field: str, given: str, kept: str) -> None:
 
 @pytest.mark.parametrize(
     ("field", "given"),
-    [("access_ip_v4", "::1"), ("access_ip_v4", "1.2.3"), ("access_ip_v6", "192.0.2.1"), ("access_ip_v6", 5)],
+    [
+        ("access_ip_v4", "::1"),
+        ("access_ip_v4", "1.2.3"),
+        ("access_ip_v6", "192.0.2.1"),
+        ("access_ip_v6", 5),
+        ("disk_config", "auto"),
+    ],
 )
 def test_an_address_that_is_none(field: str, given: object) -> None:
     with pytest.raises(errors.InvalidInput, match=field):

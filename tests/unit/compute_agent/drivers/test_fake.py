@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -73,6 +74,20 @@ def test_work_that_was_abandoned_leaves_later_guests_alone(is_there: bool) -> No
     assert isinstance(late, time_limit.Overrun)
     found = {uuid: each["attempt"] for uuid, each in driver.get_per_instance_usage().items()}
     assert ({first.uuid: 2} if is_there else {}) == found
+
+
+def test_a_console_has_what_is_known_of_the_guest() -> None:
+    """Not the host, which projects do not see. At most so many bytes, from its end."""
+    driver = a_driver("host1")
+    instance = builders.an_instance(node="host1", name="web", flavor=builders.a_flavor(vcpus=2))
+    driver.spawn(builders.a_context(), instance, Image())
+    printed = driver.get_console_output(builders.a_context(), instance.uuid, 2**16).decode()
+    assert ["cpu 0 is up", "cpu 1 is up"] == re.findall("cpu . is up", printed)
+    assert ("login:\n", False) == (printed[-7:], "host1" in printed)
+    driver.power_off(builders.a_context(), instance)
+    assert b"down\n" == driver.get_console_output(builders.a_context(), instance.uuid, 5)
+    with pytest.raises(errors.NotFound):
+        driver.get_console_output(builders.a_context(), builders.an_instance().uuid, 5)
 
 
 def test_a_spawn_takes_its_delay() -> None:
