@@ -109,7 +109,7 @@ _SNAPSHOT = {**_OF_STORAGE, **_plain("volume", "description")}
 _VOLUME = {
     **_OF_STORAGE,
     **_plain("step", "attempt", "volume_type", "availability_zone", "description", "source", "snapshot", "image"),
-    **_plain("bootable"),
+    **_plain("bootable", "migrated"),
     "scheduler_hints": THEIRS,
     "tried": _PLACES,
     "reference": _PLACE,

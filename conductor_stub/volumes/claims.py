@@ -207,8 +207,10 @@ def _extended(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
 
 def _copied(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     """Both claims change places: the volume is on its destination, and holds the space of its source."""
+    changed = _with_new_type(row)
     where = {
-        **_with_new_type(row),
+        **changed,
+        "spec": {**changed.get("spec", row.spec), "migrated": True},
         **volumes.placed(volumes.OWN, *(getattr(row, name) for name in volumes.HELD)),
         **volumes.placed(volumes.HELD, *(getattr(row, name) for name in volumes.OWN)),
     }

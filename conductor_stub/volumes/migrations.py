@@ -86,7 +86,7 @@ def begin(tx: Transaction, uuid: str, host: str | None, ctx: StepContext) -> Vol
         return row
     claims.require_settled(row)
     claims.require_no_snapshots(tx, row)
-    return _begun(tx, row, volume_states.MIGRATING, ctx, plan={"to": host})
+    return _begun(tx, row, volume_states.MIGRATING, ctx, plan={"to": host}, spec={**row.spec, "migrated": False})
 
 
 @failpoints.commits("conductor.volume_retype")

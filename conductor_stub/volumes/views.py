@@ -41,6 +41,7 @@ def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> dic
     copied["reference"] = row.spec.get("reference")
     copied["image"] = (row.spec.get("image") or {}).get("name")
     copied["bootable"] = is_bootable(row)
+    copied["migrated"] = row.spec.get("migrated")
     return {**shown, **spec, **where, **copied, "migration": _migration(row), "attachments": _attachments(attachment)}
 
 

@@ -10,7 +10,7 @@ import falcon
 import pydantic
 from typing_extensions import TypedDict
 
-from fleet import errors
+from fleet import errors, volume_states
 from fleet_api.access import identity, policies
 from fleet_api.access.identity import ADMIN
 from fleet_api.requests import answers, bodies, microversions, paging
@@ -129,7 +129,7 @@ def brief_volume(request: falcon.Request, volume: Mapping[str, Any]) -> BriefVol
 
 def volume(request: falcon.Request, found: Mapping[str, Any]) -> VolumeShown:
     """Return a volume as a list with details shows it."""
-    moving = found["migration"]["step"] if found.get("migration") else None
+    moving = _migration_status(found)
     shown: VolumeShown = {
         **brief_volume(request, found),
         "size": found["size_gb"],
@@ -163,6 +163,16 @@ def volume(request: falcon.Request, found: Mapping[str, Any]) -> VolumeShown:
         for name in _OF_POOLS:
             cast(dict[str, Any], shown).pop(name, None)
     return shown
+
+
+def _migration_status(found: Mapping[str, Any]) -> str | None:
+    """Return the step of a migration, or how the last one has ended; None if there was none."""
+    if found["status"] in (volume_states.MIGRATING, volume_states.RETYPING) and found.get("migration"):
+        step: str | None = found["migration"]["step"]
+        return step
+    # A conductor that is older does not know it.
+    ended = found.get("migrated")
+    return None if ended is None else "success" if ended else "error"
 
 
 def new_volume(request: falcon.Request, found: Mapping[str, Any]) -> VolumeShown:

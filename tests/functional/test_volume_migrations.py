@@ -55,6 +55,26 @@ def test_a_volume_migrates(volumes: Volumes) -> None:
     assert [(0, 0), (10, 1)] == volumes.allocated()
 
 
+def test_how_the_last_migration_has_ended(volumes: Volumes) -> None:
+    """A failure does not hide behind an earlier success."""
+
+    def migrated() -> bool | None:
+        found: bool | None = volumes.operator.show_volume(uuid)["migrated"]
+        return found
+
+    uuid = volumes.available()
+    assert migrated() is None
+    uuid = migrate(volumes, B)
+    assert migrated() is False
+    volumes.done(uuid, "migrating", B[0])
+    volumes.done(uuid, "available", A[0])
+    assert migrated() is True
+    volumes.volume_scheduler.answers.append(no_valid_host())
+    volumes.operator.migrate_volume(uuid, None)
+    volumes.serve()
+    assert ("available", False) == (volumes.row(uuid)[0], migrated())
+
+
 def test_a_copy_under_way_is_shown_in_per_cent(volumes: Volumes) -> None:
     """As its destination reports it; a report of another backend, and one that is late, change nothing."""
 

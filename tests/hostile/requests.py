@@ -16,6 +16,7 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
     PUBLIC: (
         "GET /",
         "GET /v2.1",
+        "GET /v2",
         "GET /v3",
         "GET /v2.0",
         "GET /fleet/v1/openapi.json",

@@ -71,6 +71,7 @@ def _values(directory: pathlib.Path, made: cloud.Cloud) -> dict[str, dict[str, s
             "max_microversion": "3.71",
             "storage_protocol": "fake",
             "vendor_name": "fleet",
+            "manage_volume_ref": "source-name,unmanaged-%s",
             "build_timeout": "120",
         },
     }

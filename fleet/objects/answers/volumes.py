@@ -118,6 +118,8 @@ class VolumeView(_OfStorage):
     reference: str | None
     image: str | None
     bootable: NotRequired[bool]
+    #: Whether the last migration to another pool has succeeded; None if there was none.
+    migrated: NotRequired[bool | None]
     migration: VolumeMigration | None
     attachments: list[AttachmentView]
 

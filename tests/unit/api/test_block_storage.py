@@ -19,6 +19,7 @@ from fleet.objects.quota import RESOURCES
 from fleet_api import conf as api_conf
 from fleet_api.access import users
 from fleet_api.application import application
+from fleet_api.block_storage import views
 from fleet_api.requests.conductor import Conductor
 from tests import factories
 from tests.configuration import configuration
@@ -359,6 +360,26 @@ def test_a_backend_is_enabled_or_disabled(
     assert [("update_service", {"host": "m@b", "binary": "fleet-volume", **wanted})] == conductor.asked
     assert 404 == send(client, "PUT", f"/os-services/{action}", {**service, **more, "host": "m@c"}).status_code
     assert 400 == send(client, "PUT", "/os-services/disable-log-reason", service).status_code
+
+
+@pytest.mark.parametrize(
+    ("status", "migration", "migrated", "shown"),
+    [
+        ("available", None, None, None),
+        ("migrating", {"step": "copying"}, False, "copying"),
+        ("retyping", {"step": "copying"}, None, "copying"),
+        ("retyping", None, True, "success"),
+        ("available", {"step": "removing"}, True, "success"),
+        ("available", {"step": "removing"}, False, "error"),
+        ("in-use", None, True, "success"),
+    ],
+)
+def test_the_status_of_a_migration(
+    status: str, migration: dict[str, str] | None, migrated: bool | None, shown: str | None
+) -> None:
+    """Its step while it lasts, and afterwards how it has ended: what it leaves is removed later."""
+    found = {**VOLUME, "status": status, "migration": migration, "migrated": migrated}
+    assert shown == views._migration_status(found)
 
 
 @pytest.mark.parametrize(("host", "code"), [("m@c", 400), ("m@b", 501)])
