@@ -11,7 +11,7 @@ import orjson
 from falcon import media
 from oslo_config import cfg
 
-from fleet_api.access import tokens
+from fleet_api.access import known_projects, tokens
 from fleet_api.access.identity import Identity, is_public
 from fleet_api.access.policies import DOCUMENT, SESSION
 from fleet_api.access.projects import Projects
@@ -100,7 +100,7 @@ def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list
     ]
     for root, below in (
         (_ROOT, _compute(conductor, conf)),
-        (microversions.VOLUME.path, block_storage(conductor, conf.api.max_limit)),
+        (microversions.VOLUME.path, block_storage(conductor, conf.api.max_limit, known_projects.source(conf))),
         (own.ROOT, own.routes(conductor)),
     ):
         found += [Route(f"{root}{path}", resource, suffix) for path, resource, suffix in below]
@@ -133,7 +133,7 @@ def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, obje
         InstanceActions(conductor),
     )
     migrations = ServerMigrations(conductor)
-    quotas, projects = Quotas(conductor, quota_names.COMPUTE), Projects(conductor)
+    quotas, projects = Quotas(conductor, quota_names.COMPUTE, known_projects.source(conf)), Projects(conductor)
     key_pairs, attachments, usages = KeyPairs(conductor), Attachments(conductor), Usages(conductor)
     return [
         ("/servers", servers, None),

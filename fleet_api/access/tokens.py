@@ -5,6 +5,9 @@ keystonemiddleware stands in front of the application and asks keystone about ea
 ``[keystone_authtoken]``, as for every service of OpenStack. It is an extra of the package
 (``pip install '.[keystone]'`` in the directory of the source), and imported only where it is used, because it takes memory.
 
+Each service of the catalog has paths of its own here, so a middleware for each checks the access rules of an application
+credential: they name the type of a service, a method and a path.
+
 Browsers cannot add a header to a stream of events. So the page has its token in a cookie, see
 :mod:`fleet_api.access.sessions`.
 """
@@ -36,6 +39,11 @@ COOKIE = "fleet-token"
 COOKIE_PATH = "/fleet/v1"
 #: Where keystonemiddleware looks for a cache of tokens, and how many a process keeps without ``memcached_servers``.
 _CACHE, _MOST_REMEMBERED = "fleet.tokens", 10_000
+#: Type in keystone's catalog by the begin of a path; the first that fits. fleet's own paths are those of the compute API.
+_COMPUTE = "compute"
+_SERVICES = (("/v3/", "block-storage"), ("/v2.0/", "network"), ("/v2/images", "image"), ("/", _COMPUTE))
+#: Set as soon as the application has the request.
+_ADMITTED = "fleet.admitted"
 #: Where the application finds how to ask about the token again, and what begins the headers that name its sender.
 _AGAIN, _SAID = "fleet.check_again", ("HTTP_X_IDENTITY_STATUS", "HTTP_X_USER", "HTTP_X_PROJECT", "HTTP_X_ROLES")
 
@@ -59,9 +67,14 @@ class Protected:
         options: dict[str, Any] = {"oslo_config_config": conf}
         if not conf[GROUP].memcached_servers:
             options["cache"] = _CACHE
+        #: By the type of the service.
+        self._checked: dict[str, WSGIApplication] = {}
+        self._checked_again: dict[str, Any] = {}
         try:
-            self._checked = middleware.AuthProtocol(application, options)
-            self._checked_again = middleware.AuthProtocol(self._no_answer, options)
+            for _begin, service in _SERVICES:
+                of_service = {**options, "service_type": service}
+                self._checked[service] = middleware.AuthProtocol(self._admitted, of_service)
+                self._checked_again[service] = middleware.AuthProtocol(self._no_answer, of_service)
         except self._exceptions.ClientException as wrong:
             raise errors.ConfigError(option=f"[{GROUP}]", reason=f"cannot be used: {wrong}") from None
         if "password" in conf[GROUP] and not conf[GROUP].password:
@@ -75,21 +88,42 @@ class Protected:
         if found and "HTTP_X_AUTH_TOKEN" not in environ and path.startswith(f"{COOKIE_PATH}/"):
             environ["HTTP_X_AUTH_TOKEN"] = found[0]
         environ[_CACHE] = self._remembered
-        environ[_AGAIN] = functools.partial(self._is_valid_still, dict(environ))
+        service = next(kind for begin, kind in _SERVICES if path.startswith(begin))
+        environ[_AGAIN] = functools.partial(self._is_valid_still, service, dict(environ))
+        refusal = _Refusal(environ, start_response)
         try:
-            answer: Iterable[bytes] = self._checked(environ, start_response)
+            answer = self._checked[service](environ, refusal)
         except self._exceptions.ClientException as failure:
             LOG.error("keystone cannot be asked about a token: %s", failure)
             return _unavailable(start_response)
-        return answer
+        return _unavailable(start_response) if refusal.is_unavailable else answer
 
-    def _is_valid_still(self, environ: WSGIEnvironment) -> WSGIEnvironment:
+    def _admitted(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        environ[_ADMITTED] = True
+        return self._open(environ, start_response)
+
+    def _is_valid_still(self, service: str, environ: WSGIEnvironment) -> WSGIEnvironment:
         """Ask about the token of an earlier request, and return what keystonemiddleware says of its sender now."""
         try:
-            self._checked_again(environ, lambda *_answer: None)
+            self._checked_again[service](environ, lambda *_answer: None)
         except self._exceptions.ClientException as failure:
             LOG.error("keystone cannot be asked about a token: %s", failure)
         return environ
+
+
+class _Refusal:
+    """Passes the beginning of an answer on, but for a 503 of keystonemiddleware, which has a form of its own."""
+
+    def __init__(self, environ: WSGIEnvironment, start_response: StartResponse) -> None:
+        self._environ = environ
+        self._start_response = start_response
+        self.is_unavailable = False
+
+    def __call__(self, status: str, headers: list[tuple[str, str]], *failure: Any) -> Callable[[bytes], object]:
+        if status.startswith("503") and _ADMITTED not in self._environ:
+            self.is_unavailable = True
+            return lambda _part: None
+        return self._start_response(status, headers, *failure)
 
 
 def check_again(request: falcon.Request) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from fleet_api.access import known_projects
 from fleet_api.block_storage.existing import ExistingVolumes
 from fleet_api.block_storage.pools import Pools
 from fleet_api.block_storage.services import BackendServices
@@ -15,10 +16,17 @@ from fleet_api.compute.quotas import QuotaClasses, Quotas
 from fleet_api.requests.conductor import Conductor
 
 
-def routes(conductor: Conductor, most: int) -> list[tuple[str, object, str | None]]:
-    """Path below ``/v3``, resource and suffix. :param most: most entries in one answer"""
+def routes(
+    conductor: Conductor, most: int, require_project: known_projects.Require
+) -> list[tuple[str, object, str | None]]:
+    """Path below ``/v3``, resource and suffix.
+
+    :param most: most entries in one answer
+    :param require_project: raises errors.InvalidInput for a project that is not there
+    """
     volumes, snapshots = Volumes(conductor, most), Snapshots(conductor, most)
-    types, pools, quotas = VolumeTypes(conductor, most), Pools(conductor), Quotas(conductor, quota_names.VOLUMES)
+    types, pools = VolumeTypes(conductor, most), Pools(conductor)
+    quotas = Quotas(conductor, quota_names.VOLUMES, require_project)
     existing, services = ExistingVolumes(conductor), BackendServices(conductor)
     of_volumes, of_snapshots = volumes.metadata(), snapshots.metadata()
     return [

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import falcon
@@ -43,11 +43,14 @@ _Uses = dict[str, Use | str]
 
 
 class Quotas:
-    """:param face: of which service"""
+    """:param face: of which service
+    :param require_project: raises errors.InvalidInput for a project that is not there
+    """
 
-    def __init__(self, conductor: Conductor, face: Face) -> None:
+    def __init__(self, conductor: Conductor, face: Face, require_project: Callable[[str], None]) -> None:
         self._conductor = conductor
         self._face = face
+        self._require_project = require_project
 
     @answers.gives(answers.Answer({"quota_set": _Limits | _Uses}))
     @bodies.asks("usage")
@@ -61,13 +64,14 @@ class Quotas:
 
     @answers.gives(answers.Answer({"quota_set": _Limits}))
     def on_get_defaults(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
-        _require_own(request, project_id)
+        self._require(request, project_id)
         found = self._conductor.operator(request).show_quota(project_id=project_id)["default"]
         response.media = {"quota_set": {"id": project_id, **_shown(request, self._face, found)}}
 
     @answers.gives(answers.Answer({"quota_set": _Limits}))
     @bodies.takes(bodies.Body({"quota_set": _Changes}))
     def on_put(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
+        self._require_project(project_id)
         limits = changes(bodies.part(request, "quota_set", _Changes), self._face)
         if limits:
             self._conductor.operator(request).set_quota(project_id=project_id, limits=limits)
@@ -76,6 +80,7 @@ class Quotas:
     @answers.gives(answers.NOTHING, 200, 202)
     def on_delete(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         """Return to the defaults. Limits of the other service stay."""
+        self._require_project(project_id)
         limits = dict.fromkeys(self._face.own)
         self._conductor.operator(request).set_quota(project_id=project_id, limits=limits)
         response.status = falcon.HTTP_202 if self._face is quota_names.COMPUTE else falcon.HTTP_200
@@ -84,8 +89,14 @@ class Quotas:
         return _shown(request, self._face, self._quota(request, project_id)["limits"])
 
     def _quota(self, request: falcon.Request, project_id: str) -> QuotaView:
-        _require_own(request, project_id)
+        self._require(request, project_id)
         return self._conductor.operator(request).show_quota(project_id=project_id)
+
+    def _require(self, request: falcon.Request, project_id: str) -> None:
+        """:raises faults.Fault: another project's are the administrator's; errors.InvalidInput: there is no such project"""
+        if project_id != request.context.caller.project_id:
+            identity.require(request, ALL_QUOTAS)
+            self._require_project(project_id)
 
     def _uses(self, request: falcon.Request, project_id: str) -> dict[str, Use]:
         found = self._quota(request, project_id)
@@ -139,12 +150,6 @@ def changes(wanted: Mapping[str, Any], face: Face) -> dict[str, int]:
         elif limit != UNLIMITED:
             raise errors.InvalidInput(field=f"quota_set.{name}", reason="is not limited here: must be -1")
     return limits
-
-
-def _require_own(request: falcon.Request, project_id: str) -> None:
-    """:raises faults.Fault: another project's are the administrator's"""
-    if project_id != request.context.caller.project_id:
-        identity.require(request, ALL_QUOTAS)
 
 
 def _shown(request: falcon.Request, face: Face, known: Mapping[str, int], of_class: bool = False) -> dict[str, int]:

@@ -6,14 +6,21 @@ from __future__ import annotations
 import importlib
 import json
 import pathlib
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+import falcon
 import pytest
+import requests
 from falcon import testing
+from keystoneauth1 import adapter, exceptions
+from keystonemiddleware import auth_token
 from oslo_config import cfg
 
 from fleet import errors
 from fleet.checks import findings, option_check
+from fleet.objects.quota import Quota
 from fleet_api import conf as api_conf
 from fleet_api.access import tokens
 from fleet_api.application import application
@@ -89,8 +96,111 @@ def test_the_cookie_counts_for_the_page_only(tmp_path: pathlib.Path, conductor: 
     """503: the token is asked about, and no keystone listens. A form of another site may name the paths of nova's API."""
     client = testing.TestClient(application(conductor, configured(tmp_path, **COMPLETE)))
     cookie = {"Cookie": f"{tokens.COOKIE}=abc"}
-    assert 503 == client.simulate_get("/fleet/v1/hosts", headers=cookie).status_code
+    silent = client.simulate_get("/fleet/v1/hosts", headers=cookie)
+    assert (503, {"serviceUnavailable": {"code": 503, "message": "keystone cannot be asked."}}) == (
+        silent.status_code,
+        silent.json,
+    )
     assert 401 == client.simulate_get("/v2.1/servers", headers=cookie).status_code
+
+
+RULES = [
+    ("compute", "GET", "/v2.1/servers", "/v2.1/servers", 200),
+    ("compute", "GET", "/v2.1/servers/**", "/v2.1/servers/detail", 200),
+    ("compute", "GET", "/v2.1/servers", "/v2.1/flavors", 401),
+    ("compute", "POST", "/v2.1/servers", "/v2.1/servers", 401),
+    ("block-storage", "GET", "/v3/volumes", "/v3/volumes", 200),
+    ("compute", "GET", "/v3/volumes", "/v3/volumes", 401),
+    ("block-storage", "GET", "/v2.1/servers", "/v2.1/servers", 401),
+    ("block-storage", "GET", "/volume/v3/volumes", "/volume/v3/volumes", 200),
+    ("image", "GET", "/v2/images", "/v2/images", 200),
+    ("network", "GET", "/v2.0/networks", "/v2.0/networks", 200),
+    ("compute", "GET", "/fleet/v1/session", "/fleet/v1/session", 200),
+    ("compute", "GET", "/v2.1/servers", "/fleet/v1/session", 401),
+]
+
+
+@pytest.mark.parametrize(("service", "method", "rule", "path", "code"), RULES)
+def test_access_rules_of_an_application_credential(
+    tmp_path: pathlib.Path,
+    conductor: FakeConductor,
+    monkeypatch: pytest.MonkeyPatch,
+    service: str,
+    method: str,
+    rule: str,
+    path: str,
+    code: int,
+) -> None:
+    """They name a service of the catalog, a method and a path. What they do not allow is 401."""
+    catalog = [{"type": each, "endpoints": []} for each in ("compute", "block-storage", "image", "network")]
+    token = {
+        "methods": ["application_credential"],
+        "expires_at": "2099-01-01T00:00:00.000000Z",
+        "issued_at": "2026-01-01T00:00:00.000000Z",
+        "user": {"id": "u", "name": "u", "domain": {"id": "default", "name": "Default"}},
+        "project": {"id": "p", "name": "p", "domain": {"id": "default", "name": "Default"}},
+        "roles": [{"id": "r", "name": "reader"}],
+        "catalog": catalog,
+        "application_credential": {
+            "id": "a",
+            "restricted": True,
+            "access_rules": [{"id": "1", "service": service, "method": method, "path": rule}],
+        },
+    }
+    monkeypatch.setattr(auth_token.AuthProtocol, "fetch_token", lambda *_args, **_options: {"token": token})
+    client = testing.TestClient(application(conductor, configured(tmp_path, **COMPLETE)))
+    assert code == client.simulate_get(path, headers={"X-Auth-Token": "t"}).status_code
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [(200, 200), (404, 400), (403, 200), (500, 200), (exceptions.ConnectFailure("silence"), 200)],
+)
+def test_quotas_of_a_project_that_keystone_does_not_know(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, answer: int | Exception, code: int
+) -> None:
+    """400 if keystone answers that there is none. One that it does not show may exist. The own one is not looked up."""
+    asked: list[str] = []
+
+    def get(_adapter: adapter.Adapter, path: str, **_options: object) -> requests.Response:
+        asked.append(path)
+        if isinstance(answer, Exception):
+            raise answer
+        found = requests.Response()
+        found.status_code = answer
+        return found
+
+    monkeypatch.setattr(adapter.Adapter, "get", get)
+    conf = configured(tmp_path, **COMPLETE)
+    client = testing.TestClient(signed_in(application(QuotaConductor(), conf), "admin"))
+    found = [
+        client.simulate_get("/v2.1/os-quota-sets/a%3Fb"),
+        client.simulate_put("/v2.1/os-quota-sets/a%3Fb", body=json.dumps({"quota_set": {"cores": 5}})),
+        client.simulate_get("/v3/os-quota-sets/a%3Fb/defaults"),
+    ]
+    assert [code] * 3 == [each.status_code for each in found]
+    assert {"/projects/a%3Fb"} == set(asked)
+    asked.clear()
+    assert 200 == client.simulate_get("/v2.1/os-quota-sets/p").status_code
+    assert [] == asked
+
+
+class QuotaConductor(FakeConductor):
+    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
+        limits = Quota().to_wire()
+        return {"project_id": "p", "limits": limits, "own": {}, "default": limits, "used": dict.fromkeys(limits, 0)}
+
+
+def signed_in(application: WSGIApplication, role: str) -> WSGIApplication:
+    """The application as keystonemiddleware calls it for a user of project p."""
+    protected = cast(tokens.Protected, cast(Any, application)._application)
+
+    def admitted(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        said = {"IDENTITY_STATUS": "Confirmed", "USER_ID": "u", "PROJECT_ID": "p", "ROLES": role}
+        environ.update({f"HTTP_X_{name}": value for name, value in said.items()})
+        return protected._open(environ, start_response)
+
+    return admitted
 
 
 def test_without_keystone_such_headers_count_for_nothing(client: testing.TestClient) -> None:
