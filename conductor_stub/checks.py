@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from oslo_config import cfg
 
 from conductor_stub import conf as conductor_conf
+from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import domains
 from fleet.checks import findings
 from fleet.hardware.aliases import parse_aliases
@@ -19,5 +20,6 @@ def check(files: Sequence[str]) -> list[findings.Finding]:
 
 
 def _try_out(conf: cfg.ConfigOpts) -> str:
+    RecoverySettings.from_conf(conf)
     served = " and ".join(domains.require(conf, "conductor_domains"))
     return f"its options are good; it serves {served}; {len(parse_aliases(conf.pci.alias))} PCI aliases"

@@ -219,14 +219,90 @@ QUOTA_OPTS = [
     )
 ]
 
+#: The section of recoveries, and the values of its option ``fence``.
+RECOVERY = "recovery"
+FENCE_COMMAND, FENCE_STORAGE, FENCE_NONE = "command", "storage", "none"
+RECOVERY_OPTS = [
+    cfg.BoolOpt(
+        "enabled",
+        default=False,
+        help="Whether conductors recover hosts by themselves: a host that is down is fenced, and its guests are evacuated. "
+        "The metadata 'recovery' of an aggregate (on or off) decides for its hosts; off wins. Set all options of this "
+        "section alike on all conductors.",
+    ),
+    cfg.IntOpt(
+        "wait_time",
+        default=120,
+        min=0,
+        help="Seconds without a heartbeat after which a host is recovered, and no less than service_down_time. A host that "
+        "an operator forces down is recovered at once; one whose agent was stopped is not. After an outage of the "
+        "conductors, or of many hosts, the time begins anew.",
+    ),
+    cfg.StrOpt(
+        "fence",
+        default=FENCE_COMMAND,
+        choices=[
+            (FENCE_COMMAND, "fence_command must succeed first"),
+            (
+                FENCE_STORAGE,
+                "no fence: the storage of all guests refuses a second writer, by locks that a dead host loses",
+            ),
+            (FENCE_NONE, "no fence: a guest whose host is only cut off runs twice from then on, and may ruin its data"),
+        ],
+        help="What makes sure that the guests of a silent host do not run any more.",
+    ),
+    cfg.StrOpt(
+        "fence_command",
+        help="Program, with its arguments, that switches a host off: by IPMI, a power switch or a script. The host's name "
+        "is added as the last argument. Exit status 0 means that the host is certainly off; anything else, and no end "
+        "within fence_timeout, is a failure. It may run again for a host that is off already, and after a conductor "
+        "has died beside an earlier run. Its environment has FLEET_HOST, FLEET_RECOVERY, FLEET_FENCE_ATTEMPT and "
+        "FLEET_FENCE_TIMEOUT. No shell reads it.",
+    ),
+    cfg.IntOpt("fence_timeout", default=60, min=1, max=3600, help="Seconds after which fence_command is killed."),
+    cfg.IntOpt(
+        "fence_attempts",
+        default=3,
+        min=1,
+        max=100,
+        help="How often a fence is tried. After that the recovery is held until 'fleet recovery resume'.",
+    ),
+    cfg.FloatOpt(
+        "largest_share",
+        default=0.3,
+        min=0.0,
+        max=1.0,
+        help="If more than this share of the hosts of a domain is silent at a time, and more than one host, conductors "
+        "begin no recovery, no fence and no evacuation there: a broken switch must not evacuate a room. The fleet is a "
+        "domain; domain_label makes more. Hosts that an operator has disabled or forced down do not count.",
+    ),
+    cfg.StrOpt(
+        "domain_label",
+        help="Key of a label of hosts, such as room. The hosts of each of its values are a domain for largest_share. Not "
+        "set: the fleet is the only domain.",
+    ),
+    cfg.IntOpt(
+        "parallel",
+        default=10,
+        min=1,
+        max=1000,
+        help="The most guests that recoveries move at a time, in the whole fleet.",
+    ),
+]
+
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(OPTS)
     # The group is this configuration's own: a shared one would carry overrides from one to the next.
     conf.register_opts(CONDUCTOR_OPTS, group=cfg.OptGroup("conductor", title="Conductor"))
     conf.register_opts(QUOTA_OPTS, group=cfg.OptGroup("quota", title="Quotas of projects"))
+    recovery = cfg.OptGroup(RECOVERY, title="Recovery of hosts that are down")
+    conf.register_opts(RECOVERY_OPTS, group=recovery)
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
     """For oslo-config-generator."""
-    return [("DEFAULT", OPTS), ("conductor", CONDUCTOR_OPTS), ("quota", QUOTA_OPTS)]
+    return [
+        *(("DEFAULT", OPTS), ("conductor", CONDUCTOR_OPTS), ("quota", QUOTA_OPTS)),
+        (RECOVERY, RECOVERY_OPTS),
+    ]

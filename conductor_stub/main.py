@@ -21,6 +21,7 @@ from conductor_stub.operators.tenancy import Tenancy
 from conductor_stub.parts import Clients, Common, Part, Settings
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
+from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import conf as fleet_conf
 from fleet import domains, errors, service
 from fleet.checks import required
@@ -164,6 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         required.database(conf)
         # A bad alias stops the daemon here, before it starts workers that would each fail.
         parse_aliases(conf.pci.alias)
+        RecoverySettings.from_conf(conf)
         domains.require(conf, "conductor_domains")
         signing.keys_of(conf)
         with Database(conf).disposed() as database:

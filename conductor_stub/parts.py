@@ -15,9 +15,12 @@ from typing import Any
 import oslo_messaging
 from oslo_config import cfg
 
+from conductor_stub.steps import fence
+from conductor_stub.steps.fence import Fence
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
+from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet.clock import Clock
 from fleet.db.engine.database import Database
 from fleet.domains import DOMAINS
@@ -95,6 +98,7 @@ class Settings:
     enable_new_services: bool = True
     sweep_interval_s: float = 5
     flavor_mix_half_life_s: float = HALF_LIFE_S
+    recovery: RecoverySettings = RecoverySettings()
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Settings:
@@ -109,6 +113,7 @@ class Settings:
             enable_new_services=enables_new_services(conf),
             sweep_interval_s=conf.conductor.sweep_interval,
             flavor_mix_half_life_s=conf.conductor.flavor_mix_half_life,
+            recovery=RecoverySettings.from_conf(conf),
         )
 
 
@@ -117,6 +122,11 @@ def enables_new_services(conf: cfg.ConfigOpts) -> bool:
     if conf.enable_new_services is None:
         return signing.keys_of(conf) is None
     return bool(conf.enable_new_services)
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    """Run it beside the caller. The thread does not keep a daemon from stopping."""
+    threading.Thread(target=work, daemon=True).start()
 
 
 def _always_in_step() -> None:
@@ -133,6 +143,8 @@ class Common:
     :param grouped: makes a group commit; the simulation has its own, because it has no threads
     :param require_in_step: raises if the clock of this machine is wrong
     :param draining: set while the process handles its last messages
+    :param fence: switches a host off
+    :param spawn: runs what takes long beside the caller
     """
 
     database: Database
@@ -147,6 +159,8 @@ class Common:
     grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit
     require_in_step: Callable[[], None] = _always_in_step
     draining: threading.Event = dataclasses.field(default_factory=threading.Event)
+    fence: Fence = fence.run
+    spawn: Callable[[Callable[[], object]], object] = in_thread
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ from conductor_stub.moves import wiring as moves
 from conductor_stub.operators import wiring as operators
 from conductor_stub.parts import Common, Part
 from conductor_stub.power import wiring as power
+from conductor_stub.recovery import wiring as recovery
 from conductor_stub.volumes import wiring as volumes
 
 
@@ -22,6 +23,7 @@ class Parts(NamedTuple):
     agents: agents.Agents
     builds: builds.Builds
     moves: moves.Moves
+    recovery: recovery.Recovery
     power: power.Power
     attachments: attachments.Attachments
     volumes: volumes.Volumes
@@ -30,11 +32,12 @@ class Parts(NamedTuple):
 
 def wire(common: Common) -> Parts:
     reserving = Reservations(common.database, common.clients.compute, common.clients.backends)
-    of_builds, of_power = builds.wire(common, reserving), power.wire(common)
+    of_builds, of_power, of_moves = builds.wire(common, reserving), power.wire(common), moves.wire(common)
     return Parts(
         agents.wire(common),
         of_builds,
-        moves.wire(common),
+        of_moves,
+        recovery.wire(common, of_moves),
         of_power,
         attachments.wire(common),
         volumes.wire(common),

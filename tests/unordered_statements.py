@@ -25,6 +25,9 @@ _SET = "read into a set"
 _DICT = "read into a dict by key"
 REASONS = {
     "hosts.aggregates:create": _ONE,
+    "instances.recoveries._BY_STATUS": _DICT,
+    "instances.recoveries._COUNTS": _DICT,
+    "instances.recoveries._WITH_GUESTS": _SET,
     "feed.feed:_follow": _CACHE,
     "feed.feed:_read_heartbeats": _CACHE,
     "feed.feed:changed": _CACHE,

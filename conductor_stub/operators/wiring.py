@@ -26,6 +26,7 @@ from conductor_stub.operators.unshelving import UnshelveManager
 from conductor_stub.operators.use import UseManager
 from conductor_stub.parts import Common, Part, Run
 from conductor_stub.power.wiring import Power
+from fleet.db.instances import recoveries
 from fleet.db.upkeep import acts
 
 #: Seconds between two removals of old acts.
@@ -59,5 +60,8 @@ def wire(common: Common, builds: Builds, power: Power) -> Part:
             SearchManager(database),
             UnshelveManager(database, power.intake, Unshelving(database, builds.placement, zone)),
         ],
-        runs=[Run("old acts", lambda: database.write(acts.remove_old, clock()), _OLD_ACTS_EVERY_S)],
+        runs=[
+            Run("old acts", lambda: database.write(acts.remove_old, clock()), _OLD_ACTS_EVERY_S),
+            Run("old recoveries", lambda: database.write(recoveries.remove_old, clock()), _OLD_ACTS_EVERY_S),
+        ],
     )

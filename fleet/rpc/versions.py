@@ -12,7 +12,7 @@ from collections.abc import Mapping
 #: version.
 CURRENT: dict[str, str] = {
     "scheduler": "4.7",
-    "conductor": "1.18",
+    "conductor": "1.19",
     "compute": "1.6",
     "volume": "1.2",
     "volume_scheduler": "1.1",

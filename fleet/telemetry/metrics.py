@@ -89,6 +89,15 @@ RESOURCES = prometheus.Gauge(
     "disk_gb on the hosts of each state and status",
     ["resource", "kind", "state", "status"],
 )
+RECOVERIES = prometheus.Gauge(
+    "fleet_conductor_recoveries",
+    "Recoveries of hosts that have not ended, by status (fencing, held, moving, paused), when last looked at",
+    ["status"],
+)
+RECOVERIES_STOPPED = prometheus.Gauge(
+    "fleet_conductor_recoveries_stopped",
+    "Domains in which so many hosts are silent at once that conductors recover none, when last looked at",
+)
 POOLS = prometheus.Gauge("fleet_conductor_pools", "Storage pools that are reported")
 POOL_SPACE = prometheus.Gauge(
     "fleet_conductor_pool_gigabytes",

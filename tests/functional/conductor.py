@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
 import json
 import types
@@ -13,8 +14,10 @@ import oslo_messaging
 
 from conductor_stub import wiring
 from conductor_stub.parts import Clients, Common, Settings
+from conductor_stub.steps.fence import Order, Outcome
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
+from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import conf as fleet_conf
 from fleet import errors
 from fleet.context import RequestContext, new_context
@@ -37,6 +40,7 @@ from tests.functional.trio_fakes import (
 )
 
 INCARNATION = "life-one"
+NOT_RECOVERED = RecoverySettings()
 
 
 class Conductor:
@@ -50,9 +54,11 @@ class Conductor:
         same_host: bool = False,
         local: LocalPlacement | None = None,
         waits: Mapping[str, int] = types.MappingProxyType({}),
+        recovery: RecoverySettings = NOT_RECOVERED,
+        clock: FakeClock | None = None,
     ) -> None:
         self.database = database
-        self.clock = FakeClock()
+        self.clock = clock or FakeClock()
         self.limits = limits or StepLimits()
         self.scheduler, self.compute, self.tasks, self.notifier = (
             FakeScheduler(),
@@ -66,9 +72,21 @@ class Conductor:
             *(self.scheduler, self.compute, self.volume_scheduler, self.backends),  # type: ignore[arg-type]
             *(self.tasks, self.moves, self.volumes, self.notifier),  # type: ignore[arg-type]
         )
-        settings = Settings(aliases=aliases or {}, waits=waits, same_host=same_host)
+        settings = Settings(aliases=aliases or {}, waits=waits, same_host=same_host, recovery=recovery)
+        #: Fences that were begun and not run yet, the orders that were run, and how the next ones end.
+        self.fences: list[Callable[[], object]] = []
+        self.fenced: list[Order] = []
+        self.outcomes: collections.deque[Outcome] = collections.deque()
         pins = Pins(configuration(fleet_conf.register_opts))
-        parts = wiring.wire(Common(database, clients, self.limits, settings, self.clock, self.clock, pins, local=local))
+        parts = wiring.wire(
+            Common(
+                *(database, clients, self.limits, settings, self.clock, self.clock, pins),
+                local=local,
+                fence=self._fence,
+                spawn=self.fences.append,
+            )
+        )
+        self.keeper = parts.recovery.keeper
         builds, moves, volumes = parts.builds, parts.moves, parts.volumes
         self.agents = parts.agents.api
         self.intake, self.placement, self.termination = builds.intake, builds.placement, builds.termination
@@ -85,6 +103,15 @@ class Conductor:
         self.operator = Operator(
             *(endpoint for part in parts for endpoint in part.endpoints if endpoint.target.namespace == "operator")
         )
+
+    def _fence(self, order: Order) -> Outcome:
+        self.fenced.append(order)
+        return self.outcomes.popleft() if self.outcomes else Outcome(True, "the fence succeeded")
+
+    def run_fences(self) -> None:
+        """Let the fences that were begun come to their ends."""
+        while self.fences:
+            self.fences.pop(0)()
 
     def add_host(self, host: str, memory_mb: int = 8000, stats: Any = None, **service: Any) -> None:
         service = {"incarnation": INCARNATION, **service, "host": host, "binary": "fleet-compute", "topic": "compute"}

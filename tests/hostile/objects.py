@@ -73,6 +73,10 @@ def build(world: World) -> tuple[Objects, Objects]:
             (OWNER, HOSTS[1:], BACKENDS[1], TOKENS[1]),
         )
     ]
+    # A recovery that has begun.
+    world.ask(admin, "force_down", "operator", host=HOSTS[1], forced=True)
+    world.ask(admin, "start_recovery", "operator", host=HOSTS[1])
+    world.ask(admin, "force_down", "operator", host=HOSTS[1], forced=False)
     return made[0], made[1]
 
 

@@ -29,6 +29,7 @@ from fleet.db.tables.ledger import generations, taken_signatures
 from fleet.db.tables.moves import migrations
 from fleet.db.tables.networks import addresses, network_projects, networks
 from fleet.db.tables.queue import queue_turns, queued_builds, room_queue
+from fleet.db.tables.recovery import recoveries, recovery_domains, recovery_guests, recovery_steps
 from fleet.db.tables.volumes import (
     storage_pools,
     volume_attachments,
@@ -68,6 +69,10 @@ __all__ = [
     "queued_builds",
     "quotas",
     "rebuilt_boot_data",
+    "recoveries",
+    "recovery_domains",
+    "recovery_guests",
+    "recovery_steps",
     "room_queue",
     "services",
     "storage_pools",

@@ -16,6 +16,7 @@ from fleet.objects.answers.hosts import (
     ShownHost,
     UseView,
 )
+from fleet.objects.answers.recoveries import RecoveriesView, RecoveryView, ShownRecovery, Switch
 from fleet.rpc.clients.operator.caller import Caller
 
 
@@ -71,6 +72,24 @@ class HostCalls(Caller):
 
     def delete_host(self, host: str) -> None:
         self.call("delete_host", host=host)
+
+    def list_recoveries(self, **newest: Unpack[Newest]) -> RecoveriesView:
+        """Recoveries of hosts: those that have not ended first, then the newest."""
+        answer: RecoveriesView = self.call("list_recoveries", **newest)
+        return answer
+
+    def show_recovery(self, name: str) -> ShownRecovery:
+        answer: ShownRecovery = self.call("show_recovery", name=name)
+        return answer
+
+    def pause_recovery(self, paused: bool, name: str | None = None) -> Switch:
+        """Pause or resume one recovery, or all."""
+        answer: Switch = self.call("pause_recovery", paused=paused, name=name)
+        return answer
+
+    def start_recovery(self, host: str) -> RecoveryView:
+        answer: RecoveryView = self.call("start_recovery", host=host)
+        return answer
 
     def list_services(self) -> list[ListedService]:
         answer: list[ListedService] = self.call("list_services")

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a recovery whose host is fenced: its guests are evacuated, a bounded number at a time."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+from conductor_stub.moves import intake
+from conductor_stub.moves.machine import Move
+from conductor_stub.recovery import fencing, order
+from conductor_stub.steps.limits import StepContext
+from fleet import errors, move_states, recovery_states, states
+from fleet.clock import seconds
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import services
+from fleet.db.instances import moves, recoveries
+from fleet.db.instances.recoveries import Whereabouts
+from fleet.db.tables.recovery import RecoveryGuestRow, RecoveryRow
+
+#: Seconds until a guest is tried again, doubled with each try.
+_AGAIN_AFTER_S, _AT_MOST_S = 10, 600
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What is left of a recovery. :param waiting: guests that may be moved now, in their order"""
+
+    status: str
+    waiting: Sequence[RecoveryGuestRow] = ()
+
+
+def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State:
+    """Note what became of moves under way, and whether the host is back; end the recovery if nothing is left to do.
+
+    :param parallel: the most guests that recoveries move at a time
+    """
+    row = recoveries.lock(tx, uuid)
+    if row.status != recovery_states.MOVING or row.paused:
+        return State(row.status)
+    of_guests = [each for each in recoveries.guests(tx, uuid) if _is_open(each)]
+    there = recoveries.whereabouts(tx, {each.instance_uuid for each in of_guests})
+    for each in of_guests:
+        _settle_guest(tx, row, each, there.get(each.instance_uuid), ctx)
+    if _reports_despite_fence(tx, row):
+        fencing.hold(tx, row, "the host reports although it was fenced: check the fence, then resume", ctx.now)
+        return State(recovery_states.HELD)
+    is_back = _is_back(tx, row, ctx)
+    if is_back:
+        recoveries.leave_waiting(tx, uuid, ctx.now)
+    guests = recoveries.guests(tx, uuid)
+    if any(map(_is_open, guests)):
+        waiting = [each for each in guests if each.status == recovery_states.WAITING and each.due_at <= ctx.now]
+        return State(row.status, waiting[: max(0, parallel - recoveries.under_way(tx))])
+    known = {each.instance_uuid for each in guests}
+    more = [each for each in order.in_order(recoveries.guests_on(tx, row.host)) if each not in known]
+    if more and not is_back:
+        # A move to the host was under way, and has been undone since.
+        recoveries.add_guests(tx, uuid, more, len(guests), ctx.now)
+        return State(row.status)
+    return _ended(tx, row, recovery_states.RETURNED if is_back else recovery_states.DONE, guests, ctx)
+
+
+def begin_move(
+    tx: Transaction, recovery: str, guest: int, migration: str, parallel: int, ctx: StepContext
+) -> Move | None:
+    """Accept the evacuation of a guest. Return None if it cannot begin now.
+
+    :param migration: uuid of its record, so that a repeated transaction finds it
+    """
+    fleet = recoveries.lock_fleet(tx, ctx.now)
+    row = recoveries.lock(tx, recovery)
+    each = recoveries.guest(tx, guest)
+    if each is not None and each.migration_uuid == migration:
+        return Move(*moves.lock(tx, migration))
+    may = row.status == recovery_states.MOVING and not row.paused and not fleet.paused
+    if each is None or each.status != recovery_states.WAITING or not may or recoveries.under_way(tx) >= parallel:
+        return None
+    kind = move_states.EVACUATION
+    try:
+        move = intake.accept(tx, migration, each.instance_uuid, kind, None, ctx, each.destination)
+    except (errors.Conflict, errors.InvalidInput, errors.NotFound) as refused:
+        _try_again(tx, each, refused.message, ctx.now)
+        return None
+    moving = {"status": recovery_states.MOVING, "migration_uuid": migration, "tries": each.tries + 1}
+    recoveries.update_guest(tx, each.id, ctx.now, **moving)
+    return move
+
+
+def _is_open(each: RecoveryGuestRow) -> bool:
+    return each.status in (recovery_states.WAITING, recovery_states.MOVING)
+
+
+def _settle_guest(
+    tx: Transaction, row: RecoveryRow, each: RecoveryGuestRow, there: Whereabouts | None, ctx: StepContext
+) -> None:
+    """Note what has happened to a guest. :param there: where it is; None: its row is gone"""
+    is_gone = there is None or there.deleted or there.task_state == states.DELETING
+    status = each.status
+    if status == recovery_states.MOVING:
+        record = moves.find(tx, each.migration_uuid or "")
+        if record is not None and record.status in (move_states.DONE, move_states.COMPLETED):
+            status = recovery_states.MOVED
+        elif is_gone:
+            status = recovery_states.GONE
+        elif record is None or record.status not in move_states.IN_PROGRESS:
+            failure = record.failure if record is not None else None
+            _try_again(tx, each, failure["message"] if failure else "its evacuation was not begun", ctx.now)
+            return
+    elif is_gone or (there is not None and there.host != row.host):
+        status = recovery_states.GONE
+    if status != each.status:
+        recoveries.update_guest(tx, each.id, ctx.now, status=status, problem=None)
+
+
+def _try_again(tx: Transaction, each: RecoveryGuestRow, problem: str, now: datetime.datetime) -> None:
+    """Next time the scheduler chooses among all hosts: the plan of the beginning does not hold any more."""
+    wait_s = min(_AGAIN_AFTER_S * 2 ** min(each.tries, 10), _AT_MOST_S)
+    waiting: dict[str, Any] = {"status": recovery_states.WAITING, "migration_uuid": None, "destination": None}
+    waiting.update(problem=problem, tries=each.tries + 1, due_at=now + seconds(wait_s))
+    recoveries.update_guest(tx, each.id, now, **waiting)
+
+
+def _reports_despite_fence(tx: Transaction, row: RecoveryRow) -> bool:
+    """Whether the life of the agent that was silent goes on. A host that was started again has an agent of a new life."""
+    service = services.get(tx, row.host, services.COMPUTE)
+    if service is None or row.fenced_at is None or service.last_seen_up is None:
+        return False
+    began = service.started_at or row.fenced_at
+    return service.last_seen_up > row.fenced_at and began <= row.fenced_at
+
+
+def _is_back(tx: Transaction, row: RecoveryRow, ctx: StepContext) -> bool:
+    service = services.get(tx, row.host, services.COMPUTE)
+    if service is None or row.fenced_at is None or service.last_seen_up is None:
+        return False
+    return service.last_seen_up > row.fenced_at and services.is_up(service, ctx.now, ctx.limits.service_down_time_s)
+
+
+def _ended(
+    tx: Transaction, row: RecoveryRow, status: str, guests: Sequence[RecoveryGuestRow], ctx: StepContext
+) -> State:
+    counts = collections.Counter(each.status for each in guests)
+    told = ", ".join(f"{number} {what}" for what, number in sorted(counts.items()))
+    took_s = (ctx.now - row.created_at).total_seconds()
+    fencing.end(tx, row, status, f"guests: {told}; {took_s:.0f} s after the recovery began", ctx.now)
+    return State(status)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a recovery until its host is fenced. A fence is run by the conductor that holds its lease.
+
+The lease ends later than the command may run. A conductor that dies in between leaves it, and another one runs the fence
+again. An outcome that comes after the lease has ended, or when another conductor has it, counts for nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+
+from conductor_stub.conf import FENCE_COMMAND
+from conductor_stub.steps import recovery_settings
+from conductor_stub.steps.fence import Order, Outcome
+from conductor_stub.steps.recovery_settings import RecoverySettings
+from fleet import recovery_states
+from fleet.clock import seconds
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import services
+from fleet.db.instances import recoveries
+from fleet.db.tables.recovery import RecoveryRow
+
+#: Seconds for starting and killing the command, and for writing its outcome.
+GRACE_S = 15
+#: Seconds between two tries, times the number of the last one.
+_AGAIN_AFTER_S = 20
+
+
+def take(
+    tx: Transaction, uuid: str, lease: str, settings: RecoverySettings, down_time_s: float, now: datetime.datetime
+) -> Order | None:
+    """Take the lease. Return the fence that this conductor must run; None if there is none to run."""
+    row = recoveries.lock(tx, uuid)
+    is_leased = row.lease_until is not None and row.lease_until > now
+    if row.status != recovery_states.FENCING or row.paused or is_leased or row.due_at > now:
+        return None
+    service = services.get(tx, row.host, services.COMPUTE)
+    if service is not None and services.is_up(service, now, down_time_s):
+        end(tx, row, recovery_states.RETURNED, "the host reports again; nothing was done", now)
+        return None
+    if settings.fence != FENCE_COMMAND:
+        _fenced(tx, row, recovery_settings.RISKS[settings.fence], now)
+        return None
+    if row.host.startswith("-"):
+        hold(tx, row, "its name begins with '-': the fence would take it for an option", now)
+        return None
+    if not settings.fence_command:
+        hold(tx, row, "[recovery] fence_command is not set", now)
+        return None
+    if row.attempt >= settings.fence_attempts:
+        hold(tx, row, f"the fence has failed {row.attempt} times; the last time: {row.problem}", now)
+        return None
+    attempt = row.attempt + 1
+    until = now + seconds(settings.fence_timeout_s + GRACE_S)
+    recoveries.update(tx, uuid, now, attempt=attempt, lease=lease, lease_until=until, due_at=until)
+    recoveries.add_step(tx, uuid, "fencing", f"try {attempt} of {settings.fence_attempts}", now)
+    return Order(settings.fence_command, row.host, uuid, attempt, settings.fence_timeout_s)
+
+
+def finish(tx: Transaction, uuid: str, lease: str, outcome: Outcome, now: datetime.datetime) -> bool:
+    """Write the outcome of a fence. Return False if it counts for nothing."""
+    row = recoveries.lock(tx, uuid)
+    if row.status != recovery_states.FENCING or row.lease != lease or row.lease_until is None or row.lease_until <= now:
+        return False
+    if outcome.is_off:
+        _fenced(tx, row, outcome.message, now)
+        return True
+    again = now + seconds(_AGAIN_AFTER_S * row.attempt)
+    recoveries.update(tx, uuid, now, lease=None, lease_until=None, due_at=again, problem=outcome.message)
+    recoveries.add_step(tx, uuid, "not fenced", outcome.message, now)
+    return True
+
+
+def _fenced(tx: Transaction, row: RecoveryRow, message: str, now: datetime.datetime) -> None:
+    moving = {"status": recovery_states.MOVING, "fenced_at": now, "due_at": now, "problem": None}
+    recoveries.update(tx, row.uuid, now, lease=None, lease_until=None, **moving)
+    recoveries.add_step(tx, row.uuid, "fenced", message, now)
+
+
+def hold(tx: Transaction, row: RecoveryRow, problem: str, now: datetime.datetime) -> None:
+    """Let an operator decide."""
+    values = {"status": recovery_states.HELD, "lease": None, "lease_until": None, "problem": problem}
+    recoveries.update(tx, row.uuid, now, **values)
+    recoveries.add_step(tx, row.uuid, "held", problem, now)
+
+
+def end(tx: Transaction, row: RecoveryRow, status: str, message: str, now: datetime.datetime) -> None:
+    recoveries.update(tx, row.uuid, now, status=status, open_host=None, ended_at=now, problem=None)
+    recoveries.add_step(tx, row.uuid, status, message, now)

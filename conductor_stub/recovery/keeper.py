@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each conductor does for recoveries, every few seconds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from conductor_stub.moves.placement import MovePlacement
+from conductor_stub.recovery import evacuation, fencing, watch
+from conductor_stub.recovery.watch import Watch
+from conductor_stub.steps.fence import Fence, Order
+from conductor_stub.steps.recovery_settings import RecoverySettings
+from fleet import errors, recovery_states
+from fleet.clock import Clock
+from fleet.context import new_context
+from fleet.db.engine.database import Database
+from fleet.db.instances import recoveries
+from fleet.db.tables.recovery import RecoveryRow
+from fleet.telemetry import metrics
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds between two looks.
+EVERY_S = 2
+#: Fences that one conductor runs at a time.
+_FENCES = 16
+
+
+class RecoveryKeeper:
+    def __init__(
+        self,
+        database: Database,
+        placement: MovePlacement,
+        settings: RecoverySettings,
+        clock: Clock,
+        fence: Fence,
+        spawn: Callable[[Callable[[], object]], object],
+    ) -> None:
+        """
+        :param clock: the database's time, read for each call
+        :param spawn: runs a fence beside the caller; the lease of one that is broken off ends by itself
+        """
+        self._database = database
+        self._placement = placement
+        self._settings = settings
+        self._clock = clock
+        self._fence = fence
+        self._spawn = spawn
+        self._fences = threading.BoundedSemaphore(_FENCES)
+        self._told: dict[str, tuple[int, int]] = {}
+
+    def look(self) -> None:
+        """Begin what is due, and go on with all recoveries."""
+        if not self._database.read(watch.is_used, self._settings):
+            return
+        down_time_s = self._placement.step_context().limits.service_down_time_s
+        seen: Watch = self._database.write(watch.look, self._settings, down_time_s, self._clock())
+        self._tell(seen)
+        if seen.paused:
+            return
+        for row in self._database.read(recoveries.due, self._clock()):
+            if row.host in seen.stopped and not row.asked:
+                continue
+            if row.status == recovery_states.FENCING:
+                self._begin_fence(row, down_time_s)
+            else:
+                self._move(row)
+
+    def _tell(self, seen: Watch) -> None:
+        for uuid, host in seen.begun.items():
+            LOG.warning("Host %s is down: recovery %s begins", host, uuid)
+        for name in sorted(seen.domains.keys() - self._told.keys()):
+            silent, hosts = seen.domains[name]
+            where = f"{self._settings.domain_label} {name}" if name else "the fleet"
+            LOG.error("Recoveries are stopped in %s: %d of %d hosts are silent at once", where, silent, hosts)
+        self._told = dict(seen.domains)
+        metrics.RECOVERIES_STOPPED.set(len(seen.domains))
+        counts = self._database.read(recoveries.open_by_status)
+        for status in (*recovery_states.OPEN, "paused"):
+            metrics.RECOVERIES.labels(status).set(counts.get(status, 0))
+
+    def _begin_fence(self, row: RecoveryRow, down_time_s: float) -> None:
+        if not self._fences.acquire(blocking=False):
+            return
+        lease = uuidutils.generate_uuid()
+        try:
+            order = self._database.write(fencing.take, row.uuid, lease, self._settings, down_time_s, self._clock())
+        except BaseException:
+            self._fences.release()
+            raise
+        if order is None:
+            self._fences.release()
+            return
+        LOG.warning("Fencing host %s, try %d", order.host, order.attempt)
+        self._spawn(lambda: self._run_fence(order, lease))
+
+    def _run_fence(self, order: Order, lease: str) -> None:
+        try:
+            outcome = self._fence(order)
+            counts = self._database.write(fencing.finish, order.recovery, lease, outcome, self._clock())
+            late = "" if counts else "; this comes too late and counts for nothing"
+            LOG.log(
+                logging.INFO if outcome.is_off and counts else logging.WARNING,
+                "Fence of host %s: %s%s",
+                order.host,
+                outcome.message,
+                late,
+            )
+        finally:
+            self._fences.release()
+
+    def _move(self, row: RecoveryRow) -> None:
+        parallel, ctx = self._settings.parallel, self._placement.step_context()
+        try:
+            self._placement.require_volumes()
+            self._placement.require_networks()
+        except errors.VersionPinned as old:
+            LOG.warning("The recovery of host %s waits: %s", row.host, old.message)
+            return
+        state = self._database.write(evacuation.settle, row.uuid, parallel, ctx)
+        if state.status != recovery_states.MOVING:
+            LOG.warning("The recovery of host %s is %s", row.host, state.status)
+            return
+        for guest in state.waiting:
+            context = new_context().about(instance_uuid=guest.instance_uuid, host=row.host)
+            uuid = uuidutils.generate_uuid()
+            asked = self._placement.step_context(context)
+            move = self._database.write(evacuation.begin_move, row.uuid, guest.id, uuid, parallel, asked)
+            if move is not None:
+                self._placement.hand_out(context.about(migration=uuid), [uuid], move.attempt)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators see of recoveries, and decide about them."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from typing import Annotated, Any
+
+import oslo_messaging
+import pydantic
+
+from conductor_stub.operators.views import plain
+from conductor_stub.recovery import watch
+from conductor_stub.steps.acts import Acts
+from fleet import errors
+from fleet.clock import Clock
+from fleet.context import RequestContext
+from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.hosts import services
+from fleet.db.instances import recoveries
+from fleet.db.tables.recovery import RecoveryRow
+from fleet.objects import fields
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint
+
+#: Recoveries of one answer.
+Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
+_SHOWN = ("uuid", "host", "status", "paused", "asked", "attempt", "problem")
+_TIMES = ("silent_since", "fenced_at", "created_at", "ended_at")
+_OF_GUEST = ("instance_uuid", "place", "status", "destination", "migration_uuid", "tries", "problem")
+
+
+class RecoveryManager:
+    """The RPC surface of the namespace ``operator`` for recoveries."""
+
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, down_time_s: float, clock: Clock) -> None:
+        self._database = database
+        self._down_time_s = down_time_s
+        self._clock = clock
+        self._acts = Acts(database, clock)
+
+    @endpoint
+    def list_recoveries(self, context: RequestContext, limit: Limit = 100) -> dict[str, Any]:
+        """Return ``recoveries``, those that have not ended first; ``domains`` as last counted; ``paused``: all are."""
+
+        def read(connection: Connection) -> dict[str, Any]:
+            rows = recoveries.newest(connection, limit)
+            counts = recoveries.counts(connection, [row.uuid for row in rows])
+            domains = recoveries.domains(connection)
+            fleet = domains.get(recoveries.FLEET)
+            return {
+                "recoveries": [{**_view(row), "guests": counts[row.uuid]} for row in rows],
+                "domains": [
+                    {name: getattr(each, name) for name in ("name", "hosts", "silent", "stopped")}
+                    for each in domains.values()
+                ],
+                "paused": fleet is not None and fleet.paused,
+            }
+
+        return self._database.read(read)
+
+    @endpoint
+    def show_recovery(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+        """Return the recovery with its ``guests`` and ``steps``.
+
+        :param name: a uuid, or a host: its newest recovery
+        :raises errors.NotFound:
+        """
+
+        def read(connection: Connection) -> dict[str, Any]:
+            row = recoveries.find(connection, name)
+            guests = [
+                {field: getattr(each, field) for field in _OF_GUEST} for each in recoveries.guests(connection, row.uuid)
+            ]
+            steps = [
+                {"step": each.step, "message": each.message, "created_at": plain(each.created_at)}
+                for each in recoveries.steps(connection, row.uuid)
+            ]
+            return {**_view(row), "guests": guests, "steps": steps}
+
+        return self._database.read(read)
+
+    @endpoint
+    def pause_recovery(
+        self, context: RequestContext, paused: fields.Flag, name: fields.Name | None = None
+    ) -> dict[str, Any]:
+        """Pause or resume a recovery. A fence that runs already, and moves under way, go on.
+
+        :param name: a uuid or a host; None: all recoveries, also those that are still to come
+        :return: name and ``paused``
+        :raises errors.NotFound: errors.Conflict: it has ended
+        """
+        row = self._database.read(recoveries.find, name) if name is not None else None
+        uuid, subject = (None, "all hosts") if row is None else (row.uuid, row.host)
+        act = "recovery.pause" if paused else "recovery.resume"
+        shown = functools.partial(_switch, uuid=uuid)
+        self._acts.write(context, act, subject, shown, recoveries.set_paused, uuid, paused, self._clock())
+        return {"name": subject, "paused": paused}
+
+    @endpoint
+    def start_recovery(self, context: RequestContext, host: fields.Name) -> dict[str, Any]:
+        """Recover a host that is down now, whatever ``enabled`` and ``largest_share`` are. The host is fenced first.
+
+        :raises errors.NotFound: errors.Conflict: the host is up, or has no guests
+        """
+        shown = functools.partial(_of_host, host=host)
+        work = functools.partial(_start, host=host, down_time_s=self._down_time_s, now=self._clock())
+        return _view(self._acts.write(context, "recovery.start", host, shown, work))
+
+
+def _view(row: RecoveryRow) -> dict[str, Any]:
+    shown = {name: getattr(row, name) for name in _SHOWN}
+    return {**shown, **{name: plain(getattr(row, name)) for name in _TIMES}}
+
+
+def _switch(tx: Transaction, uuid: str | None) -> dict[str, Any]:
+    if uuid is None:
+        fleet = recoveries.domains(tx).get(recoveries.FLEET)
+        return {"paused": fleet is not None and fleet.paused}
+    row = recoveries.get(tx, uuid)
+    return {"paused": row.paused, "status": row.status}
+
+
+def _of_host(tx: Transaction, host: str) -> dict[str, Any]:
+    return {"recovery": host in recoveries.open_hosts(tx)}
+
+
+def _start(tx: Transaction, host: str, down_time_s: float, now: datetime.datetime) -> RecoveryRow:
+    service = services.get(tx, host, services.COMPUTE)
+    if service is None or service.deleted:
+        raise errors.NotFound(kind="Host", name=host)
+    if services.is_up(service, now, down_time_s):
+        raise errors.Conflict(kind="Host", name=host, reason="is up: a recovery is for hosts that are down")
+    recoveries.lock_fleet(tx, now)
+    if host not in recoveries.open_hosts(tx):
+        return recoveries.get(tx, watch.begin(tx, host, now, service.last_seen_up, asked=True))
+    row = recoveries.open_of(tx, host)
+    recoveries.set_paused(tx, row.uuid, False, now)
+    recoveries.update(tx, row.uuid, now, asked=True)
+    return recoveries.get(tx, row.uuid)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the hosts that are down for their time, and notices when so many are silent that the network must be to blame."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+from collections.abc import Collection, Mapping, Sequence
+
+from oslo_utils import uuidutils
+
+from conductor_stub.recovery import order
+from conductor_stub.steps.recovery_settings import RecoverySettings
+from fleet import errors
+from fleet.clock import seconds
+from fleet.db.engine.database import Connection, Transaction
+from fleet.db.hosts import aggregates, labels, services
+from fleet.db.instances import recoveries
+from fleet.db.instances.recoveries import FLEET, Agent
+from fleet.db.tables.recovery import RecoveryDomainRow
+from fleet.objects import Aggregate
+
+#: Key of an aggregate's metadata, and its values.
+METADATA, ON, OFF = "recovery", "on", "off"
+#: Conductors that did not look for so long do not know what was silent meanwhile.
+GAP_S = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Watch:
+    """What one look has found.
+
+    :param begun: hosts by the uuid of their new recovery
+    :param stopped: hosts of domains in which too many are silent
+    :param domains: silent hosts and all hosts of these domains
+    """
+
+    begun: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    stopped: Collection[str] = ()
+    domains: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    paused: bool = False
+
+
+def is_used(connection: Connection, settings: RecoverySettings) -> bool:
+    """Whether a host may have to be recovered."""
+    on = any(each.metadata.get(METADATA) == ON for each in aggregates.list_all(connection))
+    return settings.enabled or on or recoveries.any_open(connection)
+
+
+def look(tx: Transaction, settings: RecoverySettings, down_time_s: float, now: datetime.datetime) -> Watch:
+    """Count the silent hosts of each domain, and begin the recoveries that are due."""
+    fleet = recoveries.lock_fleet(tx, now)
+    known = recoveries.domains(tx)
+    agents = recoveries.agents(tx)
+    down = [each for each in agents if not services.is_up(each, now, down_time_s)]
+    members = _domains(tx, agents, settings.domain_label if down else None)
+    stopped: dict[str, tuple[int, int]] = {}
+    calm_since = now if now - fleet.looked_at > seconds(GAP_S) else fleet.calm_since
+    since = {}
+    for name, hosts in members.items():
+        counted = [each for each in hosts if _counts(each)]
+        silent = sum(not services.is_up(each, now, down_time_s) for each in counted)
+        if silent > max(1, settings.largest_share * len(counted)):
+            stopped[name] = (silent, len(counted))
+        since[name] = _note(tx, name, known.get(name), calm_since, now, (silent, len(counted)), name in stopped)
+    recoveries.forget_domains(tx, known.keys() - members.keys() - {FLEET})
+    of_host = {each.host: name for name, hosts in members.items() if name != FLEET for each in hosts}
+    those = {each.host for name in stopped for each in members[name]}
+    if fleet.paused:
+        return Watch(stopped=those, domains=stopped, paused=True)
+    wait_s = max(settings.wait_time_s, down_time_s)
+    covered = _covered(aggregates.list_all(tx), settings.enabled) if down else {}
+    due = {}
+    for each in down:
+        calm = max(since[FLEET], since.get(of_host.get(each.host, FLEET), since[FLEET]))
+        if covered.get(each.host, settings.enabled) and each.host not in those and _is_due(each, calm, now, wait_s):
+            due[each.host] = each
+    wanted = recoveries.with_guests(tx, due) - recoveries.open_hosts(tx)
+    begun = {}
+    for host in sorted(wanted & due.keys()):
+        begun[begin(tx, host, now, due[host].last_seen_up)] = host
+    return Watch(begun, those, stopped)
+
+
+def begin(
+    tx: Transaction, host: str, now: datetime.datetime, silent_since: datetime.datetime | None, asked: bool = False
+) -> str:
+    """Write a recovery with its guests; return its uuid. :raises errors.Conflict: the host has no guests"""
+    guests = order.in_order(recoveries.guests_on(tx, host))
+    if not guests:
+        raise errors.Conflict(kind="Host", name=host, reason="has no guests that can be evacuated")
+    uuid = uuidutils.generate_uuid()
+    recoveries.begin(tx, uuid, host, guests, now, silent_since, asked)
+    last = f"last heartbeat {silent_since:%Y-%m-%d %H:%M:%S} UTC" if silent_since else "its agent was stopped"
+    who = "an operator has asked for it" if asked else "by itself"
+    recoveries.add_step(tx, uuid, "begun", f"{len(guests)} guests; {last}; {who}", now)
+    return uuid
+
+
+def _counts(agent: Agent) -> bool:
+    """Whether the silence of the host would say anything about the network."""
+    by_operator = agent.disabled and not (agent.disabled_reason or "").startswith(services.AUTO)
+    return agent.last_seen_up is not None and not agent.forced_down and not by_operator
+
+
+def _is_due(agent: Agent, calm_since: datetime.datetime, now: datetime.datetime, wait_s: float) -> bool:
+    if agent.forced_down:
+        return True
+    if agent.last_seen_up is None:
+        # Its agent was stopped, as for an upgrade: its guests run on.
+        return False
+    return now - max(agent.last_seen_up, calm_since) >= seconds(wait_s)
+
+
+def _domains(tx: Transaction, agents: Sequence[Agent], label: str | None) -> dict[str, list[Agent]]:
+    """The hosts of the fleet, and those of each value of ``label``."""
+    found: dict[str, list[Agent]] = collections.defaultdict(list)
+    found[FLEET] = list(agents)
+    if label is not None:
+        known = labels.of_hosts(tx)
+        for each in agents:
+            value = known.get(each.host, {}).get(label)
+            if value:
+                found[value].append(each)
+    return dict(found)
+
+
+def _note(
+    tx: Transaction,
+    name: str,
+    row: RecoveryDomainRow | None,
+    calm_since: datetime.datetime,
+    now: datetime.datetime,
+    counted: tuple[int, int],
+    is_stopped: bool,
+) -> datetime.datetime:
+    """Store what was counted; return since when the domain is calm."""
+    silent, hosts = counted
+    since = now if is_stopped else max(row.calm_since, calm_since) if row else calm_since
+    recoveries.note_domain(
+        *(tx, name, row is None),
+        silent=silent,
+        hosts=hosts,
+        stopped=is_stopped,
+        looked_at=now,
+        calm_since=since,
+    )
+    return since
+
+
+def _covered(known: Sequence[Aggregate], default: bool) -> dict[str, bool]:
+    """By host of an aggregate that says so, whether it is recovered."""
+    found: dict[str, bool] = {}
+    for aggregate in known:
+        wanted = aggregate.metadata.get(METADATA)
+        if wanted in (ON, OFF):
+            for host in aggregate.hosts:
+                found[host] = found.get(host, True) and wanted == ON
+    return found

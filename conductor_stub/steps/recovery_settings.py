@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the section [recovery] of the configuration says."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+from conductor_stub.conf import FENCE_COMMAND, FENCE_NONE, FENCE_STORAGE, RECOVERY
+from fleet import errors
+
+#: What the steps of a recovery say where no fence runs.
+RISKS = {
+    FENCE_STORAGE: "not fenced: the storage of the guests refuses a second writer ([recovery] fence = storage)",
+    FENCE_NONE: "NOT fenced: a guest whose host is only cut off runs twice from now on, and may ruin its data "
+    "([recovery] fence = none)",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class RecoverySettings:
+    """The options of the same names describe them. :param fence_command: program and arguments"""
+
+    enabled: bool = False
+    wait_time_s: float = 120
+    fence: str = FENCE_COMMAND
+    fence_command: Sequence[str] = ()
+    fence_timeout_s: float = 60
+    fence_attempts: int = 3
+    largest_share: float = 0.3
+    domain_label: str | None = None
+    parallel: int = 10
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> RecoverySettings:
+        """:raises errors.ConfigError: recoveries are enabled and their fence is not configured"""
+        group = conf[RECOVERY]
+        try:
+            command = shlex.split(group.fence_command or "")
+        except ValueError as broken:
+            raise errors.ConfigError(option="[recovery] fence_command", reason=f"cannot be read: {broken}") from None
+        if group.enabled and group.fence == FENCE_COMMAND and not command:
+            raise errors.ConfigError(option="[recovery] enabled", reason="needs fence_command, or another fence")
+        return cls(
+            enabled=group.enabled,
+            wait_time_s=group.wait_time,
+            fence=group.fence,
+            fence_command=command,
+            fence_timeout_s=group.fence_timeout,
+            fence_attempts=group.fence_attempts,
+            largest_share=group.largest_share,
+            domain_label=group.domain_label or None,
+            parallel=group.parallel,
+        )

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recoveries of hosts that are down: their guests and steps (``fleet.recovery_states``), and how many hosts are silent."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+import sqlalchemy as sa
+
+from fleet import errors, recovery_states, states
+from fleet.clock import seconds
+from fleet.db.engine.database import Transaction
+from fleet.db.instances import instances
+from fleet.db.tables import models
+from fleet.db.tables.instances import RequestedInstance
+from fleet.db.tables.recovery import RecoveryDomainRow, RecoveryGuestRow, RecoveryRow, RecoveryStepRow
+from fleet.objects import uuid_like
+
+RECOVERIES = models.recoveries
+GUESTS = models.recovery_guests
+STEPS = models.recovery_steps
+DOMAINS = models.recovery_domains
+SERVICES = models.services
+INSTANCES = models.instances
+#: Name of the domain that has all hosts.
+FLEET = ""
+#: Recoveries that have ended are kept for this time.
+KEPT = seconds(400 * 24 * 3600)
+_MOST_REMOVED = 1000
+#: States of instances that an evacuation accepts.
+EVACUATED = (states.ACTIVE, *states.AT_REST)
+
+_NOW = sa.bindparam("now", type_=models.Timestamp)
+_WANTED = sa.bindparam("wanted", type_=sa.String)
+_AGENTS = (
+    sa.select(*(SERVICES.c[name] for name in ("host", "last_seen_up", "forced_down", "disabled", "disabled_reason")))
+    .where(SERVICES.c.binary == "fleet-compute", sa.not_(SERVICES.c.deleted))
+    .order_by(SERVICES.c.host)
+)
+_DOMAINS = sa.select(DOMAINS).order_by(DOMAINS.c.name)
+_DOMAIN = sa.select(DOMAINS).where(DOMAINS.c.name == FLEET)
+_OPEN = RECOVERIES.c.open_host.is_not(None)
+_IN_ORDER = RECOVERIES.c.created_at, RECOVERIES.c.uuid
+_DUE = (
+    sa.select(RECOVERIES)
+    .where(
+        _OPEN,
+        RECOVERIES.c.status != recovery_states.HELD,
+        sa.not_(RECOVERIES.c.paused),
+        RECOVERIES.c.due_at <= _NOW,
+    )
+    .order_by(*_IN_ORDER)
+)
+_ONE = sa.select(RECOVERIES).where(RECOVERIES.c.uuid == _WANTED)
+_GUESTS = sa.select(GUESTS).where(GUESTS.c.recovery_uuid == _WANTED).order_by(GUESTS.c.place, GUESTS.c.id)
+_GUEST = sa.select(GUESTS).where(GUESTS.c.id == sa.bindparam("key"))
+_MOVING = sa.select(sa.func.count()).select_from(GUESTS).where(GUESTS.c.status == recovery_states.MOVING)
+_STEPS = sa.select(STEPS).where(STEPS.c.recovery_uuid == _WANTED).order_by(STEPS.c.id)
+_COUNTS = (
+    sa.select(GUESTS.c.recovery_uuid, GUESTS.c.status, sa.func.count().label("number"))
+    .where(GUESTS.c.recovery_uuid.in_(sa.bindparam("these", expanding=True)))
+    .group_by(GUESTS.c.recovery_uuid, GUESTS.c.status)
+)
+_BY_STATUS = (
+    sa.select(RECOVERIES.c.status, RECOVERIES.c.paused, sa.func.count().label("number"))
+    .where(_OPEN)
+    .group_by(RECOVERIES.c.status, RECOVERIES.c.paused)
+)
+_WITH_GUESTS = (
+    sa.select(INSTANCES.c.host)
+    .where(
+        INSTANCES.c.host.in_(sa.bindparam("hosts", expanding=True)),
+        INSTANCES.c.vm_state.in_(EVACUATED),
+        sa.not_(INSTANCES.c.deleted),
+    )
+    .distinct()
+)
+
+
+class Agent(Protocol):
+    """What :func:`agents` reads of a service."""
+
+    host: str
+    last_seen_up: datetime.datetime | None
+    forced_down: bool
+    disabled: bool
+    disabled_reason: str | None
+
+
+def agents(connection: Transaction | sa.Connection) -> Sequence[Agent]:
+    """The agents of all hosts."""
+    return cast("Sequence[Agent]", connection.execute(_AGENTS).all())
+
+
+def domains(connection: Transaction | sa.Connection) -> dict[str, RecoveryDomainRow]:
+    """By name. Empty until a conductor has looked for the first time."""
+    return {row.name: row for row in cast("Iterable[RecoveryDomainRow]", connection.execute(_DOMAINS))}
+
+
+def lock_fleet(tx: Transaction, now: datetime.datetime) -> RecoveryDomainRow:
+    """The row of the fleet: conductors begin recoveries and moves one at a time."""
+    locked = _DOMAIN.with_for_update()
+    row = cast("RecoveryDomainRow | None", tx.execute(locked).one_or_none())
+    if row is None:
+        tx.insert(DOMAINS, {"name": FLEET, "looked_at": now, "calm_since": now})
+        row = cast("RecoveryDomainRow", tx.execute(locked).one())
+    return row
+
+
+def note_domain(tx: Transaction, name: str, is_new: bool, **values: Any) -> None:
+    if is_new:
+        tx.insert(DOMAINS, {"name": name, **values})
+    else:
+        tx.update(DOMAINS, name, values)
+
+
+def forget_domains(tx: Transaction, names: Collection[str]) -> None:
+    if names:
+        tx.execute(DOMAINS.delete().where(DOMAINS.c.name.in_(sorted(names))))
+
+
+def with_guests(connection: Transaction | sa.Connection, hosts: Collection[str]) -> set[str]:
+    """Those of ``hosts`` that have guests which an evacuation accepts."""
+    return set(connection.execute(_WITH_GUESTS, {"hosts": sorted(hosts)}).scalars()) if hosts else set()
+
+
+def guests_on(connection: Transaction | sa.Connection, host: str) -> Sequence[RequestedInstance]:
+    """The instances of a host that an evacuation accepts."""
+    there = instances.live(INSTANCES.c.host == host, INSTANCES.c.vm_state.in_(EVACUATED))
+    return cast("Sequence[RequestedInstance]", connection.execute(there).all())
+
+
+def any_open(connection: Transaction | sa.Connection) -> bool:
+    return (
+        connection.execute(sa.select(RECOVERIES.c.uuid).where(_OPEN).order_by(RECOVERIES.c.uuid).limit(1)).first()
+        is not None
+    )
+
+
+def due(connection: sa.Connection, now: datetime.datetime) -> Sequence[RecoveryRow]:
+    """Recoveries that a conductor must look at, the oldest first."""
+    return cast("Sequence[RecoveryRow]", connection.execute(_DUE, {"now": now}).all())
+
+
+def open_hosts(tx: Transaction | sa.Connection) -> set[str]:
+    return set(tx.execute(sa.select(RECOVERIES.c.open_host).where(_OPEN).order_by(RECOVERIES.c.open_host)).scalars())
+
+
+def open_of(tx: Transaction, host: str) -> RecoveryRow:
+    """The recovery of a host that has not ended."""
+    return cast("RecoveryRow", tx.execute(sa.select(RECOVERIES).where(RECOVERIES.c.open_host == host)).one())
+
+
+def get(connection: Transaction | sa.Connection, uuid: str) -> RecoveryRow:
+    """:raises errors.NotFound:"""
+    row = connection.execute(_ONE, {"wanted": uuid}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Recovery", name=uuid)
+    return cast("RecoveryRow", row)
+
+
+def lock(tx: Transaction, uuid: str) -> RecoveryRow:
+    return cast("RecoveryRow", tx.execute(_ONE.with_for_update(), {"wanted": uuid}).one())
+
+
+def find(connection: sa.Connection, name: str) -> RecoveryRow:
+    """:param name: a uuid, or a host: its newest recovery. :raises errors.NotFound:"""
+    if uuid_like.canonical(name) is not None:
+        return get(connection, str(uuid_like.canonical(name)))
+    newest = sa.select(RECOVERIES).where(RECOVERIES.c.host == name)
+    row = connection.execute(
+        newest.order_by(RECOVERIES.c.created_at.desc(), RECOVERIES.c.uuid.desc()).limit(1)
+    ).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Recovery of host", name=name)
+    return cast("RecoveryRow", row)
+
+
+def begin(
+    tx: Transaction,
+    uuid: str,
+    host: str,
+    guests: Sequence[str],
+    now: datetime.datetime,
+    silent_since: datetime.datetime | None,
+    asked: bool,
+) -> None:
+    """:param guests: uuids, in the order in which they are moved"""
+    values = {"uuid": uuid, "host": host, "open_host": host, "status": recovery_states.FENCING, "asked": asked}
+    tx.insert(RECOVERIES, {**values, "silent_since": silent_since, "due_at": now, "created_at": now})
+    add_guests(tx, uuid, guests, 0, now)
+
+
+def add_guests(tx: Transaction, uuid: str, guests: Sequence[str], place: int, now: datetime.datetime) -> None:
+    """:param place: of the first of ``guests``"""
+    status = {"recovery_uuid": uuid, "status": recovery_states.WAITING, "due_at": now}
+    rows = [{**status, "instance_uuid": each, "place": place + number} for number, each in enumerate(guests)]
+    if rows:
+        tx.insert_all(GUESTS, rows)
+
+
+def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: Any) -> None:
+    tx.update(RECOVERIES, uuid, {"updated_at": now, **values})
+
+
+def guests(connection: Transaction | sa.Connection, uuid: str) -> Sequence[RecoveryGuestRow]:
+    """In their order."""
+    return cast("Sequence[RecoveryGuestRow]", connection.execute(_GUESTS, {"wanted": uuid}).all())
+
+
+def guest(tx: Transaction, key: int) -> RecoveryGuestRow | None:
+    return cast("RecoveryGuestRow | None", tx.execute(_GUEST, {"key": key}).one_or_none())
+
+
+def update_guest(tx: Transaction, key: int, now: datetime.datetime, **values: Any) -> None:
+    tx.update(GUESTS, key, {"updated_at": now, **values})
+
+
+def leave_waiting(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
+    """``waiting → stayed``: the host is back."""
+    waiting = GUESTS.c.recovery_uuid == uuid, GUESTS.c.status == recovery_states.WAITING
+    stayed = {"status": recovery_states.STAYED, "problem": None, "updated_at": now}
+    tx.execute(GUESTS.update().where(*waiting).values(stayed))
+
+
+def under_way(tx: Transaction) -> int:
+    """Guests of all recoveries that are being moved."""
+    number: int = tx.execute(_MOVING).scalar_one()
+    return number
+
+
+def add_step(tx: Transaction, uuid: str, step: str, message: str, now: datetime.datetime) -> None:
+    tx.insert(STEPS, {"recovery_uuid": uuid, "step": step, "message": message, "created_at": now})
+
+
+def steps(connection: sa.Connection, uuid: str) -> Sequence[RecoveryStepRow]:
+    return cast("Sequence[RecoveryStepRow]", connection.execute(_STEPS, {"wanted": uuid}).all())
+
+
+def newest(connection: sa.Connection, limit: int) -> Sequence[RecoveryRow]:
+    """Open recoveries, then those that have ended, each the newest first."""
+    order = sa.case((_OPEN, 0), else_=1), RECOVERIES.c.created_at.desc(), RECOVERIES.c.uuid.desc()
+    return cast("Sequence[RecoveryRow]", connection.execute(sa.select(RECOVERIES).order_by(*order).limit(limit)).all())
+
+
+def counts(connection: sa.Connection, uuids: Collection[str]) -> dict[str, dict[str, int]]:
+    """By recovery and status of its guests, how many."""
+    found: dict[str, dict[str, int]] = {uuid: {} for uuid in uuids}
+    for row in connection.execute(_COUNTS, {"these": sorted(uuids)}) if uuids else ():
+        found[row.recovery_uuid][row.status] = row.number
+    return found
+
+
+def open_by_status(connection: sa.Connection) -> Mapping[str, int]:
+    """Open recoveries by status; those that are paused under ``paused``."""
+    found: dict[str, int] = {}
+    for row in connection.execute(_BY_STATUS):
+        name = "paused" if row.paused else row.status
+        found[name] = found.get(name, 0) + row.number
+    return found
+
+
+def set_paused(tx: Transaction, uuid: str | None, paused: bool, now: datetime.datetime) -> None:
+    """Pause or resume one recovery, or (None) all. One that is held begins anew when it is resumed.
+
+    :raises errors.Conflict: it has ended
+    """
+    if uuid is None:
+        lock_fleet(tx, now)
+        tx.update(DOMAINS, FLEET, {"paused": paused})
+        return
+    row = lock(tx, uuid)
+    if row.open_host is None:
+        raise errors.Conflict(kind="Recovery of host", name=row.host, reason=f"has ended: it is {row.status}")
+    values: dict[str, Any] = {"paused": paused}
+    if not paused:
+        values["due_at"] = now
+        if row.status == recovery_states.HELD:
+            values.update(status=recovery_states.FENCING, attempt=0, lease=None, lease_until=None, problem=None)
+    if paused == row.paused and len(values) == 1:
+        return
+    update(tx, uuid, now, **values)
+    add_step(tx, uuid, "paused" if paused else "resumed", "by an operator", now)
+
+
+def remove_old(tx: Transaction, now: datetime.datetime) -> int:
+    """Remove recoveries that ended longer ago than KEPT. Return how many."""
+    old = sa.select(RECOVERIES.c.uuid).where(RECOVERIES.c.ended_at < now - KEPT).order_by(*_IN_ORDER)
+    going = tx.execute(old.limit(_MOST_REMOVED)).scalars().all()
+    if going:
+        for table in (GUESTS, STEPS):
+            tx.execute(table.delete().where(table.c.recovery_uuid.in_(going)))
+        tx.execute(RECOVERIES.delete().where(RECOVERIES.c.uuid.in_(going)))
+    return len(going)
+
+
+class Whereabouts(Protocol):
+    """Where an instance is."""
+
+    uuid: str
+    host: str | None
+    deleted: bool
+    task_state: str | None
+
+
+_WHEREABOUTS = (
+    sa.select(*(INSTANCES.c[name] for name in ("uuid", "host", "deleted", "task_state")))
+    .where(INSTANCES.c.uuid.in_(sa.bindparam("these", expanding=True)))
+    .order_by(INSTANCES.c.uuid)
+)
+
+
+def whereabouts(tx: Transaction, uuids: Collection[str]) -> dict[str, Whereabouts]:
+    found = tx.execute(_WHEREABOUTS, {"these": sorted(uuids)}) if uuids else ()
+    return {row.uuid: row for row in cast("Iterable[Whereabouts]", found)}

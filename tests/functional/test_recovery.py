@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that are down are fenced and their guests evacuated, and what stops that."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from conductor_stub.conf import FENCE_NONE
+from conductor_stub.recovery import fencing
+from conductor_stub.steps.attempt import Attempt
+from conductor_stub.steps.fence import Outcome
+from conductor_stub.steps.recovery_settings import RecoverySettings
+from fleet import errors
+from fleet.db.engine.database import Database
+from fleet.db.hosts import services
+from fleet.db.hosts.heartbeats import Heartbeat
+from fleet.objects import BuildRequest, Claimed
+from tests.functional.conductor import INCARNATION, Conductor, context
+
+HOSTS = ("h1", "h2", "h3", "h4")
+SETTINGS = RecoverySettings(enabled=True, fence_command=["/sbin/off"], wait_time_s=120, largest_share=0.3, parallel=2)
+FAILED = Outcome(False, "the fence failed: exit status 1")
+CLAIM = Claimed(memory_mb=1024, disk_gb=10, vcpus=1)
+
+
+class Stage:
+    """Four hosts with guests on h1; agents are played by hand."""
+
+    def __init__(self, database: Database, guests: int = 3, settings: RecoverySettings = SETTINGS) -> None:
+        self.settings = settings
+        self.conductor = Conductor(database, recovery=settings)
+        #: Another process of the same fleet.
+        self.other = Conductor(database, recovery=settings, clock=self.conductor.clock)
+        for host in HOSTS:
+            self.conductor.add_host(host)
+        self.guests = [self.add("h1") for _number in range(guests)]
+        self.conductor.keeper.look()
+
+    def add(self, host: str, project: str = "web", **request: Any) -> str:
+        asked = {"flavor": {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}, **request}
+        self.conductor.scheduler.answers.append([(host, ())])
+        accepted = self.conductor.intake.accept(context(project), BuildRequest.from_wire(asked))
+        uuid = accepted["instances"][0]["uuid"]
+        self.conductor.work()
+        self.conductor.claim(uuid, host)
+        self.conductor.finish(uuid, host)
+        return uuid
+
+    def beat(self, *silent: str) -> None:
+        for host in HOSTS:
+            if host not in silent:
+                self.conductor.agents.report_state(Heartbeat("fleet-compute", [host], INCARNATION))
+
+    def go_on(self, seconds: float, *silent: str) -> None:
+        """Let time pass, while conductors look and all hosts but ``silent`` send heartbeats."""
+        while seconds > 0:
+            step = min(20.0, seconds)
+            seconds -= step
+            self.conductor.clock.advance(step)
+            self.beat(*silent)
+            self.conductor.keeper.look()
+
+    def lose(self, *hosts: str) -> None:
+        """Hosts are silent for the time of a recovery."""
+        self.go_on(self.settings.wait_time_s + 20, *hosts)
+
+    def recoveries(self) -> list[dict[str, Any]]:
+        return self.conductor.operator.list_recoveries()["recoveries"]
+
+    def recovery(self, host: str = "h1") -> dict[str, Any]:
+        return self.conductor.operator.show_recovery(host)
+
+    def steps(self) -> list[str]:
+        return [each["step"] for each in self.recovery()["steps"]]
+
+    def statuses(self) -> list[str]:
+        return [each["status"] for each in self.recovery()["guests"]]
+
+    def evacuate(self, destination: str = "h2") -> int:
+        """Play the destination of all evacuations that were handed out; return how many there were."""
+        waiting = len(self.conductor.moves.cast)
+        self.conductor.scheduler.answers.extend([[(destination, ())]] * waiting)
+        self.conductor.moves.deliver(self.conductor.place_move)
+        moving = [row for row in self.conductor.operator.list_migrations({}) if row["status"] == "preparing"]
+        for row in moving:
+            attempt = Attempt(row["uuid"], row["attempt"], destination, destination, INCARNATION)
+            self.conductor.move_progress.claim(context(), attempt, CLAIM)
+            self.conductor.move_progress.advance(context(), attempt, "pre-migrating")
+        return len(moving)
+
+    def host_of(self, uuid: str) -> str | None:
+        return self.conductor.state(uuid)[3]
+
+
+@pytest.fixture
+def stage(database: Database) -> Stage:
+    return Stage(database)
+
+
+def test_a_host_that_dies_is_fenced_and_evacuated(stage: Stage) -> None:
+    """Guests are moved two at a time, and never before the fence has succeeded."""
+    stage.lose("h1")
+    assert ["h1"] == [row["host"] for row in stage.recoveries()]
+    assert [] == stage.conductor.operator.list_migrations({})
+    assert 1 == len(stage.conductor.fences)
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    assert 2 == stage.evacuate()
+    stage.go_on(1, "h1")
+    assert 1 == stage.evacuate()
+    stage.go_on(1, "h1")
+    assert ["moved"] * 3 == stage.statuses()
+    assert ["h2"] * 3 == [stage.host_of(uuid) for uuid in stage.guests]
+    assert ["begun", "fencing", "fenced", "done"] == stage.steps()
+    order = stage.conductor.fenced[0]
+    assert (["/sbin/off"], "h1", 1) == (order.command, order.host, order.attempt)
+    # Nothing is left on it: its silence begins no other recovery.
+    stage.go_on(600, "h1")
+    assert 1 == len(stage.recoveries())
+
+
+def test_recoveries_are_off_by_default(database: Database) -> None:
+    stage = Stage(database, settings=dataclasses.replace(SETTINGS, enabled=False))
+    stage.lose("h1")
+    assert [] == stage.recoveries()
+
+
+@pytest.mark.parametrize(
+    ("default", "metadata", "recovered"),
+    [
+        pytest.param(False, ["on"], True, id="an aggregate switches it on"),
+        pytest.param(True, ["off"], False, id="an aggregate switches it off"),
+        pytest.param(False, ["on", "off"], False, id="off wins"),
+        pytest.param(True, ["maybe"], True, id="another word decides nothing"),
+    ],
+)
+def test_aggregates_decide_for_their_hosts(
+    database: Database, default: bool, metadata: list[str], recovered: bool
+) -> None:
+    stage = Stage(database, settings=dataclasses.replace(SETTINGS, enabled=default))
+    for number, value in enumerate(metadata):
+        stage.conductor.operator.create_aggregate(f"a{number}", {"recovery": value})
+        stage.conductor.operator.add_aggregate_host(f"a{number}", "h1")
+    stage.go_on(1)
+    stage.lose("h1")
+    assert recovered == bool(stage.recoveries())
+
+
+def test_a_host_whose_agent_was_stopped_is_not_recovered(stage: Stage) -> None:
+    """An upgrade stops agents, and their guests run on."""
+    stage.conductor.database.write(services.leave, services.COMPUTE, ["h1"], INCARNATION, stage.conductor.clock())
+    stage.lose("h1")
+    assert [] == stage.recoveries()
+
+
+def test_a_host_that_is_back_before_its_fence_keeps_its_guests(stage: Stage) -> None:
+    stage.lose("h1")
+    stage.conductor.fences.clear()
+    stage.go_on(fencing.GRACE_S + SETTINGS.fence_timeout_s + 20)
+    assert ["begun", "fencing", "returned"] == stage.steps()
+    assert ["h1"] * 3 == [stage.host_of(uuid) for uuid in stage.guests]
+
+
+def test_silence_of_many_hosts_stops_recoveries(stage: Stage) -> None:
+    """Half of the hosts are silent: the network is to blame. Hosts that stay silent have their whole time again."""
+    stage.add("h2")
+    stage.lose("h1", "h2")
+    assert [] == stage.recoveries()
+    fleet = stage.conductor.operator.list_recoveries()["domains"][0]
+    assert {"name": "", "hosts": 4, "silent": 2, "stopped": True} == fleet
+    stage.go_on(SETTINGS.wait_time_s - 20, "h1")
+    assert [] == stage.recoveries()
+    stage.go_on(60, "h1")
+    assert ["h1"] == [row["host"] for row in stage.recoveries()]
+
+
+def test_silence_of_many_hosts_stops_recoveries_under_way(stage: Stage) -> None:
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    # h3 and h4 fall silent, too: no guest is moved meanwhile.
+    stage.conductor.clock.advance(70)
+    stage.beat("h1", "h3", "h4")
+    stage.conductor.keeper.look()
+    assert [] == stage.conductor.operator.list_migrations({})
+    stage.go_on(20, "h1")
+    assert 2 == len(stage.conductor.operator.list_migrations({}))
+
+
+def test_an_operator_starts_a_recovery_in_spite_of_the_silence(stage: Stage) -> None:
+    stage.add("h2")
+    stage.lose("h1", "h2")
+    started = stage.conductor.operator.start_recovery("h1")
+    assert ("h1", True) == (started["host"], started["asked"])
+    stage.go_on(1, "h1", "h2")
+    assert ["h1"] == [each.host for each in (stage.conductor.run_fences(), *stage.conductor.fenced) if each]
+    with pytest.raises(errors.Conflict, match="is up"):
+        stage.conductor.operator.start_recovery("h3")
+
+
+def test_a_rack_is_a_domain_of_its_own(database: Database) -> None:
+    """Two of two hosts of a room are silent, one of two of the other: only the latter is recovered."""
+    settings = dataclasses.replace(SETTINGS, domain_label="room", largest_share=0.8)
+    stage = Stage(database, settings=settings)
+    stage.add("h3")
+    for host, room in (("h1", "a"), ("h2", "a"), ("h3", "b"), ("h4", "b")):
+        stage.conductor.operator.set_host_labels(host, {"room": room})
+    stage.lose("h1", "h2", "h3")
+    assert ["h3"] == [row["host"] for row in stage.recoveries()]
+
+
+def test_a_fence_that_fails_is_tried_again_and_then_held(stage: Stage) -> None:
+    """A held recovery waits for its operator; nothing was moved."""
+    stage.conductor.outcomes.extend([FAILED] * 3)
+    stage.lose("h1")
+    for _try in range(3):
+        stage.conductor.run_fences()
+        stage.go_on(90, "h1")
+    shown = stage.recovery()
+    assert ("held", 3) == (shown["status"], shown["attempt"])
+    assert "the fence has failed 3 times; the last time: the fence failed: exit status 1" == shown["problem"]
+    assert [] == stage.conductor.operator.list_migrations({})
+    stage.conductor.operator.pause_recovery(False, "h1")
+    stage.go_on(1, "h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    assert 2 == stage.evacuate()
+
+
+def test_two_conductors_fence_once(stage: Stage) -> None:
+    stage.lose("h1")
+    stage.other.keeper.look()
+    assert (1, 0) == (len(stage.conductor.fences), len(stage.other.fences))
+
+
+def test_a_conductor_that_dies_leaves_its_fence_to_another(stage: Stage) -> None:
+    """The fence of the dead one ends after all: its outcome counts for nothing."""
+    stage.lose("h1")
+    stage.conductor.clock.advance(fencing.GRACE_S + SETTINGS.fence_timeout_s + 1)
+    stage.beat("h1")
+    stage.other.keeper.look()
+    assert 1 == len(stage.other.fences)
+    stage.conductor.run_fences()
+    assert "fencing" == stage.recovery()["status"]
+    stage.other.run_fences()
+    assert "moving" == stage.recovery()["status"]
+    assert [2] == [order.attempt for order in stage.other.fenced]
+
+
+def test_a_fence_that_succeeds_late_counts_for_nothing(stage: Stage) -> None:
+    stage.lose("h1")
+    stage.conductor.clock.advance(fencing.GRACE_S + SETTINGS.fence_timeout_s + 1)
+    stage.conductor.run_fences()
+    assert "fencing" == stage.recovery()["status"]
+
+
+def test_a_fence_that_lies_is_found_out(stage: Stage) -> None:
+    """The host reports on, in the life that was silent: nothing more is moved, and an operator must look."""
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.conductor.clock.advance(1)
+    stage.beat()
+    stage.conductor.keeper.look()
+    shown = stage.recovery()
+    assert "held" == shown["status"]
+    assert "the host reports although it was fenced: check the fence, then resume" == shown["problem"]
+    assert [] == stage.conductor.operator.list_migrations({})
+
+
+def test_a_host_that_starts_again_after_its_fence_keeps_what_is_left(stage: Stage) -> None:
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    assert 2 == stage.evacuate()
+    stage.conductor.clock.advance(1)
+    stage.conductor.add_host("h1", incarnation="life-two")
+    stage.conductor.keeper.look()
+    assert "returned" == stage.recovery()["status"]
+    assert {"moved": 2, "stayed": 1} == stage.recoveries()[0]["guests"]
+
+
+def test_a_guest_that_finds_no_host_is_tried_again(stage: Stage) -> None:
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    stage.conductor.scheduler.answers.extend([errors.NoValidHost(reason="no room")] * 2)
+    stage.conductor.moves.deliver(stage.conductor.place_move)
+    stage.go_on(1, "h1")
+    assert ["waiting", "waiting", "moving"] == stage.statuses()
+    assert "no room" in stage.recovery()["guests"][0]["problem"]
+    stage.go_on(60, "h1")
+    while stage.evacuate():
+        stage.go_on(1, "h1")
+    assert "done" == stage.recovery()["status"]
+
+
+def test_a_conductor_that_dies_after_it_accepted_a_move_moves_nothing_twice(stage: Stage) -> None:
+    """The order to place it is lost; another conductor goes on, and the move's own sweeper hands it out again."""
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    stage.conductor.moves.cast.clear()
+    stage.other.keeper.look()
+    stage.other.keeper.look()
+    of_guests = [row["instance_uuid"] for row in stage.conductor.operator.list_migrations({})]
+    assert 2 == len(of_guests) == len(set(of_guests))
+
+
+def test_an_operator_pauses_one_recovery_and_all(stage: Stage) -> None:
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.conductor.operator.pause_recovery(True, "h1")
+    stage.go_on(20, "h1")
+    assert [] == stage.conductor.operator.list_migrations({})
+    stage.conductor.operator.pause_recovery(False, "h1")
+    stage.conductor.operator.pause_recovery(True)
+    stage.go_on(20, "h1")
+    assert [] == stage.conductor.operator.list_migrations({})
+    assert stage.conductor.operator.list_recoveries()["paused"]
+    stage.conductor.operator.pause_recovery(False)
+    stage.go_on(1, "h1")
+    assert 2 == len(stage.conductor.operator.list_migrations({}))
+    acts = [each["act"] for each in stage.conductor.operator.list_acts()]
+    assert {"recovery.pause", "recovery.resume"} <= set(acts)
+
+
+def test_a_guest_that_is_deleted_meanwhile_is_left_alone(stage: Stage) -> None:
+    """Its host is down, so that it goes when the host is back."""
+    stage.lose("h1")
+    stage.conductor.termination.terminate(context(), [stage.guests[0]])
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    assert 2 == stage.evacuate()
+    stage.go_on(1, "h1")
+    assert {"moved": 2, "gone": 1} == stage.recoveries()[0]["guests"]
+    assert "done" == stage.recovery()["status"]
+
+
+def test_the_order_of_guests(database: Database) -> None:
+    """The flavor's priority decides first; a project's orders only the guests of that project; the largest go first."""
+    stage = Stage(database, guests=0)
+    small = {"vcpus": 1, "memory_mb": 512, "root_gb": 1}
+    urgent = {**small, "extra_specs": {"recovery:priority": "5"}}
+    nonsense = {**small, "extra_specs": {"recovery:priority": "1e999"}}
+    wanted = {
+        "greedy": {"flavor": small, "metadata": {"recovery_priority": "1000"}},
+        "greedy too": {"flavor": small, "metadata": {"recovery_priority": "999"}},
+        "urgent": {"flavor": urgent},
+        "nonsense": {"flavor": nonsense},
+        "large": {"flavor": {**small, "memory_mb": 2048}},
+    }
+    projects = {"greedy": "a", "greedy too": "a"}
+    made = {}
+    for name, request in wanted.items():
+        made[stage.add("h1", **request, project=projects.get(name, "b"))] = name
+    stage.lose("h1")
+    order = [made[each["instance_uuid"]] for each in stage.recovery()["guests"]]
+    assert ["urgent", "greedy", "large", "greedy too", "nonsense"] == order
+
+
+def test_without_a_fence_the_risk_is_in_the_steps(database: Database) -> None:
+    stage = Stage(database, settings=dataclasses.replace(SETTINGS, fence=FENCE_NONE, fence_command=()))
+    stage.lose("h1")
+    stage.go_on(1, "h1")
+    messages = [each["message"] for each in stage.recovery()["steps"]]
+    assert any(each.startswith("NOT fenced: a guest whose host is only cut off runs twice") for each in messages)
+    assert 2 == stage.evacuate()
+
+
+def test_a_fence_that_is_not_configured_is_told(database: Database) -> None:
+    stage = Stage(database, settings=dataclasses.replace(SETTINGS, fence_command=()))
+    stage.lose("h1")
+    stage.go_on(1, "h1")
+    assert ("held", "[recovery] fence_command is not set") == (
+        stage.recovery()["status"],
+        stage.recovery()["problem"],
+    )
+
+
+def test_recoveries_of_hosts_that_are_not_there(stage: Stage) -> None:
+    with pytest.raises(errors.NotFound, match="Recovery of host h9"):
+        stage.conductor.operator.show_recovery("h9")
+    with pytest.raises(errors.NotFound, match="Host h9"):
+        stage.conductor.operator.start_recovery("h9")
+    with pytest.raises(errors.NotFound):
+        stage.conductor.operator.pause_recovery(True, "h9")

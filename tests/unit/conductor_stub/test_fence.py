@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command that switches a host off: how it may end, and what is left of one that hangs."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import pytest
+from oslo_config import cfg
+
+from conductor_stub import conf as conductor_conf
+from conductor_stub.steps import fence
+from conductor_stub.steps.fence import Order
+from conductor_stub.steps.recovery_settings import RecoverySettings
+from fleet import errors
+from tests.amqp.daemons import eventually
+from tests.configuration import configuration
+
+#: Python starts in this time on a slow machine.
+PATIENT_S = 60.0
+TOLD = ("HOST", "RECOVERY", "FENCE_ATTEMPT", "FENCE_TIMEOUT")
+
+
+def order(script: str, timeout_s: float = PATIENT_S, host: str = "h1") -> Order:
+    return Order([sys.executable, "-c", script], host, "recovery-uuid", 2, timeout_s)
+
+
+@pytest.mark.parametrize(
+    ("script", "is_off", "message"),
+    [
+        pytest.param("print('power is off')", True, "the fence succeeded; it wrote: power is off", id="off"),
+        pytest.param("raise SystemExit(3)", False, "the fence failed: exit status 3", id="fails"),
+        pytest.param("import os; os.kill(os.getpid(), 9)", False, "the fence failed: signal 9", id="is killed"),
+        pytest.param(
+            "print('\\x1b[2J' + 'x\\n' * 2000 + 'end')", True, "x x end", id="what it writes is cut and printable"
+        ),
+    ],
+)
+def test_the_ends_of_a_fence(script: str, is_off: bool, message: str) -> None:
+    outcome = fence.run(order(script))
+    assert is_off == outcome.is_off
+    assert outcome.message.endswith(message)
+    assert outcome.message.isprintable()
+    assert len(outcome.message) < 600
+
+
+def test_what_a_fence_is_told() -> None:
+    """The host is an argument of its own, whatever its name is; no shell reads it."""
+    script = f"import os, sys; print(sys.argv[1:], *(os.environ['FLEET_' + k] for k in {TOLD}))"
+    said = fence.run(order(script, host="h1; touch /tmp/never")).message
+    assert "['h1; touch /tmp/never']" in said
+    assert "h1; touch /tmp/never recovery-uuid 2 60" in said
+
+
+def test_a_fence_that_hangs_is_killed_with_what_it_has_started(tmp_path: pathlib.Path) -> None:
+    """Its child would write later, and holds the output open."""
+    pid = tmp_path / "pid"
+    script = f"sleep 600 & echo $! > {pid}; wait"
+    outcome = fence.run(Order(["/bin/sh", "-c", script], "h1", "uuid", 1, 4))
+    assert not outcome.is_off
+    assert "the fence did not end within 4 s, and was killed" == outcome.message
+    eventually(lambda: _has_ended(pid.read_text().strip()))
+
+
+def _has_ended(pid: str) -> bool:
+    stat = pathlib.Path(f"/proc/{pid}/stat")
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+@pytest.mark.parametrize("command", ["/no/such/program", "/etc"])
+def test_a_fence_that_cannot_be_run(command: str) -> None:
+    outcome = fence.run(Order([command], "h1", "uuid", 1, PATIENT_S))
+    assert not outcome.is_off
+    assert outcome.message.startswith("the fence cannot be run: ")
+
+
+def _conf(**options: object) -> cfg.ConfigOpts:
+    conf = configuration(conductor_conf.register_opts)
+    for name, value in options.items():
+        conf.set_override(name, value, "recovery")
+    return conf
+
+
+def test_recoveries_need_a_fence() -> None:
+    with pytest.raises(errors.ConfigError, match="enabled.* needs fence_command, or another fence"):
+        RecoverySettings.from_conf(_conf(enabled=True))
+    with pytest.raises(errors.ConfigError, match="fence_command.* cannot be read: No closing quotation"):
+        RecoverySettings.from_conf(_conf(fence_command="/sbin/off 'x"))
+    read = RecoverySettings.from_conf(_conf(enabled=True, fence_command="/sbin/off --by 'power switch'"))
+    assert ["/sbin/off", "--by", "power switch"] == read.fence_command
+    assert RecoverySettings.from_conf(_conf(enabled=True, fence="none")).enabled
