@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import oslo_messaging
-import pydantic
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
@@ -76,9 +75,7 @@ class AttachmentIntake:
         return self._begun(context, uuid)
 
     @endpoint
-    def list_attachments(
-        self, context: RequestContext, uuids: Annotated[list[fields.Uuid], pydantic.Field(max_length=1000)]
-    ) -> list[dict[str, Any]]:
+    def list_attachments(self, context: RequestContext, uuids: fields.Uuids) -> list[dict[str, Any]]:
         """The attachments of these instances, oldest first."""
         return [views.of_attachment(row) for row in self._database.read(attachments.of_instances, uuids)]
 

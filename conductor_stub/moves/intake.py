@@ -28,7 +28,6 @@ from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import instances, moves
 from fleet.db.tables.instances import RequestedInstance
-from fleet.db.upkeep import removal
 from fleet.db.volumes import attachments
 from fleet.hardware.aliases import Aliases
 from fleet.objects import Flavor, Image, fields, host_report
@@ -108,6 +107,14 @@ class MoveIntake:
         """
         self._placement.require_live_migration()
         return self._accept(context, self._database.read(instances.find, name), move_states.LIVE_MIGRATION, None, host)
+
+    @endpoint
+    def live_obstacles(self, context: RequestContext, uuids: fields.Uuids) -> dict[str, str]:
+        """By uuid, why the guests of these instances cannot leave their hosts while they run; "" where one can.
+
+        Instances that do not exist are left out.
+        """
+        return self._database.read(live.obstacles, uuids)
 
     @endpoint
     def abort_live_migration(
@@ -215,7 +222,6 @@ def accept(
     if destination is not None:
         _require_another_host(tx, row, destination)
     if kind == move_states.LIVE_MIGRATION:
-        _require_no_volumes(tx, row)
         live.require_able(tx, row, destination)
     if kind == move_states.RESIZE and not (new_spec is not None and same_host):
         _require_way(tx, row)
@@ -288,15 +294,6 @@ def _require_settled(row: RequestedInstance, kind: str) -> None:
     if row.task_state is not None or row.vm_state not in allowed:
         advice = "wait until its task has ended" if row.task_state else _ADVICE.get(row.vm_state, "it must be ACTIVE")
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, not ACTIVE: {advice}")
-
-
-def _require_no_volumes(tx: Transaction, row: RequestedInstance) -> None:
-    """:raises errors.Conflict: it has volumes, which a live migration cannot connect on the destination"""
-    there = attachments.of_instances(tx, [row.uuid])
-    if there:
-        names = removal.few([each.volume_name for each in there], "volume")
-        reason = f"has {names}: detach them first, or migrate it without --live"
-        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
 
 
 def _require_movable_volumes(

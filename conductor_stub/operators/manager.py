@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import oslo_messaging
-import pydantic
 
 from conductor_stub.moves import views
 from conductor_stub.operators import instance_list, trace
@@ -123,9 +122,7 @@ class OperatorManager:
         return self._database.read(read)
 
     @endpoint
-    def newest_faults(
-        self, context: RequestContext, uuids: Annotated[list[fields.Uuid], pydantic.Field(max_length=1000)]
-    ) -> dict[str, dict[str, Any]]:
+    def newest_faults(self, context: RequestContext, uuids: fields.Uuids) -> dict[str, dict[str, Any]]:
         """The newest fault of each of these instances that has one, by uuid."""
         found = self._database.read(history.newest_faults, uuids)
         return {uuid: shown(fault) for uuid, fault in found.items()}
@@ -172,9 +169,7 @@ class OperatorManager:
         return self._dry_run.request_of(name)
 
     @endpoint
-    def requests_of(
-        self, context: RequestContext, uuids: Annotated[list[fields.Uuid], pydantic.Field(max_length=1000)]
-    ) -> list[dict[str, Any]]:
+    def requests_of(self, context: RequestContext, uuids: fields.Uuids) -> list[dict[str, Any]]:
         """The requests that place these instances now; one that does not exist is left out."""
         return self._dry_run.requests_of(uuids)
 

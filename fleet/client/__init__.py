@@ -3,5 +3,6 @@
 
 Read ``calls`` (what can be asked, and failures in plain words), ``connection`` (over the message broker) and
 ``http_connection`` (through ``fleet-api``), ``following``
-(waits until builds, moves and deletions end), ``faults`` (the faults of an instance as text) and ``argument_types``.
+(waits until builds, moves and deletions end), ``ways`` (which guests can
+move while they run), ``faults`` (the faults of an instance as text) and ``argument_types``.
 """

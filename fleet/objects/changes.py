@@ -31,8 +31,8 @@ def _once(tags: list[str]) -> list[str]:
 Tag = Annotated[fields.Name, pydantic.StringConstraints(max_length=LONGEST_TAG), pydantic.AfterValidator(_plain_tag)]
 #: What clients may write about the partitions of a guest's disk. It is kept and shown, and nothing is done with it.
 DiskConfig = Literal["AUTO", "MANUAL"]
-#: Of :class:`InstanceChanges`, what older conductors do not know.
-NEWER = ("access_ip_v4", "access_ip_v6", "hostname", "disk_config")
+#: Of :class:`InstanceChanges`, what older conductors do not know, with the version that introduced it.
+NEWER = {"access_ip_v4": "1.18", "access_ip_v6": "1.18", "hostname": "1.18", "disk_config": "1.19"}
 #: Sorted, each tag once.
 Tags = Annotated[list[Tag], pydantic.Field(max_length=MOST_TAGS), pydantic.AfterValidator(_once)]
 #: Keys and values that are set, none of them removed.

@@ -32,6 +32,7 @@ Uuid = Annotated[
     pydantic.Strict(),
     pydantic.StringConstraints(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"),
 ]
+Uuids = Annotated[list[Uuid], pydantic.Field(max_length=1000)]
 Natural = Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=INT32_MAX)]
 Positive = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=INT32_MAX)]
 Bytes = Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=2**63 - 1)]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
@@ -15,8 +15,9 @@ from fleet_cli.hosts import emptying
 class DrainHost(command.Command):
     """Place nothing new on a host, and wait until builds that are on their way to it have ended.
 
-    With --move its instances then go to other hosts. Each is switched off, moved and started again, or built again
-    elsewhere if the host is down. After an interruption, run the same command again.
+    With --move its instances then go to other hosts while they run. One that cannot stays, unless --cold is given: it is
+    then switched off, moved and started again. If the host is down, all are built again elsewhere. After an interruption,
+    run the same command again.
     """
 
     arguments = (
@@ -30,6 +31,9 @@ class DrainHost(command.Command):
             help="How long to wait. Default: 600.",
         ),
         command.argument("--move", action="store_true", help="Move the instances away."),
+        command.argument(
+            "--cold", action="store_true", help="With --move: switch those off that cannot move while they run."
+        ),
         command.argument(
             "--at-a-time",
             type=argument_types.positive,
@@ -62,7 +66,10 @@ class DrainHost(command.Command):
         host = parsed_args.host
         there = len(self.conductor.operator.show_host(name=host)["instances"])
         with progress.shown(there, "moves", self.app.options.verbose_level) as shown:
-            run = emptying.Emptying(self.conductor, host, parsed_args.at_a_time, lambda *now: shown.show_of(*now))
+            run = emptying.Emptying(
+                self.conductor, host, parsed_args.at_a_time, lambda *now: shown.show_of(*now), parsed_args.cold
+            )
+            self._announce(run.obstacles(), parsed_args.cold)
             try:
                 gone, left = run.run(parsed_args.timeout)
             except KeyboardInterrupt:
@@ -76,6 +83,15 @@ class DrainHost(command.Command):
             reasons = [f"  {uuid}: {why}" for uuid, why in left.items()]
             raise connection.CommandFailed("\n".join([f"{_have(len(left))} not left {host}:", *reasons]))
 
+    def _announce(self, obstacles: Mapping[str, str], cold: bool) -> None:
+        """Say which guest goes which way, before any goes. :param obstacles: by name, why not while it runs"""
+        live = [name for name, why in obstacles.items() if not why]
+        if live:
+            self._say(f"{_instances(len(live))} to move live")
+        for name, why in obstacles.items():
+            if why:
+                self._say(f"{name} {'moves switched off' if cold else 'stays'}: it {why}")
+
     def _waiting(self, under_way: Sequence[Record], coming: int) -> None:
         said = [progress.counted(under_way)] if under_way else []
         said += [f"{coming} may still arrive"] if coming else []
@@ -88,3 +104,7 @@ class DrainHost(command.Command):
 
 def _have(count: int) -> str:
     return "1 instance has" if count == 1 else f"{count} instances have"
+
+
+def _instances(count: int) -> str:
+    return "1 instance" if count == 1 else f"{count} instances"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves the instances of a host away: resizes to the same flavor if the host is up, evacuations if it is down.
+"""Moves the instances of a host away: live migrations if the host is up, evacuations if it is down.
+
+A guest that cannot leave while it runs is migrated cold if that is wanted: it is switched off, moved and started again.
 
 Nothing is stored here. Moves on their way are read from the ledger, so a second run continues an interrupted one.
 """
@@ -8,9 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from fleet import errors, move_states, states
+from fleet.client import ways
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.objects.answers.instances import InstanceView, MigrationView
@@ -31,6 +34,7 @@ class Look:
 class Emptying:
     """One run. Each instance is moved at most once; if its move is refused or fails, it stays, with the reason.
 
+    :param cold: move guests that cannot leave while they run, too
     :param on_progress: called with the number of moved instances, the total, and the moves on their way
     """
 
@@ -40,6 +44,7 @@ class Emptying:
         host: str,
         at_a_time: int,
         on_progress: Callable[[int, int, str], object],
+        cold: bool = False,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -47,12 +52,23 @@ class Emptying:
         self._host = host
         self._at_a_time = at_a_time
         self._on_progress = on_progress
+        self._cold = cold
         self._clock = clock
         self._sleep = sleep
         #: The moves of this run, by instance.
         self._asked: dict[str, str] = {}
         self._refused: dict[str, str] = {}
+        #: By instance, why it cannot leave while it runs; "" if it can.
+        self._obstacles: dict[str, str] = {}
         self._seen: set[str] = set()
+
+    def obstacles(self) -> dict[str, str]:
+        """Return for the instances that are to move, by name, why each cannot leave while it runs; "" if it can."""
+        movable = self._look().movable
+        if self._is_down():
+            return {}
+        self._learn([each["uuid"] for each in movable])
+        return {each["name"]: self._obstacles.get(each["uuid"], "") for each in movable}
 
     def run(self, timeout_s: float) -> tuple[int, dict[str, str]]:
         """Return the number of moved instances, and the reason of each other one by its uuid."""
@@ -78,8 +94,7 @@ class Emptying:
                 }
             for move in look.finished:
                 self._ask(move["instance_uuid"], "confirm_resize")
-            for each in waiting[: max(self._at_a_time - len(busy), 0)]:
-                self._ask(each["uuid"], "evacuate_instance" if self._is_down() else "migrate_instance")
+            self._begin(waiting[: max(self._at_a_time - len(busy), 0)])
             self._sleep(_PAUSE_S)
 
     def _look(self) -> Look:
@@ -116,6 +131,26 @@ class Emptying:
             failure = move.get("failure")
             return f"{name} stays: {(failure and failure.get('message')) or 'its move is ' + move['status']}"
         return ""
+
+    def _begin(self, next_ones: Sequence[InstanceView]) -> None:
+        uuids = [each["uuid"] for each in next_ones]
+        if uuids and self._is_down():
+            for uuid in uuids:
+                self._ask(uuid, "evacuate_instance")
+            return
+        self._learn(uuids)
+        for each in next_ones:
+            obstacle = self._obstacles.get(each["uuid"])
+            if not obstacle:
+                self._ask(each["uuid"], "live_migrate_instance")
+            elif self._cold:
+                self._ask(each["uuid"], "migrate_instance")
+            else:
+                self._refused[each["uuid"]] = f"{each['name']} {obstacle}: --cold moves it switched off"
+
+    def _learn(self, uuids: Sequence[str]) -> None:
+        unknown = [each for each in uuids if each not in self._obstacles]
+        self._obstacles |= ways.obstacles(self._conductor, unknown)
 
     def _ask(self, uuid: str, method: str) -> None:
         try:

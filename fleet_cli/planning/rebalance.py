@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from importlib import metadata
 
-from fleet.client import argument_types, connection
+from fleet.client import argument_types, connection, ways
 from fleet.objects.rebalance import ENTRY_POINTS, Goal, Move, Plan
 from fleet_cli.base import build_arguments, command, database_command, listing, progress
 from fleet_cli.planning import planning
 from fleet_cli.servers.move_list import MoveList
 
-COLUMNS = ("instance", "from", "to", "vcpus", "memory_mb", "disk_gb", "purpose")
+COLUMNS = ("instance", "from", "to", "vcpus", "memory_mb", "disk_gb", "way", "purpose")
 #: Characters of a uuid that people see; programs get all.
 _SHORT_UUID = 8
 #: Lines of progress if standard error is no terminal.
@@ -25,8 +25,9 @@ class Rebalance(command.Lister):
     """Plan the migrations that free the most whole hosts, or that let a flavor fit. With --apply, make them.
 
     The plan is computed on a copy of the database's contents, with the configured filters; nothing is changed. Instances
-    go to the fullest host that passes, and never to an empty one. --apply makes the moves of a fresh plan: each guest is
-    switched off, moved and started again, and the filters decide once more. Ctrl-C finishes the moves under way.
+    go to the fullest host that passes, and never to an empty one. --apply makes the moves of a fresh plan while the guests
+    run, and the filters decide once more; with --cold it switches those off that cannot move while they run. Ctrl-C
+    finishes the moves under way.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -40,6 +41,8 @@ class Rebalance(command.Lister):
                             help="Make at most N moves. Default: %(default)s.")  # fmt: skip
         parser.add_argument("--at-a-time", type=argument_types.positive, default=4, metavar="N",
                             help="With --apply: moves under way together. Default: %(default)s.")  # fmt: skip
+        parser.add_argument("--cold", action="store_true",
+                            help="With --apply: switch guests off that cannot move while they run.")  # fmt: skip
         parser.add_argument("--timeout", type=argument_types.positive, default=3600, metavar="SECONDS",
                             help="With --apply: begin no move after this time. Default: %(default)s.")  # fmt: skip
         room = parser.add_argument_group("make room, in place of freeing hosts")
@@ -57,9 +60,12 @@ class Rebalance(command.Lister):
         listing.remark(_summary(plan, parsed_args.count if parsed_args.flavor else 0))
         for host, reason in itertools.islice(plan.kept.items(), 0 if plan.moves else _LINES):
             listing.remark(f"  {host} is kept: {reason}")
+        obstacles = ways.obstacles(self.conductor, [each.instance_uuid for each in plan.moves])
+        cold = {uuid: why for uuid, why in obstacles.items() if why}
         if parsed_args.apply and plan.moves:
-            self._apply(plan.moves, parsed_args)
-        return COLUMNS, [_row(each) for each in plan.moves]
+            _require_live(cold, parsed_args.cold)
+            self._apply(plan.moves, cold.keys(), parsed_args)
+        return COLUMNS, [_row(each, "cold" if each.instance_uuid in cold else "live") for each in plan.moves]
 
     def _plan(self, parsed_args: argparse.Namespace) -> Plan:
         state = planning.state(self.app.conf, "rebalance")
@@ -80,10 +86,10 @@ class Rebalance(command.Lister):
             plan: Plan = entry.load()(self.app.conf, state, goal, request_of, lambda host: shown.show(next(done), host))
         return plan
 
-    def _apply(self, moves: Sequence[Move], parsed_args: argparse.Namespace) -> None:
+    def _apply(self, moves: Sequence[Move], cold: Set[str], parsed_args: argparse.Namespace) -> None:
         """:raises connection.CommandFailed: some moves were not made"""
         with progress.shown(len(moves), "moves", self.app.options.verbose_level) as shown:
-            run = MoveList(self.conductor, moves, parsed_args.at_a_time, shown.show)
+            run = MoveList(self.conductor, moves, parsed_args.at_a_time, shown.show, cold)
             try:
                 run.run(parsed_args.timeout)
             except KeyboardInterrupt:
@@ -130,7 +136,17 @@ def _summary(plan: Plan, wanted: int) -> str:
     return f"After {moves}, {plan.fits} of {wanted} instances fit; {cost}"
 
 
-def _row(move: Move) -> tuple:
+def _require_live(cold: Mapping[str, str], allowed: bool) -> None:
+    """:raises connection.CommandFailed: some guests must be switched off, which is not allowed; nothing has moved"""
+    if cold and not allowed:
+        lines = [f"  {uuid} {why}" for uuid, why in itertools.islice(cold.items(), _LINES)]
+        count = (
+            "1 guest cannot move while it runs" if len(cold) == 1 else f"{len(cold)} guests cannot move while they run"
+        )
+        raise connection.CommandFailed("\n".join([f"{count}; --cold switches off for the moves:", *lines]))
+
+
+def _row(move: Move, way: str) -> tuple:
     return (
         listing.Uuid(move.instance_uuid, _SHORT_UUID),
         move.source,
@@ -138,5 +154,6 @@ def _row(move: Move) -> tuple:
         move.vcpus,
         move.memory_mb,
         move.disk_gb,
+        way,
         move.purpose,
     )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the moves of a plan: migrations to chosen hosts, a few at a time, each confirmed when it has finished."""
+"""Makes the moves of a plan: migrations to chosen hosts, a few at a time. A cold one is confirmed when it has finished."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from fleet import errors, move_states
 from fleet.client.calls import Calls
@@ -18,6 +18,7 @@ _PAUSE_S = 0.5
 class MoveList:
     """One run. After :meth:`stop` no further move begins; those under way are finished and confirmed.
 
+    :param cold: the instances that are switched off for their moves; the others move while they run
     :param on_progress: called with the number of ended moves, and the moves on their way
     """
 
@@ -27,6 +28,7 @@ class MoveList:
         moves: Sequence[Move],
         at_a_time: int,
         on_progress: Callable[[int, str], object],
+        cold: Set[str] = frozenset(),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -34,6 +36,7 @@ class MoveList:
         self._waiting = list(moves)
         self._at_a_time = at_a_time
         self._on_progress = on_progress
+        self._cold = cold
         self._clock = clock
         self._sleep = sleep
         #: Migration → the move, while it is on its way.
@@ -67,7 +70,9 @@ class MoveList:
 
     def _begin(self, move: Move) -> None:
         try:
-            record = self._conductor.operator.migrate_instance(name=move.instance_uuid, host=move.destination)
+            operator = self._conductor.operator
+            migrate = operator.migrate_instance if move.instance_uuid in self._cold else operator.live_migrate_instance
+            record = migrate(name=move.instance_uuid, host=move.destination)
         except errors.FleetError as refusal:
             self.failed[move.instance_uuid] = refusal.message
             return
@@ -99,7 +104,8 @@ class MoveList:
 
     def _ended(self, record: Record) -> None:
         move = self._under_way.pop(record["uuid"])
-        if record["uuid"] in self._confirmed and record["status"] != move_states.ERROR:
+        confirmed = record["uuid"] in self._confirmed and record["status"] != move_states.ERROR
+        if confirmed or record["status"] == move_states.COMPLETED:
             self.done += 1
             return
         failure = record.get("failure") or {}

@@ -288,3 +288,19 @@ def test_an_agent_that_is_too_old(stage: Live, monkeypatch: pytest.MonkeyPatch) 
     stage.orders()
     stage.overdue()
     assert [("abort", "h1")] == stage.orders()
+
+
+def test_who_can_leave_is_told_before(stage: Live, database: Database) -> None:
+    """By uuid, with the reason that a live migration would be refused for; unknown instances are left out."""
+    ask = stage.operator.live_obstacles
+    assert {stage.uuid: ""} == ask([stage.uuid, "00000000-0000-0000-0000-00000000abcd"])
+    stage.conductor.add_host("h2")
+    assert {stage.uuid: "is on host h1, and no other host takes its running guests"} == ask([stage.uuid])
+    stage.conductor.add_host("h1")
+    assert {stage.uuid: "is on host h1, which does not migrate running guests"} == ask([stage.uuid])
+    pinned = {"claimed_numa_topology": {"cells": []}}
+    database.write(lambda tx: tx.update(instances.INSTANCES, stage.uuid, pinned))
+    assert "cells" in ask([stage.uuid])[stage.uuid]
+    assert {} == ask([])
+    with pytest.raises(errors.InvalidInput, match="uuids"):
+        ask(["no uuid"])

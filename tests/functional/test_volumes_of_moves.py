@@ -164,6 +164,7 @@ def test_a_volume_on_its_way_is_waited_for(moving: Moving, status: str) -> None:
 
 
 def test_a_guest_with_volumes_does_not_move_while_it_runs(moving: Moving) -> None:
+    assert {moving.uuid: "has 1 volume: data"} == moving.operator.live_obstacles([moving.uuid])
     with pytest.raises(errors.Conflict, match="has 1 volume: data: detach them first, or migrate it without --live"):
         moving.accept("live_migrate_instance")
 

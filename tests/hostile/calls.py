@@ -58,8 +58,10 @@ _CONDUCTORS: Mapping[str, tuple[Method, ...]] = {
         *_of("operator", "list_quotas set_quota delete_quota list_acts"),
         *_of("operator", "create_network delete_network set_host_labels"),
         *_of("operator", "list_recoveries show_recovery pause_recovery start_recovery"),
-        *_of("operator", "migrate_instance evacuate_instance live_migrate_instance abort_live_migration reset_state"),
-        *_of("operator", "shelve_offload_instance"),
+        *_of(
+            "operator", "migrate_instance evacuate_instance live_migrate_instance abort_live_migration live_obstacles"
+        ),
+        *_of("operator", "shelve_offload_instance reset_state"),
         *_of("operator", "create_volume_type update_volume_type delete_volume_type list_pools migrate_volume"),
         *_of("operator", "manage_volume unmanage_volume list_manageable"),
     ),

@@ -19,7 +19,8 @@ NEWER_KEYS = {
     "user_data": "1.13",
     "block_device_mapping": "1.15",
     "networks": "1.17",
-    **dict.fromkeys(("access_ip_v4", "access_ip_v6", "hostname", "disk_config", "admin_password"), "1.18"),
+    **dict.fromkeys(("access_ip_v4", "access_ip_v6", "hostname", "admin_password"), "1.18"),
+    "disk_config": "1.19",
 }
 #: Values that an older conductor has, too.
 _UNSET: tuple[object, ...] = (None, "", 0, [], network.NONE)

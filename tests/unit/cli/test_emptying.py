@@ -16,18 +16,26 @@ HOST = "h1"
 #: What becomes of a move, a status at each look.
 RESIZE = [move_states.PREPARING, move_states.POST_MIGRATING, move_states.FINISHED]
 EVACUATION = [move_states.PREPARING, move_states.DONE]
+LIVE = [move_states.PRE_MIGRATING, move_states.RUNNING, move_states.COMPLETED]
 FAILED = [move_states.PREPARING, move_states.ERROR]
+STEPS = {"migrate_instance": RESIZE, "evacuate_instance": EVACUATION, "live_migrate_instance": LIVE}
 
 
 class Host(fakes.Conductor):
     """A host with instances, and the moves away from it; each look at the records takes every move a step on."""
 
     def __init__(
-        self, *names: str, up: bool = True, fails: tuple[str, ...] = (), refuses: tuple[str, ...] = ()
+        self,
+        *names: str,
+        up: bool = True,
+        fails: tuple[str, ...] = (),
+        refuses: tuple[str, ...] = (),
+        bound: tuple[str, ...] = (),
     ) -> None:
+        """:param bound: cannot leave while they run"""
         super().__init__()
         self.there = {name: self.an_instance(name) for name in names}
-        self.up, self.fails, self.refuses = up, fails, refuses
+        self.up, self.fails, self.refuses, self.bound = up, fails, refuses, bound
         self.moves: list[dict[str, Any]] = []
         self.steps: dict[str, list[str]] = {}
         self.most = 0
@@ -50,12 +58,15 @@ class Host(fakes.Conductor):
         if method == "list_migrations":
             self._go_on()
             return [dict(each) for each in self.moves]
-        if method in ("migrate_instance", "evacuate_instance"):
+        if method == "live_obstacles":
+            names = [each.removeprefix("uuid-") for each in arguments["uuids"]]
+            return {f"uuid-{name}": "has 1 volume: data" if name in self.bound else "" for name in names}
+        if method in STEPS:
             name = arguments["name"].removeprefix("uuid-")
             if name in self.refuses:
                 raise errors.Conflict(kind="Instance", name=name, reason="is busy")
-            steps = FAILED if name in self.fails else RESIZE if method == "migrate_instance" else EVACUATION
-            return self.begin(arguments["name"], steps)
+            assert method != "live_migrate_instance" or name not in self.bound
+            return self.begin(arguments["name"], FAILED if name in self.fails else STEPS[method])
         if method == "confirm_resize":
             (record,) = [each for each in self.moves if each["instance_uuid"] == arguments["name"]]
             assert move_states.FINISHED == record["status"]
@@ -68,7 +79,7 @@ class Host(fakes.Conductor):
         for each in records or self.moves:
             left = self.steps[each["uuid"]]
             each["status"] = left.pop(0) if left else each["status"]
-            if each["status"] in (move_states.FINISHED, move_states.DONE):
+            if each["status"] in (move_states.FINISHED, move_states.DONE, move_states.COMPLETED):
                 self.there.pop(each["instance_uuid"].removeprefix("uuid-"), None)
             if each["status"] == move_states.ERROR:
                 each["failure"] = {"message": "No valid host was found. Full."}
@@ -78,26 +89,57 @@ class Host(fakes.Conductor):
         return [arguments["name"] for asked, arguments in self.calls if asked == method]
 
 
-def empty(host: Host, timeout_s: float = 600, at_a_time: int = 2) -> tuple[int, dict[str, str], list[tuple[int, int]]]:
+def empty(
+    host: Host, timeout_s: float = 600, at_a_time: int = 2, cold: bool = False
+) -> tuple[int, dict[str, str], list[tuple[int, int]]]:
     """How many have gone, what is left, and the progress that was told."""
     told: list[tuple[int, int]] = []
     time = Time()
     run = emptying.Emptying(
-        host, HOST, at_a_time, lambda done, total, _doing: told.append((done, total)), time, time.sleep
+        host, HOST, at_a_time, lambda done, total, _doing: told.append((done, total)), cold, time, time.sleep
     )  # type: ignore[arg-type]
     return *run.run(timeout_s), told
 
 
 def test_a_host_that_is_up() -> None:
-    """Its instances are moved, a few at a time, and each move is confirmed: the host keeps nothing for them."""
+    """Its instances are moved while they run, a few at a time."""
     host = Host("a", "b", "c")
     gone, left, told = empty(host)
     assert (3, {}) == (gone, left)
-    assert {move_states.CONFIRMED} == {each["status"] for each in host.moves}
-    assert host.asked("migrate_instance") == host.asked("confirm_resize") == ["uuid-a", "uuid-b", "uuid-c"]
+    assert {move_states.COMPLETED} == {each["status"] for each in host.moves}
+    assert ["uuid-a", "uuid-b", "uuid-c"] == host.asked("live_migrate_instance")
     assert 2 == host.most
     assert ((0, 3), (3, 3)) == (told[0], told[-1])
     assert sorted(told) == told
+
+
+def test_guests_that_cannot_move_while_they_run() -> None:
+    """They stay, with the reason; the others go."""
+    host = Host("a", "b", bound=("a",))
+    assert (1, {"uuid-a": "a has 1 volume: data: --cold moves it switched off"}) == empty(host)[:2]
+    assert ([], ["uuid-b"]) == (host.asked("migrate_instance"), host.asked("live_migrate_instance"))
+
+
+def test_cold_where_it_must_be() -> None:
+    """With --cold they are switched off, and each move is confirmed: the host keeps nothing for them."""
+    host = Host("a", "b", "c", bound=("a", "c"))
+    assert (3, {}) == empty(host, cold=True)[:2]
+    assert ["uuid-a", "uuid-c"] == host.asked("migrate_instance") == host.asked("confirm_resize")
+    assert ["uuid-b"] == host.asked("live_migrate_instance")
+
+
+def test_while_conductors_are_old() -> None:
+    """Nobody can say which guests can move live, so none is moved in a way that nobody has chosen."""
+
+    class OldHost(Host):
+        def ask(self, method: str, **arguments: Any) -> Any:
+            if method == "live_obstacles":
+                raise errors.VersionPinned(topic="conductor", method=method, needs="1.19", cap="1.18", pin="auto")
+            return super().ask(method, **arguments)
+
+    gone, left, _ = empty(OldHost("a"))
+    assert (0, True) == (gone, "is not known to be movable while it runs" in left["uuid-a"])
+    assert (1, {}) == empty(OldHost("a"), cold=True)[:2]
 
 
 def test_a_host_that_is_down() -> None:
@@ -126,7 +168,7 @@ def test_what_cannot_go_is_named() -> None:
         "uuid-b": "Instance b is busy",
         "uuid-d": "d is ERROR",
     } == left
-    assert ["uuid-a", "uuid-b", "uuid-c"] == host.asked("migrate_instance")
+    assert ["uuid-a", "uuid-b", "uuid-c"] == host.asked("live_migrate_instance")
 
 
 def test_a_run_takes_up_what_another_began() -> None:
@@ -138,8 +180,8 @@ def test_a_run_takes_up_what_another_began() -> None:
     host.begin("uuid-larger", RESIZE[-1:], resized=True)
     gone, left, _ = empty(host)
     assert (3, {"uuid-larger": "its resize waits to be confirmed or reverted"}) == (gone, left)
-    assert ["uuid-b"] == host.asked("migrate_instance")
-    assert ["uuid-gone", "uuid-a", "uuid-b"] == host.asked("confirm_resize")
+    assert ["uuid-b"] == host.asked("live_migrate_instance")
+    assert ["uuid-gone", "uuid-a"] == host.asked("confirm_resize")
 
 
 def test_what_is_late_is_named() -> None:
@@ -148,6 +190,15 @@ def test_what_is_late_is_named() -> None:
     host.begin("uuid-a", [move_states.PREPARING] * 1000)
     gone, left, _ = empty(host, timeout_s=5, at_a_time=1)
     assert (0, {"uuid-a": "is on the move (preparing)", "uuid-b": "is not begun"}) == (gone, left)
+
+
+def test_the_ways_are_told_before_anything_moves(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --cold, and without."""
+    monkeypatch.setattr(emptying, "_PAUSE_S", 0)
+    status, printed, _ = run(Host("a", "b", bound=("b",)), "host", "drain", HOST, "--move")
+    assert (1, True) == (status, "1 instance to move live\nb stays: it has 1 volume: data\n" in printed)
+    status, printed, _ = run(Host("a", "b", bound=("b",)), "host", "drain", HOST, "--move", "--cold")
+    assert (0, True) == (status, "b moves switched off: it has 1 volume: data\n2 instances have left" in printed)
 
 
 @pytest.mark.parametrize(("fails", "status"), [((), 0), (("a",), 1)])

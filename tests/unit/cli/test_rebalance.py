@@ -14,6 +14,7 @@ from tests.operator_calls import Asked
 
 #: The statuses of a move, one a look.
 WELL = ["accepted", "pre-migrating", "finished", "confirming", "confirmed"]
+LIVE = ["accepted", "pre-migrating", "running", "post-migrating", "completed"]
 BADLY = ["accepted", "error"]
 FAILURE = {"message": "No valid host was found."}
 
@@ -36,8 +37,9 @@ class Conductor(Asked):
         self.asked.append((method, name, arguments.get("host", "")))
         if self.steps.get(name) == []:
             raise errors.Conflict(kind="Instance", name=name, reason="is busy")
-        if method == "migrate_instance":
-            self.left[name] = list(self.steps.get(name, WELL))
+        usual = {"migrate_instance": WELL, "live_migrate_instance": LIVE}
+        if method in usual:
+            self.left[name] = list(self.steps.get(name, usual[method]))
         return {"uuid": f"move-{name}"}
 
     def _look(self, name: str) -> dict[str, Any]:
@@ -61,10 +63,24 @@ def run_of(conductor: Conductor, *names: str, at_a_time: int = 2, **options: Any
     return MoveList(conductor, moves(*names), at_a_time, lambda _done, _doing: None, **options)  # type: ignore[arg-type]
 
 
-def test_each_move_goes_to_its_host_and_is_confirmed() -> None:
+def test_guests_move_while_they_run() -> None:
+    """Two at a time; one that is switched off for it is confirmed."""
+    conductor = Conductor()
+    run = run_of(conductor, "a", "b", "c", cold={"b"})
+    run.run(60)
+    assert (3, {}, 2) == (run.done, run.failed, conductor.most)
+    assert [
+        ("live_migrate_instance", "a", "to-a"),
+        ("migrate_instance", "b", "to-b"),
+        ("live_migrate_instance", "c", "to-c"),
+    ] == [each for each in conductor.asked if each[0] != "confirm_resize"]
+    assert [("confirm_resize", "b", "")] == [each for each in conductor.asked if each[0] == "confirm_resize"]
+
+
+def test_each_cold_move_goes_to_its_host_and_is_confirmed() -> None:
     """Two at a time."""
     conductor = Conductor()
-    run = run_of(conductor, "a", "b", "c", "d", "e")
+    run = run_of(conductor, "a", "b", "c", "d", "e", cold=set("abcde"))
     run.run(60)
     assert (5, {}, 2) == (run.done, run.failed, conductor.most)
     assert {("migrate_instance", name, f"to-{name}") for name in "abcde"} <= set(conductor.asked)
@@ -81,7 +97,7 @@ def test_each_move_goes_to_its_host_and_is_confirmed() -> None:
 )
 def test_a_move_that_fails_leaves_the_others(steps: list[str], said: str) -> None:
     """It is named with its reason."""
-    run = run_of(Conductor(b=steps), "a", "b", "c")
+    run = run_of(Conductor(b=steps), "a", "b", "c", cold=set("abc"))
     run.run(60)
     assert (2, {"b": said}) == (run.done, run.failed)
 
@@ -96,7 +112,7 @@ def test_stopped_in_the_middle() -> None:
         if len(looks) == 2:
             raise KeyboardInterrupt
 
-    run = run_of(conductor, "a", "b", "c", "d", sleep=interrupt)
+    run = run_of(conductor, "a", "b", "c", "d", sleep=interrupt, cold=set("abcd"))
     with pytest.raises(KeyboardInterrupt):
         run.run(60)
     run.stop()

@@ -55,7 +55,13 @@ NEWER = (
     | dict.fromkeys(("manage_volume", "unmanage_volume", "list_manageable"), "1.13")
     | dict.fromkeys(("attach_volume", "detach_volume", "list_attachments"), "1.14")
     | dict.fromkeys(("update_volume", "use_over_time"), "1.14")
-    | {"host_table": "1.15", "list_acts": "1.17", "requests_of": "1.17", "set_host_labels": "1.18"}
+    | {
+        "host_table": "1.15",
+        "list_acts": "1.17",
+        "requests_of": "1.17",
+        "set_host_labels": "1.18",
+        "live_obstacles": "1.19",
+    }
     | dict.fromkeys(("list_networks", "show_network", "create_network", "delete_network"), "1.17")
     | dict.fromkeys(("live_migrate_instance", "abort_live_migration"), "1.15")
     | dict.fromkeys(("search_instances", "search_volumes"), "1.17")
@@ -110,8 +116,8 @@ class OperatorAPI(API):
         version = NEWER.get(method, "")
         if method == "create_volumes" and any((kwargs.get("request") or {}).get(name) for name in _ORIGINS):
             needed.append("1.11")
-        if method == "update_instance" and any(name in (kwargs.get("changes") or {}) for name in changes.NEWER):
-            needed.append("1.18")
+        if method == "update_instance":
+            needed += [changes.NEWER[name] for name in kwargs.get("changes") or {} if name in changes.NEWER]
         if needed:
             kwargs, newer, version = {**kwargs, **newer}, {}, max(needed, key=versions.parse)
         message = Message(method, kwargs, version=version, newer=newer, newer_version="1.5")

@@ -238,6 +238,11 @@ class InstanceCalls(Caller):
         answer: MigrationView = self.call("live_migrate_instance", name=name, **to)
         return answer
 
+    def live_obstacles(self, uuids: Sequence[str]) -> dict[str, str]:
+        """By uuid, why a guest cannot leave its host while it runs; "" where it can. Unknown instances are left out."""
+        answer: dict[str, str] = self.call("live_obstacles", uuids=list(uuids))
+        return answer
+
     def evacuate_instance(self, name: str, **to: Unpack[ToHost]) -> MigrationView:
         answer: MigrationView = self.call("evacuate_instance", name=name, **to)
         return answer

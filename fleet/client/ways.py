@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which guests can leave their hosts while they run, before anything moves: for ``drain``, ``rebalance`` and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fleet import errors
+from fleet.client.calls import Calls
+
+#: Instances that one call asks about.
+_AT_A_TIME = 1000
+
+
+def obstacles(conductor: Calls, uuids: Sequence[str]) -> dict[str, str]:
+    """Return, by uuid, why a guest cannot leave its host while it runs; "" if it can.
+
+    While conductors of an earlier release are up, nobody can say: then that is the reason of all.
+    """
+    found: dict[str, str] = {}
+    for start in range(0, len(uuids), _AT_A_TIME):
+        some = uuids[start : start + _AT_A_TIME]
+        try:
+            found |= conductor.operator.live_obstacles(uuids=some)
+        except errors.VersionPinned as unknown:
+            found |= dict.fromkeys(some, f"is not known to be movable while it runs ({unknown.message})")
+    return found
