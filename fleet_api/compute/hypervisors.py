@@ -166,7 +166,7 @@ class Hypervisors:
     @answers.gives(answers.Answer({"hypervisor": Uptime}))
     def on_get_uptime(self, request: falcon.Request, response: falcon.Response, hypervisor_id: str) -> None:
         """For how long the machine of a host has run. Before version 2.88: it is in the hypervisor then."""
-        _require_before(request, _NO_CAPACITY)
+        microversions.require_before(request, _NO_CAPACITY)
         found = self._one(request, hypervisor_id)
         uptime = self._uptime(request, found)
         if uptime is None:
@@ -185,7 +185,7 @@ class Hypervisors:
         return f" {now:%H:%M:%S} up {ran.days} days, {hours:2}:{minutes:02}"
 
     def _like(self, request: falcon.Request, text: str) -> list[Mapping[str, Any]]:
-        _require_before(request, _UUIDS)
+        microversions.require_before(request, _UUIDS)
         found = [each for each in self._all(request) if text in each["node"]]
         if not found:
             raise Fault(404, f"No hypervisor matching '{text[:100]}' could be found.")
@@ -206,7 +206,7 @@ class Hypervisors:
     @bodies.asks("hypervisor_hostname_pattern")
     def on_get_statistics(self, request: falcon.Request, response: falcon.Response) -> None:
         """Before version 2.88."""
-        _require_before(request, _NO_CAPACITY)
+        microversions.require_before(request, _NO_CAPACITY)
         found = self._all(request)
         sums = {name: sum(each[column] or 0 for each in found) for name, column in _SUMMED.items()}
         shown = cast(Statistics, {"count": len(found), "current_workload": 0, **sums})
@@ -235,9 +235,3 @@ class Hypervisors:
             return {**shown, "uptime": None}
         sizes: Any = {name: host[column] for name, column in _SUMMED.items()}
         return {**shown, **sizes, "current_workload": 0, "cpu_info": {} if version >= _CPU_OBJECT else ""}
-
-
-def _require_before(request: falcon.Request, end: microversions.Version) -> None:
-    """:raises Fault: 404: the version does not have the path any more"""
-    if request.context.version >= end:
-        raise Fault(404, f"This path is not in version {microversions.text(end)} and later.")

@@ -10,10 +10,12 @@ import pydantic
 from typing_extensions import TypedDict
 
 from fleet.objects import ImageRecord
-from fleet_api.requests import answers, bodies, paging
+from fleet_api.requests import answers, bodies, microversions, paging
 from fleet_api.requests.conductor import Conductor
 
 _MOST = 1000
+#: Where nova had its own image paths, and the version from which it has them no more.
+_OF_COMPUTE, _NO_PROXIES = f"{microversions.COMPUTE.path}/images", (2, 36)
 
 
 class _Known(TypedDict):
@@ -70,12 +72,15 @@ def view(image: ImageRecord) -> dict[str, Any]:
 
 
 class Images:
+    """nova's own image paths ended with version 2.36. A client of the image API names no version of compute."""
+
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
     @answers.gives(answers.Answer({"images": list[ImageShown], "first": str}, {"next": str}))
     @bodies.asks("limit", "marker", "name", "id")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        _require_image_api(request)
         found = self._conductor.images(request)
         if name := request.get_param("name"):
             found = [each for each in found if each.name == name]
@@ -90,4 +95,10 @@ class Images:
 
     @answers.gives(answers.Answer(entire=ImageShown))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, image_id: str) -> None:
+        _require_image_api(request)
         response.media = view(self._conductor.image(request, image_id))
+
+
+def _require_image_api(request: falcon.Request) -> None:
+    if request.path.startswith(_OF_COMPUTE):
+        microversions.require_before(request, _NO_PROXIES)

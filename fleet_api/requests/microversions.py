@@ -88,6 +88,12 @@ def wanted(request: falcon.Request, service: Service = COMPUTE) -> Version:
     return version
 
 
+def require_before(request: falcon.Request, end: Version) -> None:
+    """:raises Fault: 404: the version does not have the path any more"""
+    if request.context.version >= end:
+        raise Fault(404, f"This path is not in version {text(end)} and later.")
+
+
 def _of_header(header: str | None, wanted: Service) -> str | None:
     """Return the version for a service in a list such as ``compute 2.53, volume 3.0``."""
     for part in (header or "").split(","):

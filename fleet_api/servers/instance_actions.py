@@ -44,7 +44,7 @@ _ACTIONS = {
     "reset-state": "resetState",
 }
 #: Versions from which an answer has a field.
-_UPDATED, _HOSTS, _DETAILS = (2, 58), (2, 62), (2, 84)
+_OF_DELETED, _UPDATED, _HOSTS, _DETAILS = (2, 21), (2, 58), (2, 62), (2, 84)
 
 
 class ActionEvent(TypedDict):
@@ -94,7 +94,8 @@ class InstanceActions:
 
     def _actions(self, request: falcon.Request, server_id: str) -> tuple[Mapping[str, Any], dict[str, list[Event]]]:
         """Return the instance, and its events by request, the oldest first."""
-        found = show(self._conductor, request, server_id)
+        deleted_too = request.context.version >= _OF_DELETED
+        found = show(self._conductor, request, server_id, deleted_too)
         actions: dict[str, list[Event]] = {}
         for event in found["events"]:
             # What an agent finds by itself belongs to no request of a user.

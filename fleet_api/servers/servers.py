@@ -247,15 +247,16 @@ def _next_batch(part: Sequence[Instance]) -> int:
     return min(max(MOST_BYTES // each, 1), _BATCH)
 
 
-def show(conductor: Conductor, request: falcon.Request, server_id: str) -> Mapping[str, Any]:
+def show(conductor: Conductor, request: falcon.Request, server_id: str, deleted_too: bool = False) -> Mapping[str, Any]:
     """Return the conductor's ``show_instance``. By uuid only: clients look for a name in the list.
 
+    :param deleted_too: also one that was deleted, as long as its row is kept
     :raises errors.NotFound: there is none, or it was deleted
     """
     if uuidutils.is_uuid_like(server_id):
         found: Mapping[str, Any] = conductor.operator(request).show_instance(name=server_id)
         if not identity.owns(request, found["instance"]["project_id"]):
             raise errors.NotFound(kind="Instance", name=server_id)
-        if not found["instance"]["deleted"] and found["instance"]["vm_state"] != states.DELETED:
+        if deleted_too or not (found["instance"]["deleted"] or found["instance"]["vm_state"] == states.DELETED):
             return found
     raise errors.NotFound(kind="Instance", name=server_id)

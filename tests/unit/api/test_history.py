@@ -52,6 +52,7 @@ class FakeConductor(Conductor):
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.deleted = False
 
     def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
         self.asked.append((method, arguments))
@@ -59,7 +60,7 @@ class FakeConductor(Conductor):
             return [{**MOVE, "uuid": factories.uuid(7), "migration_type": "evacuation", "resized": False}, MOVE]
         if method == "list_flavors":
             return [FLAVOR]
-        return {"instance": INSTANCE, "events": EVENTS}
+        return {"instance": {**INSTANCE, "deleted": self.deleted}, "events": EVENTS}
 
 
 @pytest.fixture
@@ -115,3 +116,14 @@ def test_migrations(client, conductor):
     assert isinstance(migration["id"], int)
     old = get(client, "/v2.1/os-migrations", "2.1").json["migrations"][0]
     assert not {"uuid", "migration_type", "project_id"} & old.keys()
+
+
+@pytest.mark.parametrize(("version", "code"), [("2.20", 404), ("2.21", 200)])
+def test_actions_of_a_deleted_server(
+    client: testing.TestClient, conductor: FakeConductor, version: str, code: int
+) -> None:
+    """As long as its row is kept. The server itself is gone."""
+    conductor.deleted = True
+    assert code == get(client, PATH, version).status_code
+    assert code == get(client, f"{PATH}/req-a", version).status_code
+    assert 404 == get(client, f"/v2.1/servers/{UUID}", version).status_code

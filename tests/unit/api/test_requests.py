@@ -167,6 +167,25 @@ def test_paths_without_versions(client):
     assert 404 == client.simulate_get("/v2/nosuch").status_code
 
 
+@pytest.mark.parametrize(
+    ("path", "end"),
+    [
+        ("/v2.1/images", "2.36"),
+        (f"/v2.1/images/{IMAGE.uuid}", "2.36"),
+        ("/v2.1/os-hypervisors/statistics", "2.88"),
+    ],
+)
+def test_paths_that_nova_has_removed(client, path, end):
+    """A client of the image API names no version of compute."""
+    major, _, minor = end.partition(".")
+    for version, code in ((f"{major}.{int(minor) - 1}", 200), (end, 404), ("2.100", 404)):
+        headers = {"OpenStack-API-Version": f"compute {version}"}
+        assert code == client.simulate_get(path, headers=headers).status_code
+    assert 200 == client.simulate_get(path).status_code
+    for gone in ("os-networks", "os-tenant-networks", "os-volumes", "os-snapshots", "os-fping", "os-floating-ips"):
+        assert 404 == client.simulate_get(f"/v2.1/{gone}").status_code
+
+
 def test_discovery(client):
     """Links have the host that was asked, also behind a proxy."""
     for path in ("/", "/v2.1", "/v2.1/"):
