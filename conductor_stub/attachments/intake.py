@@ -210,6 +210,9 @@ def _require_guest(tx: Transaction, instance: RequestedInstance, ctx: StepContex
 
 def _require_host(tx: Transaction, instance: RequestedInstance, ctx: StepContext) -> None:
     """:raises errors.Conflict:"""
+    if instance.host is None:
+        reason = f"is {instance.vm_state.upper()} and on no host: unshelve it first"
+        raise errors.Conflict(kind="Instance", name=instance.name, reason=reason)
     service = services.get(tx, instance.host, services.COMPUTE)
     if service is None or not services.is_up(service, ctx.now, ctx.limits.service_down_time_s):
         reason = f"is on a host whose {services.COMPUTE} is down: its volumes cannot be changed there"

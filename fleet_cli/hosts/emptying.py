@@ -2,6 +2,7 @@
 """Moves the instances of a host away: live migrations if the host is up, evacuations if it is down.
 
 A guest that cannot leave while it runs is migrated cold if that is wanted: it is switched off, moved and started again.
+A shelved instance is offloaded.
 
 Nothing is stored here. Moves on their way are read from the ledger, so a second run continues an interrupted one.
 """
@@ -19,16 +20,20 @@ from fleet.client.connection import Record
 from fleet.objects.answers.instances import InstanceView, MigrationView
 
 _PAUSE_S = 0.5
+_OFFLOAD = "shelve_offload_instance"
 
 
 @dataclasses.dataclass
 class Look:
-    """The present state of a host: instances to move, moves on their way, and instances that stay, with the reason."""
+    """The present state of a host: instances to move, moves and offloads (by instance) on their way, and instances that
+    stay, with the reason.
+    """
 
     movable: list[InstanceView]
     moving: list[MigrationView]
     finished: list[MigrationView]
     left: dict[str, str]
+    offloading: dict[str, str]
 
 
 class Emptying:
@@ -55,7 +60,7 @@ class Emptying:
         self._cold = cold
         self._clock = clock
         self._sleep = sleep
-        #: The moves of this run, by instance.
+        #: The moves of this run, by instance; _OFFLOAD of one that was shelved.
         self._asked: dict[str, str] = {}
         self._refused: dict[str, str] = {}
         #: By instance, why it cannot leave while it runs; "" if it can.
@@ -64,7 +69,7 @@ class Emptying:
 
     def obstacles(self) -> dict[str, str]:
         """Return for the instances that are to move, by name, why each cannot leave while it runs; "" if it can."""
-        movable = self._look().movable
+        movable = [each for each in self._look().movable if each["vm_state"] != states.SHELVED]
         if self._is_down():
             return {}
         self._learn([each["uuid"] for each in movable])
@@ -75,7 +80,7 @@ class Emptying:
         deadline = self._clock() + timeout_s
         while True:
             look = self._look()
-            busy = {each["instance_uuid"] for each in (*look.moving, *look.finished)}
+            busy = {each["instance_uuid"] for each in (*look.moving, *look.finished)} | look.offloading.keys()
             self._seen |= {each["uuid"] for each in look.movable} | busy
             waiting = [each for each in look.movable if each["uuid"] not in self._asked]
             still = busy | {each["uuid"] for each in look.movable} | set(look.left) | set(self._refused)
@@ -86,6 +91,7 @@ class Emptying:
                 return gone, {**look.left, **self._refused}
             if self._clock() >= deadline:
                 late = {each["instance_uuid"]: f"is on the move ({each['status']})" for each in look.moving}
+                late |= look.offloading
                 return gone, {
                     **look.left,
                     **self._refused,
@@ -104,7 +110,7 @@ class Emptying:
         away = [each for each in records if each["source_compute"] == self._host]
         moving = [each for each in away if each["status"] in move_states.UNDER_WAY]
         finished = [each for each in away if each["status"] == move_states.FINISHED]
-        look = Look([], moving, [each for each in finished if not each["resized"]], {})
+        look = Look([], moving, [each for each in finished if not each["resized"]], {}, {})
         for each in finished:
             if each["resized"]:
                 look.left[each["instance_uuid"]] = "its resize waits to be confirmed or reverted"
@@ -112,6 +118,9 @@ class Emptying:
         ended = {each["uuid"]: each for each in records if each["status"] not in move_states.IN_PROGRESS}
         for instance in there:
             if instance["uuid"] in busy or instance["uuid"] in self._refused:
+                continue
+            if instance["task_state"] == states.SHELVING_OFFLOADING:
+                look.offloading[instance["uuid"]] = f"is {states.SHELVING_OFFLOADING}"
                 continue
             reason = self._why_not(instance, ended)
             if reason:
@@ -124,8 +133,12 @@ class Emptying:
         name = instance["name"]
         # A stopped instance cannot be started on a host that is down, so it may be evacuated as it is.
         stopped_there = instance["vm_state"] in states.AT_REST and self._is_down()
+        if instance["vm_state"] == states.SHELVED and not stopped_there:
+            return f"{name} stays: it was shelved again" if instance["uuid"] in self._asked else ""
         if instance["vm_state"] != states.ACTIVE and not stopped_there:
             return f"{name} is {instance['vm_state'].upper()}"
+        if self._asked.get(instance["uuid"]) == _OFFLOAD:
+            return f"{name} stays: it was unshelved"
         move = ended.get(self._asked.get(instance["uuid"], ""))
         if move is not None:
             failure = move.get("failure")
@@ -138,10 +151,12 @@ class Emptying:
             for uuid in uuids:
                 self._ask(uuid, "evacuate_instance")
             return
-        self._learn(uuids)
+        self._learn([each["uuid"] for each in next_ones if each["vm_state"] != states.SHELVED])
         for each in next_ones:
             obstacle = self._obstacles.get(each["uuid"])
-            if not obstacle:
+            if each["vm_state"] == states.SHELVED:
+                self._ask(each["uuid"], _OFFLOAD)
+            elif not obstacle:
                 self._ask(each["uuid"], "live_migrate_instance")
             elif self._cold:
                 self._ask(each["uuid"], "migrate_instance")
@@ -158,7 +173,7 @@ class Emptying:
         except errors.FleetError as refusal:
             self._refused[uuid] = refusal.message
             return
-        self._asked[uuid] = record["uuid"]
+        self._asked[uuid] = _OFFLOAD if method == _OFFLOAD else record["uuid"]
 
     def _is_down(self) -> bool:
         nodes = self._conductor.operator.show_host(name=self._host)["nodes"]

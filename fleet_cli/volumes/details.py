@@ -60,15 +60,16 @@ class _ChangeVolume(_Change):
 
 
 class SetServer(_ChangeServer):
-    """Change the name, the description, metadata or tags of an instance."""
+    """Change the name, the description, the host name, metadata or tags of an instance."""
 
     arguments = (
         *_NEW,
         command.argument("--tag", action="append", default=[], help="A tag to add; repeat for several."),
+        command.argument("--hostname", help="The host name of the guest, which gets it with its next rebuild."),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.change(parsed_args.server, **_new(parsed_args), add_tags=parsed_args.tag)
+        self.change(parsed_args.server, **_new(parsed_args), add_tags=parsed_args.tag, hostname=parsed_args.hostname)
 
 
 class UnsetServer(_ChangeServer):

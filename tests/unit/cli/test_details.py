@@ -17,6 +17,7 @@ from tests.unit.cli import fakes
         (["set", "--description", "", "web"], {"description": ""}),
         (["set", "--property", "a=1", "--property", "b=", "web"], {"metadata": {"a": "1", "b": ""}}),
         (["set", "--tag", "x", "--tag", "y", "web"], {"add_tags": ["x", "y"]}),
+        (["set", "--hostname", "db.example", "web"], {"hostname": "db.example"}),
         (["unset", "--property", "a", "--tag", "x", "web"], {"metadata": {"a": None}, "remove_tags": ["x"]}),
     ],
 )

@@ -39,6 +39,8 @@ class Host(fakes.Conductor):
         self.moves: list[dict[str, Any]] = []
         self.steps: dict[str, list[str]] = {}
         self.most = 0
+        self.late: tuple[str, ...] = ()
+        self.instead = states.ACTIVE
 
     def an_instance(self, name: str, vm_state: str = states.ACTIVE) -> dict[str, Any]:
         return {"uuid": f"uuid-{name}", "name": name, "vm_state": vm_state, "task_state": None, "host": HOST}
@@ -57,6 +59,7 @@ class Host(fakes.Conductor):
             return {"nodes": nodes, "instances": [dict(each) for each in self.there.values()]}
         if method == "list_migrations":
             self._go_on()
+            self._offload()
             return [dict(each) for each in self.moves]
         if method == "live_obstacles":
             names = [each.removeprefix("uuid-") for each in arguments["uuids"]]
@@ -67,6 +70,12 @@ class Host(fakes.Conductor):
                 raise errors.Conflict(kind="Instance", name=name, reason="is busy")
             assert method != "live_migrate_instance" or name not in self.bound
             return self.begin(arguments["name"], FAILED if name in self.fails else STEPS[method])
+        if method == "shelve_offload_instance":
+            name = arguments["name"].removeprefix("uuid-")
+            if name in self.refuses:
+                raise errors.Conflict(kind="Instance", name=name, reason="cannot leave its host")
+            self.there[name]["task_state"] = states.SHELVING_OFFLOADING
+            return dict(self.there[name])
         if method == "confirm_resize":
             (record,) = [each for each in self.moves if each["instance_uuid"] == arguments["name"]]
             assert move_states.FINISHED == record["status"]
@@ -74,6 +83,15 @@ class Host(fakes.Conductor):
             self._go_on(record)
             return record
         return []
+
+    def _offload(self) -> None:
+        """What was offloading has gone, or stays with another state."""
+        for name, each in list(self.there.items()):
+            if each["task_state"] == states.SHELVING_OFFLOADING and name not in self.late:
+                if name in self.fails:
+                    each.update(vm_state=self.instead, task_state=None)
+                else:
+                    del self.there[name]
 
     def _go_on(self, *records: dict[str, Any]) -> None:
         for each in records or self.moves:
@@ -155,6 +173,40 @@ def test_stopped_instances_are_evacuated_but_not_migrated(up: bool) -> None:
     host = Host("a", up=up)
     host.there["a"]["vm_state"] = states.STOPPED
     assert ((0, {"uuid-a": "a is STOPPED"}) if up else (1, {})) == empty(host)[:2]
+
+
+def test_shelved_instances_are_offloaded() -> None:
+    """On a host that is up. One whose disk has no other place stays, and so does one that is unshelved meanwhile."""
+    host = Host("a", "b", "c", refuses=("b",), fails=("c",))
+    for each in host.there.values():
+        each["vm_state"] = states.SHELVED
+    host.there["d"] = host.an_instance("d")
+    gone, left, _ = empty(host)
+    assert (2, {"uuid-b": "Instance b cannot leave its host", "uuid-c": "c stays: it was unshelved"}) == (gone, left)
+    assert ["uuid-a", "uuid-b", "uuid-c"] == host.asked("shelve_offload_instance")
+    assert ["uuid-d"] == host.asked("live_migrate_instance")
+
+
+def test_an_offload_without_effect() -> None:
+    host = Host("a", fails=("a",))
+    host.instead = host.there["a"]["vm_state"] = states.SHELVED
+    assert (0, {"uuid-a": "a stays: it was shelved again"}) == empty(host)[:2]
+
+
+def test_an_offload_that_is_late() -> None:
+    host = Host("a")
+    host.late = ("a",)
+    host.there["a"].update(vm_state=states.SHELVED, task_state=states.SHELVING_OFFLOADING)
+    assert (0, {"uuid-a": "is shelving_offloading"}) == empty(host, timeout_s=5)[:2]
+    assert [] == host.asked("shelve_offload_instance")
+
+
+def test_shelved_instances_of_a_host_that_is_down() -> None:
+    """They are evacuated, as stopped ones are."""
+    host = Host("a", up=False)
+    host.there["a"]["vm_state"] = states.SHELVED
+    assert (1, {}) == empty(host)[:2]
+    assert (["uuid-a"], []) == (host.asked("evacuate_instance"), host.asked("shelve_offload_instance"))
 
 
 def test_what_cannot_go_is_named() -> None:
