@@ -114,6 +114,11 @@ class RequestSpec:
     holding: Holding | None = None
     begin_by: datetime.datetime | None = None
 
+    @property
+    def room_is_given(self) -> bool:
+        """True if another service has judged which hosts have room; the filters for capacity then pass all hosts."""
+        return False
+
     @classmethod
     def from_wire(cls, request_spec: object, filter_properties: object) -> Self:
         """:raises errors.InvalidInput: naming the field"""

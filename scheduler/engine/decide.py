@@ -241,7 +241,7 @@ class _Picking:
         chosen = self._hosts.subset(numpy.array(rows))
         written = [self._hosts.limits.written(row) for row in rows]
         limits = [dict(each.limits) for each in written]
-        for position, each in self._pipeline.limiting if prepared.filters else ():
+        for position, each in () if restriction.is_forced(prepared.request) else self._pipeline.limiting:
             asked = prepared.supervision.ask("Filter", each, filtering.limits, each, chosen, prepared.request)
             for name, values in (asked or {}).items():
                 for limit, before, value in zip(limits, written, values.tolist(), strict=True):

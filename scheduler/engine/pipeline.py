@@ -60,6 +60,11 @@ class Pipeline:
         return [each for each in self.filters if type(each).prepare is not BaseHostFilter.prepare]
 
     @functools.cached_property
+    def of_forced(self) -> Sequence[BaseHostFilter]:
+        """The filters that judge forced hosts too."""
+        return [each for each in self.filters if each.run_on_forced]
+
+    @functools.cached_property
     def is_quick(self) -> bool:
         """True if :func:`prepare` takes no noticeable time: no plugin of a user is called, and none calls a service."""
         return not self.preparing and all(is_ours(each) for each in self._plugins)
@@ -83,7 +88,7 @@ def prepare(
     :raises errors.PluginFailed: a filter or weigher misbehaved, and the configuration does not skip it
     """
     # The operator has overruled the filters for forced hosts.
-    filters = () if restriction.is_forced(request) else pipeline.filters
+    filters = pipeline.of_forced if restriction.is_forced(request) else pipeline.filters
     weighers = pipeline.weighers
     if pipeline.domain.plugin_life == "request":
         filters, weighers = [_of_request(each) for each in filters], [_of_request(each) for each in weighers]

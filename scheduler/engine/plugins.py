@@ -42,6 +42,8 @@ class BaseHostFilter:
     run_filter_once_per_request = False
     #: True if a new image on the host of an instance must pass as well (nova's name; used when serving nova).
     RUN_ON_REBUILD = False
+    #: True if it judges hosts too that the request forces. An operator who forces a host overrules the other filters.
+    run_on_forced = False
     #: The kind of refusal, for the explanation of "no valid host".
     reason: Reason = Reason.POLICY
     #: Kinds of the parts of a request that the filter judges, in the words of its domain. For virtual machines they are in

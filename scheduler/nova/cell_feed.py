@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -148,6 +148,15 @@ class CellFeed:
             [rows.service(each) for each in services],
             [rows.instance(each) for each in instances],
         )
+
+    def read_nodes(self, uuids: Collection[str]) -> list[NodeRow]:
+        """Return these nodes, as far as they are in this cell. :raises errors.DatabaseError:"""
+        return [rows.node(each, self._cell.uuid, self._reserved) for each in self._ask(queries.nodes_by_uuid, uuids)]
+
+    @property
+    def is_served(self) -> bool:
+        """True if the newest reading of the cell has succeeded."""
+        return self._is_loaded and self._failing_since is None
 
     def load_again(self) -> None:
         """Show the whole cell at the next reading."""

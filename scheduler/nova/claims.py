@@ -13,6 +13,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from fleet.objects import RequestSpec
 from fleet.telemetry import metrics
 from scheduler.nova.placement import Outcome, Placement, PlacementFailed
 from scheduler.nova.request import NovaRequest
@@ -22,7 +23,7 @@ LOG = logging.getLogger(__name__)
 _ATTEMPTS = 4
 
 
-def resources_of(request: NovaRequest) -> dict[str, int]:
+def resources_of(request: RequestSpec) -> dict[str, int]:
     """Return what one instance takes, by resource class. Placement refuses amounts of zero."""
     flavor = request.flavor
     disk_gb = flavor.root_gb + flavor.ephemeral_gb + -(-flavor.swap // 1024)

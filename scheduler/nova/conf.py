@@ -32,6 +32,14 @@ OPTIONS = [
         ],
         help="What happens in placement. Related: section [placement], which is as in nova.conf.",
     ),
+    cfg.StrOpt(
+        "placement_connection",
+        secret=True,
+        help="Database of placement, as [placement_database] connection in placement.conf. A role that may only read is "
+        "enough: docs/nova.md has its grants. Capacity, allocation ratios, reserved amounts and traits are then those of "
+        "placement. Empty: capacity is that of the columns of compute_nodes, and what an operator has set in placement "
+        "shows only in refused claims.",
+    ),
     cfg.IntOpt(
         "max_attempts",
         default=3,

@@ -17,6 +17,7 @@ class RequestedDestinationFilter(ColumnFilter):
     """Hosts pass that are in the request's cell and aggregates, have its host and node name, and its traits."""
 
     run_filter_once_per_request = True
+    run_on_forced = True
 
     def mask(self, hosts: Candidates, request: NovaRequest) -> numpy.ndarray | None:
         if not isinstance(request, NovaRequest) or not request.is_restricted:

@@ -4,20 +4,31 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any
 
+from fleet import capacity
 from fleet.objects import RequestSpec
 from scheduler.compute.domain import columns
+from scheduler.compute.domain.consumption import consumption
 from scheduler.compute.domain.request_key import request_key
 from scheduler.compute.domain.virtual_machines import VIRTUAL_MACHINES
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import HostRow
+from scheduler.nova import domain_columns
+from scheduler.nova.claims import resources_of
 from scheduler.nova.destination import RequestedDestinationFilter
+from scheduler.nova.domain_columns import CELL, NODE_UUID, TRAITS
+from scheduler.nova.inventory_filters import (
+    DiskInventoryFilter,
+    MemoryInventoryFilter,
+    ProviderFilter,
+    VcpuInventoryFilter,
+)
 from scheduler.nova.request import NovaRequest
 from scheduler.nova.rows import NodeRow
 
-CELL, NODE_UUID = "cell", "node_uuid"
 #: Tasks of a move whose destination has claimed, or that is over.
 _CLAIMED = ("resize_migrating", "resize_migrated", "resize_finish", "resize_reverting", "rebuild_spawning")
 _SETTLED = ("active", "stopped", "paused", "suspended")
@@ -25,7 +36,23 @@ _SETTLED = ("active", "stopped", "paused", "suspended")
 
 def _read_row(row: NodeRow) -> HostRow:
     found = columns.read_row(row)
-    return found._replace(objects={**found.objects, NODE_UUID: row.uuid}, shared={**found.shared, CELL: row.cell_uuid})
+    return found._replace(
+        numbers={**found.numbers, **domain_columns.numbers(row)},
+        objects={**found.objects, NODE_UUID: row.uuid},
+        shared={**found.shared, **domain_columns.shared(row)},
+    )
+
+
+def _counted_in(row: NodeRow) -> Collection[str]:
+    """Return the instances whose allocations are in the node's figures: a claim is there before its answer."""
+    return row.provider.consumers if row.provider is not None else ()
+
+
+def _consumption(request: RequestSpec) -> Consumption:
+    """Return what one instance takes. Placement counts swap as disk, in whole GB."""
+    found = consumption(request)
+    disk_mb = capacity.MB_PER_GB * resources_of(request).get("DISK_GB", 0)
+    return dataclasses.replace(found, numbers={**found.numbers, "free_disk_mb": -disk_mb})
 
 
 def _is_over(row: Any) -> bool:
@@ -63,7 +90,9 @@ def _cell_uuid(hosts: Candidates, row: int) -> Any:
 NOVA_MACHINES = dataclasses.replace(
     VIRTUAL_MACHINES,
     name="nova",
-    shared={**VIRTUAL_MACHINES.shared, CELL: ""},
+    columns={**VIRTUAL_MACHINES.columns, **domain_columns.NUMBERS},
+    often_uniform=(*VIRTUAL_MACHINES.often_uniform, *domain_columns.NUMBERS),
+    shared={**VIRTUAL_MACHINES.shared, CELL: "", TRAITS: frozenset()},
     objects=(*VIRTUAL_MACHINES.objects, NODE_UUID),
     views={**VIRTUAL_MACHINES.views, "uuid": _uuid, "cell_uuid": _cell_uuid},
     read_row=_read_row,
@@ -72,5 +101,9 @@ NOVA_MACHINES = dataclasses.replace(
     has_moved=_has_moved,
     is_given_back=_is_given_back,
     request_key=_request_key,
-    restrictions=(RequestedDestinationFilter,),
+    restrictions=(RequestedDestinationFilter, ProviderFilter),
+    closing=(VcpuInventoryFilter, MemoryInventoryFilter, DiskInventoryFilter),
+    consumption=_consumption,
+    counted_in=_counted_in,
+    counted_columns=frozenset({"free_ram_mb", "free_disk_mb", "vcpus_used"}),
 )

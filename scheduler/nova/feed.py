@@ -12,7 +12,7 @@ is served. Until then its hosts stay as they were known. When it answers again, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from oslo_log import log as logging
 
@@ -22,8 +22,10 @@ from fleet.db.feed.feed import ChangedAggregate, Changes
 from fleet.db.nova import api_queries
 from fleet.db.nova.api_queries import Cell, Layout
 from fleet.db.nova.database import NovaDatabase
+from scheduler.nova import rows
 from scheduler.nova.cell_feed import CellFeed, Found, Pace
-from scheduler.nova.rows import Reserved, ServiceRow
+from scheduler.nova.providers import ProviderFeed
+from scheduler.nova.rows import NodeRow, Reserved, ServiceRow
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +36,7 @@ class NovaFeed:
     :param open_cell: opens the database of a cell
     :param incomplete: ids of cells that a full reading could not read, shared with the other feed of the same cache. The
         cache has dropped their hosts, so the next reading of changes shows them in whole
+    :param providers: placement's database; None to take capacity from the nodes' own columns
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class NovaFeed:
         pace: Pace | None = None,
         clock: Clock = utcnow,
         incomplete: set[int] | None = None,
+        providers: ProviderFeed | None = None,
     ) -> None:
         self._incomplete = set() if incomplete is None else incomplete
         self._api = api.reader()
@@ -57,6 +61,9 @@ class NovaFeed:
         self._cells: dict[int, CellFeed] = {}
         self._unmapped: set[str] = set()
         self._newest = 0
+        self._providers = providers
+        #: Provider → generation of the reading that found it changed.
+        self._provider_changed: dict[str, int] = {}
 
     def read(self, since: int) -> Changes:
         """All changes after generation ``since``. 0 reads all. :raises errors.DatabaseError: of the API database"""
@@ -64,6 +71,8 @@ class NovaFeed:
         changed_hosts = self._read_layout(generation, full=not since)
         read = [self._read_cell(number, cell, since, generation) for number, cell in self._cells.items()]
         found = [each for each in read if each is not None]
+        # After the cells: an instance that is shown on its host has its allocation already.
+        self._read_providers(since, generation)
         self._newest = generation
         return self._changes(generation, since, found, changed_hosts)
 
@@ -77,13 +86,17 @@ class NovaFeed:
         if number is None or number not in self._cells:
             return Changes(generation)
         found = self._cells[number].read_host(host)
-        return Changes(generation, nodes=found.nodes, services=found.services, instances=found.instances)
+        self._read_providers(self._newest, generation)
+        nodes = self._offered(found.nodes)
+        return Changes(generation, nodes=nodes, services=found.services, instances=found.instances)
 
     def close(self) -> None:
         """Close all connections of this feed."""
         self._api.close()
         for cell in self._cells.values():
             cell.close()
+        if self._providers is not None:
+            self._providers.close()
 
     def _now(self) -> int:
         return round(epoch_s(self._clock()) * 1e6)
@@ -92,16 +105,38 @@ class NovaFeed:
         services = [each for one in found for each in one.services if self._is_mapped(each.host)]
         # A host that has lost its cell can be given to no instance: nova's conductor would not find it.
         services += [ServiceRow(host, deleted=True) for host in remapped if host not in self._layout.cell_of]
+        nodes = self._offered([each for one in found for each in one.nodes])
+        if since:
+            nodes += self._nodes_of_changed_providers(since, {each.uuid for each in nodes})
         aggregates = list(self._layout.aggregates.values()) if not since else self._aggregates.after(since)
         return Changes(
             generation,
             full=not since,
-            nodes=[each for one in found for each in one.nodes],
+            nodes=nodes,
             services=services,
             aggregates=aggregates,
             instances=[each for one in found for each in one.instances],
             heartbeats=[each for one in found for each in one.heartbeats],
         )
+
+    def _read_providers(self, since: int, generation: int) -> None:
+        if self._providers is not None:
+            self._provider_changed.update(dict.fromkeys(self._providers.read(full=not since), generation))
+
+    def _offered(self, nodes: Sequence[NodeRow]) -> list[NodeRow]:
+        """Return the nodes with what placement has of them."""
+        known = self._providers
+        return list(nodes) if known is None else [rows.offered(each, known.of(each.uuid)) for each in nodes]
+
+    def _nodes_of_changed_providers(self, since: int, shown: Collection[str]) -> list[NodeRow]:
+        changed = {uuid for uuid, seen in self._provider_changed.items() if seen > since}.difference(shown)
+        if not changed:
+            return []
+        found: list[NodeRow] = []
+        for cell in self._cells.values():
+            if cell.is_served:
+                found += cell.read_nodes(changed)
+        return self._offered(found)
 
     def _is_mapped(self, host: str) -> bool:
         if host in self._layout.cell_of:

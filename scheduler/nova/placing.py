@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterable, Sequence
 
 from fleet import errors
@@ -19,6 +20,8 @@ from scheduler.nova.answer import Found
 from scheduler.nova.claims import Claims, resources_of
 from scheduler.nova.domain import CELL, NODE_UUID
 from scheduler.nova.placement import Placement
+from scheduler.nova.polling import Polled
+from scheduler.nova.providers import ProviderNotes
 from scheduler.nova.refusals import Refusals
 from scheduler.nova.request import Call, NovaRequest
 
@@ -26,6 +29,8 @@ from scheduler.nova.request import Call, NovaRequest
 MOST_REFUSALS = 100
 #: After so many refused hosts placement is asked which ones it offers.
 _ASK_AFTER = 3
+#: A request that finds no host reads placement's usage at most so often, in seconds.
+_LOOK_AGAIN_S = 1.0
 #: Candidates that are asked for then, as nova's max_placement_results.
 _CANDIDATES = 1000
 
@@ -45,6 +50,7 @@ class Placing:
     :param alternates: most alternates of an instance
     :param zone: zone of hosts without one
     :param refusals: hosts that placement refuses, whoever asks
+    :param notes: what other providers than compute nodes offer; None if placement's database is not read
     """
 
     def __init__(
@@ -54,12 +60,15 @@ class Placing:
         alternates: int,
         zone: str,
         refusals: Refusals | None = None,
+        notes: ProviderNotes | None = None,
     ) -> None:
         self._driver = driver
         self._placement = placement
         self._alternates = alternates
         self._zone = zone
         self._refusals = refusals or Refusals()
+        self._notes = notes
+        self._looked_at = -_LOOK_AGAIN_S
 
     def place(self, context: RequestContext, call: Call) -> Placed:
         """:raises errors.FleetError: nothing is claimed or booked then"""
@@ -69,7 +78,7 @@ class Placing:
             owner = request.instance.project_id or context.project_id, request.instance.user_id or context.user_id
             claims = Claims(self._placement, request, *(str(each or "unknown") for each in owner))
         if claims is None:
-            selections = list(self._driver.select_destinations(context, request))
+            selections = list(self._chosen(context, request))
         else:
             try:
                 selections = self._claimed(context, request, claims)
@@ -86,8 +95,8 @@ class Placing:
 
     def with_traits(self, request: NovaRequest) -> NovaRequest:
         """Look up the compute nodes with the traits that the request asks for. :raises errors.InvalidInput:"""
-        if not request.required_traits and not request.forbidden_traits:
-            return request
+        if self._notes is not None or not (request.required_traits or request.forbidden_traits):
+            return request  # ProviderFilter judges them
         if self._placement is None:
             raise errors.InvalidInput(field="traits", reason="cannot be looked up while [nova] placement is off")
         providers = self._placement.providers_with(request.required_traits, request.forbidden_traits)
@@ -108,7 +117,7 @@ class Placing:
                 ignore_hosts=(*request.ignore_hosts, *refused, *left_out),
             )
             try:
-                selections = self._driver.select_destinations(context, rest)
+                selections = self._chosen(context, rest)
             except errors.NoValidHost as refusal:
                 if not left_out:
                     raise _after(refusal, refused) from None
@@ -130,6 +139,27 @@ class Placing:
             if len(refused) > MOST_REFUSALS:
                 raise errors.NoValidHost(reason=f"Placement refused claims on {len(refused)} hosts that looked free.")
         return [taken[uuid] for uuid in request.instance_uuids]
+
+    def _chosen(self, context: RequestContext, request: NovaRequest) -> Sequence[Selection]:
+        """Choose hosts. If there are none, read what has been given back in placement, and choose again."""
+        try:
+            return self._driver.select_destinations(context, request)
+        except errors.NoValidHost:
+            if not self._is_worth_a_look():
+                raise
+        host_manager = self._driver.host_manager
+        assert isinstance(host_manager, Polled)
+        host_manager.poll()
+        return self._driver.select_destinations(context, request)
+
+    def _is_worth_a_look(self) -> bool:
+        """Ask the feed to read what is taken, at most once in :data:`_LOOK_AGAIN_S`."""
+        now = time.monotonic()
+        if self._notes is None or now - self._looked_at < _LOOK_AGAIN_S:
+            return False
+        self._looked_at = now
+        self._notes.usage_wanted += 1
+        return True
 
     def _within_candidates(self, request: NovaRequest) -> NovaRequest:
         """Return the request for the hosts only that placement offers: it knows more of their room than nova's rows."""

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from fleet.objects import RequestSpec, fields
 
@@ -32,13 +34,20 @@ class NovaRequest(RequestSpec):
     required_traits: frozenset[str] = frozenset()
     forbidden_traits: frozenset[str] = frozenset()
     providers: frozenset[str] | None = None
+    #: What placement offers for the request, by uuid of the compute node; None if the columns of the hosts decide.
+    offered: Mapping[str, Any] | None = None
     #: True if the root disk is a volume.
     is_bfv: bool = False
 
     @property
     def is_restricted(self) -> bool:
         """True if the destination or traits exclude hosts."""
-        return self.destination != Destination() or self.providers is not None
+        with_traits = self.required_traits or self.forbidden_traits or self.providers is not None
+        return self.destination != Destination() or bool(with_traits) or self.offered is not None
+
+    @property
+    def room_is_given(self) -> bool:
+        return self.offered is not None
 
 
 @dataclasses.dataclass(frozen=True)

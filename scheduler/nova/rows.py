@@ -9,6 +9,10 @@ import functools
 import json
 from typing import Any
 
+from scheduler.nova.providers import Provider
+
+#: In place of a provider: placement's database is not read, so the columns of the node are what is known.
+UNREAD = Provider("", {})
 #: What a column without a ratio means (nova: initial_*_allocation_ratio).
 _RATIOS = {"cpu": 4.0, "ram": 1.0, "disk": 1.0}
 _PARSED = 4096
@@ -67,6 +71,8 @@ class NodeRow:
     labels: None = None
     #: nova's placement ignores what the hypervisor reports as left, and so does this scheduler for it.
     disk_available_least: None = None
+    #: What placement has of the node. :data:`UNREAD` without placement's database, None if placement does not have it.
+    provider: Provider | None = UNREAD
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,6 +134,30 @@ def node(row: Any, cell_uuid: str, reserved: Reserved) -> NodeRow:
         metrics=row.metrics or "",
         updated_at=row.updated_at or row.created_at,
         deleted=bool(row.deleted),
+    )
+
+
+def offered(row: NodeRow, provider: Provider | None) -> NodeRow:
+    """Return the node with placement's figures in place of its own. They are what a claim is judged by."""
+    if provider is None:
+        return dataclasses.replace(row, provider=None)
+    cpu, ram, disk = (provider.inventory(name) for name in ("VCPU", "MEMORY_MB", "DISK_GB"))
+    return dataclasses.replace(
+        row,
+        provider=provider,
+        vcpus=cpu.total,
+        vcpus_used=cpu.reserved + cpu.used,
+        memory_mb=ram.total,
+        free_ram_mb=ram.total - ram.reserved - ram.used,
+        local_gb=disk.total,
+        local_gb_used=disk.reserved + disk.used,
+        free_disk_gb=disk.total - disk.reserved - disk.used,
+        reserved_vcpus=cpu.reserved,
+        reserved_memory_mb=ram.reserved,
+        reserved_disk_gb=disk.reserved,
+        cpu_allocation_ratio=cpu.ratio,
+        ram_allocation_ratio=ram.ratio,
+        disk_allocation_ratio=disk.ratio,
     )
 
 

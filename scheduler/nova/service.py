@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import oslo_messaging
 from oslo_config import cfg
@@ -20,6 +20,7 @@ from fleet.rpc import nova_broker, server
 from fleet.rpc.transport import Silence, get_transport
 from fleet.rpc.trust import signing
 from fleet.service import probes
+from scheduler import conf as scheduler_conf
 from scheduler.compute.drivers import driver_loading, loading
 from scheduler.compute.drivers.driver import Scheduler
 from scheduler.nova import conf as nova_conf
@@ -32,6 +33,7 @@ from scheduler.nova.operator import NovaOperator
 from scheduler.nova.placement import Placement
 from scheduler.nova.placing import Placing
 from scheduler.nova.polling import Polled, polled
+from scheduler.nova.providers import ProviderFeed, ProviderNotes
 from scheduler.nova.rebuild import RebuildCheck
 from scheduler.nova.rows import Reserved
 
@@ -59,6 +61,8 @@ def check(conf: cfg.ConfigOpts) -> None:
     if conf.nova.placement == nova_conf.CLAIM:
         Placement.from_conf(conf)
     open_api(conf).dispose()
+    if (database := open_placement(conf)) is not None:
+        database.dispose()
 
 
 def open_api(conf: cfg.ConfigOpts) -> NovaDatabase:
@@ -71,22 +75,38 @@ def open_cell(conf: cfg.ConfigOpts, cell: Cell) -> NovaDatabase:
     return NovaDatabase(cell_url(cell.url, conf.nova.cell_connection or "", conf.nova.api_connection), option)
 
 
-def feeds(conf: cfg.ConfigOpts, api: NovaDatabase) -> functools.partial[NovaFeed]:
-    """Return what makes the feeds of one cache."""
+def open_placement(conf: cfg.ConfigOpts) -> NovaDatabase | None:
+    """Return placement's database; None if it is not configured. :raises errors.ConfigError:"""
+    url = conf.nova.placement_connection
+    return NovaDatabase(url, "[nova] placement_connection") if url else None
+
+
+def feeds(conf: cfg.ConfigOpts, api: NovaDatabase, notes: ProviderNotes | None = None) -> Callable[[], NovaFeed]:
+    """Return what makes the feeds of one cache.
+
+    :param notes: learns which resources other providers than compute nodes offer
+    """
     options = conf.nova
     reserved = Reserved(options.reserved_host_memory_mb, options.reserved_host_disk_mb, options.reserved_host_cpus)
     pace = Pace(options.poll_period, options.poll_overlap, patience_s=conf.scheduler_max_state_age)
-    return functools.partial(
-        NovaFeed, api, functools.partial(open_cell, conf), reserved=reserved, pace=pace, incomplete=set()
-    )
+    database = open_placement(conf)
+
+    def made() -> NovaFeed:
+        providers = None if database is None else ProviderFeed(database, notes or ProviderNotes())
+        open_one = functools.partial(open_cell, conf)
+        return NovaFeed(api, open_one, reserved=reserved, pace=pace, incomplete=incomplete, providers=providers)
+
+    incomplete: set[int] = set()
+    return made
 
 
-def build_driver(conf: cfg.ConfigOpts, api: NovaDatabase) -> Scheduler:
-    return driver_loading.build_driver(conf, feeds(conf, api), Silence(), adapt=polled)
+def build_driver(conf: cfg.ConfigOpts, api: NovaDatabase, notes: ProviderNotes | None = None) -> Scheduler:
+    return driver_loading.build_driver(conf, feeds(conf, api, notes), Silence(), adapt=polled)
 
 
 def state(conf: cfg.ConfigOpts) -> Changes:
     """Return all that nova's databases show now, for commands. :raises errors.FleetError:"""
+    scheduler_conf.register_opts(conf)
     nova_conf.register_opts(conf)
     api = open_api(conf)
     feed = feeds(conf, api)()
@@ -111,11 +131,15 @@ def servers(
 ) -> Sequence[service.Runnable]:
     """Build what one process runs."""
     api = api or open_api(conf)
-    driver = build_driver(conf, api)
+    notes = ProviderNotes() if conf.nova.placement_connection else None
+    driver = build_driver(conf, api, notes)
     placement = Placement.from_conf(conf) if conf.nova.placement == nova_conf.CLAIM else None
     if placement is not None:
         _warn_of_limits(placement)
-    placing = Placing(driver, placement, conf.nova.max_attempts - 1, conf.default_availability_zone)
+    if notes is None:
+        _warn_of_columns()
+    alternates, zone = conf.nova.max_attempts - 1, conf.default_availability_zone
+    placing = Placing(driver, placement, alternates, zone, notes=notes)
     endpoint = NovaEndpoint(driver, placing, RebuildCheck(conf, driver.host_manager))
     host_manager = driver.host_manager
     assert isinstance(host_manager, Polled)
@@ -143,6 +167,13 @@ def process(conf: cfg.ConfigOpts, binary: str, number: int) -> service.Process:
         probes.CLOCK: lambda: None,
     }
     return probes.process(conf, binary, number, through, lambda: servers(conf, transport, api))
+
+
+def _warn_of_columns() -> None:
+    LOG.warning(
+        "[nova] placement_connection is not set: capacity and ratios are those of compute_nodes, and what operators set in "
+        "placement shows in refused claims only. See docs/nova.md."
+    )
 
 
 def _warn_of_limits(placement: Placement) -> None:

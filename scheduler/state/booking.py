@@ -6,6 +6,8 @@
     picked ──▶ booked ──▶ released   the feed shows the instance: claimed there, elsewhere, given back, failed, deleted;
                   │                  or it is requested again
                   └─────▶ expired    the feed has not shown it within ``scheduler_booking_timeout``
+
+A source that shows what is used apart from the instance may count it earlier: those columns of the booking are settled.
 """
 
 from __future__ import annotations
@@ -76,6 +78,20 @@ class Bookings:
             if not self._rare[booking.key]:
                 del self._rare[booking.key]
         return booking
+
+    def settle(self, instance_uuid: str, key: Key, columns: frozenset[str]) -> None:
+        """Drop ``columns`` from a booking of this node: its row counts the instance there. The rest stays booked."""
+        booking = self.get(instance_uuid)
+        if booking is None or booking.key != key or columns.isdisjoint(booking.amounts.numbers):
+            return
+        counted = {name: amount for name, amount in booking.amounts.numbers.items() if name in columns}
+        rest = {name: amount for name, amount in booking.amounts.numbers.items() if name not in columns}
+        self._totals[key].subtract(counted)
+        amounts = dataclasses.replace(booking.amounts, numbers=rest)
+        # The order of expiry stays: the key of a dict keeps its place.
+        self._bookings[booking.told][instance_uuid] = settled = dataclasses.replace(booking, amounts=amounts)
+        if booking.amounts.rare:
+            self._rare[key][instance_uuid] = settled
 
     def totals(self, key: Key) -> Mapping[str, float]:
         """Return the sum of what is booked on a node, by column."""

@@ -277,6 +277,8 @@ class HostCache:
         row = self._table.add(key)
         found = self._domain.read_row(node)
         values = found.numbers
+        for uuid in self._domain.counted_in(node):
+            self._bookings.settle(uuid, key, self._domain.counted_columns)
         for name, amount in self._bookings.totals(key).items():
             values[name] += amount
         if new:

@@ -17,6 +17,7 @@ from fleet_trial import private_servers
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.nova.feed import NovaFeed
 from scheduler.nova.polling import polled
+from scheduler.nova.providers import ProviderFeed, ProviderNotes
 from tests.bench import figures
 from tests.factories import uuid
 from tests.functional import nova_schema
@@ -25,6 +26,7 @@ HOSTS = 10_000
 INSTANCES_A_HOST = 10
 #: Of a nova with its defaults: each host updates its node once a minute, and each service sends a heartbeat in 10 s.
 NODES_A_SECOND = HOSTS // 60
+TRAITS_A_HOST = 50
 POLLS = 20
 
 
@@ -34,9 +36,28 @@ def run() -> None:
         nova.create()
         now = utcnow()
         fill(url, url, HOSTS, now - seconds(3600))
-        api = NovaDatabase(url, "api")
+        _fill_placement(url, now - seconds(7200))
+        for with_placement in (False, True):
+            _measure(url, with_placement)
+
+
+def _measure(url: str, with_placement: bool) -> None:
+    with contextlib.ExitStack() as opened:
+        api, placement = NovaDatabase(url, "api"), NovaDatabase(url, "placement")
+        opened.callback(api.dispose)
+        opened.callback(placement.dispose)
         incomplete: set[int] = set()
-        feeds = [NovaFeed(api, lambda cell: NovaDatabase(cell.url, "cell"), incomplete=incomplete) for _ in range(2)]
+        feeds = [
+            NovaFeed(
+                api,
+                lambda cell: NovaDatabase(cell.url, "cell"),
+                incomplete=incomplete,
+                providers=ProviderFeed(placement, ProviderNotes()) if with_placement else None,
+            )
+            for _ in range(2)
+        ]
+        for feed in feeds:
+            opened.callback(feed.close)
         hosts = polled(HostManager)(*feeds, service_down_time_s=10**9)
         load = _measured(hosts.poll)
         idle = [_measured(hosts.poll) for _ in range(POLLS)]
@@ -50,6 +71,7 @@ def run() -> None:
             "nova_feed",
             hosts=HOSTS,
             instances=HOSTS * INSTANCES_A_HOST,
+            placement=with_placement,
             load_s=load["s"],
             load_cpu_s=load["cpu_s"],
             idle_poll_cpu_ms=_mean(idle, "cpu_s"),
@@ -58,9 +80,6 @@ def run() -> None:
             nodes_changed_a_poll=NODES_A_SECOND,
             compare_cpu_s=compare["cpu_s"],
         )
-        for feed in feeds:
-            feed.close()
-        api.dispose()
 
 
 def fill(api_url: str, cell_url: str, hosts: int, now: datetime.datetime) -> None:
@@ -106,6 +125,31 @@ def fill(api_url: str, cell_url: str, hosts: int, now: datetime.datetime) -> Non
                 for each in range(hosts * INSTANCES_A_HOST)
             ],
         )
+
+
+def _fill_placement(url: str, now: datetime.datetime) -> None:
+    """Write a provider for each host, with the traits of a libvirt host, and an allocation for each instance."""
+    with connected(url) as connection:
+        connection.execute(
+            nova_schema.TRAITS.insert(), [{"id": 100 + each, "name": f"CUSTOM_{each}"} for each in range(TRAITS_A_HOST)]
+        )
+        hosts = "generate_series(1, :hosts) AS host"
+        values = {"hosts": HOSTS, "uuids": 10**6, "now": now}
+        name = "'00000000-0000-0000-0000-' || lpad(cast({} AS text), 12, '0')"
+        for statement in (
+            "INSERT INTO resource_providers (id, uuid, generation, root_provider_id)"
+            f" SELECT host, {name.format('host + :uuids')}, 1, host FROM {hosts}",
+            "INSERT INTO resource_provider_traits SELECT host, id FROM traits, " + hosts + " WHERE id >= 100",
+            "INSERT INTO inventories (resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit,"
+            f" step_size, allocation_ratio) SELECT host, class.id, 262144, 0, 1, 262144, 1, 1.0"
+            f" FROM resource_classes class, {hosts}",
+            "INSERT INTO allocations (resource_provider_id, resource_class_id, consumer_id, used, created_at)"
+            f" SELECT host, class.id, {name.format('instance * :hosts + host')}, 1, :now"
+            f" FROM resource_classes class, {hosts}, generate_series(0, {INSTANCES_A_HOST - 1}) AS instance",
+        ):
+            connection.execute(
+                sa.text(statement), {key: each for key, each in values.items() if f":{key}" in statement}
+            )
 
 
 @contextlib.contextmanager
@@ -156,6 +200,12 @@ def _touch(url: str, number: int) -> None:
             nodes.update()
             .where(nodes.c.id.between(first + 1, first + NODES_A_SECOND))
             .values(updated_at=now, memory_mb_used=nodes.c.memory_mb_used + 1)
+        )
+        providers = nova_schema.PROVIDERS
+        connection.execute(
+            providers.update()
+            .where(providers.c.id.between(first + 1, first + NODES_A_SECOND))
+            .values(generation=providers.c.generation + 1)
         )
         connection.execute(
             services.update().where(services.c.id % 10 == number % 10).values(updated_at=now, last_seen_up=now)

@@ -6,10 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy as sa
 
 from fleet.db.engine.database import Database
+from tests.factories import NOW
 from tests.functional import databases
 from tests.functional.conductor import Conductor
+from tests.functional.nova_schema import Databases
 from tests.unordered_statements import Watch
 
 
@@ -44,3 +47,26 @@ def conductor(request: pytest.FixtureRequest, database: Database) -> Conductor:
     for host in getattr(request.module, "HOSTS", ("h1",)):
         made.add_host(host)
     return made
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql", "mariadb"])
+def nova_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database in which nova's tables can be made."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path_factory.mktemp('nova')}/nova.db"
+    server = sa.make_url(request.getfixturevalue(f"{request.param}_url"))
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.execute(sa.text("DROP DATABASE IF EXISTS nova_cell"))
+        connection.execute(sa.text("CREATE DATABASE nova_cell"))
+    return server.set(database="nova_cell").render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def nova(nova_url: str) -> Databases:
+    """The tables of nova and placement, with two hosts that placement does not have."""
+    found = Databases(nova_url)
+    found.create()
+    for number in (1, 2):
+        found.add_host(number, NOW)
+    return found

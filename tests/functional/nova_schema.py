@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from tests.factories import uuid
 
-API, CELL = sa.MetaData(), sa.MetaData()
+API, CELL, PLACEMENT = sa.MetaData(), sa.MetaData(), sa.MetaData()
 
 
 def _stamps() -> list[sa.Column]:
@@ -161,6 +161,66 @@ INSTANCES = sa.Table(
     sa.Index("instances_deleted_created_at_idx", "deleted", "created_at"),
 )
 
+
+# Placement 16, as its migrations create them.
+RESOURCE_CLASSES = sa.Table(
+    "resource_classes", PLACEMENT, sa.Column("id", sa.Integer, primary_key=True), sa.Column("name", sa.String(255))
+)
+PROVIDERS = sa.Table(
+    "resource_providers",
+    PLACEMENT,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", sa.String(36), nullable=False),
+    sa.Column("generation", sa.Integer),
+    sa.Column("root_provider_id", sa.Integer),
+    sa.Column("parent_provider_id", sa.Integer),
+)
+INVENTORIES = sa.Table(
+    "inventories",
+    PLACEMENT,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("resource_provider_id", sa.Integer, nullable=False),
+    sa.Column("resource_class_id", sa.Integer, nullable=False),
+    *(
+        sa.Column(name, sa.Integer, nullable=False)
+        for name in ("total", "reserved", "min_unit", "max_unit", "step_size")
+    ),
+    sa.Column("allocation_ratio", sa.Float, nullable=False),
+    sa.UniqueConstraint(
+        "resource_provider_id", "resource_class_id", name="uniq_inventories0resource_provider_resource_class"
+    ),
+)
+ALLOCATIONS = sa.Table(
+    "allocations",
+    PLACEMENT,
+    sa.Column("created_at", sa.DateTime),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("resource_provider_id", sa.Integer, nullable=False),
+    sa.Column("consumer_id", sa.String(36), nullable=False),
+    sa.Column("resource_class_id", sa.Integer, nullable=False),
+    sa.Column("used", sa.Integer, nullable=False),
+    sa.Index("allocations_resource_provider_class_used_idx", "resource_provider_id", "resource_class_id", "used"),
+)
+TRAITS = sa.Table("traits", PLACEMENT, sa.Column("id", sa.Integer, primary_key=True), sa.Column("name", sa.String(255)))
+PROVIDER_TRAITS = sa.Table(
+    "resource_provider_traits",
+    PLACEMENT,
+    sa.Column("resource_provider_id", sa.Integer, primary_key=True),
+    sa.Column("trait_id", sa.Integer, primary_key=True),
+)
+PLACEMENT_AGGREGATES = sa.Table(
+    "placement_aggregates", PLACEMENT, sa.Column("id", sa.Integer, primary_key=True), sa.Column("uuid", sa.String(36))
+)
+PROVIDER_AGGREGATES = sa.Table(
+    "resource_provider_aggregates",
+    PLACEMENT,
+    sa.Column("resource_provider_id", sa.Integer, primary_key=True),
+    sa.Column("aggregate_id", sa.Integer, primary_key=True),
+)
+#: Ids of the resource classes and traits of the tests.
+CLASSES = {"VCPU": 1, "MEMORY_MB": 2, "DISK_GB": 3}
+TRAIT_IDS = {"COMPUTE_STATUS_DISABLED": 1, "MISC_SHARES_VIA_AGGREGATE": 2, "CUSTOM_FAST": 3}
+
 CELL_UUID = "f8464d1d-76ba-4d71-b8b1-338b6e4feb55"
 CELL0 = "00000000-0000-0000-0000-000000000000"
 
@@ -173,11 +233,14 @@ class Databases:
         self._engine = sa.create_engine(url, poolclass=sa.NullPool)
 
     def create(self) -> None:
-        for metadata in (API, CELL):
+        for metadata in (API, CELL, PLACEMENT):
             metadata.drop_all(self._engine)
             metadata.create_all(self._engine)
         self.insert(CELLS, id=1, uuid=CELL0, name="cell0", database_connection="nonsense", disabled=False)
         self.insert(CELLS, id=2, uuid=CELL_UUID, name="cell1", database_connection=self.url, disabled=False)
+        for table, ids in ((RESOURCE_CLASSES, CLASSES), (TRAITS, TRAIT_IDS)):
+            for name, number in ids.items():
+                self.insert(table, id=number, name=name)
 
     def insert(self, table: sa.Table, **values: Any) -> None:
         with self._engine.begin() as connection:
@@ -229,3 +292,53 @@ class Databases:
     def add_instance(self, number: int, host: str | None, now: datetime.datetime, **values: Any) -> None:
         known = dict(id=number, uuid=uuid(number), host=host, node=host, vm_state="active", project_id="p1")
         self.insert(INSTANCES, **{**known, "created_at": now, **values})
+
+    def add_provider(self, number: int, **inventories: dict[str, Any]) -> None:
+        """The provider of host ``number``, with 8 VCPU at ratio 4, 8 GB less 512 MB, and 1 TB, unless told otherwise."""
+        self.insert(PROVIDERS, id=number, uuid=uuid(100 + number), generation=1, root_provider_id=number)
+        totals = {"VCPU": dict(total=8, allocation_ratio=4.0), "MEMORY_MB": dict(total=8192, reserved=512)}
+        wanted = inventories or {**totals, "DISK_GB": dict(total=1024)}
+        for name, values in wanted.items():
+            self.add_inventory(number, name, **values)
+
+    def delete_provider(self, number: int) -> None:
+        with self._engine.begin() as connection:
+            for table in (INVENTORIES, ALLOCATIONS, PROVIDER_TRAITS):
+                connection.execute(table.delete().where(table.c.resource_provider_id == number))
+            connection.execute(PROVIDERS.delete().where(PROVIDERS.c.id == number))
+
+    def add_inventory(self, number: int, name: str, **values: Any) -> None:
+        known = dict(reserved=0, min_unit=1, max_unit=values["total"], step_size=1, allocation_ratio=1.0)
+        ids = dict(resource_provider_id=number, resource_class_id=CLASSES[name])
+        self.insert(INVENTORIES, **ids, **{**known, **values})
+
+    def set_inventory(self, number: int, name: str, **values: Any) -> None:
+        """Change an inventory as ``openstack resource provider inventory set`` does: the generation grows."""
+        of = INVENTORIES.c
+        with self._engine.begin() as connection:
+            where = (of.resource_provider_id == number) & (of.resource_class_id == CLASSES[name])
+            connection.execute(INVENTORIES.update().where(where).values(**values))
+            self._count(connection, number)
+
+    def allocate(self, consumer: str, number: int, now: datetime.datetime, **amounts: int) -> None:
+        """An allocation, as a claim writes it."""
+        with self._engine.begin() as connection:
+            for name, amount in amounts.items():
+                values = dict(resource_provider_id=number, resource_class_id=CLASSES[name], consumer_id=consumer)
+                connection.execute(ALLOCATIONS.insert(), {**values, "used": amount, "created_at": now})
+            self._count(connection, number)
+
+    def give_back(self, consumer: str) -> None:
+        """Delete the allocations of a consumer, as placement does: no generation changes."""
+        with self._engine.begin() as connection:
+            connection.execute(ALLOCATIONS.delete().where(ALLOCATIONS.c.consumer_id == consumer))
+
+    def give_trait(self, number: int, name: str) -> None:
+        with self._engine.begin() as connection:
+            values = {"resource_provider_id": number, "trait_id": TRAIT_IDS[name]}
+            connection.execute(PROVIDER_TRAITS.insert(), values)
+            self._count(connection, number)
+
+    def _count(self, connection: sa.Connection, number: int) -> None:
+        more = PROVIDERS.update().where(PROVIDERS.c.id == number)
+        connection.execute(more.values(generation=PROVIDERS.c.generation + 1))

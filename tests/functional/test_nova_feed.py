@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from fleet import errors
 from fleet.clock import seconds
-from fleet.db.nova import api_queries, cell_queries, grants
+from fleet.db.nova import api_queries, cell_queries, grants, tables
 from fleet.db.nova.database import NovaDatabase, cell_url
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.nova.cell_feed import RETRY, RETRY_SOON, Pace
@@ -20,27 +20,6 @@ from tests.clock import FakeClock
 from tests.factories import NOW, uuid
 from tests.functional import nova_schema
 from tests.functional.nova_schema import Databases
-
-
-@pytest.fixture(scope="session", params=["sqlite", "postgresql", "mariadb"])
-def nova_url(request, tmp_path_factory) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path_factory.mktemp('nova')}/nova.db"
-    server = sa.make_url(request.getfixturevalue(f"{request.param}_url"))
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text("DROP DATABASE IF EXISTS nova_cell"))
-        connection.execute(sa.text("CREATE DATABASE nova_cell"))
-    return server.set(database="nova_cell").render_as_string(hide_password=False)
-
-
-@pytest.fixture
-def nova(nova_url) -> Databases:
-    found = Databases(nova_url)
-    found.create()
-    for number in (1, 2):
-        found.add_host(number, NOW)
-    return found
 
 
 class World:
@@ -124,8 +103,8 @@ def reader_url(nova) -> Iterator[str]:
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
         connection.execute(sa.text(f"CREATE USER {role}"))
-        for is_cell in (False, True):
-            for statement in (grants.mariadb if maria else grants.postgresql)(url.database, "reader", is_cell):
+        for read in (tables.API_TABLES, tables.CELL_TABLES, tables.PLACEMENT_TABLES):
+            for statement in (grants.mariadb if maria else grants.postgresql)(url.database, "reader", read):
                 connection.execute(sa.text(statement))
     yield url.set(username="reader").render_as_string(hide_password=False)
     with engine.connect() as connection:

@@ -153,6 +153,7 @@ transport_url = {broker}
 api_connection = {api}
 cell_connection = {cell}
 placement = claim
+placement_connection = {placement_database}
 [placement]
 auth_type = admin_token
 token = admin
@@ -288,10 +289,12 @@ class Cloud:
                 api=self.url("nova_api", "reader"),
                 cell=self.url("{path}", "reader").replace("{path}", "{{path}}").replace("{{", "{").replace("}}", "}"),
                 placement=self._ports["placement"],
+                placement_database=self.url("placement", "reader"),
                 health=self._ports["health"],
                 more=more,
             )
         )
+        path.chmod(0o600)
         plugins = HERE.parents[0] / "amqp/plugins"
         self.config_file = path
         self.spawn(

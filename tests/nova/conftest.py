@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleet.db.nova import grants
+from fleet.db.nova import grants, tables
 from tests import leftovers
 from tests.nova import cloud as clouds
 from tests.nova.cloud import Cloud, eventually
@@ -22,7 +22,7 @@ def cloud() -> Iterator[Cloud]:
     with tempfile.TemporaryDirectory(prefix="fleet-cloud-") as directory, clouds.cloud(pathlib.Path(directory)) as made:
         let_read(made)
         made.start_fleet_scheduler()
-        for name, ram, vcpus in (("small", 512, 1), ("medium", 1024, 2), ("huge", 512_000, 1)):
+        for name, ram, vcpus in (("small", 512, 1), ("medium", 1024, 2), ("huge", 512_000, 1), ("wide", 64, 8)):
             flavor = {"name": name, "id": name, "ram": ram, "vcpus": vcpus, "disk": 1}
             made.api("POST", "/flavors", {"flavor": flavor})
         leftovers.KEEPERS.append(made)
@@ -33,8 +33,9 @@ def cloud() -> Iterator[Cloud]:
 def let_read(cloud: Cloud) -> None:
     """Create the role with the documented grants."""
     cloud.postgres.execute("CREATE ROLE reader LOGIN")
-    for database, is_cell in (("nova_api", False), ("nova", True)):
-        for statement in grants.postgresql(database, "reader", is_cell):
+    read = {"nova_api": tables.API_TABLES, "nova": tables.CELL_TABLES, "placement": tables.PLACEMENT_TABLES}
+    for database, of in read.items():
+        for statement in grants.postgresql(database, "reader", of):
             cloud.postgres.execute(statement, database)
 
 

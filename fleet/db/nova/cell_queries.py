@@ -64,6 +64,10 @@ def node_rows(connection: sa.Connection, ids: Collection[int]) -> Sequence[Any]:
     return _in_parts(connection, sa.select(NODES), NODES.c.id, ids)
 
 
+def nodes_by_uuid(connection: sa.Connection, uuids: Collection[str]) -> Sequence[Any]:
+    return _in_parts(connection, _LIVE_NODES, NODES.c.uuid, uuids)
+
+
 def instances(connection: sa.Connection) -> Sequence[Any]:
     """The instances on hosts."""
     return connection.execute(_PLACED).all()

@@ -1,27 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Privileges of a role with which a scheduler reads nova's databases."""
+"""Privileges of a role with which a scheduler reads the databases of nova and placement.
+
+``of`` is one of :data:`~fleet.db.nova.tables.API_TABLES`, ``CELL_TABLES`` and ``PLACEMENT_TABLES``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.db.nova import tables
+import sqlalchemy as sa
 
 
-def postgresql(database: str, role: str, cell: bool) -> list[str]:
-    """Statements for the owner, connected to ``database``: a cell's, or the API database. The role exists already."""
+def postgresql(database: str, role: str, of: Sequence[sa.TableClause]) -> list[str]:
+    """Statements for the owner, connected to ``database``. The role exists already."""
     return [
         f'GRANT CONNECT ON DATABASE "{database}" TO "{role}"',
         f'GRANT USAGE ON SCHEMA public TO "{role}"',
-        f'GRANT SELECT ON {", ".join(_names(cell))} TO "{role}"',
+        f'GRANT SELECT ON {", ".join(_names(of))} TO "{role}"',
         f'ALTER ROLE "{role}" SET default_transaction_read_only = on',
     ]
 
 
-def mariadb(database: str, role: str, cell: bool) -> list[str]:
+def mariadb(database: str, role: str, of: Sequence[sa.TableClause]) -> list[str]:
     """Statements for an administrator. The user exists already, and may connect from any host."""
-    return [f"GRANT SELECT ON `{database}`.`{name}` TO '{role}'@'%'" for name in _names(cell)]
+    return [f"GRANT SELECT ON `{database}`.`{name}` TO '{role}'@'%'" for name in _names(of)]
 
 
-def _names(cell: bool) -> Sequence[str]:
-    return sorted(table.name for table in (tables.CELL_TABLES if cell else tables.API_TABLES))
+def _names(of: Sequence[sa.TableClause]) -> Sequence[str]:
+    return sorted(table.name for table in of)

@@ -42,6 +42,19 @@ INSTANCES = _table(
     "instances", "uuid host node vm_state task_state instance_type_id project_id created_at updated_at deleted"
 )
 
+# Placement. It deletes rows too. A provider's ``generation`` grows with each change of what it offers and of what is taken.
+RESOURCE_CLASSES = _table("resource_classes", "id name")
+PROVIDERS = _table("resource_providers", "id uuid generation parent_provider_id")
+INVENTORIES = _table(
+    "inventories",
+    "resource_provider_id resource_class_id total reserved min_unit max_unit step_size allocation_ratio",
+)
+ALLOCATIONS = _table("allocations", "resource_provider_id resource_class_id consumer_id used created_at")
+TRAITS = _table("traits", "id name")
+PROVIDER_TRAITS = _table("resource_provider_traits", "resource_provider_id trait_id")
+PROVIDER_AGGREGATES = _table("resource_provider_aggregates", "resource_provider_id aggregate_id")
+PLACEMENT_AGGREGATES = _table("placement_aggregates", "id uuid")
+
 API_TABLES = (
     CELLS,
     HOST_MAPPINGS,
@@ -56,3 +69,13 @@ API_TABLES = (
     GROUP_MEMBERS,
 )
 CELL_TABLES = (SERVICES, NODES, INSTANCES)
+PLACEMENT_TABLES = (
+    RESOURCE_CLASSES,
+    PROVIDERS,
+    INVENTORIES,
+    ALLOCATIONS,
+    TRAITS,
+    PROVIDER_TRAITS,
+    PROVIDER_AGGREGATES,
+    PLACEMENT_AGGREGATES,
+)

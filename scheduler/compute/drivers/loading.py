@@ -59,7 +59,11 @@ def load_pipeline(conf: cfg.ConfigOpts, domain: Domain = VIRTUAL_MACHINES) -> Pi
     """Return the pipeline that the configuration describes. :raises errors.ConfigError: a name leads nowhere"""
     return Pipeline(
         domain=domain,
-        filters=[*(restriction() for restriction in domain.restrictions), *load_filters(conf)],
+        filters=[
+            *(restriction() for restriction in domain.restrictions),
+            *load_filters(conf),
+            *(closing() for closing in domain.closing),
+        ],
         weighers=load_weighers(conf),
         explain_refusal=refusal.explain,
         host_subset_size=conf.scheduler_host_subset_size,

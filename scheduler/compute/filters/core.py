@@ -20,7 +20,9 @@ class CoreFilter(ColumnFilter):
     judges = (request_parts.VCPUS,)
     reason = Reason.CAPACITY
 
-    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        if request.room_is_given:
+            return None
         requested = request.flavor.vcpus
         usable = capacity.usable(self._limit(hosts), hosts.column("vcpus_used"))
         # Nothing reported means that the CPU inventory is broken, not that there is no CPU.

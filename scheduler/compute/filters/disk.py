@@ -20,7 +20,9 @@ class DiskFilter(ColumnFilter):
     judges = (request_parts.DISK,)
     reason = Reason.CAPACITY
 
-    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        if request.room_is_given:
+            return None
         requested = request.flavor.requested_disk_mb
         usable = hosts.column("free_disk_mb") + self._headroom(hosts)
         return (usable >= requested) & (hosts.column("disk_most_mb") >= requested)

@@ -20,7 +20,9 @@ class RamFilter(ColumnFilter):
     judges = (request_parts.MEMORY,)
     reason = Reason.CAPACITY
 
-    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        if request.room_is_given:
+            return None
         requested = request.flavor.memory_mb
         usable = hosts.column("free_ram_mb") + self._headroom(hosts)
         return (usable >= requested) & (hosts.column("ram_most_mb") >= requested)

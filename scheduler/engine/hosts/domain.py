@@ -8,7 +8,7 @@ the pipeline, and neither imports it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy
@@ -84,6 +84,8 @@ class Domain:
     :param is_up: (candidates, service_down_time in seconds) → mask of the hosts whose service is alive
     :param steady_until: (candidates, service_down_time in seconds) → epoch second at which time alone may change ``is_up``
     :param restrictions: make filters that always run, before those of the configuration
+    :param closing: make filters that always run, after those of the configuration
+    :param counted_in: a row of the database → uuids of things that its ``counted_columns`` count
     :param properties: request → keys of ``filter_properties`` that plugins of one host at a time find besides the caller's
     :param request_key: request → cache key of all that plugins may read of it; None if the result must not be cached
     :param place: what the keys of the table are, in the words of the operator: "host", "pool"
@@ -120,6 +122,9 @@ class Domain:
     restrictions: Sequence[Callable[[], Any]] = ()
     is_given_back: Callable[[Any], bool] = lambda row: True
     properties: Callable[[Any], Mapping[str, Any]] = lambda request: {}
+    counted_in: Callable[[Any], Collection[str]] = lambda row: ()
+    counted_columns: frozenset[str] = frozenset()
+    closing: Sequence[Callable[[], Any]] = ()
     place: str = "host"
     node: str = "compute node"
     thing: str = "instance"

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The filters that judge a host as placement does. They also judge forced hosts, and pass all hosts without its database."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy
+
+from fleet import capacity
+from fleet.objects import request_parts
+from fleet.reasons import Reason
+from scheduler.compute.filters.base import ColumnFilter
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.nova.claims import resources_of
+from scheduler.nova.domain_columns import DISABLED, KNOWN, OFFERED, TRAITS, UNKNOWN, UNREAD_PLACEMENT, units
+from scheduler.nova.request import NovaRequest
+from scheduler.why.shortfall import Shortfall
+
+
+class ProviderFilter(ColumnFilter):
+    """Hosts pass whose resource provider exists, is enabled, and has the traits that the request needs."""
+
+    run_filter_once_per_request = True
+    run_on_forced = True
+    reason = Reason.POLICY
+
+    def mask(self, hosts: Candidates, request: Any) -> numpy.ndarray | None:
+        if not isinstance(request, NovaRequest) or hosts.uniform(OFFERED) == UNREAD_PLACEMENT:
+            return None
+        required, forbidden = request.required_traits, request.forbidden_traits | {DISABLED}
+        if request.offered is not None:
+            required, forbidden = (
+                frozenset(),
+                frozenset({DISABLED}),
+            )  # placement has judged them, over all its providers
+        known = hosts.column(OFFERED) == KNOWN
+        fits = hosts.by_shared(TRAITS, lambda traits: required <= traits and forbidden.isdisjoint(traits))
+        return numpy.asarray((known & fits) | (hosts.column(OFFERED) == UNREAD_PLACEMENT))
+
+    def objection(self, hosts: Candidates, request: NovaRequest) -> str:
+        row = int(hosts.rows[0])
+        if hosts.column(OFFERED)[0] == UNKNOWN:
+            return "has no resource provider in placement"
+        traits = hosts.shared(row, TRAITS)
+        if DISABLED in traits:
+            return "is disabled"
+        missing = sorted(request.required_traits - traits)
+        unwanted = [f"has the forbidden trait {name}" for name in sorted(request.forbidden_traits & traits)]
+        return "; ".join([*(f"has not the trait {name}" for name in missing), *unwanted])
+
+
+class InventoryFilter(ColumnFilter):
+    """Hosts pass if the request's amount fits the inventory of one resource class.
+
+    It must be within min_unit and max_unit, a multiple of step_size, and not more than what is free. The filters for memory,
+    disk and vcpus run before, where a configuration has them; one of nova's has none.
+    """
+
+    run_on_forced = True
+    reason = Reason.CAPACITY
+    resource_class: ClassVar[str]
+    #: How messages name the resource and its unit.
+    resource: ClassVar[str]
+    unit: ClassVar[str] = ""
+
+    def mask(self, hosts: Candidates, request: Any) -> numpy.ndarray | None:
+        amount = self._amount(hosts, request)
+        if not amount:
+            return None
+        least, most, step = (hosts.column(column) for column in units(self.resource_class))
+        limit, used = self._limit_and_used(hosts)
+        fits = (least <= amount) & (amount <= most) & (amount % step == 0) & (capacity.usable(limit, used) >= amount)
+        return numpy.asarray(fits | (hosts.column(OFFERED) == UNREAD_PLACEMENT))
+
+    def shortfall(self, hosts: Candidates, request: Any) -> Shortfall | None:
+        amount = self._amount(hosts, request)
+        if not amount:
+            return None
+        limit, used = self._limit_and_used(hosts)
+        least, most, step = (hosts.column(column) for column in units(self.resource_class))
+        usable = numpy.where((least <= amount) & (amount % step == 0), most, 0)
+        return Shortfall(self.resource, self.unit, amount, limit, used, numpy.minimum(usable, limit), amount)
+
+    def objection(self, hosts: Candidates, request: NovaRequest) -> str:
+        amount = self._amount(hosts, request)
+        least, most, step = (int(hosts.column(column)[0]) for column in units(self.resource_class))
+        if not most:
+            return f"has no inventory of {self.resource_class}"
+        if least <= amount <= most and not amount % step:
+            return ""
+        return f"allows {self.resource_class} from {least} to {most} in steps of {step}, and {amount} are requested"
+
+    def _amount(self, hosts: Candidates, request: Any) -> int:
+        """Return what one instance takes; 0 if that is not to be judged here."""
+        if not isinstance(request, NovaRequest) or request.room_is_given or hosts.uniform(OFFERED) == UNREAD_PLACEMENT:
+            return 0
+        return resources_of(request).get(self.resource_class, 0)
+
+    def _limit_and_used(self, hosts: Candidates) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """Return both in the units of the class. The limit includes what is reserved, and so does what is used."""
+        raise NotImplementedError
+
+
+class VcpuInventoryFilter(InventoryFilter):
+    """Hosts pass if the flavor's vcpus fit their inventory of VCPU."""
+
+    resource_class, resource = "VCPU", "vcpus"
+    judges = (request_parts.VCPUS,)
+
+    def _limit_and_used(self, hosts: Candidates) -> tuple[numpy.ndarray, numpy.ndarray]:
+        return hosts.column("vcpu_limit"), hosts.column("vcpus_used")
+
+
+class MemoryInventoryFilter(InventoryFilter):
+    """Hosts pass if the flavor's memory fits their inventory of MEMORY_MB."""
+
+    resource_class, resource, unit = "MEMORY_MB", "RAM", "MB"
+    judges = (request_parts.MEMORY,)
+
+    def _limit_and_used(self, hosts: Candidates) -> tuple[numpy.ndarray, numpy.ndarray]:
+        return hosts.column("ram_limit_mb"), hosts.column("total_usable_ram_mb") - hosts.column("free_ram_mb")
+
+
+class DiskInventoryFilter(InventoryFilter):
+    """Hosts pass if root, ephemeral and swap disk, in whole GB, fit their inventory of DISK_GB."""
+
+    resource_class, resource, unit = "DISK_GB", "disk", "GB"
+    judges = (request_parts.DISK,)
+
+    def _limit_and_used(self, hosts: Candidates) -> tuple[numpy.ndarray, numpy.ndarray]:
+        used = hosts.column("total_usable_disk_gb") - hosts.column("free_disk_mb") / capacity.MB_PER_GB
+        return hosts.column("disk_limit_gb"), used
