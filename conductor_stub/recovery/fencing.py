@@ -48,7 +48,7 @@ def take(
         hold(tx, row, "[recovery] fence_command is not set", now)
         return None
     if row.attempt >= settings.fence_attempts:
-        hold(tx, row, f"the fence has failed {row.attempt} times; the last time: {row.problem}", now)
+        hold(tx, row, _failed(row.attempt, row.problem), now)
         return None
     attempt = row.attempt + 1
     until = now + seconds(settings.fence_timeout_s + GRACE_S)
@@ -57,18 +57,24 @@ def take(
     return Order(settings.fence_command, row.host, uuid, attempt, settings.fence_timeout_s)
 
 
-def finish(tx: Transaction, uuid: str, lease: str, outcome: Outcome, now: datetime.datetime) -> bool:
-    """Write the outcome of a fence. Return False if it counts for nothing."""
-    row = recoveries.lock(tx, uuid)
+def finish(tx: Transaction, order: Order, lease: str, outcome: Outcome, attempts: int, now: datetime.datetime) -> bool:
+    """Write the outcome of a fence. Return False if it counts for nothing. :param attempts: the most there are"""
+    row = recoveries.lock(tx, order.recovery)
     if row.status != recovery_states.FENCING or row.lease != lease or row.lease_until is None or row.lease_until <= now:
         return False
     if outcome.is_off:
         _fenced(tx, row, outcome.message, now)
         return True
     again = now + seconds(_AGAIN_AFTER_S * row.attempt)
-    recoveries.update(tx, uuid, now, lease=None, lease_until=None, due_at=again, problem=outcome.message)
-    recoveries.add_step(tx, uuid, "not fenced", outcome.message, now)
+    recoveries.update(tx, row.uuid, now, lease=None, lease_until=None, due_at=again, problem=outcome.message)
+    recoveries.add_step(tx, row.uuid, "not fenced", outcome.message, now)
+    if row.attempt >= attempts:
+        hold(tx, row, _failed(row.attempt, outcome.message), now)
     return True
+
+
+def _failed(attempts: int, problem: str | None) -> str:
+    return f"the fence has failed {attempts} times; the last time: {problem or 'its conductor has died'}"
 
 
 def _fenced(tx: Transaction, row: RecoveryRow, message: str, now: datetime.datetime) -> None:

@@ -101,7 +101,8 @@ class RecoveryKeeper:
     def _run_fence(self, order: Order, lease: str) -> None:
         try:
             outcome = self._fence(order)
-            counts = self._database.write(fencing.finish, order.recovery, lease, outcome, self._clock())
+            attempts = self._settings.fence_attempts
+            counts = self._database.write(fencing.finish, order, lease, outcome, attempts, self._clock())
             late = "" if counts else "; this comes too late and counts for nothing"
             LOG.log(
                 logging.INFO if outcome.is_off and counts else logging.WARNING,

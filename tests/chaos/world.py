@@ -25,7 +25,7 @@ from fleet.clock import utcnow
 from fleet.context import new_context
 from fleet_trial import private_servers
 from tests.amqp.daemons import Trio, eventually
-from tests.chaos import database_clusters, proxy, servers
+from tests.chaos import database_clusters, fence, proxy, servers
 from tests.chaos.servers import SINGLE, Servers
 from tests.chaos.wire import Wire
 from tests.invariants.ledger import Ledger, Row, open_engine
@@ -62,6 +62,16 @@ driver = messagingv2
 [failpoints]
 enabled = true
 file = {points}
+"""
+#: Off, until a scenario switches it on for an aggregate.
+_RECOVERY = """\
+[recovery]
+fence_command = {python} {fence} {directory}
+fence_timeout = 3
+fence_attempts = 2
+wait_time = 1
+largest_share = 0.5
+domain_label = room
 """
 _NOTIFICATIONS = ("notifications.info", "notifications.error")
 _LIVE = "SELECT * FROM instances WHERE NOT deleted"
@@ -130,7 +140,7 @@ class World:
             self.servers.daemons_database_url(self.secrets["database"]),
             default=_DEFAULT.format(build_timeout_s=self.build_timeout_s),
             conductor=_CONDUCTOR,
-            more=_MORE.format(points=self.points) + self._keys("client"),
+            more=_MORE.format(points=self.points) + self._recovery() + self._keys("client"),
             direct_url=self.servers.direct_transport_url,
         )
         try:
@@ -142,6 +152,18 @@ class World:
             yield self
         finally:
             self.trio.close()
+
+    def _recovery(self) -> str:
+        return _RECOVERY.format(python=sys.executable, fence=fence.__file__, directory=self.directory)
+
+    def fence(self, order: str) -> None:
+        """How fences end from now on; see ``fence``."""
+        (self.directory / fence.ORDER).write_text(order)
+
+    def fences(self) -> list[list[str]]:
+        """The fences that ran so far: what each did, and the host."""
+        path = self.directory / fence.JOURNAL
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
     def signing(self, name: str) -> tuple[str, ...]:
         """Arguments for a daemon with a key of its own; the file that all share has that of their callers."""
@@ -327,6 +349,21 @@ class World:
     def until(self, holds: Callable[[], Any], timeout_s: float = 120) -> Any:
         """Wait for what the scenario counts on. :raises AssertionError: it does not come"""
         return eventually(holds, timeout_s=timeout_s, retry_on=sa.exc.SQLAlchemyError)
+
+    def pass_looks(self, number: int) -> None:
+        """Wait until conductors have looked for hosts that are down so many times."""
+        for _look in range(number):
+            before = self._looked_at()
+            self.until(lambda before=before: self._looked_at() != before, timeout_s=30)
+
+    def _looked_at(self) -> object:
+        return self._rows("SELECT looked_at FROM recovery_domains WHERE name = ''")[0]["looked_at"]
+
+    @staticmethod
+    def seconds_since(moment: str) -> float:
+        """:param moment: ISO 8601 text in UTC"""
+        now = utcnow().replace(tzinfo=datetime.UTC)
+        return (now - datetime.datetime.fromisoformat(moment)).total_seconds()
 
     def views(self) -> dict[str, dict[str, Any]]:
         """Of the agents that answer."""
