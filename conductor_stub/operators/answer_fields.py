@@ -192,7 +192,7 @@ _OF_CATALOGS: Fields = {
     "show_flavor": _FLAVOR,
     **dict.fromkeys(("list_images", "show_image"), _IMAGE_RECORD),
     # Extra specs say where the volumes of a type are.
-    "list_volume_types": {**_plain("id", "name", "description"), "extra_specs": Instead({})},
+    "list_volume_types": {**_plain("id", "name", "description", "is_public"), "extra_specs": Instead({})},
     **dict.fromkeys(("list_groups", "show_group", "create_group", "update_group"), _GROUP),
     "delete_group": NOTHING,
     **dict.fromkeys(("list_key_pairs", "show_key_pair", "create_key_pair"), _KEY_PAIR),

@@ -99,7 +99,7 @@ class VolumeCreation:
         """
 
         def rows(ctx: StepContext) -> list[dict[str, Any]]:
-            return _rows(context, asked, self._wanted(asked), ctx)
+            return _rows(context, asked, self._wanted(context, asked), ctx)
 
         return self.write_once(context, asked.to_wire(), rows, client_token)
 
@@ -141,9 +141,9 @@ class VolumeCreation:
             about = context.about(volume=row["uuid"], attempt=FIRST_ATTEMPT)
             self._placement.hand_out(about, [row["uuid"]], FIRST_ATTEMPT)
 
-    def _wanted(self, asked: VolumeRequest) -> _Wanted:
+    def _wanted(self, context: RequestContext, asked: VolumeRequest) -> _Wanted:
         if asked.volume_type or asked.source or asked.snapshot or asked.image:
-            return self._database.read(_resolve, asked)
+            return self._database.read(_resolve, asked, context.scope)
         return _Wanted(_size_of(asked, None), None, None)
 
 
@@ -200,9 +200,9 @@ class _Wanted:
     is_bootable: bool = False
 
 
-def _resolve(connection: Connection, asked: VolumeRequest) -> _Wanted:
-    """:raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
-    named = volume_types.find(connection, asked.volume_type) if asked.volume_type else None
+def _resolve(connection: Connection, asked: VolumeRequest, project: str | None) -> _Wanted:
+    """:param project: whose types may be named; None: all. :raises errors.NotFound: errors.Conflict: errors.InvalidInput:"""
+    named = volume_types.find(connection, asked.volume_type, project) if asked.volume_type else None
     _require_one_origin(asked)
     source = _source_of(connection, asked)
     if source is None:

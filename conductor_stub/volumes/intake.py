@@ -73,7 +73,7 @@ class VolumeIntake:
         :raises errors.NotFound: a type or a backend that neither exists nor has volumes
         """
         volumes.require_known(filters)
-        return self._database.read(_listed, filters or {})
+        return self._database.read(_listed, filters or {}, context.scope)
 
     @endpoint
     def show_volume(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
@@ -159,12 +159,14 @@ class VolumeIntake:
         extra_specs: dict[fields.Name, fields.Text | None],
         description: fields.Text | None = None,
         new_name: fields.Name | None = None,
+        is_public: fields.Flag | None = None,
     ) -> dict[str, Any]:
         """:param extra_specs: to be set; None removes one
+        :param is_public: whether every project may use it; volumes of others stay
 
         :raises errors.InvalidInput: errors.NotFound: errors.Conflict: the new name is taken, or volumes have the type
         """
-        asked = (_change_type, name, extra_specs, description, new_name)
+        asked = (_change_type, name, extra_specs, description, new_name, is_public)
         return self._change_type(context, "volume_type.update", name, *asked).to_wire()
 
     @endpoint
@@ -179,17 +181,54 @@ class VolumeIntake:
 
     @endpoint
     def list_volume_types(self, context: RequestContext) -> list[dict[str, Any]]:
-        return [each.to_wire() for each in self._database.read(volume_types.list_all)]
+        return [each.to_wire() for each in self._database.read(volume_types.list_all, context.scope)]
+
+    @endpoint
+    def list_volume_type_access(self, context: RequestContext, name: fields.Name) -> list[str]:
+        """The projects that may use a type that is not public. :raises errors.NotFound: errors.Conflict: it is public"""
+        return list(self._database.read(volume_types.projects, name))
+
+    @endpoint
+    def add_volume_type_access(self, context: RequestContext, name: fields.Name, project_id: fields.Name) -> list[str]:
+        """Let a project use a type that is not public. Return all that may.
+
+        :raises errors.NotFound: errors.Conflict: the type is public, or the project may use it already
+        """
+        return self._change_access(context, "volume_type.grant", name, volume_types.grant, project_id)
+
+    @endpoint
+    def remove_volume_type_access(
+        self, context: RequestContext, name: fields.Name, project_id: fields.Name
+    ) -> list[str]:
+        """Let a project use a type no more. Return those that still may.
+
+        :raises errors.NotFound: also if the project may not use it; errors.Conflict: the type is public
+        """
+        return self._change_access(context, "volume_type.revoke", name, volume_types.revoke, project_id)
+
+    def _change_access(
+        self, context: RequestContext, act: str, name: str, work: Callable[..., Sequence[str]], project_id: str
+    ) -> list[str]:
+        def shown(tx: Transaction) -> dict[str, Any]:
+            return {"projects": list(volume_types.projects(tx, name))}
+
+        return list(self._acts.write(context, act, name, shown, work, name, project_id))
 
 
 def _change_type(
-    tx: Transaction, name: str, extra_specs: dict[str, str | None], description: str | None, new_name: str | None
+    tx: Transaction,
+    name: str,
+    extra_specs: dict[str, str | None],
+    description: str | None,
+    new_name: str | None,
+    is_public: bool | None,
 ) -> VolumeType:
     known = volume_types.find(tx, name)
     specs = {key: value for key, value in {**known.extra_specs, **extra_specs}.items() if value is not None}
     fields.require_small(specs, "extra_specs")
     text = known.description if description is None else description
-    wanted = {"name": new_name or name, "extra_specs": specs, "description": text}
+    public = known.is_public if is_public is None else is_public
+    wanted = {"name": new_name or name, "extra_specs": specs, "description": text, "is_public": public}
     return volume_types.change(tx, name, VolumeType.from_wire(wanted))
 
 
@@ -198,12 +237,16 @@ def _with_service(row: PoolRow, service: ServiceRow | None, ctx: StepContext) ->
     return views.of_pool(row, up, service is None or service.disabled)
 
 
-def _listed(connection: Connection, filters: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Live volumes. :raises errors.NotFound: nothing has the type, the backend or the pool that the filters name"""
+def _listed(connection: Connection, filters: Mapping[str, Any], project: str | None) -> list[dict[str, Any]]:
+    """Live volumes.
+
+    :param project: for which they are listed; None: the administrator
+    :raises errors.NotFound: nothing has the type, the backend or the pool that the filters name
+    """
     found = volumes.list_all(connection, **filters)
     if found:
         return _with_guests(connection, found)
-    _require_places(connection, filters)
+    _require_places(connection, filters, project)
     return []
 
 
@@ -214,15 +257,15 @@ def _with_guests(connection: Connection, found: Sequence[Any]) -> list[dict[str,
     return [views.of_volume(row, guests.get(row.uuid)) for row in found]
 
 
-def _require_places(connection: Connection, filters: Mapping[str, Any]) -> None:
+def _require_places(connection: Connection, filters: Mapping[str, Any], project: str | None) -> None:
     """:raises errors.NotFound: nothing has the type, the backend or the pool that the filters name"""
     host, pool, volume_type = (filters.get(name) for name in ("host", "pool", "volume_type"))
     there = [row for row in pools.list_all(connection, host) if pool in (None, row.pool)]
     where = location.append_host(host, pool)
     if where and not there and not volumes.list_all(connection, host=host, pool=pool):
         raise errors.NotFound(kind="Storage pool", name=where)
-    if volume_type and not volumes.list_all(connection, volume_type=volume_type):
-        volume_types.find(connection, volume_type)
+    if volume_type and not volumes.list_all(connection, volume_type=volume_type, project_id=project):
+        volume_types.find(connection, volume_type, project)
 
 
 def _shown(connection: Connection, name: str) -> dict[str, Any]:

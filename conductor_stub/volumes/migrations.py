@@ -59,7 +59,7 @@ class MigrationIntake:
         :raises errors.NotFound: errors.Conflict:
         """
         found = self._database.read(volumes.find, name)
-        wanted = self._database.read(volume_types.find, volume_type)
+        wanted = self._database.read(volume_types.find, volume_type, context.scope)
         asked = {"volume_type": wanted.to_wire(), "migration_policy": migration_policy}
         row = self._database.write(begin_retype, found.uuid, asked, self._placement.step_context(context))
         LOG.info("Changing the type of volume %s to %s", row.name, wanted.name)

@@ -12,12 +12,13 @@ from fleet.objects import fields
 
 @dataclasses.dataclass(frozen=True)
 class VolumeType:
-    """``extra_specs`` are matched with the capabilities of pools."""
+    """``extra_specs`` are matched with the capabilities of pools. One that is not public is for some projects only."""
 
     name: fields.Name
     extra_specs: fields.Texts = dataclasses.field(default_factory=dict)
     description: fields.Text = ""
     id: fields.Natural | None = None
+    is_public: fields.Flag = True
 
     @classmethod
     def from_wire(cls, data: object, field: str = "volume_type") -> VolumeType:

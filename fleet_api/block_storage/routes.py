@@ -49,6 +49,8 @@ def routes(
         ("/types", types, None),
         ("/types/default", types, "default"),
         ("/types/{type_id}", types, "one"),
+        ("/types/{type_id}/action", types, "action"),
+        ("/types/{type_id}/os-volume-type-access", types, "access"),
         ("/types/{type_id}/extra_specs", types, "extra_specs"),
         ("/types/{type_id}/extra_specs/{key}", types, "extra_spec"),
         ("/scheduler-stats/get_pools", pools, None),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volume types and their extra specs. All are public."""
+"""Volume types, their extra specs, and the projects that may use those that are not public."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, NotRequired
+from typing import Annotated, Any, NotRequired
 
 import falcon
 import pydantic
@@ -16,7 +16,7 @@ from fleet_api.access import identity, policies
 from fleet_api.block_storage import views
 from fleet_api.requests import answers, bodies, paging
 from fleet_api.requests.conductor import Conductor
-from fleet_api.requests.faults import Fault, NotHere
+from fleet_api.requests.faults import Fault
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +55,21 @@ _TypeShown = TypedDict(
 _ONE, _SPECS = answers.Answer({"volume_type": _TypeShown}), answers.Answer({"extra_specs": dict[str, str]})
 
 
+@dataclasses.dataclass(frozen=True)
+class _Project:
+    __pydantic_config__ = bodies.STRICT
+
+    project: fields.Name
+
+
+class Access(TypedDict):
+    volume_type_id: str
+    project_id: str
+
+
+_ACTIONS = {"addProjectAccess": _Project, "removeProjectAccess": _Project}
+
+
 class VolumeTypes:
     """:param most: most types in one answer"""
 
@@ -65,7 +80,7 @@ class VolumeTypes:
     @answers.gives(answers.Answer({"volume_types": list[_TypeShown]}))
     @bodies.asks("limit", "marker", "is_public", "sort", "sort_key", "sort_dir")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        found = _all(self._conductor, request)
+        found = [each for each in _all(self._conductor, request) if _is_asked(request, each)]
         part, _ = paging.cut(request, found, [str(each.id) for each in found], self._most)
         response.media = {"volume_types": [_view(request, each) for each in part]}
 
@@ -73,12 +88,16 @@ class VolumeTypes:
     @bodies.takes(bodies.Body({"volume_type": _Wanted}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         asked = bodies.part(request, "volume_type", _Wanted)
-        if asked.is_public is False or asked.access is False:
-            raise NotHere("A volume type that is not public")
         if any(each.name == asked.name for each in _all(self._conductor, request)):
             # The conductor takes an equal type for a request that was repeated.
             raise errors.Conflict(kind="Volume type", name=asked.name, reason="exists already")
-        wanted = {"name": asked.name, "extra_specs": asked.extra_specs, "description": asked.description or ""}
+        wanted: dict[str, Any] = {
+            "name": asked.name,
+            "extra_specs": asked.extra_specs,
+            "description": asked.description or "",
+        }
+        if asked.is_public is False or asked.access is False:
+            wanted["is_public"] = False
         made = self._conductor.operator(request).create_volume_type(volume_type=wanted)
         new = _view(request, VolumeType.from_wire(made))
         del new["qos_specs_id"]
@@ -94,10 +113,12 @@ class VolumeTypes:
     def on_put_one(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         known = self._by_id(request, type_id)
         asked = bodies.part(request, "volume_type", _Change)
-        if asked.is_public is False:
-            raise NotHere("A volume type that is not public")
         given = {"description": asked.description, "new_name": asked.name}
-        changes = {name: value for name, value in given.items() if value is not None and value != known.name}
+        changes: dict[str, Any] = {
+            name: value for name, value in given.items() if value is not None and value != known.name
+        }
+        if asked.is_public not in (None, known.is_public):
+            changes["is_public"] = asked.is_public
         if changes:
             self._conductor.operator(request).update_volume_type(name=known.name, extra_specs={}, **changes)
         shown = _view(request, self._by_id(request, type_id))
@@ -111,6 +132,27 @@ class VolumeTypes:
     @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         self._conductor.operator(request).delete_volume_type(name=self._by_id(request, type_id).name)
+        response.status = falcon.HTTP_202
+
+    @answers.gives(answers.Answer({"volume_type_access": list[Access]}))
+    def on_get_access(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
+        """:raises Fault: 404: the type is public"""
+        known = self._by_id(request, type_id)
+        if known.is_public:
+            raise Fault(404, "Access list not available for public volume types.")
+        found = self._conductor.operator(request).list_volume_type_access(name=known.name)
+        response.media = {"volume_type_access": [{"volume_type_id": type_id, "project_id": each} for each in found]}
+
+    @answers.gives(answers.NOTHING, 202)
+    @bodies.takes(bodies.Body(_ACTIONS))
+    def on_post_action(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
+        action = next(iter(bodies.whole(request)), "")
+        if action not in _ACTIONS:
+            raise errors.InvalidInput(field="action", reason=f"must be one of {', '.join(_ACTIONS)}")
+        project, name = bodies.part(request, action, _Project).project, self._by_id(request, type_id).name
+        calls = self._conductor.operator(request)
+        change = calls.add_volume_type_access if action == "addProjectAccess" else calls.remove_volume_type_access
+        change(name=name, project_id=project)
         response.status = falcon.HTTP_202
 
     @answers.gives(_SPECS)
@@ -174,14 +216,22 @@ def _all(conductor: Conductor, request: falcon.Request) -> list[VolumeType]:
     return [VolumeType.from_wire(each) for each in conductor.operator(request).list_volume_types()]
 
 
+def _is_asked(request: falcon.Request, known: VolumeType) -> bool:
+    """The administrator asks for public types or others, and otherwise gets all. Members see those that they may use."""
+    given = request.get_param("is_public")
+    if given in (None, "None", "none") or not identity.allows(request, policies.OTHERS):
+        return True
+    return known.is_public == bodies.flag(request, "is_public")
+
+
 def _view(request: falcon.Request, known: VolumeType) -> _TypeShown:
     """Extra specs name backends: they are the administrator's."""
     shown: _TypeShown = {
         "id": str(known.id),
         "name": known.name,
         "description": known.description or None,
-        "is_public": True,
-        "os-volume-type-access:is_public": True,
+        "is_public": known.is_public,
+        "os-volume-type-access:is_public": known.is_public,
         "qos_specs_id": None,
     }
     if identity.allows(request, policies.ALL_VOLUMES):

@@ -36,7 +36,19 @@ class ListVolumeTypes(listing.List):
 class CreateVolumeType(command.ShowOne):
     """Create a volume type."""
 
-    arguments = (command.argument("name"), _PROPERTY, command.argument("--description", default=""))
+    arguments = (
+        command.argument("name"),
+        _PROPERTY,
+        command.argument("--description", default=""),
+        command.argument(
+            "--project",
+            dest="projects",
+            action="append",
+            default=[],
+            metavar="PROJECT",
+            help="Offer it to this project only; repeat for several. Without it every project may use the type.",
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         wanted = {
@@ -44,7 +56,12 @@ class CreateVolumeType(command.ShowOne):
             "extra_specs": dict(parsed_args.extra_specs),
             "description": parsed_args.description,
         }
-        return command.one(COLUMNS, self.conductor.operator.create_volume_type(volume_type=wanted))
+        if parsed_args.projects:
+            wanted["is_public"] = False
+        made = self.conductor.operator.create_volume_type(volume_type=wanted)
+        for project in dict.fromkeys(parsed_args.projects):
+            self.conductor.operator.add_volume_type_access(name=parsed_args.name, project_id=project)
+        return command.one(COLUMNS, made)
 
 
 class SetVolumeType(command.ShowOne):

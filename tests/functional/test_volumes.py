@@ -50,6 +50,38 @@ def test_a_type_is_stored_with_the_volume(volumes: Volumes) -> None:
         volumes.operator.create_volumes({"size": 1, "volume_type": "thick"})
 
 
+def test_a_private_type_is_for_the_projects_that_have_access(volumes: Volumes) -> None:
+    """For others it does not exist: they can neither see it, nor make a volume of it, nor retype one to it."""
+    volumes.operator.create_volume_type({"name": "gold", "is_public": False})
+    web, shop = (volumes.operator.under(project, is_admin=False) for project in ("web", "shop"))
+    assert ["web"] == volumes.operator.add_volume_type_access("gold", "web")
+    assert [("gold", False)] == [(each["name"], each["is_public"]) for each in web.list_volume_types()]
+    assert [] == shop.list_volume_types()
+    volumes.volume_scheduler.answers.append([A])
+    web.create_volumes({"size": 1, "volume_type": "gold"})
+    uuid = volumes.available()
+    for refused in (
+        lambda: shop.create_volumes({"size": 1, "volume_type": "gold"}),
+        lambda: shop.retype_volume(uuid, "gold"),
+        lambda: shop.list_volumes({"volume_type": "gold", "project_id": "shop"}),
+    ):
+        with pytest.raises(errors.NotFound, match="Volume type gold could not be found"):
+            refused()
+    with pytest.raises(errors.Conflict, match="is open to project web already"):
+        volumes.operator.add_volume_type_access("gold", "web")
+    assert [] == volumes.operator.remove_volume_type_access("gold", "web")
+    assert [] == web.list_volume_types()
+    with pytest.raises(errors.NotFound, match="of project web could not be found"):
+        volumes.operator.remove_volume_type_access("gold", "web")
+    volumes.operator.add_volume_type_access("gold", "shop")
+    volumes.operator.update_volume_type("gold", {}, is_public=True)
+    assert ["gold"] == [each["name"] for each in web.list_volume_types()]
+    with pytest.raises(errors.Conflict, match="is public"):
+        volumes.operator.list_volume_type_access("gold")
+    volumes.operator.delete_volume_type("gold")
+    assert [] == volumes.operator.list_volume_types()
+
+
 def test_a_request_that_is_wrong_names_its_field(volumes: Volumes) -> None:
     """A misspelt key is an error, an unknown one a warning."""
     for request, field in (

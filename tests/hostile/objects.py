@@ -56,6 +56,9 @@ def build(world: World) -> tuple[Objects, Objects]:
     fast = world.ask(
         admin, "create_volume_type", "operator", volume_type={"name": "fast", "extra_specs": {"tier": "1"}}
     )
+    world.ask(admin, "create_volume_type", "operator", volume_type={"name": "hidden", "is_public": False})
+    for person in (MEMBER, OWNER):
+        world.ask(admin, "add_volume_type_access", "operator", name="hidden", project_id=str(person.project))
     world.ask(admin, "create_image", "operator", image={"name": "base", "location": "/images/base.raw"})
     (image,) = world.ask(admin, "list_images", "operator")
     aggregate = world.ask(admin, "create_aggregate", "operator", name="racks", metadata={"a": "b"})

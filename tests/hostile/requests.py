@@ -84,6 +84,7 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
         *(f"PUT,DELETE {root}/os-quota-sets/{{project_id}}" for root in ("/v2.1", "/v3")),
         *(f"GET,POST /v3/{path}" for path in ("os-volume-manage", "manageable_volumes")),
         *(f"GET /v3/{path}/detail" for path in ("os-volume-manage", "manageable_volumes")),
+        *("GET /v3/types/{type_id}/os-volume-type-access", "POST /v3/types/{type_id}/action"),
         *("POST /v3/types", "PUT,DELETE /v3/types/{type_id}", "GET,POST /v3/types/{type_id}/extra_specs"),
         *(
             "GET,PUT,DELETE /v3/types/{type_id}/extra_specs/{key}",
@@ -234,6 +235,10 @@ BODIES: Mapping[str, tuple[Any, ...]] = {
     "POST /v3/snapshots": ({"snapshot": {"volume_id": "{volume}", "name": "n"}},),
     "POST /v3/types": ({"volume_type": {"name": "another"}},),
     "PUT /v3/types/{type_id}": ({"volume_type": {"description": "mine"}},),
+    "POST /v3/types/{type_id}/action": (
+        {"addProjectAccess": {"project": "another"}},
+        {"removeProjectAccess": {"project": "{project}"}},
+    ),
     "POST /v3/types/{type_id}/extra_specs": ({"extra_specs": {"a": "b"}},),
     "PUT /v3/types/{type_id}/extra_specs/{key}": ({"tier": "2"},),
     "POST /fleet/v1/explain": (_WANTED,),
@@ -248,6 +253,7 @@ NOT_THERE = frozenset(
         *(f"GET /v2.1/os-hypervisors/{{hypervisor_id}}/{of}" for of in ("search", "servers")),
         # There is none; and the flavor is public.
         *("GET /v3/types/default", "GET /v2.1/flavors/{flavor_id}/os-flavor-access"),
+        "GET /v3/types/{type_id}/os-volume-type-access",
     ]
 )
 #: Without them the administrator's list is refused, and the stream of events begins now.
@@ -258,6 +264,8 @@ QUERIES: Mapping[str, Mapping[str, str]] = {
 HEADERS: Mapping[str, Mapping[str, str]] = {
     "GET /fleet/v1/events": {"Last-Event-ID": "0.0"},
     "GET /v3/volumes/summary": {"OpenStack-API-Version": "volume 3.71"},
+    # Later versions of the compute API have no such paths.
+    **{f"GET /v2.1/images{one}": {"OpenStack-API-Version": "compute 2.35"} for one in ("", "/{image_id}")},
 }
 
 

@@ -35,6 +35,7 @@ from fleet.db.tables.volumes import (
     volume_attachments,
     volume_events,
     volume_requests,
+    volume_type_projects,
     volume_types,
     volumes,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "volume_attachments",
     "volume_events",
     "volume_requests",
+    "volume_type_projects",
     "volume_types",
     "volumes",
 ]

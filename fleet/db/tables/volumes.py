@@ -237,4 +237,12 @@ volume_types = sa.Table(
     sa.Column("description", NAME),
     sa.Column("extra_specs", sa.JSON, nullable=False),
     sa.Column("created_at", Timestamp, nullable=False),
+    sa.Column("is_public", sa.Boolean, nullable=False, server_default=sa.true()),
+)
+#: The projects that may use a volume type that is not public.
+volume_type_projects = sa.Table(
+    "volume_type_projects",
+    METADATA,
+    sa.Column("type_id", sa.ForeignKey("volume_types.id"), primary_key=True),
+    sa.Column("project_id", NAME, primary_key=True),
 )

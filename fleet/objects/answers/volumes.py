@@ -174,6 +174,7 @@ class VolumeTypeView(TypedDict):
     name: str
     description: str
     extra_specs: dict[str, str]
+    is_public: NotRequired[bool]
 
 
 class Manageable(TypedDict):

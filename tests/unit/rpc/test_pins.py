@@ -256,6 +256,17 @@ def test_a_token_is_not_sent_to_a_conductor_that_would_ignore_it(conf: cfg.Confi
     assert ["1.12", "1.9"] == [message["version"] for message in conductor.taken]
 
 
+@pytest.mark.parametrize(("is_public", "version"), [(None, "1.9"), (True, "1.9"), (False, "1.19")])
+def test_a_private_type_needs_a_conductor_that_keeps_it_private(
+    conf: cfg.ConfigOpts, is_public: bool | None, version: str
+) -> None:
+    conductor = Receiver("1.19", {})
+    api = clients.OperatorAPI(sending(conf, conductor), conf)
+    said = {} if is_public is None else {"is_public": is_public}
+    api.call(new_context(), "create_volume_type", volume_type={"name": "gold", **said})
+    assert [version] == [message["version"] for message in conductor.taken]
+
+
 @pytest.mark.parametrize(("serves", "sent"), [("1.12", (None, None)), ("1.18", (3, "2026-11-25T06:00:00.000Z"))])
 def test_a_power_report_names_its_task(conf: cfg.ConfigOpts, serves: str, sent: tuple[object, object]) -> None:
     """A conductor that does not know the arguments receives the report without them."""

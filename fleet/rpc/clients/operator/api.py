@@ -77,6 +77,10 @@ NEWER = (
         ),
         "1.18",
     )
+    | dict.fromkeys(
+        ("list_volume_type_access", "add_volume_type_access", "remove_volume_type_access"),
+        "1.19",
+    )
     | dict.fromkeys(("list_recoveries", "show_recovery", "pause_recovery", "start_recovery"), "1.19")
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
@@ -88,6 +92,7 @@ NEEDED_ARGUMENTS = {
     "list_groups": {"project_id": "1.13"},
     "create_group": {"rules": "1.18"},
     "update_group": {"rules": "1.18"},
+    "update_volume_type": {"is_public": "1.19"},
     "list_events": {"last": "1.17", "host": "1.17", "uuid": "1.17"},
 }
 #: Arguments that make an answer smaller, and the version that introduced them. They are left out where it cannot be sent:
@@ -116,6 +121,9 @@ class OperatorAPI(API):
         version = NEWER.get(method, "")
         if method == "create_volumes" and any((kwargs.get("request") or {}).get(name) for name in _ORIGINS):
             needed.append("1.11")
+        if method == "create_volume_type" and (kwargs.get("volume_type") or {}).get("is_public") is False:
+            # An older conductor would make it public.
+            needed.append("1.19")
         if method == "update_instance":
             needed += [changes.NEWER[name] for name in kwargs.get("changes") or {} if name in changes.NEWER]
         if needed:

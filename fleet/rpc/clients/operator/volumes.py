@@ -149,3 +149,15 @@ class VolumeCalls(Caller):
 
     def delete_volume_type(self, name: str) -> None:
         self.call("delete_volume_type", name=name)
+
+    def list_volume_type_access(self, name: str) -> list[str]:
+        answer: list[str] = self.call("list_volume_type_access", name=name)
+        return answer
+
+    def add_volume_type_access(self, name: str, project_id: str) -> list[str]:
+        answer: list[str] = self.call("add_volume_type_access", name=name, project_id=project_id)
+        return answer
+
+    def remove_volume_type_access(self, name: str, project_id: str) -> list[str]:
+        answer: list[str] = self.call("remove_volume_type_access", name=name, project_id=project_id)
+        return answer
