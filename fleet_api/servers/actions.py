@@ -233,8 +233,12 @@ class Actions:
 
     def _console(self, request: falcon.Request, server_id: str, wanted: Any) -> _Done:
         most = fields.parse(_Console, _arguments(wanted), "os-getConsoleOutput").length
-        lines = self._conductor.operator(request).get_console_output(name=server_id).splitlines(keepends=True)
-        return {"output": "".join(lines if most in (None, -1) else lines[len(lines) - min(most, len(lines)) :])}
+        printed = self._conductor.operator(request).get_console_output(name=server_id)
+        if most in (None, -1):
+            return {"output": printed}
+        # What follows the last end of a line counts as a line, also if it is empty.
+        lines = printed.split("\n")
+        return {"output": "\n".join(lines[len(lines) - min(most, len(lines)) :])}
 
     def _rebuild(self, request: falcon.Request, server_id: str, wanted: Any) -> dict[str, Any]:
         """Return the server as it is then."""
