@@ -6,11 +6,13 @@ Vocabulary: an *envelope* is the form in which nova sends an object; a *cell* is
 
 Read in this order:
 
-- the requests: ``request`` (what nova asks for), ``decoder`` and ``answer`` (nova's wire format), ``scope`` and ``traits``
-  (what is refused, and what is required of a host), ``errors`` and ``context``
-- the hosts: ``rows``, ``cell_feed`` and ``feed`` (what nova's databases show), ``domain`` and ``destination`` (the columns
-  and the filter that only nova has), ``polling``
-- the work: ``placement`` and ``claims``, ``placing`` (choose and claim), ``rebuild``, ``endpoint`` (the RPC surface)
+- the requests: ``request`` (what nova asks for), ``decoder`` and ``answer`` (nova's wire format), ``resource_request`` and
+  ``wanted`` (what a request takes of placement), ``request_filters``, ``traits``, ``errors`` and ``context``
+- the hosts: ``rows``, ``cell_feed``, ``providers`` and ``feed`` (what the databases of nova and placement show),
+  ``domain_columns``, ``domain``, ``destination`` and ``inventory_filters`` (the columns and filters that only nova has),
+  ``polling``
+- the work: ``placement``, ``candidates`` and ``claims``, ``placing`` (choose and claim), ``rebuild``,
+  ``endpoint`` (the RPC surface)
 - before a switch: ``check``, ``comparison``, ``nova_filters`` and ``run_nova_filters``
 - ``conf`` and ``service`` (the wiring)
 """

@@ -23,7 +23,7 @@ class Found:
     """A host of the answer.
 
     :param node_uuid: uuid of the compute node, which is its provider in placement
-    :param resources: what the instance takes of it, by resource class; None: nothing is claimed
+    :param request: the allocation request; None: nothing is claimed
     """
 
     host: str
@@ -32,7 +32,7 @@ class Found:
     cell_uuid: str
     zone: str
     limits: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    resources: Mapping[str, int] | None = None
+    request: Mapping[str, Any] | None = None
 
 
 def selections(found: Sequence[Sequence[Found]]) -> list[list[dict[str, Any]]]:
@@ -47,9 +47,8 @@ def dicts(found: Sequence[Sequence[Found]]) -> list[dict[str, Any]]:
 
 def _selection(found: Found) -> dict[str, Any]:
     request = NO_ALLOCATION
-    if found.resources is not None:
-        allocations = {found.node_uuid: {"resources": dict(found.resources)}}
-        request = json.dumps({"allocations": allocations, "mappings": {"": [found.node_uuid]}})
+    if found.request is not None:
+        request = json.dumps(dict(found.request))
     data = {
         "compute_node_uuid": found.node_uuid,
         "service_host": found.host,
@@ -57,7 +56,7 @@ def _selection(found: Found) -> dict[str, Any]:
         "cell_uuid": found.cell_uuid,
         "limits": _limits(found.limits),
         "allocation_request": request,
-        "allocation_request_version": None if found.resources is None else ALLOCATION_VERSION,
+        "allocation_request_version": None if found.request is None else ALLOCATION_VERSION,
         "availability_zone": found.zone,
     }
     return _envelope("Selection", SELECTION, data)

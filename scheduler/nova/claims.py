@@ -8,6 +8,7 @@ vcpus. nova's conductor moves and deletes allocations later.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,25 +22,35 @@ from scheduler.nova.request import NovaRequest
 LOG = logging.getLogger(__name__)
 #: Somebody else writes the same rows of placement: tried so often, then the next host is taken.
 _ATTEMPTS = 4
+#: Allocation requests of one host that are tried: some may be taken by another instance meanwhile.
+_OFFERS = 20
 
 
 def resources_of(request: RequestSpec) -> dict[str, int]:
-    """Return what one instance takes, by resource class. Placement refuses amounts of zero."""
+    """Return what one instance takes of its compute node, by resource class. Placement refuses amounts of zero."""
+    if isinstance(request, NovaRequest) and request.wanted is not None:
+        return dict(request.wanted.main.resources)
     flavor = request.flavor
     disk_gb = flavor.root_gb + flavor.ephemeral_gb + -(-flavor.swap // 1024)
     amounts = {"VCPU": flavor.vcpus, "MEMORY_MB": flavor.memory_mb, "DISK_GB": disk_gb}
     return {name: amount for name, amount in amounts.items() if amount}
 
 
+def allocation(request: NovaRequest, node_uuid: str) -> dict[str, Any]:
+    """Return the allocation request for a compute node that serves the request alone."""
+    return {"allocations": {node_uuid: {"resources": resources_of(request)}}, "mappings": {"": [node_uuid]}}
+
+
 @dataclasses.dataclass(frozen=True)
 class Claim:
     """An allocation that was written.
 
+    :param providers: uuids of all providers that it takes from
     :param before: what the instance held before, by provider
     """
 
     instance_uuid: str
-    node_uuid: str
+    providers: frozenset[str]
     before: Mapping[str, Any]
 
 
@@ -48,7 +59,7 @@ class Claims:
 
     def __init__(self, placement: Placement, request: NovaRequest, project_id: str, user_id: str) -> None:
         self._placement = placement
-        self._resources = resources_of(request)
+        self._request = request
         self._owner = {"project_id": project_id, "user_id": user_id}
         # nova names the cell of every move. An instance that is being built can hold only what a lost answer has claimed.
         self._is_move = request.destination.cell is not None
@@ -56,8 +67,19 @@ class Claims:
         #: Compute nodes that placement does not know.
         self.unknown: set[str] = set()
 
-    def claim(self, instance_uuid: str, node_uuid: str) -> bool:
-        """Claim the compute node for an instance; False if placement refuses it. :raises PlacementFailed:"""
+    def claim(self, instance_uuid: str, node_uuid: str) -> Mapping[str, Any] | None:
+        """Claim the compute node for an instance. Return the allocation request; None if placement refuses it.
+
+        :raises PlacementFailed:
+        """
+        offered = self._request.offered
+        asked = [allocation(self._request, node_uuid)] if offered is None else offered.get(node_uuid, ())
+        for each in itertools.islice(asked, _OFFERS):
+            if self._claim(instance_uuid, node_uuid, each["allocations"]):
+                return each
+        return None
+
+    def _claim(self, instance_uuid: str, node_uuid: str, allocations: Mapping[str, Any]) -> bool:
         # A new instance holds nothing, so most builds need one call.
         held: dict[str, Any] = {}
         generation = None
@@ -67,12 +89,12 @@ class Claims:
                 held, generation = self._placement.allocations(instance_uuid)
             before = held if self._is_move else {}
             # As nova-scheduler does: during an evacuation an instance holds both hosts.
-            wanted = {node_uuid: {"resources": self._resources}, **before}
+            wanted = {uuid: {"resources": each["resources"]} for uuid, each in allocations.items()} | before
             body = {"allocations": wanted, "consumer_generation": generation, **self._owner}
             outcome = self._placement.write(instance_uuid, body)
             metrics.NOVA_CLAIMS.labels(outcome.value).inc()
             if outcome is Outcome.TAKEN:
-                self._made.append(Claim(instance_uuid, node_uuid, before))
+                self._made.append(Claim(instance_uuid, frozenset(allocations), before))
                 return True
             if outcome is Outcome.UNKNOWN:
                 self.unknown.add(node_uuid)
@@ -89,17 +111,18 @@ class Claims:
                 self._restore(claim)
             except PlacementFailed as failure:
                 LOG.error(
-                    "The allocation of instance %s on provider %s remains, though the request has failed: %s",
-                    *(claim.instance_uuid, claim.node_uuid, failure.message),
+                    "The allocation of instance %s on providers %s remains, though the request has failed: %s",
+                    *(claim.instance_uuid, ", ".join(sorted(claim.providers)), failure.message),
                 )
         self._made.clear()
 
     def _restore(self, claim: Claim) -> None:
         for _attempt in range(_ATTEMPTS):
             held, generation = self._placement.allocations(claim.instance_uuid)
-            if claim.node_uuid not in held or claim.node_uuid in claim.before:
+            added = claim.providers.intersection(held).difference(claim.before)
+            if not added:
                 return
-            left = {uuid: each for uuid, each in held.items() if uuid != claim.node_uuid}
+            left = {uuid: each for uuid, each in held.items() if uuid not in added}
             body = {"allocations": left, "consumer_generation": generation, **self._owner}
             if self._placement.write(claim.instance_uuid, body) is Outcome.TAKEN:
                 return

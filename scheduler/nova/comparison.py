@@ -15,10 +15,11 @@ from scheduler.compute.drivers.driver import Scheduler
 from scheduler.engine.decision import StateAge
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.nova import decoder
-from scheduler.nova.claims import resources_of
+from scheduler.nova.candidates import CandidateQuery
 from scheduler.nova.domain import NODE_UUID
 from scheduler.nova.nova_filters import NovaFilters
 from scheduler.nova.placement import Placement
+from scheduler.nova.request import NovaRequest
 
 _NAMED = 5
 
@@ -38,12 +39,13 @@ def compare(
 ) -> Iterator[Finding]:
     """:param requests: (uuid of the server, its RequestSpec as nova stores it)"""
     host_of = providers(driver)
+    query = CandidateQuery(driver.host_manager, None)
     compared: list[_Compared] = []
     for server, spec in requests:
         try:
             request = decoder.decode({"spec_obj": spec, "instance_uuids": [server]}).request
-            offered = placement.candidates(resources_of(request), request.required_traits, request.forbidden_traits)
-            explained = driver.explain(new_context(), request, max(len(host_of), 1))
+            asked, offered = _offered(query, placement, request)
+            explained = driver.explain(new_context(), asked, max(len(host_of), 1))
         except errors.FleetError as refusal:
             yield findings.doubtful("requests", f"{server} would be refused: {refusal.message}", "See docs/nova.md.")
             continue
@@ -59,6 +61,16 @@ def compare(
             yield _difference(each, theirs - ours, ours - theirs, passing is not None)
     whose = "that pass nova's filters" if nova else "that placement offers"
     yield findings.good("requests", f"{same} requests have the candidates {whose}")
+
+
+def _offered(query: CandidateQuery, placement: Placement, request: NovaRequest) -> tuple[NovaRequest, frozenset[str]]:
+    """Return the request as it is decided here, and the providers that placement offers for it."""
+    try:
+        within = query.offered(placement, request)
+    except errors.NoValidHost:
+        return request, frozenset()
+    is_plain = request.wanted is not None and request.wanted.is_plain and not request.wanted.overridden
+    return request if is_plain else within, frozenset(within.offered or ())
 
 
 def providers(driver: Scheduler) -> dict[str, str]:

@@ -46,6 +46,43 @@ OPTIONS = [
         min=1,
         help="[scheduler] max_attempts of nova.conf. An answer has at most one alternate less than that.",
     ),
+    cfg.IntOpt(
+        "max_placement_results",
+        default=1000,
+        min=1,
+        help="[scheduler] max_placement_results of nova.conf: most allocation candidates that placement is asked for, for "
+        "requests that need them. All hosts are considered for other requests.",
+    ),
+    cfg.BoolOpt(
+        "limit_tenants_to_placement_aggregate",
+        default=False,
+        help="[scheduler] limit_tenants_to_placement_aggregate of nova.conf: servers of a project go to hosts in the "
+        "aggregates whose metadata filter_tenant_id* is the project, if there are any.",
+    ),
+    cfg.BoolOpt(
+        "placement_aggregate_required_for_tenants",
+        default=False,
+        help="[scheduler] placement_aggregate_required_for_tenants of nova.conf: projects without such an aggregate are "
+        "refused. Related: limit_tenants_to_placement_aggregate.",
+    ),
+    cfg.BoolOpt(
+        "enable_isolated_aggregate_filtering",
+        default=False,
+        help="[scheduler] enable_isolated_aggregate_filtering of nova.conf: an aggregate with metadata trait:NAME=required "
+        "takes only servers whose flavor or image requires the trait.",
+    ),
+    cfg.BoolOpt(
+        "query_placement_for_image_type_support",
+        default=False,
+        help="[scheduler] query_placement_for_image_type_support of nova.conf: hosts must have the trait of the image's "
+        "disk format, COMPUTE_IMAGE_TYPE_*.",
+    ),
+    cfg.BoolOpt(
+        "image_metadata_prefilter",
+        default=False,
+        help="[scheduler] image_metadata_prefilter of nova.conf: hosts must have the traits that image properties such as "
+        "hw_disk_bus and hw_vif_model name.",
+    ),
     cfg.FloatOpt(
         "poll_period",
         default=1.0,

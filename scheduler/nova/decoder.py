@@ -16,7 +16,8 @@ import pydantic
 
 from fleet import errors
 from fleet.objects import fields, hints, structure
-from scheduler.nova import scope, traits
+from scheduler.nova import wanted as resources_wanted
+from scheduler.nova.domain_columns import DISABLED
 from scheduler.nova.request import Call, Destination, Flags, NovaRequest
 
 #: Hint with which nova marks the check of a rebuild.
@@ -72,14 +73,15 @@ def decode(arguments: Mapping[str, Any]) -> Call:
         raise errors.InvalidInput(field="spec_obj", reason="is missing, and so is request_spec")
     checked = properties["scheduler_hints"].pop(CHECK_TYPE, None)
     request = NovaRequest.from_wire(wanted, properties)
-    required, forbidden = traits.of_request(wanted["instance_type"], spec.get("image"))
-    scope.check(spec, request)
+    resources = resources_wanted.of_request(spec, request, bool(spec.get("is_bfv")))
     request = dataclasses.replace(
         request,
         destination=_destination(destination),
-        required_traits=required,
-        forbidden_traits=forbidden,
+        wanted=resources,
+        required_traits=resources.required,
+        forbidden_traits=resources.forbidden - {DISABLED},
         is_bfv=bool(spec.get("is_bfv")),
+        disk_format=_disk_format(spec.get("image")),
     )
     return Call(
         request,
@@ -162,6 +164,11 @@ def _image(data: object) -> dict[str, Any]:
     scalars = {name: value for name, value in properties.items() if not isinstance(value, list | dict)}
     image = {name: found[name] for name in _IMAGE if found.get(name) is not None}
     return {"id": "", **image, "properties": scalars}
+
+
+def _disk_format(image: object) -> str:
+    found = image.get("disk_format") if isinstance(image, Mapping) else None
+    return found if isinstance(found, str) else ""
 
 
 def _hints(data: object) -> dict[str, Any]:

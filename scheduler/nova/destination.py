@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy
 
@@ -32,16 +32,19 @@ class RequestedDestinationFilter(ColumnFilter):
             mask &= hosts.only(hosts.rows_of_nodes([wanted.node]))
         if wanted.aggregates or wanted.forbidden_aggregates:
             mask &= hosts.by_aggregates(lambda aggregates: _are_allowed(wanted, aggregates))
-        if request.providers is not None:
-            mask &= self._with_traits(hosts, request.providers)
+        for providers in (request.providers, request.offered):
+            if providers is not None:
+                mask &= self._among(hosts, providers)
         return mask
 
     @staticmethod
-    def _with_traits(hosts: Candidates, providers: frozenset[str]) -> numpy.ndarray:
+    def _among(hosts: Candidates, providers: Container[str]) -> numpy.ndarray:
         return numpy.array([uuid in providers for uuid in hosts.column("node_uuid").tolist()], dtype=bool)
 
     def objection(self, hosts: Candidates, request: NovaRequest) -> str:
-        if request.providers is not None and not self._with_traits(hosts, request.providers)[0]:
+        if request.offered is not None and not self._among(hosts, request.offered)[0]:
+            return "is not among the allocation candidates of placement"
+        if request.providers is not None and not self._among(hosts, request.providers)[0]:
             named = [*sorted(request.required_traits), *(f"not {name}" for name in sorted(request.forbidden_traits))]
             return f"has not the traits {', '.join(named)}"
         return "is not the host, or not in the cell or an aggregate, that the request names"

@@ -49,10 +49,14 @@ def _counted_in(row: NodeRow) -> Collection[str]:
 
 
 def _consumption(request: RequestSpec) -> Consumption:
-    """Return what one instance takes. Placement counts swap as disk, in whole GB."""
-    found = consumption(request)
-    disk_mb = capacity.MB_PER_GB * resources_of(request).get("DISK_GB", 0)
-    return dataclasses.replace(found, numbers={**found.numbers, "free_disk_mb": -disk_mb})
+    """Return what one instance takes, as placement counts it: swap is disk, and extra specs may replace amounts."""
+    found, amounts = consumption(request), resources_of(request)
+    taken = {
+        "free_ram_mb": -amounts.get("MEMORY_MB", 0),
+        "free_disk_mb": -capacity.MB_PER_GB * amounts.get("DISK_GB", 0),
+        "vcpus_used": amounts.get("VCPU", 0),
+    }
+    return dataclasses.replace(found, numbers={**found.numbers, **taken})
 
 
 def _is_over(row: Any) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -15,11 +16,12 @@ from fleet.objects import Selection, structure
 from fleet.rpc.endpoint import require_size
 from scheduler.compute.drivers.driver import Scheduler
 from scheduler.manager import SchedulerManager, logged
-from scheduler.nova import answer, decoder, traits
+from scheduler.nova import answer, decoder, traits, wanted
 from scheduler.nova.errors import in_novas_form
 from scheduler.nova.placing import Placed, Placing
 from scheduler.nova.rebuild import RebuildCheck
 from scheduler.nova.request import Call, NovaRequest
+from scheduler.nova.resource_request import MAIN
 from scheduler.why.decision_log import Words
 
 #: The newest version of nova's scheduler API. Its minor versions differ in arguments that are all optional here.
@@ -79,7 +81,12 @@ class NovaEndpoint:
     # For the commands of an operator, in this project's own form.
 
     def _asked(self, request_spec: object, filter_properties: object) -> NovaRequest:
-        return self._placing.with_traits(traits.restored(NovaRequest.from_wire(request_spec, filter_properties)))
+        request = traits.restored(NovaRequest.from_wire(request_spec, filter_properties))
+        made = wanted.of_request(request.request_spec, request, False)
+        main = dataclasses.replace(made.main, required=made.main.required | request.required_traits)
+        made = dataclasses.replace(made, groups={**made.groups, MAIN: main})
+        asked = dataclasses.replace(request, wanted=made, required_traits=made.required)
+        return self._placing.prepared(asked)
 
     def explain(self, context: RequestContext, /, **arguments: Any) -> dict[str, Any]:
         """Return what would be answered, and why."""

@@ -93,7 +93,11 @@ class InventoryFilter(ColumnFilter):
 
     def _amount(self, hosts: Candidates, request: Any) -> int:
         """Return what one instance takes; 0 if that is not to be judged here."""
-        if not isinstance(request, NovaRequest) or request.room_is_given or hosts.uniform(OFFERED) == UNREAD_PLACEMENT:
+        if (
+            not isinstance(request, NovaRequest)
+            or request.offered is not None
+            or hosts.uniform(OFFERED) == UNREAD_PLACEMENT
+        ):
             return 0
         return resources_of(request).get(self.resource_class, 0)
 

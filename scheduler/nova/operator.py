@@ -16,7 +16,7 @@ from fleet.context import RequestContext
 from fleet.db.nova import api_queries
 from fleet.db.nova.api_queries import Group
 from fleet.db.nova.database import NovaDatabase
-from fleet.objects import BuildRequest, Claimed, Flavor, Holding, Zone, fields
+from fleet.objects import BuildRequest, Claimed, Flavor, Holding, Zone, fields, structure
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 from scheduler.compute.drivers.driver import Scheduler
@@ -47,8 +47,15 @@ class NovaOperator:
         request = decoder.decode({"spec_obj": spec, "instance_uuids": [name]}).request
         noted = traits.noted(request.required_traits, request.forbidden_traits)
         group = self._api.read(api_queries.group, request.group_uuid) if request.group_uuid else None
+        plain: Any = structure.plain(spec, "spec_obj")
+        outside = {key: plain[key] for key in ("requested_resources", "request_level_params") if plain.get(key)}
         return {
-            "request_spec": {**request.request_spec, **noted, "holding": self._holding(name, request).to_wire()},
+            "request_spec": {
+                **request.request_spec,
+                **noted,
+                **outside,
+                "holding": self._holding(name, request).to_wire(),
+            },
             "filter_properties": {**request.filter_properties, **self._keys(group, name)},
         }
 

@@ -105,36 +105,34 @@ class Placement:
             raise errors.InvalidInput(field="traits", reason=f"are refused by placement: {wanted}"[:255])
         return frozenset(each["uuid"] for each in self._body(answer)["resource_providers"])
 
-    def candidates(
-        self,
-        resources: Mapping[str, int],
-        required: frozenset[str],
-        forbidden: frozenset[str],
-        most: int | None = None,
-    ) -> frozenset[str]:
-        """Return the uuids of the providers that placement offers for a request, as nova-scheduler asks for them.
+    def offers(self, query: str) -> dict[str, list[Mapping[str, Any]]]:
+        """Return the allocation requests that placement offers, by the root of their providers' trees.
 
-        :param most: at most so many; None: all
+        :param query: parameters of ``GET /allocation_candidates``
+        :raises errors.InvalidInput: placement refuses the query, as for an unknown trait or resource class
         """
-        amounts = ",".join(f"{name}:{amount}" for name, amount in sorted(resources.items()))
-        unwanted = [*sorted(required), *(f"!{name}" for name in sorted(forbidden | {"COMPUTE_STATUS_DISABLED"}))]
-        asked = f"resources={amounts}&required={','.join(unwanted)}" + (f"&limit={most}" if most else "")
-        found = self._json("GET", f"/allocation_candidates?{asked}")
-        return frozenset(uuid for each in found["allocation_requests"] for uuid in each["allocations"])
+        answer = self._send("GET", f"/allocation_candidates?{query}")
+        if answer.status_code == 400:
+            raise errors.InvalidInput(field="resources", reason=f"are refused by placement{_detail(answer)}"[:255])
+        found = self._body(answer)
+        root_of = {uuid: each["root_provider_uuid"] for uuid, each in found["provider_summaries"].items()}
+        offered: dict[str, list[Mapping[str, Any]]] = {}
+        for request in found["allocation_requests"]:
+            kept = {"allocations": request["allocations"], "mappings": request["mappings"]}
+            for root in {root_of[uuid] for uuid in request["allocations"]}:
+                offered.setdefault(root, []).append(kept)
+        return offered
 
     def out_of_scope(self) -> list[str]:
-        """Return sentences about parts of this deployment that claims do not count with."""
+        """Return sentences about parts of this deployment that the columns of hosts do not have."""
         providers = self._json("GET", "/resource_providers")["resource_providers"]
         nested = sum(1 for each in providers if each.get("parent_provider_uuid"))
         found = []
         if nested:
-            found.append(f"{nested} of {len(providers)} providers are nested: their resources are not claimed.")
-        pinned = self._json("GET", "/resource_providers?resources=PCPU:1")["resource_providers"]
-        if pinned:
-            found.append(f"{len(pinned)} providers have PCPU: requests for dedicated CPUs are refused.")
-        shared = self._json("GET", "/resource_providers?required=MISC_SHARES_VIA_AGGREGATE")["resource_providers"]
-        if shared:
-            found.append(f"{len(shared)} providers are shared: disk is claimed of the compute node all the same.")
+            found.append(
+                f"{nested} of {len(providers)} providers are nested: requests for their resources are answered by "
+                "allocation candidates, and fleet capacity does not count them."
+            )
         return found
 
     def _json(self, method: str, path: str) -> Any:
@@ -180,6 +178,12 @@ def _said(answer: Any) -> str:
     """Return the title of an error."""
     found = [str(each.get("title")) for each in _errors(answer)]
     return f" ({found[0][:80]})" if found else ""
+
+
+def _detail(answer: Any) -> str:
+    """Return what a refused query is about, on one line."""
+    found = [" ".join(str(each.get("detail")).split()) for each in _errors(answer)]
+    return f": {found[0]}" if found else ""
 
 
 def _errors(answer: Any) -> list[dict[str, Any]]:

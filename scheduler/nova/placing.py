@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from fleet import errors
 from fleet.context import RequestContext
-from fleet.objects import Place, Selection
+from fleet.objects import Aggregate, Place, Selection
 from scheduler.compute.domain import aggregate_metadata
 from scheduler.compute.drivers.driver import Scheduler
 from scheduler.engine.decision import StateAge
@@ -17,13 +19,15 @@ from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.table import Key
 from scheduler.nova.answer import Found
-from scheduler.nova.claims import Claims, resources_of
+from scheduler.nova.candidates import CandidateQuery
+from scheduler.nova.claims import Claims, allocation
 from scheduler.nova.domain import CELL, NODE_UUID
 from scheduler.nova.placement import Placement
 from scheduler.nova.polling import Polled
 from scheduler.nova.providers import ProviderNotes
 from scheduler.nova.refusals import Refusals
 from scheduler.nova.request import Call, NovaRequest
+from scheduler.nova.request_filters import RequestFilters
 
 #: A request ends after so many refused hosts: then placement and nova's databases do not agree.
 MOST_REFUSALS = 100
@@ -31,8 +35,12 @@ MOST_REFUSALS = 100
 _ASK_AFTER = 3
 #: A request that finds no host reads placement's usage at most so often, in seconds.
 _LOOK_AGAIN_S = 1.0
-#: Candidates that are asked for then, as nova's max_placement_results.
+#: Candidates that are asked for, as nova's max_placement_results.
 _CANDIDATES = 1000
+
+
+#: A host, and the allocation request that was claimed on it.
+_Taken = tuple[Selection, Mapping[str, Any] | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +58,8 @@ class Placing:
     :param alternates: most alternates of an instance
     :param zone: zone of hosts without one
     :param refusals: hosts that placement refuses, whoever asks
+    :param request_filters: by the options of nova's section [scheduler]
+    :param most_candidates: most candidates that placement is asked for
     :param notes: what other providers than compute nodes offer; None if placement's database is not read
     """
 
@@ -61,6 +71,8 @@ class Placing:
         zone: str,
         refusals: Refusals | None = None,
         notes: ProviderNotes | None = None,
+        request_filters: RequestFilters | None = None,
+        most_candidates: int = _CANDIDATES,
     ) -> None:
         self._driver = driver
         self._placement = placement
@@ -68,33 +80,51 @@ class Placing:
         self._zone = zone
         self._refusals = refusals or Refusals()
         self._notes = notes
+        self._request_filters = request_filters or RequestFilters()
+        self._candidates = CandidateQuery(driver.host_manager, most_candidates)
+        self._request_filters = request_filters or RequestFilters()
+        self._candidates = CandidateQuery(driver.host_manager, most_candidates)
         self._looked_at = -_LOOK_AGAIN_S
 
     def place(self, context: RequestContext, call: Call) -> Placed:
         """:raises errors.FleetError: nothing is claimed or booked then"""
-        request = self.with_traits(call.request)
+        request = self.prepared(call.request)
         claims = None
+        made: list[_Taken]
         if self._placement is not None and call.named:
             owner = request.instance.project_id or context.project_id, request.instance.user_id or context.user_id
             claims = Claims(self._placement, request, *(str(each or "unknown") for each in owner))
         if claims is None:
-            selections = list(self._chosen(context, request))
+            made = [(each, None) for each in self._chosen(context, request)]
         else:
             try:
-                selections = self._claimed(context, request, claims)
+                made = self._claimed(context, request, claims)
             except BaseException:
                 claims.give_back()
                 self._driver.host_manager.release(request.instance_uuids)
                 raise
-        resources = resources_of(request) if self._placement is not None else None
-        return Placed(self._answer(selections, resources, call.return_alternates), selections)
+        selections = [selection for selection, _allocation in made]
+        with_requests = request if self._placement is not None else None
+        claimed = [allocated for _selection, allocated in made]
+        answer = self._answer(selections, with_requests, call.return_alternates, claimed)
+        return Placed(answer, selections)
 
     def unclaimed(self, selections: Sequence[Selection]) -> Placed:
         """Return an answer that asks nova to claim nothing."""
         return Placed(self._answer(selections, None, False), selections)
 
-    def with_traits(self, request: NovaRequest) -> NovaRequest:
-        """Look up the compute nodes with the traits that the request asks for. :raises errors.InvalidInput:"""
+    def prepared(self, request: NovaRequest) -> NovaRequest:
+        """Apply the request filters, and ask placement what the columns of the hosts do not tell.
+
+        :raises errors.NoValidHost: placement offers nothing, or a request filter refuses the request
+        :raises errors.InvalidInput: placement refuses the query
+        """
+        self._driver.refresh()
+        request = self._request_filters.apply(request, self._driver.host_manager.consider(_aggregates))
+        if self._needs_candidates(request):
+            if self._placement is None:
+                raise errors.InvalidInput(field="resources", reason="need placement, and [nova] placement is off")
+            return self._candidates.offered(self._placement, request)
         if self._notes is not None or not (request.required_traits or request.forbidden_traits):
             return request  # ProviderFilter judges them
         if self._placement is None:
@@ -102,13 +132,22 @@ class Placing:
         providers = self._placement.providers_with(request.required_traits, request.forbidden_traits)
         return dataclasses.replace(request, providers=providers)
 
-    def _claimed(self, context: RequestContext, request: NovaRequest, claims: Claims) -> list[Selection]:
+    def _needs_candidates(self, request: NovaRequest) -> bool:
+        """Return True if more than the compute node's own inventories decide, or these are not known."""
+        wanted = request.wanted
+        if wanted is None:
+            return False
+        if self._notes is None:
+            return wanted.overridden or not wanted.is_plain
+        return not wanted.is_plain or not self._notes.elsewhere.isdisjoint(wanted.main.resources)
+
+    def _claimed(self, context: RequestContext, request: NovaRequest, claims: Claims) -> list[_Taken]:
         """Choose and claim, until every instance has a host. What was claimed stays booked meanwhile."""
-        taken: dict[str, Selection] = {}
+        taken: dict[str, _Taken] = {}
         refused: list[str] = []
         named = restriction.is_forced(request) or request.requested_hosts
         left_out = () if named else self._refusals.hosts()
-        asked = False
+        asked = request.offered is not None
         while missing := [uuid for uuid in request.instance_uuids if uuid not in taken]:
             rest = dataclasses.replace(
                 request,
@@ -128,14 +167,14 @@ class Placing:
                 if selection.host in refused:
                     continue
                 node_uuid = uuids[_key(selection)]
-                if claims.claim(uuid, node_uuid):
-                    taken[uuid] = selection
+                if (allocated := claims.claim(uuid, node_uuid)) is not None:
+                    taken[uuid] = selection, allocated
                 else:
                     refused.append(selection.host)
                     if node_uuid in claims.unknown:
                         self._refusals.add(selection.host, node_uuid)
             if len(refused) >= _ASK_AFTER and not asked:
-                request, asked = self._within_candidates(request), True
+                request, asked = self._within_candidates(request, refused), True
             if len(refused) > MOST_REFUSALS:
                 raise errors.NoValidHost(reason=f"Placement refused claims on {len(refused)} hosts that looked free.")
         return [taken[uuid] for uuid in request.instance_uuids]
@@ -161,32 +200,39 @@ class Placing:
         self._notes.usage_wanted += 1
         return True
 
-    def _within_candidates(self, request: NovaRequest) -> NovaRequest:
+    def _within_candidates(self, request: NovaRequest, refused: Sequence[str]) -> NovaRequest:
         """Return the request for the hosts only that placement offers: it knows more of their room than nova's rows."""
         assert self._placement is not None
-        resources = resources_of(request)
-        if not resources:
+        if request.wanted is None or not request.wanted.main.resources:
             return request
-        traits = request.required_traits, request.forbidden_traits
-        offered = self._placement.candidates(resources, *traits, most=_CANDIDATES)
-        known = offered if request.providers is None else offered & request.providers
-        return dataclasses.replace(request, providers=known)
+        try:
+            return self._candidates.offered(self._placement, request)
+        except errors.NoValidHost as refusal:
+            raise _after(refusal, refused) from None
 
     def _node_uuids(self, selections: Sequence[Selection]) -> dict[Key, str]:
         found = self._look_up({_key(each) for each in selections})
         return {key: each.node_uuid for key, each in found.items()}
 
     def _answer(
-        self, selections: Sequence[Selection], resources: dict[str, int] | None, with_alternates: bool
+        self,
+        selections: Sequence[Selection],
+        request: NovaRequest | None,
+        with_alternates: bool,
+        claimed: Sequence[Mapping[str, Any] | None] = (),
     ) -> list[list[Found]]:
-        """Return the hosts in nova's terms. Alternates are of the chosen host's cell, and none of the request's hosts."""
+        """Return the hosts in nova's terms. Alternates are of the chosen host's cell, and none of the request's hosts.
+
+        :param request: None to answer without allocation requests
+        :param claimed: the allocation requests that were claimed, in the order of the selections
+        """
         chosen = {_key(each) for each in selections}
         known = self._look_up(chosen | {_key(place) for each in selections for place in each.alternates})
         answer = []
-        for each in selections:
-            first = _complete(known[_key(each)], each, resources)
+        for each, allocated in itertools.zip_longest(selections, claimed):
+            first = _complete(known[_key(each)], each, request, allocated)
             others = [
-                _complete(known[_key(place)], place, resources)
+                _complete(known[_key(place)], place, request)
                 for place in each.alternates
                 if _key(place) in known and _key(place) not in chosen
             ]
@@ -209,8 +255,19 @@ class Placing:
         return Found(*key, hosts.object(row, NODE_UUID), hosts.shared(row, CELL), zone)
 
 
-def _complete(known: Found, place: Selection | Place, resources: dict[str, int] | None) -> Found:
-    return dataclasses.replace(known, limits=place.limits or {}, resources=resources)
+def _complete(
+    known: Found, place: Selection | Place, request: NovaRequest | None, claimed: Mapping[str, Any] | None = None
+) -> Found:
+    if request is None:
+        return dataclasses.replace(known, limits=place.limits or {})
+    if claimed is None:
+        offered = None if request.offered is None else request.offered.get(known.node_uuid)
+        claimed = offered[0] if offered else allocation(request, known.node_uuid)
+    return dataclasses.replace(known, limits=place.limits or {}, request=claimed)
+
+
+def _aggregates(hosts: Candidates, _state: StateAge) -> list[Aggregate]:
+    return hosts.all_aggregates()
 
 
 def _key(place: Selection | Place) -> Key:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet.objects import RequestSpec, fields
+from scheduler.nova.resource_request import ResourceRequest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +35,12 @@ class NovaRequest(RequestSpec):
     required_traits: frozenset[str] = frozenset()
     forbidden_traits: frozenset[str] = frozenset()
     providers: frozenset[str] | None = None
-    #: What placement offers for the request, by uuid of the compute node; None if the columns of the hosts decide.
-    offered: Mapping[str, Any] | None = None
+    #: What one instance takes of placement; None in tests, where the flavor says it.
+    wanted: ResourceRequest | None = None
+    #: Placement's allocation requests, by uuid of the compute node; None if the columns of the hosts decide.
+    offered: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    #: Of the image; empty if nova did not send it.
+    disk_format: str = ""
     #: True if the root disk is a volume.
     is_bfv: bool = False
 
@@ -47,7 +52,8 @@ class NovaRequest(RequestSpec):
 
     @property
     def room_is_given(self) -> bool:
-        return self.offered is not None
+        """Also True if extra specs replace amounts of the flavor: the filters for capacity read the flavor."""
+        return self.offered is not None or (self.wanted is not None and self.wanted.overridden)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -35,6 +35,7 @@ from scheduler.nova.placing import Placing
 from scheduler.nova.polling import Polled, polled
 from scheduler.nova.providers import ProviderFeed, ProviderNotes
 from scheduler.nova.rebuild import RebuildCheck
+from scheduler.nova.request_filters import RequestFilters
 from scheduler.nova.rows import Reserved
 
 LOG = logging.getLogger(__name__)
@@ -139,7 +140,15 @@ def servers(
     if notes is None:
         _warn_of_columns()
     alternates, zone = conf.nova.max_attempts - 1, conf.default_availability_zone
-    placing = Placing(driver, placement, alternates, zone, notes=notes)
+    placing = Placing(
+        driver,
+        placement,
+        alternates,
+        zone,
+        notes=notes,
+        request_filters=RequestFilters.from_conf(conf),
+        most_candidates=conf.nova.max_placement_results,
+    )
     endpoint = NovaEndpoint(driver, placing, RebuildCheck(conf, driver.host_manager))
     host_manager = driver.host_manager
     assert isinstance(host_manager, Polled)

@@ -30,17 +30,17 @@ from tests.unit.scheduler.nova.recordings import arguments, envelope, flavor
 from tests.unit.scheduler.plugins import configuration
 
 #: nova's own list of filters: none of them judges capacity.
-_NOVAS_FILTERS = ["ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesFilter"]
+NOVAS_FILTERS = ["ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesFilter"]
 
 
 class World:
-    """The endpoint over the databases, without claims."""
+    """The endpoint over the databases, without claims. Placement's is the same database, unless given."""
 
-    def __init__(self, nova: Databases, **options: Any) -> None:
+    def __init__(self, nova: Databases, placement: NovaDatabase | None = None, **options: Any) -> None:
         self.nova = nova
         self.clock = FakeClock()
         self.notes = ProviderNotes()
-        self.database = NovaDatabase(nova.url, "placement")
+        self.database = placement or NovaDatabase(nova.url, "placement")
         self.opened = [self.database]
         conf = configuration(scheduler_max_attempts=3, **options)
         self.driver = driver_loading.build_driver(conf, self._feed, Silence(), self.clock, polled)
@@ -86,7 +86,7 @@ def world(nova: Databases) -> Iterator[World]:
     """On PostgreSQL with the default filters of this project, else with those of nova."""
     for number in (1, 2):
         nova.add_provider(number)
-    options = {} if nova.url.startswith("postgresql") else {"scheduler_default_filters": _NOVAS_FILTERS}
+    options = {} if nova.url.startswith("postgresql") else {"scheduler_default_filters": NOVAS_FILTERS}
     made = World(nova, **options)
     yield made
     made.close()

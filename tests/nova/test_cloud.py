@@ -190,6 +190,30 @@ def test_the_ratio_of_placement(cloud):
         cloud.placement("PUT", path, found)
 
 
+def test_a_resource_of_a_nested_provider(cloud):
+    """Only the host with the nested provider takes such a server, and only one. Its allocation is of both providers."""
+    (root,) = (each["uuid"] for each in cloud.providers() if each["name"] == HOSTS[1])
+    child = "5f5e1b5c-3b1c-4f0e-9a55-7a0d3c0e5a11"
+    cloud.placement("PUT", "/resource_classes/CUSTOM_GOLD")
+    cloud.placement("POST", "/resource_providers", {"uuid": child, "name": "gold", "parent_provider_uuid": root})
+    inventories = {"CUSTOM_GOLD": {"total": 1}}
+    path = f"/resource_providers/{child}"
+    cloud.placement("PUT", f"{path}/inventories", {"resource_provider_generation": 0, "inventories": inventories})
+    cloud.api("POST", "/flavors/small/os-extra_specs", {"extra_specs": {"resources1:CUSTOM_GOLD": "1"}})
+    try:
+        first = cloud.boot("gold", "small")
+        assert ("ACTIVE", HOSTS[1]) == (cloud.settled(first)["status"], cloud.server(first)[_HOST])
+        assert {first: {HOSTS[1]: SMALL, "gold": {"CUSTOM_GOLD": 1}}} == cloud.allocations()
+        second = cloud.boot("no-gold", "small")
+        assert "ERROR" == cloud.settled(second)["status"]
+        assert "CUSTOM_GOLD:1" in cloud.fault(second)
+        cloud.delete_all()
+        eventually(lambda: cloud.allocations() == {} or None, 60)
+    finally:
+        cloud.api("DELETE", "/flavors/small/os-extra_specs/resources1:CUSTOM_GOLD")
+        cloud.placement("DELETE", path)
+
+
 def test_the_commands_of_an_operator(cloud):
     """explain, capacity, whatif, doctor, and the check before a switch, with the scheduler's own configuration file."""
     number = cloud.boot("explained", "small", {"requested_host": HOSTS[1]})

@@ -122,6 +122,11 @@ class Candidates:
         sets = self._table.interned["aggregates"].values
         return self._spread([judge(self._inventory.aggregates_of(ids)) for ids in sets], "aggregates", dtype)
 
+    def all_aggregates(self) -> list[Aggregate]:
+        """Return all aggregates, in the order of their ids."""
+        known = self._inventory.aggregates
+        return [known[number] for number in sorted(known)]
+
     def by_shared(self, name: str, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` once per distinct value of a shared column, and return its answer for each candidate."""
         unknown = self.domain.shared[name]

@@ -21,13 +21,15 @@ RECORDED = recordings.message("reply_1")["result"]
 def _found(selection, resources=None) -> Found:
     """What a recorded Selection says."""
     data = selection["nova_object.data"]
+    node = data["compute_node_uuid"]
+    request = resources and {"allocations": {node: {"resources": resources}}, "mappings": {"": [node]}}
     return Found(
         data["service_host"],
         data["nodename"],
         data["compute_node_uuid"],
         data["cell_uuid"],
         data["availability_zone"],
-        resources=resources,
+        request=request,
     )
 
 

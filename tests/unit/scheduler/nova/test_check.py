@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import urllib.parse
 
 import pytest
 
@@ -15,7 +16,7 @@ from scheduler.nova.nova_filters import NovaFilters
 from scheduler.nova.placement import Placement
 from tests.factories import uuid
 from tests.unit.scheduler.nova.recordings import arguments, flavor
-from tests.unit.scheduler.nova.test_claims import Answer, FakeAdapter
+from tests.unit.scheduler.nova.test_claims import Answer, FakeAdapter, candidates
 from tests.unit.scheduler.nova.worlds import UUIDS, World, node_row
 from tests.unit.scheduler.plugins import configuration
 
@@ -67,8 +68,12 @@ class Offering(FakeAdapter):
     def get(self, path, body):
         if not path.startswith("/allocation_candidates"):
             return super().get(path, body)
-        assert "resources=DISK_GB:1,MEMORY_MB:512,VCPU:1&required=!COMPUTE_STATUS_DISABLED" in path
-        return Answer(200, {"allocation_requests": [{"allocations": {UUIDS[host]: {}}} for host in self.hosts]})
+        query = dict(urllib.parse.parse_qsl(path.partition("?")[2]))
+        if "VGPU" in query["resources"]:
+            return Answer(400, {"errors": [{"title": "Bad Request", "detail": "No such resource class VGPU"}]})
+        amounts = {"resources": "DISK_GB:1,MEMORY_MB:512,VCPU:1"}
+        assert {**amounts, "root_required": "!COMPUTE_STATUS_DISABLED"} == query
+        return Answer(200, candidates([UUIDS[host] for host in self.hosts]))
 
 
 def _compared(world, adapter, *specs, nova=None):
@@ -92,7 +97,7 @@ def test_other_candidates():
     assert "0 requests" in last
 
 
-def test_a_request_out_of_scope():
+def test_a_request_that_placement_refuses():
     """Is named with its reason; the others are compared all the same."""
     refused = arguments(flavor=flavor(extra_specs={"resources:VGPU": "1"}))["spec_obj"]
     first, last = _compared(World(), Offering("cmp1", "cmp2", "cmp3"), refused, arguments()["spec_obj"])

@@ -10,7 +10,7 @@ import pytest
 
 from fleet import errors
 from scheduler.nova import answer, decoder
-from scheduler.nova.claims import Claims, resources_of
+from scheduler.nova.claims import Claims, allocation, resources_of
 from scheduler.nova.placement import Placement, PlacementFailed
 from tests.factories import uuid
 from tests.unit.scheduler.nova.recordings import arguments, flavor, message
@@ -28,6 +28,15 @@ class Answer:
 
     def json(self):
         return self.body
+
+
+def candidates(providers):
+    """What placement answers for providers that are compute nodes themselves."""
+    amounts = {"resources": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}}
+    return {
+        "allocation_requests": [{"allocations": {each: amounts}, "mappings": {"": [each]}} for each in providers],
+        "provider_summaries": {each: {"root_provider_uuid": each} for each in providers},
+    }
 
 
 class FakeAdapter:
@@ -54,7 +63,7 @@ class FakeAdapter:
             offered = [
                 each for each in self.room if self.room[each] - self._used(each) > 0 and each not in self.unknown
             ]
-            return Answer(200, {"allocation_requests": [{"allocations": {each: {}}} for each in offered]})
+            return Answer(200, candidates(offered))
         if path.startswith("/resource_providers"):
             return Answer(200, {"resource_providers": [{"uuid": A, "parent_provider_uuid": None}]})
         consumer = path.rpartition("/")[2]
@@ -121,7 +130,7 @@ def test_a_full_provider():
     """Means the next candidate."""
     adapter = FakeAdapter(**{A: 0})
     claims = _claims(adapter)
-    assert (False, True) == (claims.claim(SERVER, A), claims.claim(SERVER, B))
+    assert (None, allocation(_request(), B)) == (claims.claim(SERVER, A), claims.claim(SERVER, B))
     assert [B] == list(adapter.held[SERVER])
 
 
@@ -242,7 +251,7 @@ def test_a_trait_that_placement_does_not_know():
 
 def test_the_answers_allocation_request_is_what_is_claimed():
     """A reschedule of nova claims the alternate with it."""
-    found = answer.Found("h", "n", B, "c", "z", resources=resources_of(_request()))
+    found = answer.Found("h", "n", B, "c", "z", request=allocation(_request(), B))
     sent = answer.selections([[found]])[0][0]["nova_object.data"]["allocation_request"]
     assert {B: {"resources": resources_of(_request())}} == json.loads(sent)["allocations"]
 
@@ -253,7 +262,8 @@ def test_a_provider_that_placement_does_not_know(status):
     adapter = FakeAdapter()
     adapter.put = lambda path, body: Answer(status) if A in body["allocations"] else Answer(204)
     claims = _claims(adapter)
-    assert (False, True, {A}) == (claims.claim(SERVER, A), claims.claim(SERVER, B), claims.unknown)
+    assert (None, allocation(_request(), B)) == (claims.claim(SERVER, A), claims.claim(SERVER, B))
+    assert {A} == claims.unknown
 
 
 @pytest.mark.parametrize("status", [401, 403, 500, 503])

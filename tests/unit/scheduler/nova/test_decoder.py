@@ -10,7 +10,6 @@ import pytest
 from fleet import errors
 from scheduler.nova import decoder
 from scheduler.nova.request import Destination
-from scheduler.nova.scope import OutOfScope
 from tests.factories import uuid
 from tests.unit.scheduler.nova import recordings
 from tests.unit.scheduler.nova.recordings import arguments, envelope, flavor
@@ -176,27 +175,6 @@ def test_arguments_without_a_request(sent):
     """Are refused as well."""
     with pytest.raises(errors.InvalidInput):
         decoder.decode(sent)
-
-
-@pytest.mark.parametrize(
-    ("changed", "named"),
-    [
-        ({"requested_resources": [envelope("RequestGroup", "1.3", use_same_provider=True)]}, "requested_resources"),
-        ({"flavor": flavor(extra_specs={"resources:VGPU": "1"})}, "resources:VGPU"),
-        ({"flavor": flavor(extra_specs={"resources1:VGPU": "1"})}, "resources1:VGPU"),
-        ({"flavor": flavor(extra_specs={"trait1:HW_A": "required"})}, "trait1:HW_A"),
-        ({"flavor": flavor(extra_specs={"hw:cpu_policy": "dedicated"})}, "PCPU"),
-        ({"flavor": flavor(extra_specs={"accel:device_profile": "p"})}, "accel:device_profile"),
-        ({"flavor": flavor(extra_specs={"os:secure_boot": "required"})}, "os:secure_boot"),
-        ({"image": {"properties": {"hw_cpu_policy": "mixed"}}}, "PCPU"),
-        ({"image": {"properties": {"hw_mem_encryption": True}}}, "hw_mem_encryption"),
-    ],
-)
-def test_what_placement_would_have_to_do_is_refused(changed, named):
-    """With the name of what the request asks for."""
-    with pytest.raises(OutOfScope) as refused:
-        decoder.decode(arguments(**changed))
-    assert named in refused.value.message
 
 
 @pytest.mark.parametrize(

@@ -89,5 +89,4 @@ def test_full_hosts_are_not_tried_one_by_one() -> None:
     assert "cmp150" == host_of(world.select(arguments()))
     asked = [path for method, path in adapter.calls if method == "GET"]
     assert (4, 1) == (sum(1 for method, _path in adapter.calls if method == "PUT"), len(asked))
-    assert asked[0].startswith("/allocation_candidates?resources=DISK_GB:")
-    assert asked[0].endswith("limit=1000")
+    assert asked[0].startswith("/allocation_candidates?limit=1000&resources=DISK_GB%3A1%2C")
