@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from wsgiref.types import WSGIApplication
 
@@ -36,7 +37,7 @@ from fleet_api.network.ports import Ports
 from fleet_api.own import doctor, events, openapi, own
 from fleet_api.own.events import Events, Streams
 from fleet_api.own.openapi import Route
-from fleet_api.requests import faults, microversions, page, project_paths, well_formed
+from fleet_api.requests import faults, guard, microversions, page, project_paths, well_formed
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.roots import Roots
 from fleet_api.servers import passwords
@@ -58,10 +59,11 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | N
     :raises errors.ConfigError: the files of users, or the options of keystone, cannot be used
     """
     served = routes(conductor, conf, streams or streams_of(conf))
+    document = Route(DOCUMENT, openapi.OpenAPI(served))
     in_path = project_paths.ProjectPaths(route.path for route in served)
     middleware: Any = [
         well_formed.WellFormed(),
-        Identity(conf),
+        Identity(conf, guarded([*served, document])),
         in_path,
         microversions.Negotiation(),
         page.Browsers(conf),
@@ -72,11 +74,19 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | N
     app.req_options.strip_url_path_trailing_slash = True
     app.req_options.auto_parse_qs_csv = False
     faults.register(app)
-    for route in served:
+    for route in (*served, document):
         app.add_route(*route[:2], suffix=route.suffix)
-    app.add_route(DOCUMENT, openapi.OpenAPI(served))
     page.add_routes(app)
     return Roots(tokens.Protected(app, conf, is_public) if conf.api.auth_strategy == KEYSTONE else app)
+
+
+def guarded(served: Iterable[Route]) -> dict[tuple[str, str], str]:
+    """Return the rule of each request, by method and route. :raises AttributeError: a responder names none"""
+    return {
+        (method.upper(), route.template): guard.rule_of(responder)
+        for route in served
+        for method, responder in route.responders()
+    }
 
 
 def streams_of(conf: cfg.ConfigOpts) -> Streams:

@@ -11,7 +11,7 @@ import base64
 import binascii
 import math
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import falcon
@@ -37,15 +37,17 @@ _NOBODY = User("", "", [])
 class Identity:
     """Middleware: sets ``request.context.caller``, and returns its request id in the answer."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        """:raises errors.ConfigError: the files of users cannot be used"""
+    def __init__(self, conf: cfg.ConfigOpts, guarded: Mapping[tuple[str, str], str]) -> None:
+        """:param guarded: the rule that each responder names, by method and route
+        :raises errors.ConfigError: the files of users cannot be used
+        """
         #: Returns the sender of a request, or raises; None: everybody is the administrator.
         self._sender: Callable[[falcon.Request], User] | None = None
         if conf.api.auth_strategy == HTTP_BASIC:
             self._sender = _Passwords(_users(conf)).sender
         elif conf.api.auth_strategy == KEYSTONE:
             self._sender = tokens.sender
-        self._policies = Policies(conf)
+        self._policies = Policies(conf, guarded)
 
     def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
         """:raises falcon.HTTPUnauthorized: Fault:"""

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each role may do, as rules of oslo.policy. ``[oslo_policy] policy_file`` may change them.
 
-A route without a rule is for administrators only. A project sees only its own servers; no rule changes that: ``scope``.
+Each responder names its rule (``fleet_api.requests.guard``); OTHERS is for administrators only. A project sees only its own
+servers; no rule changes that: ``scope``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from oslo_config import cfg
 from oslo_policy import opts as policy_opts
 from oslo_policy import policy
+
+from fleet_api.requests import guard
 
 _READER = "role:reader or role:member or role:admin"
 _MEMBER = "role:member or role:admin"
@@ -374,16 +377,27 @@ RULES = [
 ]
 
 
-class Policies:
-    """Decides by route and role."""
+def documented() -> dict[tuple[str, str], str]:
+    """Return the rule of each method and path, as the sample of the policy file has them. Calls have no other rules."""
+    return {(operation["method"], operation["path"]): rule.name for rule in RULES for operation in rule.operations}
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+
+class Policies:
+    """Decides by route and role.
+
+    :param guarded: the rule that each responder names, by method and route
+    :raises ValueError: there is no such rule
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, guarded: Mapping[tuple[str, str], str]) -> None:
+        unknown = set(guarded.values()) - {rule.name for rule in RULES} - {guard.NOBODY}
+        if unknown:
+            raise ValueError(f"responders name rules that are not there: {sorted(unknown)}")
         policy_opts.set_defaults(conf)
         self._enforcer = policy.Enforcer(conf)  # without a file the defaults hold
         self._enforcer.register_defaults(RULES)
-        self._by_route = {
-            (operation["method"], operation["path"]): rule.name for rule in RULES for operation in rule.operations
-        }
+        calls = {key: rule for key, rule in documented().items() if key[1].startswith(f"{CALLS}/")}
+        self._by_route = {**guarded, **calls}
 
     def rule_of(self, method: str, route: str, path: str) -> str:
         """:param route: with the names of parameters in place of their values; calls have no such rules"""

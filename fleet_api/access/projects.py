@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from fleet_api.access import identity
 from fleet_api.access.policies import ALL_QUOTAS
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 
 
@@ -37,6 +37,7 @@ class Projects:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("compute:projects:get")
     @answers.gives(answers.Answer({"projects": list[ProjectShown], "links": NoLinks}))
     @bodies.asks("name")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -47,6 +48,7 @@ class Projects:
             names |= {each["project_id"] for each in self._conductor.operator(request).list_quotas()}
         response.media = {"projects": [_view(each) for each in sorted(names)], "links": {"next": None}}
 
+    @guard.by("compute:projects:get")
     @answers.gives(answers.Answer({"project": ProjectShown}))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         response.media = {"project": _view(project_id)}

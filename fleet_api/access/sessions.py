@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from fleet.objects import fields
 from fleet_api.access import identity, tokens
 from fleet_api.conf import KEYSTONE
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.faults import Fault, NotHere
 
 _MOST = 255
@@ -60,6 +60,7 @@ class Sessions:
             tokens.register_opts(conf)
             self._options = conf[tokens.GROUP]
 
+    @guard.by("fleet:session:get")
     @answers.gives(_SESSION)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """The sender's user, project and roles; ``signed_in``: with :meth:`on_post`.
@@ -78,6 +79,7 @@ class Sessions:
             }
         }
 
+    @guard.public
     @answers.gives(_SESSION)
     @bodies.takes(bodies.Body(entire=_Known))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -115,6 +117,7 @@ class Sessions:
         shown = {"user_id": access.user_id, "project_id": access.project_id, "roles": access.role_names}
         response.media = {"session": {**shown, "signed_in": True}}
 
+    @guard.public
     @answers.gives(answers.NOTHING, 204)
     def on_delete(self, request: falcon.Request, response: falcon.Response) -> None:
         """Forget the token of a browser."""

@@ -14,7 +14,7 @@ from fleet import errors
 from fleet.objects import fields
 from fleet.objects.answers import volumes as operator_answers
 from fleet_api.block_storage import views
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import NotHere
 from fleet_api.servers.servers import IDEMPOTENCY_KEY
@@ -58,6 +58,7 @@ class ExistingVolumes:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("volume:manage")
     @answers.gives(answers.Answer({"volume": views.VolumeShown}), 202)
     @bodies.takes(bodies.Body({"volume": _Volume}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -82,12 +83,14 @@ class ExistingVolumes:
         response.media = {"volume": views.volume(request, shown)}
         response.status = falcon.HTTP_202
 
+    @guard.by("volume:manage")
     @answers.gives(answers.Answer({"manageable-volumes": list[BriefManageable]}))
     @bodies.asks("host")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """What lies on a pool, or on all pools of a backend, and is no volume."""
         response.media = {"manageable-volumes": [_brief(each) for each in self._found(request)]}
 
+    @guard.by("volume:manage")
     @answers.gives(answers.Answer({"manageable-volumes": list[Manageable]}))
     @bodies.asks("host")
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:

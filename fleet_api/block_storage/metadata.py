@@ -12,7 +12,7 @@ import pydantic
 from fleet import errors
 from fleet.objects import fields
 from fleet.objects.changes import NewMetadata
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.faults import Fault
 
 _OneKey = Annotated[dict[fields.Name, fields.Text], pydantic.Field(min_length=1, max_length=1)]
@@ -32,26 +32,31 @@ class Metadata:
         self._show = show
         self._change = change
 
+    @guard.by("volume:get")
     @answers.gives(_ALL)
     def on_get(self, request: falcon.Request, response: falcon.Response, **path: str) -> None:
         response.media = {"metadata": self._show(request, path)["metadata"]}
 
+    @guard.by("volume:change")
     @answers.gives(_ALL)
     @bodies.takes(bodies.Body({"metadata": NewMetadata}))
     def on_post(self, request: falcon.Request, response: falcon.Response, **path: str) -> None:
         """Keys that are not named stay."""
         self._set(request, response, path, replace=False)
 
+    @guard.by("volume:change")
     @answers.gives(_ALL)
     @bodies.takes(bodies.Body({"metadata": NewMetadata}))
     def on_put(self, request: falcon.Request, response: falcon.Response, **path: str) -> None:
         """Keys that are not named go."""
         self._set(request, response, path, replace=True)
 
+    @guard.by("volume:get")
     @answers.gives(_ONE)
     def on_get_key(self, request: falcon.Request, response: falcon.Response, key: str, **path: str) -> None:
         response.media = {"meta": {key: self._value(request, path, key)}}
 
+    @guard.by("volume:change")
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"meta": _OneKey}))
     def on_put_key(self, request: falcon.Request, response: falcon.Response, key: str, **path: str) -> None:
@@ -62,6 +67,7 @@ class Metadata:
         changed = self._change(request, path, {"metadata": given})
         response.media = {"meta": {key: changed["metadata"][key]}}
 
+    @guard.by("volume:change")
     @answers.gives(answers.NOTHING)
     def on_delete_key(self, request: falcon.Request, response: falcon.Response, key: str, **path: str) -> None:
         self._value(request, path, key)

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from fleet.objects.answers.volumes import PoolView
 from fleet_api.block_storage import views
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 
 _CAPABILITIES = (
@@ -41,6 +41,7 @@ class Pools:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"pools": list[PoolShown]}))
     @bodies.asks("detail")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -52,6 +53,7 @@ class Pools:
             ]
         }
 
+    @guard.by("compute:zones:get")
     @answers.gives(answers.Answer({"availabilityZoneInfo": list[VolumeZone]}))
     def on_get_zones(self, request: falcon.Request, response: falcon.Response) -> None:
         found = (each["availability_zone"] for each in self._conductor.operator(request).list_pools())

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from fleet import errors
 from fleet.objects import fields
 from fleet_api.block_storage import views
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import NotHere
 
@@ -61,6 +61,7 @@ class BackendServices:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"services": list[BackendService]}))
     @bodies.asks("host", "binary")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -72,6 +73,7 @@ class BackendServices:
         found = [each for each in self._agents(request) if _is_on(each, host) and binary in (None, _NAME)]
         response.media = {"services": [_view(each, zones.get(each["host"])) for each in found]}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer(entire=ChangedService))
     @bodies.takes(bodies.Body(entire=_Change))
     def on_put_action(self, request: falcon.Request, response: falcon.Response, action: str) -> None:

@@ -15,7 +15,7 @@ from fleet.objects import fields
 from fleet.objects.answers.volumes import SnapshotView
 from fleet_api.block_storage import views
 from fleet_api.block_storage.metadata import Metadata
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 
 _FILTERS = {"name": "name", "status": "status", "volume_id": "snapshot_of", "project_id": "project_id"}
@@ -54,6 +54,7 @@ class Snapshots:
         self._conductor = conductor
         self._most = most
 
+    @guard.by("volume:change")
     @answers.gives(answers.Answer({"snapshot": views.BriefSnapshot}), 202)
     @bodies.takes(bodies.Body({"snapshot": _Snapshot}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -70,20 +71,24 @@ class Snapshots:
         response.media = {"snapshot": views.brief_snapshot(request, made)}
         response.status = falcon.HTTP_202
 
+    @guard.by("volume:get")
     @answers.gives(answers.listed("snapshots", views.BriefSnapshot, count=int))
     @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "snapshots", views.brief_snapshot, self._most)
 
+    @guard.by("volume:get")
     @answers.gives(answers.listed("snapshots", views.SnapshotShown, count=int))
     @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "snapshots/detail", views.snapshot, self._most)
 
+    @guard.by("volume:get")
     @answers.gives(answers.Answer({"snapshot": views.SnapshotShown}))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, snapshot_id: str) -> None:
         response.media = {"snapshot": views.snapshot(request, self._shown(request, snapshot_id))}
 
+    @guard.by("volume:change")
     @answers.gives(answers.Answer({"snapshot": views.BriefSnapshot}))
     @bodies.takes(bodies.Body({"snapshot": _Update}))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, snapshot_id: str) -> None:
@@ -108,6 +113,7 @@ class Snapshots:
         found: Mapping[str, Any] = self._conductor.operator(request).update_snapshot(name=snapshot_id, changes=changes)
         return found
 
+    @guard.by("volume:change")
     @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, snapshot_id: str) -> None:
         self._shown(request, snapshot_id)

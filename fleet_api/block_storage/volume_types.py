@@ -14,7 +14,7 @@ from fleet import errors
 from fleet.objects import VolumeType, fields
 from fleet_api.access import identity, policies
 from fleet_api.block_storage import views
-from fleet_api.requests import answers, bodies, paging
+from fleet_api.requests import answers, bodies, guard, paging
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault
 
@@ -77,6 +77,7 @@ class VolumeTypes:
         self._conductor = conductor
         self._most = most
 
+    @guard.by("volume:get")
     @answers.gives(answers.Answer({"volume_types": list[_TypeShown]}))
     @bodies.asks("limit", "marker", "is_public", "sort", "sort_key", "sort_dir")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -84,6 +85,7 @@ class VolumeTypes:
         part, _ = paging.cut(request, found, [str(each.id) for each in found], self._most)
         response.media = {"volume_types": [_view(request, each) for each in part]}
 
+    @guard.by("fleet:others")
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"volume_type": _Wanted}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -103,11 +105,13 @@ class VolumeTypes:
         del new["qos_specs_id"]
         response.media = {"volume_type": new}
 
+    @guard.by("volume:get")
     @answers.gives(_ONE)
     def on_get_default(self, request: falcon.Request, _response: falcon.Response) -> None:
         """A volume without a type has none. :raises Fault: 404"""
         raise Fault(404, "There is no default volume type: a volume for which none is named has none.")
 
+    @guard.by("fleet:others")
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"volume_type": _Change}))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
@@ -125,15 +129,18 @@ class VolumeTypes:
         del shown["qos_specs_id"], shown["os-volume-type-access:is_public"]
         response.media = {"volume_type": shown}
 
+    @guard.by("volume:get")
     @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         response.media = {"volume_type": _view(request, self._by_id(request, type_id))}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         self._conductor.operator(request).delete_volume_type(name=self._by_id(request, type_id).name)
         response.status = falcon.HTTP_202
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"volume_type_access": list[Access]}))
     def on_get_access(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         """:raises Fault: 404: the type is public"""
@@ -143,6 +150,7 @@ class VolumeTypes:
         found = self._conductor.operator(request).list_volume_type_access(name=known.name)
         response.media = {"volume_type_access": [{"volume_type_id": type_id, "project_id": each} for each in found]}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.NOTHING, 202)
     @bodies.takes(bodies.Body(_ACTIONS))
     def on_post_action(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
@@ -155,10 +163,12 @@ class VolumeTypes:
         change(name=name, project_id=project)
         response.status = falcon.HTTP_202
 
+    @guard.by("fleet:others")
     @answers.gives(_SPECS)
     def on_get_extra_specs(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
         response.media = {"extra_specs": self._by_id(request, type_id).extra_specs}
 
+    @guard.by("fleet:others")
     @answers.gives(_SPECS)
     @bodies.takes(bodies.Body({"extra_specs": fields.Texts}))
     def on_post_extra_specs(self, request: falcon.Request, response: falcon.Response, type_id: str) -> None:
@@ -167,10 +177,12 @@ class VolumeTypes:
         self._conductor.operator(request).update_volume_type(name=name, extra_specs=given)
         response.media = {"extra_specs": given}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer(entire=dict[str, str]))
     def on_get_extra_spec(self, request: falcon.Request, response: falcon.Response, type_id: str, key: str) -> None:
         response.media = {key: self._spec(request, type_id, key)}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer(entire=dict[str, str]))
     @bodies.takes(bodies.Body(entire=fields.Texts))
     def on_put_extra_spec(self, request: falcon.Request, response: falcon.Response, type_id: str, key: str) -> None:
@@ -189,6 +201,7 @@ class VolumeTypes:
             raise Fault(404, f"Volume type {known.name} has no extra spec {key[:100]}.")
         return known.extra_specs[key]
 
+    @guard.by("fleet:others")
     @answers.gives(answers.NOTHING, 202)
     def on_delete_extra_spec(self, request: falcon.Request, response: falcon.Response, type_id: str, key: str) -> None:
         self._spec(request, type_id, key)

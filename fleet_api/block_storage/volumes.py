@@ -19,7 +19,7 @@ from fleet.objects.volume import Size
 from fleet_api.access import identity, policies
 from fleet_api.block_storage import views, volume_request, volume_types
 from fleet_api.block_storage.metadata import Metadata
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault, NotHere
 from fleet_api.servers.servers import IDEMPOTENCY_KEY
@@ -111,6 +111,7 @@ class Volumes:
             "os-force_delete": self._force_delete,
         }
 
+    @guard.by("volume:change")
     @answers.gives(_ONE, 202)
     @bodies.takes(volume_request.BODY)
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -121,20 +122,24 @@ class Volumes:
         response.media = {"volume": views.new_volume(request, self._shown(request, made["uuid"]))}
         response.status = falcon.HTTP_202
 
+    @guard.by("volume:get")
     @answers.gives(answers.listed("volumes", views.BriefVolume, count=int))
     @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "volumes", views.brief_volume, self._most)
 
+    @guard.by("volume:get")
     @answers.gives(answers.listed("volumes", views.VolumeShown, count=int))
     @bodies.asks(*views.PARAMETERS, *_FILTERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "volumes/detail", views.volume, self._most)
 
+    @guard.by("volume:get")
     @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         response.media = {"volume": views.volume(request, self._shown(request, volume_id))}
 
+    @guard.by("volume:change")
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"volume": _Update}))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
@@ -151,6 +156,7 @@ class Volumes:
             raise errors.InvalidInput(field="volume", reason="has nothing to change")
         response.media = {"volume": views.new_volume(request, self._change(request, volume_id, **changes))}
 
+    @guard.by("volume:change")
     @answers.gives(answers.NOTHING, 202)
     @bodies.asks("cascade")
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
@@ -160,6 +166,7 @@ class Volumes:
         self._conductor.operator(request).delete_volume(name=volume_id)
         response.status = falcon.HTTP_202
 
+    @guard.by("volume:get")
     @answers.gives(answers.Answer({"volume-summary": Summary}))
     @bodies.asks("all_tenants")
     def on_get_summary(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -187,6 +194,7 @@ class Volumes:
         found: Mapping[str, Any] = self._conductor.operator(request).update_volume(name=volume_id, changes=changes)
         return found
 
+    @guard.by("volume:change")
     @answers.gives(answers.NOTHING, 200, 202)
     @bodies.takes(bodies.Body(_ACTIONS))
     def on_post_action(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:

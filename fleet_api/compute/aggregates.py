@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet.objects import fields
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 
 _ZONE = "availability_zone"
@@ -109,12 +109,14 @@ class Aggregates:
             "set_metadata": lambda ask, wanted: ask("set_aggregate_metadata", metadata=wanted.metadata),
         }
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"aggregates": list[AggregateShown]}))
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {
             "aggregates": [view(request, each) for each in self._conductor.operator(request).list_aggregates()]
         }
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"aggregate": NewAggregate}))
     @bodies.takes(bodies.Body({"aggregate": _New}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -123,10 +125,12 @@ class Aggregates:
         made = self._conductor.operator(request).create_aggregate(name=wanted.name, metadata=metadata)
         response.media = {"aggregate": _new(request, made)}
 
+    @guard.by("fleet:others")
     @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
         response.media = {"aggregate": view(request, self._find(request, aggregate_id))}
 
+    @guard.by("fleet:others")
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"aggregate": _Change}))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
@@ -139,10 +143,12 @@ class Aggregates:
             self._conductor.operator(request).rename_aggregate(name=name, new_name=wanted.name)
         response.media = {"aggregate": view(request, self._find(request, aggregate_id))}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.NOTHING)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
         self._conductor.operator(request).delete_aggregate(name=self._find(request, aggregate_id)["name"])
 
+    @guard.by("fleet:others")
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body(_ACTIONS))
     def on_post_action(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:

@@ -10,7 +10,7 @@ import pydantic
 
 from fleet import errors
 from fleet.objects import fields
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 
 _Specs = Annotated[dict[fields.Name, fields.Text], pydantic.Field(max_length=128)]
@@ -20,10 +20,12 @@ class ExtraSpecs:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("compute:flavors:get")
     @answers.gives(answers.Answer({"extra_specs": dict[str, str]}))
     def on_get(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
         response.media = {"extra_specs": self._conductor.flavor(request, flavor_id).extra_specs}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"extra_specs": dict[str, str]}))
     @bodies.takes(bodies.Body({"extra_specs": _Specs}))
     def on_post(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
@@ -31,10 +33,12 @@ class ExtraSpecs:
         self._change(request, flavor_id, specs)
         response.media = {"extra_specs": specs}
 
+    @guard.by("compute:flavors:get")
     @answers.gives(answers.Answer(entire=dict[str, str]))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str, key: str) -> None:
         response.media = {key: self._known(request, flavor_id, key)}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer(entire=dict[str, str]))
     @bodies.takes(bodies.Body(entire=_Specs))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str, key: str) -> None:
@@ -44,6 +48,7 @@ class ExtraSpecs:
         self._change(request, flavor_id, specs)
         response.media = specs
 
+    @guard.by("fleet:others")
     @answers.gives(answers.NOTHING)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str, key: str) -> None:
         self._known(request, flavor_id, key)

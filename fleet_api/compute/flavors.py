@@ -23,7 +23,7 @@ from fleet_api.compute.flavor_view import (
     view,
     wanted,
 )
-from fleet_api.requests import answers, bodies, paging
+from fleet_api.requests import answers, bodies, guard, paging
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault
 
@@ -70,11 +70,13 @@ class Flavors:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("compute:flavors:get")
     @answers.gives(answers.listed("flavors", BriefFlavor))
     @bodies.asks(*_PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/flavors", brief)
 
+    @guard.by("compute:flavors:get")
     @answers.gives(answers.listed("flavors", FlavorShown))
     @bodies.asks(*_PARAMETERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -91,6 +93,7 @@ class Flavors:
             answer["flavors_links"] = paging.next_link(request, path, part[-1]["flavorid"])
         return answer
 
+    @guard.by("fleet:others")
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"flavor": NewFlavor}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -102,10 +105,12 @@ class Flavors:
         created = self._conductor.operator(request).create_flavor(flavor=asked)
         response.media = {"flavor": view(request, created)}
 
+    @guard.by("compute:flavors:get")
     @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
         response.media = {"flavor": view(request, self._conductor.offer(request, flavor_id))}
 
+    @guard.by("fleet:others")
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"flavor": _Change}))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
@@ -117,12 +122,14 @@ class Flavors:
         changed = self._conductor.operator(request).update_flavor(name=flavor_id, changes=changes)
         response.media = {"flavor": view(request, changed)}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
         self._conductor.offer(request, flavor_id)
         self._conductor.operator(request).delete_flavor(name=flavor_id)
         response.status = falcon.HTTP_202
 
+    @guard.by("fleet:others")
     @answers.gives(_ACCESS)
     def on_get_access(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:
         """:raises Fault: 404: the flavor is public"""
@@ -131,6 +138,7 @@ class Flavors:
         found = self._conductor.operator(request).list_flavor_access(name=flavor_id)
         response.media = {"flavor_access": _shown(flavor_id, found)}
 
+    @guard.by("fleet:others")
     @answers.gives(_ACCESS)
     @bodies.takes(bodies.Body(_ACTIONS))
     def on_post_action(self, request: falcon.Request, response: falcon.Response, flavor_id: str) -> None:

@@ -15,7 +15,7 @@ from fleet import errors
 from fleet.objects import fields, group_rule, host_labels, instance_group
 from fleet_api.access import identity
 from fleet_api.access.identity import ADMIN
-from fleet_api.requests import answers, bodies, paging
+from fleet_api.requests import answers, bodies, guard, paging
 from fleet_api.requests.conductor import Conductor
 
 _MOST = 1000
@@ -125,6 +125,7 @@ class Groups:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("compute:server_groups:get")
     @answers.gives(answers.Answer({"server_groups": list[GroupShown]}))
     @bodies.asks("limit", "offset", "all_projects")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -136,6 +137,7 @@ class Groups:
         part = found[start : start + paging.limit_of(request, _MOST)]
         response.media = {"server_groups": [view(request, each) for each in part]}
 
+    @guard.by("compute:server_groups:change")
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"server_group": _New}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -147,10 +149,12 @@ class Groups:
         made = self._conductor.operator(request).create_group(wanted.name, policy, **options)
         response.media = {"server_group": view(request, made)}
 
+    @guard.by("compute:server_groups:get")
     @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, group_id: str) -> None:
         response.media = {"server_group": view(request, self._find(request, group_id))}
 
+    @guard.by("compute:server_groups:change")
     @answers.gives(answers.NOTHING, 204)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, group_id: str) -> None:
         self._conductor.operator(request).delete_group(name=self._find(request, group_id)["uuid"])

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet_api.compute.services import COMPUTE, UUIDS, service_id
-from fleet_api.requests import answers, bodies, microversions, paging
+from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault
 
@@ -116,11 +116,13 @@ class Hypervisors:
             found = [each for each in found if pattern in each["node"]]
         return found
 
+    @guard.by("fleet:others")
     @answers.gives(answers.listed("hypervisors", BriefHypervisor))
     @bodies.asks("limit", "marker", "hypervisor_hostname_pattern", "with_servers")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/os-hypervisors", self._brief)
 
+    @guard.by("fleet:others")
     @answers.gives(answers.listed("hypervisors", HypervisorShown))
     @bodies.asks("limit", "marker", "hypervisor_hostname_pattern", "with_servers")
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -137,6 +139,7 @@ class Hypervisors:
             answer["hypervisors_links"] = paging.next_link(request, path, part[-1]["uuid"])
         return answer
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"hypervisor": HypervisorShown}))
     @bodies.asks("with_servers")
     def on_get_one(self, request: falcon.Request, response: falcon.Response, hypervisor_id: str) -> None:
@@ -148,11 +151,13 @@ class Hypervisors:
             shown["servers"] = self._servers(request, found)
         response.media = {"hypervisor": shown}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"hypervisors": list[BriefHypervisor]}))
     def on_get_search(self, request: falcon.Request, response: falcon.Response, hypervisor_id: str) -> None:
         """Those with this text in their names. Before version 2.53."""
         response.media = {"hypervisors": [self._brief(request, each) for each in self._like(request, hypervisor_id)]}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"hypervisors": list[BriefHypervisor]}))
     def on_get_servers(self, request: falcon.Request, response: falcon.Response, hypervisor_id: str) -> None:
         """The same with their servers. Before version 2.53."""
@@ -163,6 +168,7 @@ class Hypervisors:
             shown.append({**self._brief(request, each), **({"servers": there} if there else {})})  # type: ignore[typeddict-item]
         response.media = {"hypervisors": shown}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"hypervisor": Uptime}))
     def on_get_uptime(self, request: falcon.Request, response: falcon.Response, hypervisor_id: str) -> None:
         """For how long the machine of a host has run. Before version 2.88: it is in the hypervisor then."""
@@ -202,6 +208,7 @@ class Hypervisors:
                 return each
         raise errors.NotFound(kind="Hypervisor", name=hypervisor_id)
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"hypervisor_statistics": Statistics}))
     @bodies.asks("hypervisor_hostname_pattern")
     def on_get_statistics(self, request: falcon.Request, response: falcon.Response) -> None:

@@ -10,7 +10,7 @@ import pydantic
 from typing_extensions import TypedDict
 
 from fleet.objects import ImageRecord
-from fleet_api.requests import answers, bodies, microversions, paging
+from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
 
 _MOST = 1000
@@ -77,6 +77,7 @@ class Images:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("compute:images:get")
     @answers.gives(answers.Answer({"images": list[ImageShown], "first": str}, {"next": str}))
     @bodies.asks("limit", "marker", "name", "id")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -93,6 +94,7 @@ class Images:
             answer["next"] = f"/v2/images?marker={part[-1].uuid}"
         response.media = answer
 
+    @guard.by("compute:images:get")
     @answers.gives(answers.Answer(entire=ImageShown))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, image_id: str) -> None:
         _require_image_api(request)

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from fleet import errors
 from fleet.objects import fields, key_pair
 from fleet_api.access import identity
-from fleet_api.requests import answers, bodies, paging
+from fleet_api.requests import answers, bodies, guard, paging
 from fleet_api.requests.conductor import Conductor
 
 _MOST = 1000
@@ -79,6 +79,7 @@ class KeyPairs:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("compute:keypairs:get")
     @answers.gives(answers.listed("keypairs", KeyPairOfList))
     @bodies.asks("user_id", "limit", "marker")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -89,6 +90,7 @@ class KeyPairs:
         if more and request.context.version >= _PAGES:
             response.media["keypairs_links"] = paging.next_link(request, "/os-keypairs", part[-1]["name"])
 
+    @guard.by("compute:keypairs:change")
     @answers.gives(answers.Answer({"keypair": NewKeyPair}), 200, 201)
     @bodies.takes(bodies.Body({"keypair": _New}))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -104,6 +106,7 @@ class KeyPairs:
             new["private_key"] = private
         response.media = {"keypair": new}
 
+    @guard.by("compute:keypairs:get")
     @answers.gives(answers.Answer({"keypair": KeyPairShown}))
     @bodies.asks("user_id")
     def on_get_one(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
@@ -120,6 +123,7 @@ class KeyPairs:
         }
         response.media = {"keypair": shown}
 
+    @guard.by("compute:keypairs:change")
     @answers.gives(answers.NOTHING, 202, 204)
     @bodies.asks("user_id")
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, name: str) -> None:

@@ -11,7 +11,7 @@ from fleet_api.access import identity
 from fleet_api.access.policies import ALL_QUOTAS
 from fleet_api.compute import quotas
 from fleet_api.compute.quota_names import Face
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 
 
@@ -29,6 +29,7 @@ class Limits:
         self._conductor = conductor
         self._face = face
 
+    @guard.by("compute:limits:get")
     @answers.gives(answers.Answer({"limits": LimitsShown}))
     @bodies.asks("tenant_id", "project_id", "reserved")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:

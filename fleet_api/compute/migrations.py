@@ -11,7 +11,7 @@ import falcon
 from typing_extensions import TypedDict
 
 from fleet import move_states
-from fleet_api.requests import answers, bodies, paging
+from fleet_api.requests import answers, bodies, guard, paging
 from fleet_api.requests.conductor import Conductor
 
 #: Parameters that the conductor filters by.
@@ -51,6 +51,7 @@ class Migrations:
         self._conductor = conductor
         self._most = most
 
+    @guard.by("fleet:others")
     @answers.gives(answers.listed("migrations", MigrationShown))
     @bodies.asks("limit", "marker", *_FILTERS, "migration_type")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:

@@ -18,7 +18,7 @@ from fleet_api.access import identity
 from fleet_api.access.policies import ALL_QUOTAS
 from fleet_api.compute import quota_names
 from fleet_api.compute.quota_names import Face
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault, NotHere
 
@@ -52,22 +52,26 @@ class Quotas:
         self._face = face
         self._require_project = require_project
 
+    @guard.by("compute:limits:get")
     @answers.gives(answers.Answer({"quota_set": _Limits | _Uses}))
     @bodies.asks("usage")
     def on_get(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         shown: Any = self._uses if bodies.flag(request, "usage") else self._limits
         response.media = {"quota_set": {"id": project_id, **shown(request, project_id)}}
 
+    @guard.by("compute:limits:get")
     @answers.gives(answers.Answer({"quota_set": _Uses}))
     def on_get_detail(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         response.media = {"quota_set": {"id": project_id, **self._uses(request, project_id)}}
 
+    @guard.by("compute:limits:get")
     @answers.gives(answers.Answer({"quota_set": _Limits}))
     def on_get_defaults(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         self._require(request, project_id)
         found = self._conductor.operator(request).show_quota(project_id=project_id)["default"]
         response.media = {"quota_set": {"id": project_id, **_shown(request, self._face, found)}}
 
+    @guard.by("compute:quotas:update")
     @answers.gives(answers.Answer({"quota_set": _Limits}))
     @bodies.takes(bodies.Body({"quota_set": _Changes}))
     def on_put(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
@@ -77,6 +81,7 @@ class Quotas:
             self._conductor.operator(request).set_quota(project_id=project_id, limits=limits)
         response.media = {"quota_set": self._limits(request, project_id)}
 
+    @guard.by("compute:quotas:update")
     @answers.gives(answers.NOTHING, 200, 202)
     def on_delete(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         """Return to the defaults. Limits of the other service stay."""
@@ -112,6 +117,7 @@ class QuotaClasses:
         self._conductor = conductor
         self._face = face
 
+    @guard.by("compute:limits:get")
     @answers.gives(answers.Answer({"quota_class_set": _Limits}))
     def on_get(self, request: falcon.Request, response: falcon.Response, quota_class: str) -> None:
         if quota_class != DEFAULT:
@@ -120,6 +126,7 @@ class QuotaClasses:
         found = self._conductor.operator(request).show_quota(project_id=project)["default"]
         response.media = {"quota_class_set": {"id": quota_class, **_shown(request, self._face, found, of_class=True)}}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.NOTHING)
     def on_put(self, request: falcon.Request, _response: falcon.Response, quota_class: str) -> None:
         raise NotHere("A change of default quotas: it is in the configuration, [quota]. It")

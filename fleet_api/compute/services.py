@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet.objects import fields
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault
 
@@ -80,6 +80,7 @@ class Services:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"services": list[ServiceShown]}))
     @bodies.asks("host", "binary")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -90,6 +91,7 @@ class Services:
             found = [each for each in found if each["binary"] == _OURS.get(binary, binary)]
         response.media = {"services": [self._view(request, each, number) for number, each in enumerate(found, 1)]}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"service": ServiceShown | ServiceChanged}))
     @bodies.takes(bodies.Body(entire=_Change))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, service_id: str) -> None:
@@ -129,6 +131,7 @@ class Services:
                 return each
         raise errors.NotFound(kind="Service", name=f"{change.binary} on host {change.host}")
 
+    @guard.by("fleet:others")
     @answers.gives(answers.NOTHING, 204)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, service_id: str) -> None:
         if request.context.version < UUIDS:

@@ -9,7 +9,7 @@ from typing import Any
 import falcon
 from typing_extensions import TypedDict
 
-from fleet_api.requests import answers
+from fleet_api.requests import answers, guard
 from fleet_api.requests.conductor import Conductor
 
 #: What zones show of their hosts.
@@ -41,10 +41,12 @@ class Zones:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("compute:zones:get")
     @answers.gives(_ZONES)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, detail=False)
 
+    @guard.by("fleet:others")
     @answers.gives(_ZONES)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, detail=True)

@@ -14,7 +14,7 @@ from fleet import errors
 from fleet.objects.answers.catalog import NetworkView
 from fleet_api.access import identity
 from fleet_api.network.selection import chosen, shown
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 
 _STATE = {"status": "ACTIVE", "admin_state_up": True, "tags": [], "description": "", "revision_number": 0}
@@ -130,21 +130,25 @@ class Networks:
             raise errors.NotFound(kind=kind, name=uuid)
         return found
 
+    @guard.by("network:get")
     @answers.gives(answers.Answer({"networks": list[NetworkShown]}))
     @bodies.asks(*_NETWORK, "fields", "limit", "marker")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {"networks": chosen(request, [_view(each) for each in self._all(request)], _NETWORK)}
 
+    @guard.by("network:get")
     @answers.gives(answers.Answer({"network": NetworkShown}))
     @bodies.asks("fields")
     def on_get_one(self, request: falcon.Request, response: falcon.Response, network_id: str) -> None:
         response.media = {"network": shown(request, _view(self._one(request, network_id, "Network")))}
 
+    @guard.by("network:get")
     @answers.gives(answers.Answer({"subnets": list[SubnetShown]}))
     @bodies.asks(*_SUBNET, "fields", "limit", "marker")
     def on_get_subnets(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {"subnets": chosen(request, [_subnet(each) for each in self._all(request)], _SUBNET)}
 
+    @guard.by("network:get")
     @answers.gives(answers.Answer({"subnet": SubnetShown}))
     @bodies.asks("fields")
     def on_get_subnet(self, request: falcon.Request, response: falcon.Response, subnet_id: str) -> None:

@@ -14,7 +14,7 @@ from fleet import errors
 from fleet.rpc.clients.operator.instances import Listing
 from fleet_api.access import identity
 from fleet_api.network.selection import chosen, shown
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.servers.addresses import FixedAddress, fixed, state
 from fleet_api.servers.servers import show
@@ -79,11 +79,13 @@ class Ports:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("network:get")
     @answers.gives(answers.Answer({"ports": list[PortShown]}))
     @bodies.asks(*_PARAMETERS, "fields", "limit", "marker")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {"ports": chosen(request, self._all(request, request.get_param("device_id")), _PARAMETERS)}
 
+    @guard.by("network:get")
     @answers.gives(answers.Answer({"port": PortShown}))
     @bodies.asks("fields")
     def on_get_one(self, request: falcon.Request, response: falcon.Response, port_id: str) -> None:

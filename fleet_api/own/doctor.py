@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from fleet.context import RequestContext
 from fleet.doctor import examination
 from fleet.rpc.clients import OperatorCalls
-from fleet_api.requests import answers
+from fleet_api.requests import answers, guard
 from fleet_api.requests.calls import Calls
 from fleet_api.requests.conductor import Conductor
 
@@ -32,6 +32,7 @@ class Doctor:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"findings": list[FindingShown]}))
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """What is right and wrong with daemons, database and ledger, with advice."""

@@ -23,7 +23,7 @@ from oslo_log import log as logging
 from fleet import errors
 from fleet.rpc.clients.operator.instances import Newest
 from fleet_api.access import identity
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault
 
@@ -111,6 +111,7 @@ class Events:
         self._conductor = conductor
         self._streams = streams
 
+    @guard.by("fleet:events")
     @answers.gives(answers.Answer(entire=str, media_type="text/event-stream"))
     @bodies.asks("last")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:

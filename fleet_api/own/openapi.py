@@ -20,8 +20,8 @@ import pydantic
 from pydantic.json_schema import GenerateJsonSchema
 
 from fleet.rpc import versions
-from fleet_api.access.policies import CALLS, DOCUMENT, OTHERS, PUBLIC, RULES
-from fleet_api.requests import answers, bodies, templates
+from fleet_api.access.policies import CALLS, DOCUMENT, OTHERS, RULES
+from fleet_api.requests import answers, bodies, guard, templates
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _PARAMETER = re.compile(r"{(\w+)}")
@@ -74,6 +74,7 @@ class OpenAPI:
     def __init__(self, routes: Iterable[Route]) -> None:
         self._routes = list(routes)
 
+    @guard.public
     @answers.gives(answers.Answer(entire=_Document))
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """This document."""
@@ -92,13 +93,13 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     schemas, components = _schemas((kind for body in found for kind in _kinds(body)), _Forms)
     given = [answer for _, _, each in served for answer in answers.given_by(each).values()]
     shown, shown_components = _schemas((kind for answer in given for kind in answer.kinds()), _Shown, _ANSWERS)
-    rules = {(op["method"].lower(), op["path"]): rule for rule in RULES for op in rule.operations}
+    rules = {rule.name: rule for rule in RULES}
     paths: dict[str, dict[str, Any]] = {}
     for route, method, responder in served:
-        rule = rules.get((method, route.template))
+        rule = rules.get(guard.rule_of(responder))
         operation = {
             "operationId": f"{method} {route.template}",
-            "summary": _summary(responder) or (rule.description if rule else ""),
+            "summary": _summary(responder) or (rule.description if rule and rule.name != OTHERS else ""),
             "tags": [_tag(route.template)],
             "parameters": [
                 {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
@@ -107,11 +108,11 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
             + [{"name": name, "in": "query", "schema": {"type": "string"}} for name in bodies.parameters_of(responder)],
             "responses": _responses(responder, shown),
         }
-        if (method.upper(), route.template) in PUBLIC:
+        if rule is None:
             operation["security"] = []
         else:
             is_call = route.template.startswith(CALLS)
-            operation["x-policy-rule"] = f"{CALLS}/..." if is_call else rule.name if rule else OTHERS
+            operation["x-policy-rule"] = f"{CALLS}/..." if is_call else rule.name
         body = bodies.taken_by(responder)
         if body is not None:
             content = {"application/json": {"schema": _body(body, schemas)}}

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from fleet.objects import fields
 from fleet.objects.answers.hosts import ActView
 from fleet_api.access import identity
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 
 ROOT = "/fleet/v1"
@@ -106,6 +106,7 @@ class Own:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer(entire=HostTable))
     def on_get_hosts(self, request: falcon.Request, response: falcon.Response) -> None:
         """All hosts as ``columns`` and ``rows``."""
@@ -113,11 +114,13 @@ class Own:
         shown: HostTable = {"columns": list(HOST_COLUMNS), "rows": rows}
         response.media = shown
 
+    @guard.by("fleet:others")
     @answers.gives(_ON_THE_WIRE)
     def on_get_host(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         """One host with its instances. :raises errors.NotFound:"""
         response.media = self._conductor.operator(request).show_host(name=name)
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"builds": list[BuildShown]}))
     @bodies.asks("limit", "vm_state")
     def on_get_builds(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -129,15 +132,18 @@ class Own:
         faults = self._conductor.operator(request).newest_faults(uuids=failed) if failed else {}
         response.media = {"builds": [_build(each, faults.get(each["uuid"])) for each in found]}
 
+    @guard.by("fleet:others")
     @answers.gives(_ON_THE_WIRE)
     def on_get_trace(self, request: falcon.Request, response: falcon.Response, name: str) -> None:
         """The events of an instance, a reservation or a request id. :raises errors.NotFound: errors.Conflict:"""
         response.media = self._conductor.operator(request).trace(name=name)
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"flavors": list[answers.AsOnTheWire]}))
     def on_get_flavors(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {"flavors": self._conductor.operator(request).list_flavors()}
 
+    @guard.by("fleet:others")
     @answers.gives(_ON_THE_WIRE)
     @bodies.asks("hours", "points")
     def on_get_use(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -145,6 +151,7 @@ class Own:
         asked = {name: value for name in ("hours", "points") if (value := bodies.number(request, name)) is not None}
         response.media = self._conductor.operator(request).use_over_time(**asked)
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"acts": list[ActView]}))
     @bodies.asks("limit")
     def on_get_acts(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -153,6 +160,7 @@ class Own:
         asked = {} if limit is None else {"limit": limit}
         response.media = {"acts": self._conductor.operator(request).list_acts(**asked)}
 
+    @guard.by("fleet:others")
     @answers.gives(_ON_THE_WIRE)
     @bodies.takes(bodies.Body(entire=_Wanted))
     def on_post_explain(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -160,6 +168,7 @@ class Own:
         wanted = _wanted(request)
         response.media = self._conductor.explain(request, wanted.request, min(wanted.best, _MOST_SCORES))
 
+    @guard.by("fleet:others")
     @answers.gives(_ON_THE_WIRE)
     @bodies.takes(bodies.Body(entire=_Wanted))
     def on_post_capacity(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -167,6 +176,7 @@ class Own:
         wanted = _wanted(request)
         response.media = self._conductor.capacity(request, wanted.request, wanted.group_by)
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer(entire=Result))
     @answers.gives(answers.Answer(entire=Refusal), answers.FAILURE)
     @bodies.takes(bodies.Body(entire=_Call))

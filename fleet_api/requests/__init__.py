@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every request passes.
 
-``microversions`` (discovery, and the version of each request), ``well_formed`` and ``bodies`` (parsing of what clients
-send), ``conductor`` (asks it) with ``calls`` (those that the ``fleet`` command may send), ``answers`` and ``paging``,
-``faults`` (errors as HTTP answers) and ``page`` (what browsers may send; the page itself is in ``fleet_api/static/``).
+``roots`` (other paths of the same services), ``microversions`` (discovery, and the version of each request),
+``well_formed`` and ``bodies`` (parsing of what clients send), ``guard`` (the rule of each responder), ``conductor`` (asks
+it) with ``calls`` (those that the ``fleet`` command may send), ``answers`` and ``paging``, ``faults`` (errors as HTTP
+answers) and ``page`` (what browsers may send; the page itself is in ``fleet_api/static/``).
 """

@@ -12,7 +12,7 @@ import re
 import falcon
 from typing_extensions import TypedDict
 
-from fleet_api.requests import answers, page, roots
+from fleet_api.requests import answers, guard, page, roots
 from fleet_api.requests.faults import Fault
 
 Version = tuple[int, int]
@@ -131,6 +131,7 @@ class DetailedVersion(ApiVersion, _MediaTypes):
 class Discovery:
     """``/``, ``/v2``, ``/v2.1``, ``/v3`` and ``/v2.0``: which versions there are, with links to the host that was asked."""
 
+    @guard.public
     @answers.gives(answers.Answer({"versions": list[ApiVersion]}))
     @answers.gives(answers.Answer({"versions": list[DetailedVersion]}), 300)
     @answers.gives(answers.NOTHING, 302)
@@ -144,22 +145,26 @@ class Discovery:
             raise falcon.HTTPFound(f"{root(request)}{page.ROOT}/")
         response.media = {"versions": [_old(request), document(request)]}
 
+    @guard.public
     @answers.gives(answers.Answer({"version": DetailedVersion}))
     def on_get_old(self, request: falcon.Request, response: falcon.Response) -> None:
         types = [{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2"}]
         response.media = {"version": {**_old(request), "media-types": types}}
 
+    @guard.public
     @answers.gives(answers.Answer({"version": DetailedVersion}))
     def on_get_version(self, request: falcon.Request, response: falcon.Response) -> None:
         media_type = "application/vnd.openstack.compute+json;version=2.1"
         types = [{"base": "application/json", "type": media_type}]
         response.media = {"version": {**document(request), "media-types": types}}
 
+    @guard.public
     @answers.gives(answers.Answer({"versions": list[DetailedVersion]}))
     def on_get_volume(self, request: falcon.Request, response: falcon.Response) -> None:
         types = [{"base": "application/json", "type": "application/vnd.openstack.volume+json;version=3"}]
         response.media = {"versions": [{**document(request, VOLUME), "media-types": types}]}
 
+    @guard.public
     @answers.gives(answers.Answer({"versions": list[ApiVersion]}))
     def on_get_network(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = {"versions": [document(request, NETWORK)]}

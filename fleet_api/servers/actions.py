@@ -15,7 +15,7 @@ from fleet import errors
 from fleet.objects import fields
 from fleet.objects.changes import DiskConfig
 from fleet_api.access import identity, policies
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import NotHere
 from fleet_api.servers import rebuild, server_view
@@ -186,6 +186,7 @@ class Actions:
             "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
         }
 
+    @guard.by("compute:servers:action")
     @answers.gives(answers.Answer(entire=_Done))
     @answers.gives(answers.Answer(optional={"server": Rebuilt | RebuiltWhole}), 202)
     @answers.gives(answers.NOTHING, 204)

@@ -11,7 +11,7 @@ import falcon
 from typing_extensions import TypedDict
 
 from fleet.objects import fields
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault, NotHere
 from fleet_api.servers.servers import show
@@ -48,11 +48,13 @@ class Attachments:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("compute:attachments:get")
     @answers.gives(answers.Answer({"volumeAttachments": list[AttachmentShown]}))
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         found = [_view(request, each) for each in self._of(request, server_id)]
         response.media = {"volumeAttachments": found}
 
+    @guard.by("compute:attachments:change")
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"volumeAttachment": _Wanted}))
     def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
@@ -64,10 +66,12 @@ class Attachments:
         made = self._conductor.operator(request).attach_volume(**named)
         response.media = {"volumeAttachment": _new(request, made)}
 
+    @guard.by("compute:attachments:get")
     @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str, volume_id: str) -> None:
         response.media = {"volumeAttachment": _view(request, self._one(request, server_id, volume_id))}
 
+    @guard.by("compute:attachments:change")
     @answers.gives(answers.NOTHING, 202)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, server_id: str, volume_id: str) -> None:
         self._one(request, server_id, volume_id)

@@ -14,7 +14,7 @@ from fleet import errors
 from fleet.objects import host_id
 from fleet_api.access import identity
 from fleet_api.access.identity import ADMIN
-from fleet_api.requests import answers
+from fleet_api.requests import answers, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.servers.servers import show
 
@@ -77,12 +77,14 @@ class InstanceActions:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("compute:servers:get")
     @answers.gives(answers.Answer({"instanceActions": list[ListedAction]}))
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         instance, actions = self._actions(request, server_id)
         shown = [_view(request, instance, request_id, events) for request_id, events in actions.items()]
         response.media = {"instanceActions": shown[::-1]}
 
+    @guard.by("compute:servers:get")
     @answers.gives(answers.Answer({"instanceAction": ActionShown}))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str, request_id: str) -> None:
         instance, actions = self._actions(request, server_id)

@@ -12,7 +12,7 @@ import pydantic
 from fleet import errors
 from fleet.objects import fields
 from fleet.objects.changes import NewMetadata, Tags
-from fleet_api.requests import answers, bodies, microversions
+from fleet_api.requests import answers, bodies, guard, microversions
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault
 from fleet_api.servers.server_change import change
@@ -30,10 +30,12 @@ class Metadata:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("compute:servers:get")
     @answers.gives(_ALL)
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"metadata": self._shown(request, server_id)["metadata"]}
 
+    @guard.by("compute:servers:update")
     @answers.gives(_ALL)
     @bodies.takes(bodies.Body({"metadata": NewMetadata}))
     def on_post(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
@@ -42,6 +44,7 @@ class Metadata:
         given = bodies.part(request, "metadata", NewMetadata)
         response.media = {"metadata": self._change(request, server_id, metadata=given)["metadata"]}
 
+    @guard.by("compute:servers:update")
     @answers.gives(_ALL)
     @bodies.takes(bodies.Body({"metadata": NewMetadata}))
     def on_put(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
@@ -51,10 +54,12 @@ class Metadata:
         changed = self._change(request, server_id, metadata=given, replace_metadata=True)
         response.media = {"metadata": changed["metadata"]}
 
+    @guard.by("compute:servers:get")
     @answers.gives(_ONE)
     def on_get_key(self, request: falcon.Request, response: falcon.Response, server_id: str, key: str) -> None:
         response.media = {"meta": {key: self._value(request, server_id, key)}}
 
+    @guard.by("compute:servers:update")
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"meta": _OneKey}))
     def on_put_key(self, request: falcon.Request, response: falcon.Response, server_id: str, key: str) -> None:
@@ -64,6 +69,7 @@ class Metadata:
             raise errors.InvalidInput(field="meta", reason="must have the key that the path names")
         response.media = {"meta": {key: self._change(request, server_id, metadata=given)["metadata"][key]}}
 
+    @guard.by("compute:servers:update")
     @answers.gives(answers.NOTHING, 204)
     def on_delete_key(self, request: falcon.Request, response: falcon.Response, server_id: str, key: str) -> None:
         self._value(request, server_id, key)
@@ -89,10 +95,12 @@ class ServerTags:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("compute:servers:get")
     @answers.gives(_TAGS)
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"tags": self._tags(request, server_id)}
 
+    @guard.by("compute:servers:update")
     @answers.gives(_TAGS)
     @bodies.takes(bodies.Body({"tags": Tags}))
     def on_put(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
@@ -100,17 +108,20 @@ class ServerTags:
         given = bodies.part(request, "tags", Tags)
         response.media = {"tags": change(self._conductor, request, server_id, {"tags": given})["tags"]}
 
+    @guard.by("compute:servers:update")
     @answers.gives(answers.NOTHING, 204)
     def on_delete(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         self._tags(request, server_id)
         change(self._conductor, request, server_id, {"tags": []})
         response.status = falcon.HTTP_204
 
+    @guard.by("compute:servers:get")
     @answers.gives(answers.NOTHING, 204)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str, tag: str) -> None:
         self._require(request, server_id, tag)
         response.status = falcon.HTTP_204
 
+    @guard.by("compute:servers:update")
     @answers.gives(answers.NOTHING, 201, 204)
     def on_put_one(self, request: falcon.Request, response: falcon.Response, server_id: str, tag: str) -> None:
         there = tag in self._tags(request, server_id)
@@ -120,6 +131,7 @@ class ServerTags:
         if not there:
             response.location = microversions.links(request, f"/servers/{server_id}/tags/{tag}")[0]["href"]
 
+    @guard.by("compute:servers:update")
     @answers.gives(answers.NOTHING, 204)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, server_id: str, tag: str) -> None:
         self._require(request, server_id, tag)

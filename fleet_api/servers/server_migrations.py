@@ -10,7 +10,7 @@ import falcon
 
 from fleet import move_states
 from fleet_api.compute import migrations
-from fleet_api.requests import answers
+from fleet_api.requests import answers, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault
 from fleet_api.servers.servers import show
@@ -32,14 +32,17 @@ class ServerMigrations:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"migrations": list[LiveMigration]}))
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"migrations": [_view(request, each) for each in self._of(request, server_id)]}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"migration": LiveMigration}))
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str, migration_id: str) -> None:
         response.media = {"migration": _view(request, self._one(request, server_id, migration_id))}
 
+    @guard.by("fleet:others")
     @answers.gives(answers.NOTHING, 202)
     def on_delete_one(
         self, request: falcon.Request, response: falcon.Response, server_id: str, migration_id: str

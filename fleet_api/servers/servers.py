@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from fleet import errors, states
 from fleet_api.access import identity, policies
-from fleet_api.requests import answers, bodies, microversions, paging
+from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
 from fleet_api.servers import addresses, server_change, server_filters, server_request, server_view
 
@@ -74,6 +74,7 @@ class Servers:
         self._most = most
         self._passwords = passwords
 
+    @guard.by("compute:servers:create")
     @answers.gives(answers.Answer(entire=Created | Reserved), 202)
     @bodies.takes(server_request.BODY)
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -119,20 +120,24 @@ class Servers:
             reason = f"cannot be used: {unknown.message}"
             raise errors.InvalidInput(field=_NAMED_BY[unknown.kind], reason=reason) from None
 
+    @guard.by("compute:servers:get")
     @answers.gives(answers.listed("servers", server_view.BriefServer))
     @bodies.asks(*server_filters.PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/servers", server_view.brief)
 
+    @guard.by("compute:servers:get")
     @answers.gives(answers.listed("servers", server_view.ListedServer))
     @bodies.asks(*server_filters.PARAMETERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/servers/detail", server_view.view)
 
+    @guard.by("compute:servers:get")
     @answers.gives(_ONE)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         response.media = {"server": server_view.whole(request, show(self._conductor, request, server_id))}
 
+    @guard.by("compute:servers:update")
     @answers.gives(answers.Answer({"server": server_view.Server | server_view.ChangedServer}))
     @bodies.takes(server_change.BODY)
     def on_put_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
@@ -143,11 +148,13 @@ class Servers:
         found = show(self._conductor, request, server_id)
         response.media = {"server": server_view.changed(request, found)}
 
+    @guard.by("compute:servers:get")
     @answers.gives(answers.Answer({"addresses": dict[str, list[addresses.PlainAddress]]}))
     def on_get_addresses(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         found = show(self._conductor, request, server_id)["instance"]
         response.media = {"addresses": addresses.plain(found)}
 
+    @guard.by("compute:servers:get")
     @answers.gives(answers.Answer(entire=dict[str, list[addresses.PlainAddress]]))
     def on_get_addresses_in(
         self, request: falcon.Request, response: falcon.Response, server_id: str, network: str
@@ -157,17 +164,20 @@ class Servers:
             raise errors.NotFound(kind=f"Network of server {server_id}", name=network)
         response.media = {network: found[network]}
 
+    @guard.by("compute:servers:get")
     @answers.gives(answers.Answer({"interfaceAttachments": list[addresses.InterfaceShown]}))
     def on_get_interfaces(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         found = show(self._conductor, request, server_id)["instance"]
         response.media = {"interfaceAttachments": addresses.interfaces(found)}
 
+    @guard.by("compute:servers:get")
     @answers.gives(answers.Answer({"security_groups": list[Any]}))
     def on_get_security_groups(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         """None: a fleet has no firewalls. Some tools ask for each server that they show."""
         show(self._conductor, request, server_id)
         response.media = {"security_groups": []}
 
+    @guard.by("compute:servers:delete")
     @answers.gives(answers.NOTHING, 204)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         show(self._conductor, request, server_id)

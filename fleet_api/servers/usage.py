@@ -19,7 +19,7 @@ from fleet import errors
 from fleet.clock import utcnow
 from fleet_api.access import identity
 from fleet_api.access.policies import ALL_QUOTAS
-from fleet_api.requests import answers, bodies
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.servers import server_view
 
@@ -63,6 +63,7 @@ class Usages:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
+    @guard.by("fleet:others")
     @answers.gives(answers.Answer({"tenant_usages": list[Usage]}))
     @bodies.asks(*_PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -74,6 +75,7 @@ class Usages:
         found = [_usage(name, by_project[name], start, stop, detailed) for name in sorted(by_project)]
         response.media = {"tenant_usages": found}
 
+    @guard.by("compute:limits:get")
     @answers.gives(answers.Answer({"tenant_usage": Usage | dict[str, str]}))
     @bodies.asks(*_PARAMETERS)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:

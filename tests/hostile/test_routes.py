@@ -14,6 +14,7 @@ from fleet_api import conf as api_conf
 from fleet_api.access.policies import DOCUMENT
 from fleet_api.application import routes
 from fleet_api.own.openapi import Route, document
+from fleet_api.requests import guard
 from tests.configuration import configuration
 from tests.hostile import people
 from tests.hostile.ledger import changes, touching
@@ -71,6 +72,7 @@ def served() -> dict[str, Any]:
 
 
 class _Document:
+    @guard.public
     def on_get(self) -> None: ...
 
 

@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 from typing import Any
 
 import bcrypt
@@ -20,10 +21,12 @@ from conductor_stub.operators.tenancy import CHECKS
 from fleet import errors
 from fleet.objects.quota import NO_LIMITS, RESOURCES
 from fleet_api import conf as api_conf
-from fleet_api.access import users
+from fleet_api.access import policies, users
 from fleet_api.access.policies import CALLS, OTHERS, RULES
 from fleet_api.access.users import Users
-from fleet_api.application import application
+from fleet_api.application import application, guarded, routes, streams_of
+from fleet_api.own.openapi import OpenAPI, Route
+from fleet_api.requests import guard
 from tests import factories
 from tests.configuration import configuration
 from tests.unit.api.test_requests import SERVER, FakeConductor, said
@@ -459,3 +462,36 @@ def test_a_session_says_what_its_user_may_do(client, conductor) -> None:
     for topic, _, method in (each.partition("/") for each in member["calls"] if each != "*"):
         answer = client.simulate_post(f"{CALLS}/{topic}/{method}", json={"wrong": 1}, headers=as_user("alice"))
         assert (403 != answer.status_code) == member["calls"][f"{topic}/{method}"], (topic, method)
+
+
+def test_each_responder_names_the_rule_that_the_policy_file_documents(conductor: FakeConductor) -> None:
+    """And no other request needs no user. A rule that nobody documents is for administrators."""
+    conf = configuration(api_conf.register_opts)
+    found = guarded([*routes(conductor, conf, streams_of(conf)), Route(policies.DOCUMENT, OpenAPI([]))])
+    documented = policies.documented()
+    wrong = {
+        key: (rule, documented.get(key))
+        for key, rule in found.items()
+        if rule not in (guard.NOBODY, documented.get(key, policies.OTHERS))
+    }
+    assert {} == wrong
+    assert policies.PUBLIC == {key for key, rule in found.items() if rule == guard.NOBODY}
+    real = {key for key in documented if key[1].startswith("/") and not key[1].startswith(f"{policies.CALLS}/")}
+    # With a remark, such as (with a host), it is a part of another request.
+    assert set() == {key for key in real if not re.search(r"[ ?]|[.]{3}", key[1])} - found.keys()
+
+
+def test_rules_that_are_not_there(conductor: FakeConductor) -> None:
+    """They stop the program, and so does a responder without a rule."""
+
+    class Open:
+        def on_get(self, request: falcon.Request, response: falcon.Response) -> None: ...
+
+    class Misspelt:
+        @guard.by("compute:servers:gett")
+        def on_get(self, request: falcon.Request, response: falcon.Response) -> None: ...
+
+    with pytest.raises(AttributeError):
+        guarded([Route("/v2.1/open", Open())])
+    with pytest.raises(ValueError, match="compute:servers:gett"):
+        policies.Policies(configuration(api_conf.register_opts), guarded([Route("/v2.1/open", Misspelt())]))
