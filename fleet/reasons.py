@@ -20,6 +20,8 @@ class Reason(enum.StrEnum):
     #: A rule forbids it: zone, hint, group, extra spec, tenant. Relax the request, or change the hosts that the rule
     #: is about.
     POLICY = "POLICY"
+    #: A placement would break a promise to survive the loss of hosts. Add hosts, or change 'fleet tolerance'.
+    TOLERANCE = "TOLERANCE"
     #: The suitable hosts are disabled, forced down or silent, or there are none. See 'fleet service list'.
     HOSTS_DOWN = "HOSTS_DOWN"
     #: The scheduler's state is too old to decide, because it cannot read the database. Repair that.

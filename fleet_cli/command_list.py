@@ -45,6 +45,9 @@ TOPICS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("whatif", "planning.whatif:WhatIf"),
         ("rebalance", "planning.rebalance:Rebalance"),
         ("drill lose", "planning.drill:DrillLose"),
+        ("tolerance set", "planning.tolerance:SetTolerance"),
+        ("tolerance show", "planning.tolerance:ShowTolerance"),
+        ("tolerance unset", "planning.tolerance:UnsetTolerance"),
         ("replay", "planning.replay:Replay"),
     ),
     "Hosts": (

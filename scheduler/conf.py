@@ -52,6 +52,14 @@ DRIVER_OPTS = [
         "and repair whatever the change feed has missed.",
     ),
     cfg.IntOpt(
+        "scheduler_tolerance_interval",
+        default=30,
+        min=0,
+        help="Seconds between two proofs of what 'fleet tolerance set' has promised, if there is a promise and the fleet "
+        "has changed. After a proof the scheduler rests 20 times as long as it took. 0 never proves, and then no placement "
+        "is held to a promise.",
+    ),
+    cfg.IntOpt(
         "scheduler_booking_timeout",
         default=300,
         min=1,

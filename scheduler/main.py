@@ -14,15 +14,16 @@ import fleet.conf
 from fleet import errors, service
 from fleet.checks import required
 from fleet.clock.skew import ClockSkew
+from fleet.context import new_context
 from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
-from fleet.db.hosts import services
+from fleet.db.hosts import services, tolerances
 from fleet.db.schema import identity, schema
 from fleet.db.upkeep.clock import LedgerClock
 from fleet.domains import COMPUTE, VOLUME
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import nova_broker, server
-from fleet.rpc.clients import ConductorAPI, SchedulerAPI
+from fleet.rpc.clients import ConductorAPI, OperatorAPI, SchedulerAPI
 from fleet.rpc.pins import Pins
 from fleet.rpc.transport import get_notifier, get_transport
 from fleet.rpc.trust import signing
@@ -30,6 +31,8 @@ from fleet.service import probes
 from scheduler import checks
 from scheduler.compute import conf as compute_conf
 from scheduler.compute.drivers import driver_loading
+from scheduler.compute.drivers.filter_scheduler import FilterScheduler
+from scheduler.compute.planning.promises import Prover
 from scheduler.manager import SchedulerManager
 from scheduler.nova import conf as nova_conf
 from scheduler.nova import service as nova
@@ -104,6 +107,15 @@ def _machines(
         service.Periodic("driver", driver.run_periodic_tasks, conf.scheduler_driver_task_period),
         service.Periodic("compare", driver.host_manager.compare, compare_s, initial_s=compare_s),
     ]
+    if isinstance(driver, FilterScheduler) and conf.scheduler_tolerance_interval:
+        operator = OperatorAPI(transport, conf, pins, ledger)
+        prover = Prover(
+            *(conf, driver.admission),
+            lambda: database.read(tolerances.list_all),
+            lambda: feed().read(0),
+            lambda uuids: operator.call(new_context(), "requests_of", uuids=uuids),
+        )
+        runs.append(service.Periodic("tolerance", prover.prove, conf.scheduler_tolerance_interval))
     if conf.scheduler_prefer_own_hosts:
         driver.host_manager.tell_booked = neighbours.tell
         runs.append(service.Periodic("neighbours", neighbours.follow, conf.report_interval))

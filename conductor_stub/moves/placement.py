@@ -157,6 +157,9 @@ class MovePlacement(Placement[Move]):
         left_out += reach.lacking(connection, row.uuid)
         if left_out:
             properties["ignore_hosts"] = [*properties.get("ignore_hosts", ()), *left_out]
+        if record.migration_type == move_states.EVACUATION:
+            # It restores what a promise to survive the loss is about, so it may use the room that was kept.
+            properties["restores"] = True
         if record.plan.get("destination"):
             properties["requested_destination"] = {"host": record.plan["destination"]}
         properties["retry"] = {"num_attempts": record.attempt, "hosts": record.plan.get("tried", [])}

@@ -22,6 +22,7 @@ from conductor_stub.operators.networks import NetworkManager
 from conductor_stub.operators.quotas import QuotaManager
 from conductor_stub.operators.reset import ResetManager
 from conductor_stub.operators.search import SearchManager
+from conductor_stub.operators.tolerances import ToleranceManager
 from conductor_stub.operators.unshelving import UnshelveManager
 from conductor_stub.operators.use import UseManager
 from conductor_stub.parts import Common, Part, Run
@@ -58,6 +59,7 @@ def wire(common: Common, builds: Builds, power: Power) -> Part:
             ActManager(database),
             UseManager(database, clock),
             SearchManager(database),
+            ToleranceManager(database, clock),
             UnshelveManager(database, power.intake, Unshelving(database, builds.placement, zone)),
         ],
         runs=[

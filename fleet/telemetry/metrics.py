@@ -39,6 +39,24 @@ CACHE_LAG = prometheus.Gauge(
 CACHE_READ_FAILURES = prometheus.Counter("fleet_scheduler_cache_read_failures", "Readings of the database that failed")
 CACHE_SIZE = prometheus.Gauge("fleet_scheduler_cache_entries", "What is known and booked", ["kind"])
 
+TOLERANCE_LOSSES = prometheus.Gauge(
+    "fleet_scheduler_tolerance_losses",
+    "Losses of hosts that the fleet promises to survive, by verdict of the newest proof (safe, unsafe, not proved)",
+    ["verdict"],
+)
+TOLERANCE_UNPROTECTED = prometheus.Gauge(
+    "fleet_scheduler_tolerance_unprotected_guests",
+    "Guests that would not all find another host after one of these losses, by the newest proof",
+)
+TOLERANCE_PROVED_AT = prometheus.Gauge(
+    "fleet_scheduler_tolerance_proved_timestamp_seconds", "When the promises were last proved"
+)
+TOLERANCE_OBJECTIONS = prometheus.Counter(
+    "fleet_scheduler_tolerance_objections",
+    "Placements that break a promise (policies warn and last), or were refused because of one (refuse)",
+    ["policy"],
+)
+
 # The conductor
 BUILDS_ACCEPTED = prometheus.Counter("fleet_conductor_builds_accepted", "Instances that were accepted")
 BUILDS_ENDED = prometheus.Counter(

@@ -5,26 +5,18 @@ from __future__ import annotations
 
 import argparse
 import collections
-import itertools
-from collections.abc import Mapping, Sequence
-from importlib import metadata
 from typing import Any
 
-from fleet import errors, stored_json
+from fleet import errors
 from fleet.client import argument_types, connection
+from fleet.db.feed import domains
 from fleet.db.feed.feed import Changes
-from fleet.objects import host_labels
-from fleet.objects.survival import ENTRY_POINTS, Loss, Proof, Report
-from fleet.objects.whatif import Demand
-from fleet_cli.base import command, database_command, listing, progress
-from fleet_cli.planning import planning
+from fleet.objects.survival import Loss, Proof, Report
+from fleet_cli.base import command, database_command, listing
+from fleet_cli.planning import planning, proving
 
 COLUMNS = ("lost", "guests", "verdict", "why", "plan", "lacking")
 SAFE = "safe"
-#: Requests that one call asks for.
-_AT_ONCE = 500
-#: Lines of progress if standard error is no terminal.
-_LINES = 10
 _ANY = "any"
 
 
@@ -57,7 +49,7 @@ class DrillLose(listing.Fitted, command.Lister):
         with database_command.plain_failures():
             state = planning.state(self.app.conf, "drill")
             losses = _losses(parsed_args, state)
-            report = self._prove(state, losses, parsed_args.limit)
+            report = proving.prove(self, state, losses, parsed_args.limit)
         listing.remark(_summary(report))
         self._good = all(proof.verdict.value == SAFE for proof in report.proofs)
         pairs = list(zip(report.losses, report.proofs, strict=True))
@@ -67,7 +59,9 @@ class DrillLose(listing.Fitted, command.Lister):
             ]
         if not self.is_table(parsed_args) or parsed_args.columns:
             return COLUMNS, [_whole(loss, proof) for loss, proof in pairs]
-        shown = [pair for pair in pairs if parsed_args.all or len(pairs) <= _LINES or pair[1].verdict.value != SAFE]
+        shown = [
+            pair for pair in pairs if parsed_args.all or len(pairs) <= proving.LINES or pair[1].verdict.value != SAFE
+        ]
         return COLUMNS[:4], [_whole(loss, proof)[:4] for loss, proof in shown]
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -77,37 +71,12 @@ class DrillLose(listing.Fitted, command.Lister):
     def nothing(self, parsed_args: argparse.Namespace) -> str:
         return "Every loss is safe: --all lists them."
 
-    def _prove(self, state: Changes, losses: Sequence[Loss], limit_s: float) -> Report:
-        (entry,) = metadata.entry_points(group=ENTRY_POINTS)
-        done = itertools.count(1)
-        with progress.shown(len(losses), "losses", self.app.options.verbose_level, _LINES) as shown:
-            report: Report = entry.load()(
-                *(self.app.conf, state, losses, self._requests_of),
-                lambda name: shown.show(next(done), name),
-                limit_s,
-            )
-        return report
-
-    def _requests_of(self, uuids: Sequence[str]) -> Mapping[str, Demand | errors.FleetError]:
-        found: dict[str, Demand | errors.FleetError] = {}
-        with progress.shown(len(uuids), "guests read", self.app.options.verbose_level, _LINES) as shown:
-            for some in _batches(uuids):
-                for each in self.conductor.operator.requests_of(uuids=list(some)):
-                    name = each["uuid"]
-                    found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
-                shown.show(len(found), "")
-        return found
-
-
-def _batches(uuids: Sequence[str]) -> list[Sequence[str]]:
-    return [uuids[start : start + _AT_ONCE] for start in range(0, len(uuids), _AT_ONCE)]
-
 
 def _losses(parsed_args: argparse.Namespace, state: Changes) -> list[Loss]:
     """:raises errors.NotFound: a host, or a value of a key, that there is not"""
     known = sorted({node.host for node in state.nodes})
     with_guests = {each.host for each in state.instances}
-    by = _domains(state)
+    by = domains.domains(state)
     if parsed_args.target == [_ANY]:
         if parsed_args.by is None:
             return [Loss(host, [host]) for host in known if host in with_guests]
@@ -127,25 +96,6 @@ def _losses(parsed_args: argparse.Namespace, state: Changes) -> list[Loss]:
         else:
             raise errors.NotFound(kind="Host with label" if value else "Host", name=target)
     return [Loss(" ".join(parsed_args.target), sorted(set(hosts)))]
-
-
-def _domains(state: Changes) -> dict[tuple[str, str], list[str]]:
-    """Hosts by key and value of their labels, and of the metadata of their aggregates."""
-    found: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
-    for node in state.nodes:
-        stats, administered = (_read(text) for text in (node.stats, node.labels))
-        for pair in host_labels.effective(stats.get(host_labels.LABELS), administered).items():
-            found[pair].add(node.host)
-    for aggregate in state.aggregates:
-        for pair in aggregate.metadata.items():
-            found[pair] |= set(aggregate.hosts)
-    return {pair: sorted(hosts) for pair, hosts in found.items()}
-
-
-def _read(text: str | None) -> dict[str, Any]:
-    """An object as the change feed reports it; empty if there is none, or if it cannot be read."""
-    found = stored_json.read(text) if text else None
-    return found if isinstance(found, dict) else {}
 
 
 def _summary(report: Report) -> str:

@@ -81,7 +81,7 @@ class Decider:
         """The filters and weighers that decide now."""
         return self._tools.pipeline
 
-    def select(self, context: RequestContext, request: Any, refresh: Callable[[], object]) -> Decision:
+    def select(self, context: RequestContext | None, request: Any, refresh: Callable[[], object]) -> Decision:
         """Decide, and book the picks if all are found.
 
         :param refresh: brings the host states up to date
@@ -98,7 +98,7 @@ class Decider:
         deferred.after_reply(functools.partial(tools.count_seconds, prepared.supervision))
         return made
 
-    def look(self, context: RequestContext, request: Any, best: int = 0, as_if_gone: Any = None) -> Decision:
+    def look(self, context: RequestContext | None, request: Any, best: int = 0, as_if_gone: Any = None) -> Decision:
         """Decide without booking.
 
         :param best: number of hosts in the score table
@@ -116,7 +116,7 @@ class Decider:
         """Return a request that is ready to be judged."""
         return self._prepare(self._tools, context, request)
 
-    def _prepare(self, tools: _Tools, context: RequestContext, request: Any) -> PreparedRequest:
+    def _prepare(self, tools: _Tools, context: RequestContext | None, request: Any) -> PreparedRequest:
         """Prepare a request before the lock is taken."""
         supervision = self._supervise(tools.pipeline, request)
         options = {} if tools.pipeline.columns_only else self._options.get()

@@ -58,6 +58,7 @@ _CONDUCTORS: Mapping[str, tuple[Method, ...]] = {
         *_of("operator", "add_aggregate_host remove_aggregate_host set_aggregate_metadata"),
         *_of("operator", "list_quotas set_quota delete_quota list_acts"),
         *_of("operator", "create_network delete_network set_host_labels"),
+        *_of("operator", "list_tolerances set_tolerance unset_tolerance"),
         *_of("operator", "list_recoveries show_recovery pause_recovery start_recovery"),
         *_of(
             "operator", "migrate_instance evacuate_instance live_migrate_instance abort_live_migration live_obstacles"
@@ -241,6 +242,8 @@ ARGUMENTS: Mapping[str, Any] = {
     "create_network.network": {"name": "new", "bridge": "br9", "subnet": "10.9.0.0/24"},
     "create_group.name": "new",
     "pause_recovery.paused": True,
+    "set_tolerance.tolerance": {"kind": "aggregate", "name": "racks"},
+    "unset_tolerance.kind": "fleet",
     "show_recovery.name": "{host}",
     "create_group.rules": [{"policy": "spread", "label": "rack"}],
     "set_host_labels.labels": {"rack": "r1"},

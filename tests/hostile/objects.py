@@ -76,6 +76,7 @@ def build(world: World) -> tuple[Objects, Objects]:
             (OWNER, HOSTS[1:], BACKENDS[1], TOKENS[1]),
         )
     ]
+    world.ask(admin, "set_tolerance", "operator", tolerance={"kind": "fleet"})
     # A recovery that has begun.
     world.ask(admin, "force_down", "operator", host=HOSTS[1], forced=True)
     world.ask(admin, "start_recovery", "operator", host=HOSTS[1])

@@ -30,6 +30,7 @@ from fleet.db.tables.moves import migrations
 from fleet.db.tables.networks import addresses, network_projects, networks
 from fleet.db.tables.queue import queue_turns, queued_builds, room_queue
 from fleet.db.tables.recovery import recoveries, recovery_domains, recovery_guests, recovery_steps
+from fleet.db.tables.tolerances import tolerances
 from fleet.db.tables.volumes import (
     storage_pools,
     volume_attachments,
@@ -78,6 +79,7 @@ __all__ = [
     "services",
     "storage_pools",
     "taken_signatures",
+    "tolerances",
     "volume_attachments",
     "volume_events",
     "volume_requests",

@@ -18,6 +18,7 @@ from fleet.rpc import deferred
 from scheduler.compute.drivers import capacity_count, judged_parts, loading
 from scheduler.compute.drivers.driver import Notifier, Scheduler
 from scheduler.compute.drivers.host_manager import HostManager
+from scheduler.compute.tolerance.admission import Admission, Fleet
 from scheduler.engine.decision import StateAge
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.state.decider import Decider
@@ -36,6 +37,15 @@ class FilterScheduler(Scheduler):
         super().__init__(conf, host_manager, notifier)
         load = functools.partial(loading.load_pipeline, self.conf, self.host_manager.domain)
         self._decider = Decider(self.conf, self.host_manager, load)
+        self.admission = Admission(
+            Fleet(
+                lambda: self._decider.pipeline,
+                self.host_manager.consider,
+                lambda request: self._decider.select(None, request, lambda: None),
+                lambda request: self._decider.look(None, request),
+                self.host_manager.release,
+            )
+        )
 
     def select_destinations(
         self, context: RequestContext, request: RequestSpec | Mapping[str, Any], filter_properties: Any = None
@@ -56,7 +66,10 @@ class FilterScheduler(Scheduler):
             self._update_host_states()
             self.notifier.info(context, "scheduler.select_destinations.start", payload)
 
-        made = self._decider.select(context, _named(request), refresh)
+        named = _named(request)
+        made = self._decider.select(context, named, refresh)
+        if made.complete:
+            made = self.admission.settled(named, made)
         if not made.complete:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         ended = context, "scheduler.select_destinations.end", payload

@@ -24,20 +24,18 @@ from scheduler.compute import conf as compute_conf
 from scheduler.compute.domain.request_key import request_key
 from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.host_manager import HostManager
-from scheduler.compute.filters import CoreFilter, DiskFilter, RamFilter
 from scheduler.compute.planning.ground import packing
+from scheduler.compute.tolerance import amounts
 from scheduler.engine import filtering, pipeline
 from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.survival.packing import Item
 from scheduler.planning.survival.proof import LIMIT_S, Survival
-from scheduler.planning.survival.room import NO_GROUP, UNLIMITED, Group, Room, Shape
+from scheduler.planning.survival.room import NO_GROUP, Group, Room, Shape
 
 #: Returns the requests that place existing instances, by uuid, or why one cannot be read.
 RequestsOf = Callable[[Sequence[str]], Mapping[str, Demand | errors.FleetError]]
-#: The filters that limit vcpus, memory and disk by the numbers of the host alone.
-_LIMITING = (CoreFilter, RamFilter, DiskFilter)
 _HARD = (instance_group.AFFINITY, instance_group.ANTI_AFFINITY)
 #: Hosts on which members of one group are tried together.
 _TRIED_TOGETHER = 20
@@ -111,7 +109,7 @@ def _room(
         names[number] = host
     return Room(
         hosts=names,
-        free=_free(asked, hosts),
+        free=amounts.free(asked, hosts),
         uuids=[each.uuid for each in placed],
         host_of=numpy.array([keys[each.host, each.node] for each in placed], dtype=int),
         shape_of=numpy.array(shape_of, dtype=int),
@@ -186,21 +184,6 @@ def without_group(request: RequestSpec) -> RequestSpec:
         group_rules=tuple(rule for rule in request.group_rules if rule.policy in group_rule.OF_HOSTS),
         group_updated=False,
     )
-
-
-def _free(asked: pipeline.Pipeline, hosts: Candidates) -> numpy.ndarray:
-    """What further instances may take, where the filters that judge by the numbers of the host are configured."""
-    columns = (
-        capacity.usable(hosts.column("vcpu_limit"), hosts.column("vcpus_used")),
-        hosts.column("free_ram_mb") + hosts.column("ram_headroom_mb"),
-        hosts.column("free_disk_mb") + hosts.column("disk_headroom_mb"),
-    )
-    configured = {type(each) for each in asked.filters}
-    limited = [
-        numpy.floor(column).astype(numpy.int64) if filter_ in configured else numpy.full(len(hosts), UNLIMITED)
-        for column, filter_ in zip(columns, _LIMITING, strict=True)
-    ]
-    return numpy.stack(limited, axis=1)
 
 
 class Decisions:

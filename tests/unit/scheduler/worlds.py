@@ -303,7 +303,10 @@ GROUPS = st.one_of(
     st.fixed_dictionaries(
         {
             "group_rules": st.lists(
-                RULES, min_size=1, max_size=2, unique_by=lambda rule: json.dumps(rule, sort_keys=True)
+                RULES,
+                min_size=1,
+                max_size=2,
+                unique_by=lambda rule: json.dumps({**rule, "max_members": 0, "max_skew": 0}, sort_keys=True),
             ),
             "group_hosts": st.lists(st.sampled_from(NAMES[:3]), max_size=2),
             "group_members": st.sampled_from([[], MEMBERS]),

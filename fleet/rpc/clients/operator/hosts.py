@@ -17,6 +17,7 @@ from fleet.objects.answers.hosts import (
     UseView,
 )
 from fleet.objects.answers.recoveries import RecoveriesView, RecoveryView, ShownRecovery, Switch
+from fleet.objects.answers.tolerances import ToleranceView
 from fleet.rpc.clients.operator.caller import Caller
 
 
@@ -72,6 +73,18 @@ class HostCalls(Caller):
 
     def delete_host(self, host: str) -> None:
         self.call("delete_host", host=host)
+
+    def list_tolerances(self) -> list[ToleranceView]:
+        """What is promised to survive a loss."""
+        answer: list[ToleranceView] = self.call("list_tolerances")
+        return answer
+
+    def set_tolerance(self, tolerance: Mapping[str, Any]) -> ToleranceView:
+        answer: ToleranceView = self.call("set_tolerance", tolerance=dict(tolerance))
+        return answer
+
+    def unset_tolerance(self, kind: str, name: str) -> None:
+        self.call("unset_tolerance", kind=kind, name=name)
 
     def list_recoveries(self, **newest: Unpack[Newest]) -> RecoveriesView:
         """Recoveries of hosts: those that have not ended first, then the newest."""

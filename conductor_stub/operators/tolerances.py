@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RPC surface of tolerances, namespace ``operator``: what the fleet promises to survive."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal
+
+import oslo_messaging
+
+from conductor_stub.steps.acts import Acts
+from fleet.clock import Clock, utcnow
+from fleet.context import RequestContext
+from fleet.db.engine.database import Database
+from fleet.db.hosts import tolerances
+from fleet.objects import fields
+from fleet.objects.tolerance import Tolerance
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint
+
+
+class ToleranceManager:
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, clock: Clock = utcnow) -> None:
+        self._database = database
+        self._clock = clock
+        self._acts = Acts(database, clock)
+
+    @endpoint
+    def list_tolerances(self, context: RequestContext) -> list[dict[str, Any]]:
+        return [each.to_wire() for each in self._database.read(tolerances.list_all)]
+
+    @endpoint
+    def set_tolerance(self, context: RequestContext, tolerance: dict[str, Any]) -> dict[str, Any]:
+        """Promise something for a scope, in place of what it promised before.
+
+        :raises errors.InvalidInput: errors.NotFound: no such zone or aggregate
+        """
+        wanted = Tolerance.from_wire(tolerance)
+        shown = functools.partial(tolerances.shown, kind=wanted.kind, name=wanted.name)
+        work = tolerances.set_one
+        written = self._acts.write(context, "tolerance.set", wanted.scope, shown, work, wanted, self._clock())
+        return written.to_wire()
+
+    @endpoint
+    def unset_tolerance(
+        self, context: RequestContext, kind: Literal["fleet", "zone", "aggregate"], name: fields.Text = ""
+    ) -> None:
+        """:raises errors.NotFound: no such scope, or it promises nothing"""
+        shown = functools.partial(tolerances.shown, kind=kind, name=name)
+        self._acts.write(context, "tolerance.unset", f"{kind} {name}".strip(), shown, tolerances.unset, kind, name)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a fleet promises to survive: a promise for each scope at most."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from fleet import errors
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import aggregates
+from fleet.db.tables import models
+from fleet.objects.tolerance import AGGREGATE, ZONE, Tolerance
+
+TOLERANCES = models.tolerances
+_ALL = sa.select(TOLERANCES).order_by(TOLERANCES.c.kind.desc(), TOLERANCES.c.name, TOLERANCES.c.id)
+
+
+def list_all(connection: Transaction | sa.Connection) -> list[Tolerance]:
+    """Those whose scope exists. Of an aggregate, with its present name."""
+    rows = connection.execute(_ALL).all()
+    names = {each.uuid: each.name for each in aggregates.list_all(connection)} if rows else {}
+    found = []
+    for row in rows:
+        name = names.get(row.name) if row.kind == AGGREGATE else row.name
+        if name is not None:
+            found.append(Tolerance(row.kind, name, row.number, row.label, row.policy))
+    return found
+
+
+def set_one(tx: Transaction, tolerance: Tolerance, now: datetime.datetime) -> Tolerance:
+    """:raises errors.NotFound: no such zone or aggregate"""
+    name = _stored_name(tx, tolerance.kind, tolerance.name)
+    values: dict[str, Any] = {"number": tolerance.number, "label": tolerance.label, "policy": tolerance.policy}
+    row = tx.execute(_of(tolerance.kind, name).with_for_update()).one_or_none()
+    if row is None:
+        tx.insert(TOLERANCES, {"kind": tolerance.kind, "name": name, "created_at": now, **values})
+    else:
+        tx.update(TOLERANCES, row.id, {**values, "updated_at": now})
+    return tolerance
+
+
+def unset(tx: Transaction, kind: str, name: str) -> None:
+    """:raises errors.NotFound: no such scope, or it promises nothing"""
+    row = tx.execute(_of(kind, _stored_name(tx, kind, name))).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Tolerance of", name=f"{kind} {name}".strip())
+    tx.execute(TOLERANCES.delete().where(TOLERANCES.c.id == row.id))
+
+
+def shown(tx: Transaction, kind: str, name: str) -> Mapping[str, Any]:
+    """What an operator sees of a scope. :raises errors.NotFound:"""
+    row = tx.execute(_of(kind, _stored_name(tx, kind, name))).one_or_none()
+    return {} if row is None else {field: row._mapping[field] for field in ("number", "label", "policy")}
+
+
+def _of(kind: str, name: str) -> sa.Select[Any]:
+    return sa.select(TOLERANCES).where(TOLERANCES.c.kind == kind, TOLERANCES.c.name == name).order_by(TOLERANCES.c.id)
+
+
+def _stored_name(tx: Transaction, kind: str, name: str) -> str:
+    """:raises errors.NotFound: no such zone or aggregate"""
+    if kind == AGGREGATE:
+        return aggregates.find(tx, name).uuid or ""
+    known = {each.metadata.get(aggregates.ZONE) for each in aggregates.list_all(tx)} if kind == ZONE else {name}
+    if name not in known:
+        raise errors.NotFound(kind="Zone", name=name)
+    return name
+
+
+def hosts_of(tolerance: Tolerance, hosts: Sequence[str], known: Sequence[Any]) -> list[str]:
+    """The hosts of a scope, in order. :param known: aggregates, with ``name``, ``hosts`` and ``metadata``"""
+    if tolerance.kind == AGGREGATE:
+        inside = {host for each in known if each.name == tolerance.name for host in each.hosts}
+    elif tolerance.kind == ZONE:
+        inside = {host for each in known if each.metadata.get(aggregates.ZONE) == tolerance.name for host in each.hosts}
+    else:
+        inside = set(hosts)
+    return sorted(inside & set(hosts))

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is promised to survive a loss (``fleet.objects.tolerance``)."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+
+class ToleranceView(TypedDict):
+    """The promise of a scope."""
+
+    kind: str
+    name: str
+    number: int
+    label: str | None
+    policy: str

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tolerances: promises that the guests of hosts that are lost have a place on the others."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import pydantic
+
+from fleet import errors
+from fleet.objects import fields, host_labels
+from fleet.objects.survival import Loss
+
+FLEET: Final = "fleet"
+ZONE: Final = "zone"
+AGGREGATE: Final = "aggregate"
+WARN: Final = "warn"
+LAST: Final = "last"
+REFUSE: Final = "refuse"
+#: Losses of one tolerance that are looked at. More are "not proved".
+MOST_LOSSES = 20_000
+#: Hosts, or domains, that a tolerance may lose together.
+MOST_LOST = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """The promise of a scope.
+
+    :param kind: FLEET, ZONE or AGGREGATE; ``name``: of the zone or the aggregate, "" for the fleet
+    :param number: hosts that may be lost together; with ``label``, values of this label whose hosts may be
+    :param policy: what a placement does that would break it: WARN, LAST or REFUSE
+    """
+
+    kind: Literal["fleet", "zone", "aggregate"] = FLEET
+    name: fields.Text = ""
+    number: pydantic.conint(strict=True, ge=1, le=MOST_LOST) = 1  # type: ignore[valid-type]
+    label: host_labels.Key | None = None
+    policy: Literal["warn", "last", "refuse"] = WARN
+
+    @classmethod
+    def from_wire(cls, data: object, field: str = "tolerance") -> Tolerance:
+        """:raises errors.InvalidInput: naming the field"""
+        made = fields.parse(cls, data, field)
+        if (made.kind == FLEET) == bool(made.name):
+            reason = "must be empty for the fleet" if made.name else f"must name the {made.kind}"
+            raise errors.InvalidInput(field=f"{field}.name", reason=reason)
+        return made
+
+    def to_wire(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @property
+    def scope(self) -> str:
+        """As people name it: ``fleet``, ``zone a``, ``aggregate racks``."""
+        return f"{self.kind} {self.name}".strip()
+
+    @property
+    def what(self) -> str:
+        """As people name it: ``1 host``, ``2 hosts``, ``1 rack``."""
+        noun = self.label or ("host" if self.number == 1 else "hosts")
+        return f"{self.number} {noun}"
+
+    def losses(self, hosts: Sequence[str], label_of: Mapping[str, str]) -> Iterator[Loss] | None:
+        """What may be lost; None if it is too much to look at.
+
+        :param hosts: of the scope, in order
+        :param label_of: the value of ``label`` of those that have one. A host without it is a domain of its own
+        """
+        domains: dict[str, list[str]] = {}
+        for host in hosts:
+            value = label_of.get(host) if self.label else None
+            domains.setdefault(host if value is None else f"{self.label}={value}", []).append(host)
+        lost = min(self.number, len(domains))
+        if not domains or math.comb(len(domains), lost) > MOST_LOSSES:
+            return None if domains else iter(())
+        return (
+            Loss(" ".join(names), [host for name in names for host in domains[name]])
+            for names in itertools.combinations(domains, lost)
+        )

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets a placement keep the promises: it goes elsewhere, last, or nowhere, as the policy of the promise says.
+
+What passes: an instance whose host an administrator has named, one that is evacuated, and a flavor with the extra spec
+``tolerance:pass`` = ``true``.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy
+from oslo_log import log as logging
+
+from fleet import errors
+from fleet.objects import RequestSpec
+from fleet.objects.tolerance import LAST, WARN
+from fleet.reasons import Reason
+from fleet.telemetry import metrics
+from scheduler.compute.tolerance import amounts
+from scheduler.compute.tolerance.amounts import demand_of
+from scheduler.compute.tolerance.guard import Admitted, Amount, Guard, Loss, Objection
+from scheduler.engine.decision import Decision
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.pipeline import Pipeline
+
+LOG = logging.getLogger(__name__)
+
+PASS = "tolerance:pass"
+#: Key of filter_properties: the request gives an instance of a lost host a new one.
+RESTORES = "restores"
+#: Further choices of a host for one request.
+_TRIES = 3
+#: Instances that were admitted since the newest proof, at most.
+_REMEMBERED = 10_000
+
+
+class Fleet:
+    """What admission asks of the scheduler."""
+
+    def __init__(
+        self,
+        pipeline: Callable[[], Pipeline],
+        consider: Callable[[Callable[[Candidates, Any], Any]], Any],
+        decide: Callable[[RequestSpec], Decision],
+        look: Callable[[RequestSpec], Decision],
+        release: Callable[[Sequence[str]], object],
+    ) -> None:
+        """:param decide: decides and books; ``look`` decides only
+        :param release: drops bookings
+        """
+        self.pipeline = pipeline
+        self.consider = consider
+        self.decide = decide
+        self.look = look
+        self.release = release
+
+    def free(self, hosts: Sequence[str]) -> dict[str, Amount]:
+        """What further instances may take of these hosts, beside all bookings."""
+
+        def read(candidates: Candidates, _state: Any) -> dict[str, Amount]:
+            rows = candidates.rows_of_hosts(hosts)
+            some = candidates.subset(numpy.array(rows, dtype=int))
+            found = amounts.free(self.pipeline(), some)
+            return {candidates.key(row)[0]: found[number] for number, row in enumerate(rows)}
+
+        found: dict[str, Amount] = self.consider(read)
+        return found
+
+    def all_free(self) -> dict[str, Amount]:
+        def read(candidates: Candidates, _state: Any) -> dict[str, Amount]:
+            found, present = amounts.free(self.pipeline(), candidates), candidates.present()
+            rows = candidates.rows.tolist()
+            return {candidates.key(row)[0]: found[number] for number, row in enumerate(rows) if present[number]}
+
+        found: dict[str, Amount] = self.consider(read)
+        return found
+
+
+class Admission:
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._lock = threading.Lock()
+        self._guard: Guard | None = None
+        self._admitted: collections.deque[Admitted] = collections.deque(maxlen=_REMEMBERED)
+
+    def publish(self, guard: Guard | None, known: Mapping[str, str]) -> None:
+        """Take the plans of a new proof. :param known: by uuid, the hosts of the instances that it has seen"""
+        with self._lock:
+            self._guard = guard
+            later = [each for each in self._admitted if known.get(each.uuid) != each.host]
+            self._admitted.clear()
+            if guard is not None:
+                for each in later:
+                    self._readmit(guard, each)
+
+    def _readmit(self, guard: Guard, each: Admitted) -> None:
+        """An instance that the proof has not seen keeps its places in the plans."""
+        spare_of = {loss.name: spare for loss, spare in each.spares}
+        spares = [(loss, spare_of[loss.name]) for loss in guard.losses_of(each.host) if loss.name in spare_of]
+        again = dataclasses.replace(each, spares=spares)
+        guard.admit(again)
+        self._admitted.append(again)
+
+    def settled(self, request: RequestSpec, made: Decision) -> Decision:
+        """Return a decision that keeps the promises, in place of ``made``, which is booked.
+
+        :raises errors.NoValidHost: with Reason.TOLERANCE: there is none, and a promise says that it is refused
+        """
+        if self._guard is None or _passes(request):
+            return made
+        objection = self._object(request, made)
+        if objection is None:
+            return made
+        first, policy = objection, objection.promise.tolerance.policy
+        if policy == WARN:
+            return self._broken(made, objection)
+        avoided: set[str] = set()
+        for _try in range(_TRIES):
+            self._fleet.release(request.instance_uuids)
+            avoided |= {objection.host, *self._full(request)}
+            again = self._fleet.decide(_without(request, avoided))
+            if not again.complete:
+                break
+            found = self._object(request, again)
+            if found is None:
+                return again
+            objection = found
+        self._fleet.release(request.instance_uuids)
+        if policy == LAST:
+            again = self._fleet.decide(request)
+            return self._broken(again, first) if again.complete else again
+        metrics.TOLERANCE_OBJECTIONS.labels(policy).inc()
+        scope = first.promise.tolerance
+        reason = (
+            f"The {scope.scope} tolerates the loss of {scope.what}, and no host would keep this promise: "
+            f"{first.sentence}."
+        )
+        details = {**made.to_wire(), "placed": 0, "reason_code": Reason.TOLERANCE.value}
+        raise errors.NoValidHost(reason=reason, details=details)
+
+    @staticmethod
+    def _broken(made: Decision, objection: Objection) -> Decision:
+        tolerance = objection.promise.tolerance
+        metrics.TOLERANCE_OBJECTIONS.labels(tolerance.policy).inc()
+        LOG.warning("A placement breaks the promise of the %s (%s): %s", tolerance.scope, tolerance.what,
+                    objection.sentence)  # fmt: skip
+        return made
+
+    def _object(self, request: RequestSpec, made: Decision) -> Objection | None:
+        """Put the picks into the plans, or return why they break a promise."""
+        demand = demand_of(request)
+        with self._lock:
+            guard = self._guard
+            if guard is None:
+                return None
+            admitted = []
+            for pick in made.picks:
+                host = pick.key[0]
+                # Its booking is counted already.
+                free = self._fleet.free([host])[host] + demand
+                found = guard.unsafe(host) or guard.taken(host, free, demand)
+                if found is not None:
+                    return found
+                spares = []
+                for loss in guard.losses_of(host):
+                    spare = self._spare(request, loss, [each.host for each in pick.alternates], demand)
+                    if spare is None:
+                        return guard.homeless(host, loss)
+                    spares.append((loss, spare))
+                admitted.append(Admitted(pick.instance_uuid, host, demand, spares))
+                guard.admit(admitted[-1])
+            self._admitted.extend(admitted)
+        return None
+
+    def _spare(self, request: RequestSpec, loss: Loss, alternates: Sequence[str], demand: Amount) -> str | None:
+        """A host that passes the filters, and would have room for the instance beside the plan of the loss."""
+        few = [host for host in alternates if host not in loss.hosts]
+        known = self._fleet.free(few) if few else {}
+        for host in few:
+            if host in known and Guard.is_spare(loss, host, known[host], demand):
+                return host
+        everywhere = self._fleet.all_free()
+        full = {host for host, free in everywhere.items() if not Guard.is_spare(loss, host, free, demand)}
+        one = dataclasses.replace(request, instance_uuids=request.instance_uuids[:1], num_instances=1)
+        found = self._fleet.look(_without(one, full | loss.hosts))
+        return found.picks[0].key[0] if found.complete else None
+
+    def _full(self, request: RequestSpec) -> set[str]:
+        """Hosts on which the instances would break a promise at once."""
+        demand, everywhere = demand_of(request), self._fleet.all_free()
+        with self._lock:
+            guard = self._guard
+            if guard is None:
+                return set()
+            return {host for host, free in everywhere.items() if guard.unsafe(host) or guard.taken(host, free, demand)}
+
+
+def _passes(request: RequestSpec) -> bool:
+    forced = bool(request.force_hosts or request.force_nodes)
+    wish = str(request.flavor.extra_specs.get(PASS, "")).lower()
+    return forced or request.filter_properties.get(RESTORES) is True or wish == "true"
+
+
+def _without(request: RequestSpec, hosts: set[str]) -> RequestSpec:
+    return dataclasses.replace(request, ignore_hosts=(*request.ignore_hosts, *sorted(hosts)))

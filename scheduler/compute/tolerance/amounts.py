@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vcpus, memory and disk: what hosts have free, and what an instance takes."""
+
+from __future__ import annotations
+
+import numpy
+
+from fleet import capacity
+from fleet.objects import RequestSpec
+from scheduler.compute.filters import CoreFilter, DiskFilter, RamFilter
+from scheduler.engine import pipeline
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.planning.survival.room import UNLIMITED
+
+#: The filters that limit vcpus, memory and disk by the numbers of the host alone.
+_LIMITING = (CoreFilter, RamFilter, DiskFilter)
+
+
+def free(asked: pipeline.Pipeline, hosts: Candidates) -> numpy.ndarray:
+    """What further instances may take, where the filters that judge by the numbers of the host are configured."""
+    columns = (
+        capacity.usable(hosts.column("vcpu_limit"), hosts.column("vcpus_used")),
+        hosts.column("free_ram_mb") + hosts.column("ram_headroom_mb"),
+        hosts.column("free_disk_mb") + hosts.column("disk_headroom_mb"),
+    )
+    configured = {type(each) for each in asked.filters}
+    limited = [
+        numpy.floor(column).astype(numpy.int64) if filter_ in configured else numpy.full(len(hosts), UNLIMITED)
+        for column, filter_ in zip(columns, _LIMITING, strict=True)
+    ]
+    return numpy.stack(limited, axis=1)
+
+
+def demand_of(request: RequestSpec) -> numpy.ndarray:
+    """What one instance takes: vcpus, memory and disk in MB."""
+    disk_mb = capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb) * capacity.MB_PER_GB
+    return numpy.array([request.vcpus, request.memory_mb, disk_mb], dtype=numpy.int64)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the plans of all losses need. Hosts are lost one loss at a time, so plans of different losses share room.
+
+A plan stays valid while each of its hosts has free what the plan puts there: ``reserved`` of the loss. A host therefore must
+keep free the most that any single loss puts there: ``kept``.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy
+
+from fleet.objects.tolerance import Tolerance
+
+#: vcpus, memory in MB, disk in MB.
+Amount = numpy.ndarray
+#: Returns what further instances may take of a host; None if the host is not there.
+FreeOf = Callable[[str], Amount | None]
+_NOTHING = numpy.zeros(3, dtype=numpy.int64)
+_NAMES = ("vcpus", "MB of memory", "MB of disk")
+
+
+@dataclasses.dataclass
+class Loss:
+    """Hosts that are lost together, and what their plan needs of other hosts.
+
+    :param problem: why there is no plan; "" if there is one
+    """
+
+    name: str
+    hosts: frozenset[str]
+    problem: str = ""
+    reserved: dict[str, Amount] = dataclasses.field(default_factory=dict)
+
+    def reserve(self, host: str, demand: Amount) -> None:
+        self.reserved[host] = self.reserved.get(host, _NOTHING) + demand
+
+
+@dataclasses.dataclass(frozen=True)
+class Promise:
+    """A tolerance, and the losses that it is about by the hosts that they are of."""
+
+    tolerance: Tolerance
+    losses_of: Mapping[str, Sequence[Loss]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Objection:
+    """Why an instance on a host would break promises. ``policy``: the strictest of them."""
+
+    host: str
+    sentence: str
+    promise: Promise
+
+
+@dataclasses.dataclass(frozen=True)
+class Admitted:
+    """An instance that came after the proof: where it is, and where it has its place in the plan of each loss."""
+
+    uuid: str
+    host: str
+    demand: Amount
+    spares: Sequence[tuple[Loss, str]]
+
+
+class Guard:
+    """Used under a lock of its owner."""
+
+    def __init__(self, promises: Sequence[Promise]) -> None:
+        self.promises = promises
+        self._kept: dict[str, Amount] = collections.defaultdict(lambda: _NOTHING)
+        self._kept_for: dict[str, str] = {}
+        for loss in self.losses():
+            for host, demand in loss.reserved.items():
+                self._keep(loss, host, demand)
+
+    def losses(self) -> Iterable[Loss]:
+        """Each loss once."""
+        seen: dict[int, Loss] = {}
+        for promise in self.promises:
+            for losses in promise.losses_of.values():
+                seen.update((id(loss), loss) for loss in losses)
+        return seen.values()
+
+    def taken(self, host: str, free: Amount, demand: Amount) -> Objection | None:
+        """Whether an instance of this size would take what a plan needs of the host. :param free: before it"""
+        kept = self._kept[host]
+        short = (free - demand < kept) & (demand > 0) & (kept > 0)
+        if not short.any():
+            return None
+        number = int(numpy.flatnonzero(short)[0])
+        asked, left = int(demand[number]), int(free[number])
+        sentence = (
+            f"{host} has {left} {_NAMES[number]} free, of which {int(kept[number])} are kept for the guests of "
+            f"{self._kept_for[host]}: {asked} more do not fit beside them"
+        )
+        return Objection(host, sentence, self._strictest(self.promises))
+
+    def unsafe(self, host: str) -> Objection | None:
+        """Whether the guests of the host have no plan as it is."""
+        broken = [
+            (promise, loss) for promise in self.promises for loss in promise.losses_of.get(host, ()) if loss.problem
+        ]
+        if not broken:
+            return None
+        loss = broken[0][1]
+        sentence = f"{host} takes no more, as the loss of {loss.name} is not survived: {loss.problem}"
+        return Objection(host, sentence, self._strictest([promise for promise, _loss in broken]))
+
+    def homeless(self, host: str, loss: Loss) -> Objection:
+        sentence = f"an instance on {host} would find no other host if {loss.name} was lost"
+        about = [each for each in self.promises if loss in each.losses_of.get(host, ())]
+        return Objection(host, sentence, self._strictest(about))
+
+    def losses_of(self, host: str) -> list[Loss]:
+        found = {id(loss): loss for promise in self.promises for loss in promise.losses_of.get(host, ())}
+        return list(found.values())
+
+    @staticmethod
+    def is_spare(loss: Loss, host: str, free: Amount, demand: Amount) -> bool:
+        """Whether the host could take an instance of this size if the loss happened."""
+        after = free - loss.reserved.get(host, _NOTHING)
+        return host not in loss.hosts and bool(((after >= demand) | (demand == 0)).all())
+
+    def admit(self, admitted: Admitted) -> None:
+        """Put an instance into the plans."""
+        for loss, spare in admitted.spares:
+            loss.reserve(spare, admitted.demand)
+            self._keep(loss, spare, loss.reserved[spare])
+
+    def _keep(self, loss: Loss, host: str, demand: Amount) -> None:
+        kept = self._kept[host]
+        if (demand > kept).any():
+            self._kept[host] = numpy.maximum(kept, demand)
+            self._kept_for[host] = loss.name
+
+    @staticmethod
+    def _strictest(promises: Sequence[Promise]) -> Promise:
+        return max(promises, key=lambda each: _STRICTNESS[each.tolerance.policy])
+
+
+_STRICTNESS = {"warn": 0, "last": 1, "refuse": 2}

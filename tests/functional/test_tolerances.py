@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Promises of the fleet, of zones and of aggregates, in the ledger."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet import errors
+from tests.functional.conductor import Conductor
+
+HOSTS = ("h1", "h2")
+RACKS = {"kind": "aggregate", "name": "racks", "number": 1, "label": "rack", "policy": "refuse"}
+
+
+def test_a_promise_is_set_changed_and_taken_back(conductor: Conductor) -> None:
+    """Each of these is an act; a scope has one promise."""
+    operator = conductor.operator
+    fleet = {"kind": "fleet", "name": "", "number": 1, "label": None, "policy": "warn"}
+    assert fleet == operator.set_tolerance({})
+    assert {**fleet, "number": 2} == operator.set_tolerance({"number": 2})
+    assert [{**fleet, "number": 2}] == operator.list_tolerances()
+    operator.unset_tolerance("fleet")
+    assert [] == operator.list_tolerances()
+    acts = [(each["act"], each["changes"].get("number")) for each in reversed(operator.list_acts())]
+    assert [("tolerance.set", [None, 1]), ("tolerance.set", [1, 2]), ("tolerance.unset", [2, None])] == acts
+
+
+def test_a_promise_of_an_aggregate_follows_its_name(conductor: Conductor) -> None:
+    operator = conductor.operator
+    operator.create_aggregate("racks", {})
+    operator.set_tolerance(RACKS)
+    operator.rename_aggregate("racks", "shelves")
+    assert [{**RACKS, "name": "shelves"}] == operator.list_tolerances()
+    operator.delete_aggregate("shelves")
+    assert [] == operator.list_tolerances()
+
+
+def test_scopes_that_are_not_there(conductor: Conductor) -> None:
+    operator = conductor.operator
+    with pytest.raises(errors.NotFound, match="Aggregate racks"):
+        operator.set_tolerance(RACKS)
+    with pytest.raises(errors.NotFound, match="Zone east"):
+        operator.set_tolerance({"kind": "zone", "name": "east"})
+    with pytest.raises(errors.NotFound, match="Tolerance of fleet"):
+        operator.unset_tolerance("fleet")
+    operator.create_aggregate("a", {"availability_zone": "east"})
+    operator.set_tolerance({"kind": "zone", "name": "east"})
+    assert ["east"] == [each["name"] for each in operator.list_tolerances()]

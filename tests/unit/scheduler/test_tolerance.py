@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placements that keep a promise to survive the loss of a host or a rack."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from fleet import errors
+from fleet.objects import RequestSpec
+from fleet.objects.tolerance import LAST, REFUSE, WARN, Tolerance
+from fleet.reasons import Reason
+from fleet.telemetry import metrics
+from scheduler.compute.drivers.filter_scheduler import FilterScheduler
+from scheduler.compute.drivers.host_manager import HostManager
+from scheduler.compute.planning.promises import Prover
+from scheduler.planning.hypothetical import FixedFeed
+from tests.factories import NOW, uuid
+from tests.unit.scheduler.plugins import configuration
+from tests.unit.scheduler.test_rebalance import Fleet, spec
+
+SIZE = 8
+
+
+class Notifications:
+    def info(self, context: Any, event_type: str, payload: dict[str, Any]) -> None:
+        pass
+
+
+class Stage:
+    """Hosts of 8 vcpus and 8 GB with guests of these sizes in both; a scheduler over them, and its prover."""
+
+    def __init__(self, hosts: dict[str, list[int]], *promises: Tolerance) -> None:
+        self.fleet = Fleet(hosts)
+        self.promises = list(promises)
+        conf = configuration()
+        feed = FixedFeed(self.fleet.state)
+        self.driver = FilterScheduler(conf, HostManager(feed, feed, lambda: NOW), Notifications())
+        self.prover = Prover(conf, self.driver.admission, lambda: self.promises, lambda: self.fleet.state, self._ask)
+        self.guests = {host: list(sizes) for host, sizes in hosts.items()}
+        self._asked = 0
+        self.prover.prove()
+
+    def _ask(self, uuids: list[str]) -> list[dict[str, Any]]:
+        found = [self.fleet.request_of(name) for name in uuids]
+        return [
+            {"uuid": name, "request_spec": each.request_spec, "filter_properties": each.filter_properties}
+            for name, each in zip(uuids, found, strict=True)
+        ]
+
+    def build(self, size: int, extra_specs: dict[str, str] | None = None, **properties: Any) -> str:
+        """Return the host of a new guest."""
+        self._asked += 1
+        asked = spec(uuid(900 + self._asked), size)
+        asked["instance_type"]["extra_specs"] = extra_specs or {}
+        request = RequestSpec.from_wire(asked, properties)
+        (selection,) = self.driver.select_destinations(None, request)
+        self.guests[selection.host].append(size)
+        return str(selection.host)
+
+
+def refused(stage: Stage, size: int) -> str:
+    """Return why no host is found."""
+    with pytest.raises(errors.NoValidHost) as refusal:
+        stage.build(size)
+    assert Reason.TOLERANCE == refusal.value.reason_code
+    return refusal.value.reason
+
+
+def objections(policy: str) -> float:
+    return metrics.TOLERANCE_OBJECTIONS.labels(policy)._value.get()
+
+
+#: c must keep 6 free for a's guest or b's, whichever is lost.
+HOSTS = {"a": [6], "b": [6], "c": []}
+
+
+def test_a_build_that_would_break_the_promise_is_refused_with_numbers() -> None:
+    reason = refused(Stage(HOSTS, Tolerance(policy=REFUSE)), 3)
+    assert "The fleet tolerates the loss of 1 host, and no host would keep this promise" in reason
+    assert "c has 8 vcpus free, of which 6 are kept for the guests of" in reason
+    assert "3 more do not fit beside them" in reason
+
+
+def test_losses_share_what_is_kept() -> None:
+    """Only one of a and b is lost at a time: 2 of 8 are left on c, and its guest has its place on a or b."""
+    stage = Stage(HOSTS, Tolerance(policy=REFUSE))
+    assert "c" == stage.build(2)
+    assert stage.build(2) in ("a", "b")
+    refused(stage, 2)
+
+
+def test_a_refusal_leaves_nothing_booked() -> None:
+    stage = Stage(HOSTS, Tolerance(policy=REFUSE))
+    for _time in range(3):
+        refused(stage, 3)
+    assert "c" == stage.build(2)
+
+
+def test_a_guest_goes_elsewhere_before_it_breaks_the_promise() -> None:
+    """The scheduler prefers c, the emptiest; b is left, where nothing is kept."""
+    stage = Stage({"a": [7], "b": [5], "c": [], "d": [6]}, Tolerance(policy=REFUSE))
+    assert "b" == stage.build(2)
+
+
+@pytest.mark.parametrize("policy", [WARN, LAST])
+def test_other_policies_place_it_and_say_so(policy: str, caplog: pytest.LogCaptureFixture) -> None:
+    before = objections(policy)
+    assert "c" == Stage(HOSTS, Tolerance(policy=policy)).build(3)
+    assert before + 1 == objections(policy)
+    assert "A placement breaks the promise of the fleet (1 host): c has 8 vcpus free" in caplog.text
+
+
+def test_the_strictest_promise_decides() -> None:
+    refused(Stage(HOSTS, Tolerance(policy=WARN), Tolerance(number=1, policy=REFUSE)), 3)
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [
+        pytest.param({"restores": True}, id="an evacuation"),
+        pytest.param({"force_hosts": ["c"]}, id="an administrator has named the host"),
+        pytest.param({"extra_specs": {"tolerance:pass": "true"}}, id="the flavor has priority"),
+    ],
+)
+def test_who_may_pass(passing: dict[str, Any]) -> None:
+    assert "c" == Stage(HOSTS, Tolerance(policy=REFUSE)).build(3, **passing)
+
+
+def test_a_member_does_not_pass_by_a_word_that_is_not_true() -> None:
+    stage = Stage(HOSTS, Tolerance(policy=REFUSE))
+    with pytest.raises(errors.NoValidHost):
+        stage.build(3, restores="yes")
+    with pytest.raises(errors.NoValidHost):
+        stage.build(3, extra_specs={"tolerance:pass": "no"})
+
+
+def test_nothing_is_added_to_a_host_whose_loss_is_not_survived() -> None:
+    """Nobody has 7 free for a's guest, so a's last vcpu stays free; b, c and d survive."""
+    stage = Stage({"a": [7], "b": [2], "c": [2], "d": [2]}, Tolerance(policy=REFUSE))
+    assert {stage.build(1) for _guest in range(3)} <= {"b", "c", "d"}
+    objection = stage.driver.admission._guard.unsafe("a")  # type: ignore[union-attr]
+    assert objection is not None
+    assert objection.sentence.startswith("a takes no more, as the loss of a is not survived: unsafe: ")
+
+
+def test_without_a_promise_nothing_is_asked() -> None:
+    stage = Stage(HOSTS)
+    assert "c" == stage.build(8)
+
+
+def test_a_promise_that_is_taken_back_binds_no_more() -> None:
+    stage = Stage(HOSTS, Tolerance(policy=REFUSE))
+    refused(stage, 3)
+    stage.promises.clear()
+    stage.prover.prove()
+    assert "c" == stage.build(3)
+
+
+def test_builds_after_a_proof_stay_in_the_plans_of_the_next() -> None:
+    """The next proof has read the database before the builds were there."""
+    stage = Stage(HOSTS, Tolerance(policy=REFUSE))
+    assert "c" == stage.build(2)
+    stage.prover._last, stage.prover._rests_until = None, 0.0
+    stage.prover.prove()
+    assert stage.build(2) in ("a", "b")
+    refused(stage, 2)
+
+
+def test_too_many_combinations_are_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet.objects.tolerance.MOST_LOSSES", 2)
+    assert "more combinations may be lost than can be looked at" in refused(Stage(HOSTS, Tolerance(policy=REFUSE)), 1)
+
+
+def test_figures_of_the_newest_proof() -> None:
+    Stage({"a": [7], "b": [4], "c": [4]}, Tolerance())
+    found = {name: metrics.TOLERANCE_LOSSES.labels(name)._value.get() for name in ("safe", "unsafe", "not proved")}
+    assert {"safe": 2.0, "unsafe": 1.0, "not proved": 0.0} == found
+    assert 1.0 == metrics.TOLERANCE_UNPROTECTED._value.get()
+
+
+def survives(guests: dict[str, list[int]], lost: Sequence[str]) -> bool:
+    """Whether some arrangement of the lost guests exists, by trying all: no code of the scheduler."""
+    homeless = sorted((size for host in lost for size in guests[host]), reverse=True)
+    free = [SIZE - sum(sizes) for host, sizes in guests.items() if host not in lost]
+
+    def place(left: list[int], room: tuple[int, ...]) -> bool:
+        if not left:
+            return True
+        first, rest = left[0], left[1:]
+        tried = set()
+        for number, amount in enumerate(room):
+            if amount >= first and amount not in tried:
+                tried.add(amount)
+                if place(rest, (*room[:number], amount - first, *room[number + 1 :])):
+                    return True
+        return False
+
+    return place(homeless, tuple(free))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_admitted_is_survived(seed: int) -> None:
+    """After every build each loss that was survived before is survived still, by a search that is not the scheduler's."""
+    chance = random.Random(seed)
+    hosts = {
+        f"h{number}": [chance.randint(1, 4) for _guest in range(chance.randint(0, 2))]
+        for number in range(chance.randint(3, 5))
+    }
+    stage = Stage(hosts, Tolerance(policy=REFUSE))
+    safe = [host for host in hosts if survives(stage.guests, [host])]
+    placed = 0
+    for _build in range(12):
+        try:
+            stage.build(chance.randint(1, 4))
+            placed += 1
+        except errors.NoValidHost:
+            continue
+        broken = [host for host in safe if not survives(stage.guests, [host])]
+        assert [] == broken, f"{placed} builds: {stage.guests}"
+
+
+def test_the_search_tells_them_apart() -> None:
+    """Without the promise the same builds break it in most fleets: the test above can fail."""
+    broken = 0
+    for seed in range(20):
+        chance = random.Random(seed)
+        hosts = {f"h{number}": [chance.randint(1, 4)] for number in range(3)}
+        stage = Stage(hosts)
+        for _build in range(12):
+            try:
+                stage.build(chance.randint(1, 4))
+            except errors.NoValidHost:
+                continue
+        broken += any(not survives(stage.guests, [host]) for host in hosts)
+    assert broken > 10
