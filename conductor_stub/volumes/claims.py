@@ -260,6 +260,8 @@ def _removed(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
 def require_available(row: VolumeRow) -> None:
     """:raises errors.Conflict: nothing can be made of the volume or snapshot now"""
     require_no_guest(row)
+    if row.spec.get(volumes.WITH_SNAPSHOTS):
+        raise errors.Conflict(kind="Volume", name=row.name, reason="is being deleted, after its snapshots")
     if row.status != volume_states.AVAILABLE:
         kind = "Snapshot" if row.snapshot_of else "Volume"
         raise errors.Conflict(kind=kind, name=row.name, reason=f"is {row.status}, not available")
@@ -298,9 +300,11 @@ def require_no_snapshots(tx: Transaction, row: VolumeRow) -> None:
 
 
 @failpoints.commits("conductor.volume_delete")
-def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext) -> VolumeRow:
+def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext, with_snapshots: bool = False) -> VolumeRow:
     """``→ deleting``, or ``→ deleted`` at once if no backend has anything of the volume or snapshot.
 
+    :param with_snapshots: delete the snapshots of the volume first. It follows when the last of them is gone; if one of them
+        cannot be deleted in time, the volume stays as it is
     :raises errors.NotFound: errors.Conflict: the volume has snapshots
     """
     row = volumes.lock(tx, uuid)
@@ -309,6 +313,11 @@ def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext) -> VolumeRow:
     if row.status in volume_states.FOUND:
         return _unmanage(tx, row, ctx)
     require_no_guest(row)
+    if with_snapshots:
+        for snapshot in volumes.snapshot_uuids(tx, uuid):
+            begin_deletion(tx, snapshot, ctx)
+        if volumes.snapshot_uuids(tx, uuid):
+            return volumes.note(tx, row, spec={**row.spec, volumes.WITH_SNAPSHOTS: True})
     require_no_snapshots(tx, row)
     if row.host is None:
         return _deleted(tx, row, ctx)
@@ -340,7 +349,17 @@ def _deleted(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     released = release(tx, row, volumes.OWN, ctx)
     # The last place stays in the row of a deleted volume.
     gone = {"deleted": True, "deleted_at": ctx.now, "status": volume_states.DELETED}
-    return volumes.write(tx, row, ctx.now, **gone, claimed_gb=released["claimed_gb"], **SETTLED)
+    deleted = volumes.write(tx, row, ctx.now, **gone, claimed_gb=released["claimed_gb"], **SETTLED)
+    if row.snapshot_of is not None:
+        _follow(tx, row.snapshot_of, ctx)
+    return deleted
+
+
+def _follow(tx: Transaction, uuid: str, ctx: StepContext) -> None:
+    """Delete a volume that waits for its snapshots, if this was the last."""
+    volume = volumes.lock(tx, uuid)
+    if volume.spec.get(volumes.WITH_SNAPSHOTS) and not volumes.snapshot_uuids(tx, uuid):
+        begin_deletion(tx, uuid, ctx)
 
 
 _ENDS: Mapping[str, Callable[[Transaction, VolumeRow, StepContext], VolumeRow]] = {

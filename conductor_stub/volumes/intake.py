@@ -101,18 +101,24 @@ class VolumeIntake:
         return self._database.write(change)
 
     @endpoint
-    def delete_volume(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def delete_volume(
+        self, context: RequestContext, name: fields.Name, with_snapshots: fields.Flag = False
+    ) -> dict[str, Any]:
         """Delete a volume in any status.
 
+        :param with_snapshots: delete its snapshots first
         :raises errors.NotFound: errors.Conflict: several volumes match, or the volume has snapshots
         """
         found = self._database.read(volumes.find, name)
         subject, shown = f"{found.name} ({found.uuid})", claims.state_of(found.uuid)
         ctx = self._placement.step_context(context)
-        row = self._acts.write(context, "volume.delete", subject, shown, claims.begin_deletion, found.uuid, ctx)
-        about = context.about(volume=row.uuid, attempt=row.attempt, host=row.host)
+        asked = (found.uuid, ctx, with_snapshots)
+        row = self._acts.write(context, "volume.delete", subject, shown, claims.begin_deletion, *asked)
         LOG.info("Deleting volume %s", row.name)
-        self._placement.notify(about, row)
+        first = self._database.read(volumes.snapshots, {"snapshot_of": row.uuid}) if with_snapshots else []
+        for each in (*first, row):
+            about = context.about(volume=each.uuid, attempt=each.attempt, host=each.host)
+            self._placement.notify(about, each)
         return views.of_volume(row)
 
     @endpoint

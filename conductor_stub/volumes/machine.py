@@ -112,6 +112,14 @@ def listed(tried: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(f"{each['backend']} in step {each['step']}: {each['reason']}" for each in tried)
 
 
+def _spare(tx: Transaction, uuid: str) -> None:
+    """A snapshot cannot be deleted, so its volume does not follow."""
+    volume = volumes.lock(tx, uuid)
+    if volumes.WITH_SNAPSHOTS in volume.spec:
+        kept = {name: value for name, value in volume.spec.items() if name != volumes.WITH_SNAPSHOTS}
+        volumes.note(tx, volume, spec=kept)
+
+
 def _is_race(refusal: Exception) -> bool:
     return isinstance(refusal, errors.PoolSpaceUnavailable)
 
@@ -127,5 +135,7 @@ def give_up(tx: Transaction, row: VolumeRow, error: Exception, ctx: StepContext,
         # The scheduler leaves out the pools that failed. Why they did is part of the reason.
         message, details = f"{message} Tried before: {listed(tried)}", {**details, "attempts": tried}
     failure = {"error": name, "message": message, "details": details}
+    if row.snapshot_of is not None and row.status == volume_states.DELETING:
+        _spare(tx, row.snapshot_of)
     status = volume_states.FAILED[row.status]
     return volumes.write(tx, row, ctx.now, **{**SETTLED, "status": status, "failure": failure, **values})

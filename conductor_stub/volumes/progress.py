@@ -132,11 +132,20 @@ class VolumeProgress:
                 raise answer
         return answers
 
+    def _follow(self, context: RequestContext, uuid: str) -> None:
+        """A snapshot is gone: its volume may be deleted after it."""
+        volume = self._database.read(volumes.get, uuid)
+        if volume.spec.get(volumes.WITH_SNAPSHOTS) and volume.status == volume_states.DELETING:
+            about = context.about(volume=uuid, attempt=volume.attempt, host=volume.host)
+            self._placement.notify(about, volume)
+
     def _taken(self, done: Done, row: VolumeRow) -> Volume:
         host, attempt = done.attempt.host, done.attempt.number
         about = done.context.about(volume=row.uuid, attempt=attempt, host=host)
         metrics.VOLUME_REPORTS.labels(done.status, "done").inc()
         LOG.info("The volume is %s on backend %s", row.status, host)
+        if row.deleted and row.snapshot_of is not None:
+            self._follow(done.context, row.snapshot_of)
         if row.attempt != attempt and volumes.acting_host(row) not in (None, host):
             # Another backend must act now.
             self._placement.notify(about, row)

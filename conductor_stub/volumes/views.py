@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet import volume_states
 from fleet.db.tables.volumes import PoolRow, VolumeEventRow, VolumeRow
-from fleet.db.volumes import pools
+from fleet.db.volumes import pools, volumes
 from fleet.db.volumes.attachments import PlacedAttachment
 from fleet.objects import location
 
@@ -28,6 +28,9 @@ def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> dic
     moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
     names = (*_VOLUME, "project_id", "user_id", "request_id")
     shown = {**{name: getattr(row, name) for name in names}, **moments}
+    if row.spec.get(volumes.WITH_SNAPSHOTS) and not row.deleted:
+        # Its snapshots go first.
+        shown["status"] = volume_states.DELETING
     spec = {
         "description": row.spec.get("description", ""),
         "metadata": row.spec.get("metadata", {}),

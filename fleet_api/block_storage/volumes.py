@@ -161,9 +161,11 @@ class Volumes:
     @bodies.asks("cascade")
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, volume_id: str) -> None:
         self._shown(request, volume_id)
+        calls = self._conductor.operator(request)
         if bodies.flag(request, "cascade"):
-            raise NotHere("Deletion of a volume together with its snapshots")
-        self._conductor.operator(request).delete_volume(name=volume_id)
+            calls.delete_volume(name=volume_id, with_snapshots=True)
+        else:
+            calls.delete_volume(name=volume_id)
         response.status = falcon.HTTP_202
 
     @guard.by("volume:get")

@@ -289,6 +289,7 @@ class DeleteVolumes(command.Command):
 
     arguments = (
         command.argument("volume", nargs="+", help="Name, uuid, or the beginning of one."),
+        command.argument("--with-snapshots", action="store_true", help="Delete their snapshots first."),
         command.argument("--wait", action="store_true", help="Wait until they are gone."),
         TIMEOUT,
     )
@@ -297,7 +298,10 @@ class DeleteVolumes(command.Command):
         meant = [self.conductor.operator.show_volume(name=name) for name in parsed_args.volume]
         uuids = list(dict.fromkeys(each["uuid"] for each in meant))
         for uuid in uuids:
-            self.conductor.operator.delete_volume(name=uuid)
+            if parsed_args.with_snapshots:
+                self.conductor.operator.delete_volume(name=uuid, with_snapshots=True)
+            else:
+                self.conductor.operator.delete_volume(name=uuid)
         if not parsed_args.wait:
             return
         require_gone(following.volumes(self.conductor, uuids, parsed_args.timeout, is_gone), parsed_args.timeout)

@@ -67,6 +67,49 @@ def test_a_volume_with_snapshots_cannot_be_deleted(volumes: Volumes) -> None:
     assert [(0, 0), (0, 0)] == volumes.allocated()
 
 
+def test_a_volume_is_deleted_with_its_snapshots(volumes: Volumes) -> None:
+    """They go first, and the volume follows the last of them. Meanwhile nothing else can be done with it."""
+    of = volumes.available(name="data")
+    first, second = (snapshot(volumes, of, name) for name in ("s1", "s2"))
+    volumes.done(first)
+    volumes.backends.orders.clear()
+    for _twice in range(2):
+        assert "deleting" == volumes.operator.delete_volume(of, with_snapshots=True)["status"]
+    assert {(A[0], first), (A[0], second)} <= set(volumes.backends.orders)
+    for refused in (lambda: snapshot(volumes, of), lambda: volumes.operator.extend_volume(of, 20)):
+        with pytest.raises(errors.Conflict, match="is being deleted, after its snapshots"):
+            refused()
+    assert ["deleting"] == [each["status"] for each in volumes.operator.list_volumes()]
+    volumes.done(first, "deleting")
+    assert ("deleting", None) == volumes.row(of)[:2]
+    volumes.backends.orders.clear()
+    volumes.done(second, "deleting")
+    assert ("deleting", "working") == volumes.row(of)[:2]
+    assert [(A[0], of)] == volumes.backends.orders
+    assert "deleted" == volumes.done(of, "deleting")
+    assert [(0, 0), (0, 0)] == volumes.allocated()
+
+
+def test_a_volume_without_snapshots_goes_at_once(volumes: Volumes) -> None:
+    of = volumes.available()
+    volumes.operator.delete_volume(of, with_snapshots=True)
+    assert ("deleting", "working") == volumes.row(of)[:2]
+
+
+def test_a_snapshot_that_cannot_be_deleted_keeps_its_volume(volumes: Volumes) -> None:
+    """The volume is available again; a late report of the snapshot does not delete it."""
+    of = volumes.available()
+    uuid = snapshot(volumes, of)
+    volumes.done(uuid)
+    volumes.operator.delete_volume(of, with_snapshots=True)
+    volumes.clock.advance(10_000)
+    volumes.volume_sweeper.sweep()
+    assert "error_deleting" == shown(volumes, uuid)[0]
+    assert "available" == volumes.operator.show_volume(of)["status"]
+    volumes.done(uuid, "deleting")
+    assert ("available", None) == volumes.row(of)[:2]
+
+
 def test_a_snapshot_that_fails_is_in_error(volumes: Volumes) -> None:
     """It goes nowhere else, claims nothing, and can be deleted at once."""
     of = volumes.available()

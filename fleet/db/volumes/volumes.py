@@ -44,6 +44,11 @@ _OF_KIND: Mapping[Kind, Any] = {
 _SNAPSHOTS = (
     sa.select(VOLUMES.c.name).where(VOLUMES.c.snapshot_of == sa.bindparam("one"), _LIVE).order_by(VOLUMES.c.name)
 )
+_SNAPSHOT_UUIDS = (
+    sa.select(VOLUMES.c.uuid).where(VOLUMES.c.snapshot_of == sa.bindparam("one"), _LIVE).order_by(VOLUMES.c.uuid)
+)
+#: Key of ``spec``: the volume is deleted as soon as the last of its snapshots is gone.
+WITH_SNAPSHOTS = "deleted_with_snapshots"
 _ORDER = VOLUMES.c.created_at, VOLUMES.c.name, VOLUMES.c.uuid
 _HERE = sa.or_(*(VOLUMES.c[name] == sa.bindparam("on_host") for name in ("host", "held_host")))
 _ON_HOST = sa.select(VOLUMES).where(_HERE, _LIVE).order_by(VOLUMES.c.uuid)
@@ -143,6 +148,11 @@ def snapshots(connection: sa.Connection, filters: Mapping[str, Any]) -> Sequence
 def snapshots_of(connection: Transaction | sa.Connection, uuid: str) -> list[str]:
     """The names of the snapshots of a volume."""
     return list(connection.execute(_SNAPSHOTS, {"one": uuid}).scalars())
+
+
+def snapshot_uuids(connection: Transaction | sa.Connection, uuid: str) -> list[str]:
+    """The snapshots of a volume."""
+    return list(connection.execute(_SNAPSHOT_UUIDS, {"one": uuid}).scalars())
 
 
 def on_host(

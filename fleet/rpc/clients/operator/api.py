@@ -94,6 +94,7 @@ NEEDED_ARGUMENTS = {
     "create_group": {"rules": "1.18"},
     "update_group": {"rules": "1.18"},
     "update_volume_type": {"is_public": "1.19"},
+    "delete_volume": {"with_snapshots": "1.19"},
     "list_events": {"last": "1.17", "host": "1.17", "uuid": "1.17"},
 }
 #: Arguments that make an answer smaller, and the version that introduced them. They are left out where it cannot be sent:

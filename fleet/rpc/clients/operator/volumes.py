@@ -54,10 +54,17 @@ class Pools(TypedDict, total=False):
 
 
 class Text(TypedDict, total=False):
-    """The description, and a new name."""
+    """The description, a new name, and whether every project may use it."""
 
     description: str
     new_name: str
+    is_public: bool
+
+
+class First(TypedDict, total=False):
+    """What is deleted before a volume."""
+
+    with_snapshots: bool
 
 
 class VolumeCalls(Caller):
@@ -97,8 +104,8 @@ class VolumeCalls(Caller):
         answer: VolumeView = self.call("retype_volume", name=name, volume_type=volume_type, **policy)
         return answer
 
-    def delete_volume(self, name: str) -> VolumeView:
-        answer: VolumeView = self.call("delete_volume", name=name)
+    def delete_volume(self, name: str, **first: Unpack[First]) -> VolumeView:
+        answer: VolumeView = self.call("delete_volume", name=name, **first)
         return answer
 
     def unmanage_volume(self, name: str) -> VolumeView:
