@@ -36,6 +36,7 @@ from scheduler.compute.planning.promises import Prover
 from scheduler.manager import SchedulerManager
 from scheduler.nova import conf as nova_conf
 from scheduler.nova import service as nova
+from scheduler.nova.shadow import service as nova_shadow
 from scheduler.peers.neighbours import Neighbours
 from scheduler.peers.registration import BINARY, TOPIC, Registration
 from scheduler.volumes import conf as volume_conf
@@ -125,9 +126,13 @@ def _machines(
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     register = [compute_conf.register_opts, nova_conf.register_opts, volume_conf.register_opts]
-    conf = fleet.conf.load_config(argv, BINARY, "Chooses hosts for instances.", register)
+    conf = fleet.conf.load_config(argv, BINARY, "Chooses hosts for instances.", [*register, _register_cli])
     if nova_broker.is_active(conf):
-        return _serve_nova(conf, functools.partial(fleet.conf.check_files, argv, register))
+        check = functools.partial(fleet.conf.check_files, [each for each in argv if each != "--shadow"], register)
+        return _shadow_nova(conf, check) if conf.in_shadow else _serve_nova(conf, check)
+    if conf.in_shadow:
+        print(f"{BINARY}: --shadow needs [nova] transport_url", file=sys.stderr)
+        return 1
     try:
         required.broker(conf)
         required.database(conf)
@@ -152,6 +157,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     check = functools.partial(fleet.conf.check_files, argv, register)
     return service.launch(conf, BINARY, build, conf.scheduler_workers, check)
+
+
+def _register_cli(conf: cfg.ConfigOpts) -> None:
+    conf.register_cli_opt(
+        cfg.BoolOpt(
+            "shadow",
+            dest="in_shadow",
+            default=False,
+            help="Decide copies of the requests to nova-scheduler, and compare. Nothing is claimed, written or answered.",
+        )
+    )
+
+
+def _shadow_nova(conf: cfg.ConfigOpts, check: Callable[[], None]) -> int:
+    """Run beside nova-scheduler, as its shadow."""
+    nova.adapt(conf)
+    try:
+        nova.check(conf)
+        nova_shadow.check(conf)
+    except errors.FleetError as refusal:
+        print(f"{BINARY}: {refusal.message}", file=sys.stderr)
+        return 1
+    return service.launch(conf, BINARY, functools.partial(nova_shadow.process, conf, BINARY), 1, check)
 
 
 def _serve_nova(conf: cfg.ConfigOpts, check: Callable[[], None]) -> int:

@@ -83,6 +83,12 @@ OPTIONS = [
         help="[scheduler] image_metadata_prefilter of nova.conf: hosts must have the traits that image properties such as "
         "hw_disk_bus and hw_vif_model name.",
     ),
+    cfg.IntOpt(
+        "shadow_patience",
+        default=300,
+        min=10,
+        help="Seconds after which a server that is on no new host counts as refused by nova, for --shadow.",
+    ),
     cfg.FloatOpt(
         "poll_period",
         default=1.0,

@@ -127,28 +127,32 @@ def transport_of(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
     return transport
 
 
-def servers(
-    conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, api: NovaDatabase | None = None
-) -> Sequence[service.Runnable]:
-    """Build what one process runs."""
-    api = api or open_api(conf)
+def deciding(conf: cfg.ConfigOpts, api: NovaDatabase) -> tuple[Scheduler, Placing, Placement | None]:
+    """Build what decides requests: the driver over the feeds, and what claims for it."""
     notes = ProviderNotes() if conf.nova.placement_connection else None
     driver = build_driver(conf, api, notes)
     placement = Placement.from_conf(conf) if conf.nova.placement == nova_conf.CLAIM else None
-    if placement is not None:
-        _warn_of_limits(placement)
     if notes is None:
         _warn_of_columns()
-    alternates, zone = conf.nova.max_attempts - 1, conf.default_availability_zone
     placing = Placing(
         driver,
         placement,
-        alternates,
-        zone,
+        conf.nova.max_attempts - 1,
+        conf.default_availability_zone,
         notes=notes,
         request_filters=RequestFilters.from_conf(conf),
         most_candidates=conf.nova.max_placement_results,
     )
+    return driver, placing, placement
+
+
+def servers(
+    conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, api: NovaDatabase | None = None
+) -> Sequence[service.Runnable]:
+    """Build what one process runs."""
+    driver, placing, placement = deciding(conf, api or open_api(conf))
+    if placement is not None:
+        _warn_of_limits(placement)
     endpoint = NovaEndpoint(driver, placing, RebuildCheck(conf, driver.host_manager))
     host_manager = driver.host_manager
     assert isinstance(host_manager, Polled)
@@ -158,7 +162,7 @@ def servers(
             transport,
             TOPIC,
             conf.host,
-            [endpoint, NovaOperator(driver, api)],
+            [endpoint, NovaOperator(driver, api or open_api(conf))],
             server.Options(exchange=conf.nova.exchange, serializer=NovaContextSerializer()),
         ),
         service.Periodic("poll", host_manager.poll, conf.nova.poll_period),

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
+import numpy
 import prometheus_client
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -17,8 +18,10 @@ from fleet import errors, failpoints
 from fleet.context import RequestContext
 from fleet.rpc import deferred
 from fleet.telemetry import metrics
+from scheduler.engine import filtering
 from scheduler.engine.decide import decide
 from scheduler.engine.decision import Decision, StateAge
+from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.pipeline import Pipeline, prepare
 from scheduler.engine.prepared_request import PreparedRequest
@@ -111,6 +114,21 @@ class Decider:
             return decision(hosts, state=state)
 
         return self._host_manager.consider(work, as_if_gone)
+
+    def survey(self, context: RequestContext, request: Any) -> tuple[Decision, Mapping[str, str]]:
+        """Decide without booking. Return host → the filter that drops it, too."""
+        tools = self._tools
+        decision = self._decision(tools, self._prepare(tools, context, request), log=False)
+        prepared = self._prepare(tools, context, request)
+        names = [type(each).__name__ for each in prepared.filters]
+
+        def work(hosts: Candidates, state: StateAge) -> tuple[Decision, Mapping[str, str]]:
+            judged = filtering.run(prepared, hosts, restriction.allowed(hosts, request)).dropped_by
+            rows = numpy.flatnonzero(judged >= 0).tolist()
+            dropped = {hosts.key(row)[0]: names[judged[row]] for row in rows}
+            return decision(hosts, state=state), dropped
+
+        return self._host_manager.consider(work)
 
     def prepare(self, context: RequestContext, request: Any) -> PreparedRequest:
         """Return a request that is ready to be judged."""

@@ -281,7 +281,9 @@ class Cloud:
     def nova_command(self, program: str, host: str) -> list[str]:
         return [str(VENV / "bin" / program), "--config-file", str(self.directory / host / "nova.conf")]
 
-    def start_fleet_scheduler(self, name: str = "fleet-scheduler", more: str = SPECIFIED_HOST) -> None:
+    def start_fleet_scheduler(
+        self, name: str = "fleet-scheduler", more: str = SPECIFIED_HOST, options: Sequence[str] = ()
+    ) -> None:
         path = self.directory / f"{name}.conf"
         path.write_text(
             _FLEET.format(
@@ -299,7 +301,7 @@ class Cloud:
         self.config_file = path
         self.spawn(
             name,
-            [str(pathlib.Path(sys.executable).parent / "fleet-scheduler"), "--config-file", str(path)],
+            [str(pathlib.Path(sys.executable).parent / "fleet-scheduler"), "--config-file", str(path), *options],
             {**os.environ, "PYTHONPATH": f"{HERE.parents[1]}{os.pathsep}{plugins}"},
         )
         eventually(lambda: self._is_ready(), READY_S)

@@ -257,6 +257,33 @@ def _compare_with_novas_filters(cloud: Cloud, server: str) -> None:
     assert "only nova has IsolatedHostsFilter" in [each["found"] for each in compared]
 
 
+def test_a_shadow_beside_nova_scheduler(cloud, tmp_path):
+    """nova-scheduler answers as before; the shadow decides the same requests, claims nothing, and reports."""
+    report = tmp_path / "shadow.json"
+    cloud.kill("fleet-scheduler", signal.SIGTERM)
+    cloud.spawn("nova-scheduler", cloud.nova_command("nova-scheduler", "controller"))
+    cloud.start_fleet_scheduler("shadow", f"[nova]\nshadow_report_file = {report}\n[DEFAULT]\n", ["--shadow"])
+    try:
+        eventually(lambda: "Copies of the messages" in cloud.log("shadow"))
+        numbers = [cloud.boot(f"shadowed-{number}", "small") for number in range(10)]
+        assert {"ACTIVE"} == {cloud.settled(number)["status"] for number in numbers}
+        _require_equal(cloud)
+        lost = cloud.boot("shadowed-huge", "huge")
+        assert "ERROR" == cloud.settled(lost)["status"]
+        words = ("nova", "shadow", "report", "--file", str(report))
+        found = eventually(lambda: report.exists() and cloud.fleet(*words, program="fleet-manage"))
+        eventually(lambda: sum(each["servers"] for each in cloud.fleet(*words, program="fleet-manage")) >= 10)
+        found = cloud.fleet(*words, program="fleet-manage")
+        # Both choose by weight among three equal hosts, and nova's choice of equal ones is its own.
+        assert {"same", "fits"} >= {each["outcome"] for each in found}
+        assert {"small"} == {each["flavor"] for each in found}
+        assert "NEVER_FITS" not in cloud.log("nova-scheduler")
+    finally:
+        cloud.kill("shadow", signal.SIGTERM)
+        cloud.kill("nova-scheduler", signal.SIGTERM)
+        cloud.start_fleet_scheduler()
+
+
 def test_no_token_in_the_log(cloud):
     """With debug lines, after all that was done."""
     assert PLANTED not in cloud.log("fleet-scheduler")

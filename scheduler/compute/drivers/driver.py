@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from oslo_config import cfg
@@ -12,6 +12,7 @@ from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
 from scheduler.compute.drivers.host_manager import HostManager
+from scheduler.engine.decision import Decision
 
 
 class Notifier(Protocol):
@@ -62,6 +63,13 @@ class Scheduler:
     def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
         """Return how many more instances of the request's shape fit. :raises errors.NotSupported: by default"""
         raise errors.NotSupported(what="capacity", driver=type(self).__name__)
+
+    def survey(self, context: RequestContext, request: RequestSpec) -> tuple[Decision, Mapping[str, str]]:
+        """Return what would be decided, and host → the filter that drops it. Nothing is booked.
+
+        :raises errors.NotSupported: by default
+        """
+        raise errors.NotSupported(what="survey", driver=type(self).__name__)
 
     def describe_filters(self) -> dict[str, Any]:
         """Return which parts of a request are judged: :func:`scheduler.compute.drivers.judged_parts.describe`.

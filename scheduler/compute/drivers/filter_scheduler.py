@@ -19,7 +19,7 @@ from scheduler.compute.drivers import capacity_count, judged_parts, loading
 from scheduler.compute.drivers.driver import Notifier, Scheduler
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.tolerance.admission import Admission, Fleet
-from scheduler.engine.decision import StateAge
+from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.state.decider import Decider
 from scheduler.why.explain import explanation
@@ -93,6 +93,10 @@ class FilterScheduler(Scheduler):
         answer = survey.answer()
         remarks = [*answer["remarks"], *self._unjudged(request)]
         return {**answer, "remarks": remarks, "state": state.to_wire()}
+
+    def survey(self, context: RequestContext, request: RequestSpec) -> tuple[Decision, Mapping[str, str]]:
+        self._update_host_states()
+        return self._decider.survey(context, _named(request))
 
     def describe_filters(self) -> dict[str, Any]:
         return judged_parts.describe(self._decider.pipeline)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides the copies of nova's requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_log import log as logging
+
+from fleet import errors
+from fleet.context import new_context
+from fleet.rpc.endpoint import require_size
+from scheduler.compute.drivers.driver import Scheduler
+from scheduler.engine.decision import StateAge
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.nova import decoder
+from scheduler.nova.placing import Placing
+from scheduler.nova.request import NovaRequest
+from scheduler.nova.shadow.ledger import ShadowLedger
+from scheduler.nova.shadow.verdict import Verdict
+
+LOG = logging.getLogger(__name__)
+METHOD = "select_destinations"
+
+
+class Shadow:
+    """:param placing: prepares requests. It reads from placement, and claims nothing here"""
+
+    def __init__(self, driver: Scheduler, placing: Placing, ledger: ShadowLedger) -> None:
+        self._driver = driver
+        self._placing = placing
+        self._ledger = ledger
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """Decide one message to nova-scheduler, if it is a request for hosts."""
+        arguments = message.get("args")
+        if message.get("method") != METHOD or not isinstance(arguments, Mapping):
+            return
+        try:
+            require_size(arguments, "arguments")
+            call = decoder.decode(arguments)
+        except errors.FleetError as refusal:
+            LOG.warning("A request of nova cannot be read: %s", refusal.message)
+            return
+        if call.rebuild_check or not call.named:
+            return
+        self._ledger.wait_for(list(call.request.instance_uuids), self._verdict(call.request))
+
+    def look(self) -> None:
+        """Compare the servers that have got a host, and write the report."""
+        self._driver.refresh()
+        self._ledger.look(lambda uuid: self._hosts_of([uuid]).get(uuid))
+        self._ledger.save()
+
+    def _verdict(self, request: NovaRequest) -> Verdict:
+        flavor = request.flavor.name or "-"
+        sources = self._hosts_of(list(request.instance_uuids))
+        try:
+            made, dropped = self._driver.survey(new_context(), self._placing.prepared(request))
+        except errors.FleetError as refusal:
+            return Verdict(flavor, refusal=refusal.reason_code.value, sources=sources)
+        if not made.complete:
+            return Verdict(
+                flavor, dropped=dropped, refusal=made.refusal.code.value if made.refusal else "", sources=sources
+            )
+        return Verdict(flavor, tuple(pick.key[0] for pick in made.picks), dropped, sources=sources)
+
+    def _hosts_of(self, uuids: list[str]) -> dict[str, str]:
+        def work(hosts: Candidates, _state: StateAge) -> dict[str, str]:
+            return {uuid: found.host for uuid in uuids if (found := hosts.placed(uuid)) is not None}
+
+        return self._driver.host_manager.consider(work)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this scheduler would choose for one request."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """:param flavor: its name
+    :param hosts: the chosen hosts, one for each instance; empty if the request would be refused
+    :param dropped: host → the filter that dropped it
+    :param refusal: reason code of the refusal
+    :param sources: instance → the host that it was on already
+    """
+
+    flavor: str
+    hosts: tuple[str, ...] = ()
+    dropped: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    refusal: str = ""
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
