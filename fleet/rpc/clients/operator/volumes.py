@@ -67,6 +67,12 @@ class First(TypedDict, total=False):
     with_snapshots: bool
 
 
+class TypeChanges(Text, total=False):
+    """What a volume type is called, and whether all projects may use it."""
+
+    is_public: bool
+
+
 class VolumeCalls(Caller):
     def create_volumes(self, request: JSONObject, **token: Unpack[Token]) -> MadeVolumes:
         answer: MadeVolumes = self.call("create_volumes", request=request, **token)
@@ -149,9 +155,9 @@ class VolumeCalls(Caller):
         return answer
 
     def update_volume_type(
-        self, name: str, extra_specs: Mapping[str, str | None], **text: Unpack[Text]
+        self, name: str, extra_specs: Mapping[str, str | None], **changes: Unpack[TypeChanges]
     ) -> VolumeTypeView:
-        answer: VolumeTypeView = self.call("update_volume_type", name=name, extra_specs=dict(extra_specs), **text)
+        answer: VolumeTypeView = self.call("update_volume_type", name=name, extra_specs=dict(extra_specs), **changes)
         return answer
 
     def delete_volume_type(self, name: str) -> None:
