@@ -241,25 +241,31 @@ class Candidates:
     def restricted(
         self, ignore_hosts: Sequence[str], force_hosts: Sequence[str], force_nodes: Sequence[str]
     ) -> numpy.ndarray:
-        """Return the mask of hosts left when some are excluded or forced by name. Reads every host's name.
+        """Return the mask of hosts left when some are excluded or forced by name.
 
         Host names are compared without case. An empty list of forced names forces nothing.
         """
-        ignored, hosts = ({name.lower() for name in names} for names in (ignore_hosts, force_hosts))
-        nodes = set(force_nodes)
-        mask: numpy.ndarray = self.present() & self.only(
-            row
-            for row, key in enumerate(self._table.keys)
-            if key is not None
-            and key[0].lower() not in ignored
-            and (not hosts or key[0].lower() in hosts)
-            and (not nodes or key[1] in nodes)
-        )
+        left = numpy.ones(self._table.size, dtype=bool)
+        left[self._rows_named(ignore_hosts)] = False
+        for forced, rows in (
+            (force_hosts, self._rows_named(force_hosts)),
+            (force_nodes, self.rows_of_nodes(force_nodes)),
+        ):
+            if forced:
+                among = numpy.zeros(self._table.size, dtype=bool)
+                among[rows] = True
+                left &= among
+        mask: numpy.ndarray = self.present() & self.of_table(left)
         return mask
+
+    def _rows_named(self, hosts: Iterable[str]) -> list[int]:
+        return [row for host in hosts for row in self._table.rows_named(host)]
 
     def rows_of_nodes(self, nodes: Iterable[str]) -> list[int]:
         """Return the rows of these nodes. Reads every node's name."""
         wanted = set(nodes)
+        if not wanted:
+            return []
         return [row for row, key in enumerate(self._table.keys) if key and key[1] in wanted]
 
     def row_of(self, key: tuple[str, str | None]) -> int | None:

@@ -89,6 +89,8 @@ class HostTable:
         self.rare: dict[str, dict[int, Any]] = {}
         self._row_of: dict[Key, int] = {}
         self._rows_of_host: dict[str, tuple[int, ...]] = {}
+        #: By name in lower case, the names of hosts; None until it is asked for, and after a host has come.
+        self._spellings: dict[str, list[str]] | None = None
         #: The rows of removed keys. A key that comes back gets its row again, which keeps the order.
         self._free: dict[Key, int] = {}
         #: False if a row may have a smaller key than a row before it.
@@ -156,6 +158,14 @@ class HostTable:
     def rows_of_host(self, host: str) -> tuple[int, ...]:
         return self._rows_of_host.get(host, ())
 
+    def rows_named(self, host: str) -> list[int]:
+        """As :meth:`rows_of_host`, without regard to case."""
+        if self._spellings is None:
+            self._spellings = {}
+            for name in self._rows_of_host:
+                self._spellings.setdefault(name.lower(), []).append(name)
+        return [row for name in self._spellings.get(host.lower(), ()) for row in self.rows_of_host(name)]
+
     def hosts(self) -> Iterable[str]:
         return self._rows_of_host
 
@@ -170,6 +180,8 @@ class HostTable:
         else:
             row = self._append(key)
         self._row_of[key] = row
+        if key[0] not in self._rows_of_host:
+            self._spellings = None
         self._rows_of_host[key[0]] = tuple(sorted((*self.rows_of_host(key[0]), row)))
         return row
 
