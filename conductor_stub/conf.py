@@ -290,6 +290,21 @@ RECOVERY_OPTS = [
     ),
 ]
 
+MAINTENANCE = "maintenance"
+MAINTENANCE_OPTS = [
+    cfg.DictOpt(
+        "hooks",
+        default={},
+        help="Commands that a maintenance may run for a host when it is empty, by name, such as "
+        "reboot:/usr/local/bin/reboot-host,upgrade:/usr/local/bin/upgrade-host. 'fleet maintenance run --hook NAME' chooses "
+        "one: a client cannot name a command of its own. The host's name is added as the last argument. Exit status 0 means "
+        "that the work is done; anything else, and no end within hook_timeout, is a failure. A command may run again for "
+        "the same host, after a conductor has died beside an earlier run. Its environment has FLEET_HOST, "
+        "FLEET_MAINTENANCE and FLEET_HOOK_ATTEMPT. No shell reads it. Set the section alike on all conductors.",
+    ),
+    cfg.IntOpt("hook_timeout", default=1800, min=1, max=86400, help="Seconds after which a hook is killed."),
+]
+
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(OPTS)
@@ -298,6 +313,8 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(QUOTA_OPTS, group=cfg.OptGroup("quota", title="Quotas of projects"))
     recovery = cfg.OptGroup(RECOVERY, title="Recovery of hosts that are down")
     conf.register_opts(RECOVERY_OPTS, group=recovery)
+    maintenance = cfg.OptGroup(MAINTENANCE, title="Maintenance of hosts in waves")
+    conf.register_opts(MAINTENANCE_OPTS, group=maintenance)
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
@@ -305,4 +322,5 @@ def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
     return [
         *(("DEFAULT", OPTS), ("conductor", CONDUCTOR_OPTS), ("quota", QUOTA_OPTS)),
         (RECOVERY, RECOVERY_OPTS),
+        (MAINTENANCE, MAINTENANCE_OPTS),
     ]

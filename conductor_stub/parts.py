@@ -15,11 +15,13 @@ from typing import Any
 import oslo_messaging
 from oslo_config import cfg
 
-from conductor_stub.steps import fence
+from conductor_stub.steps import fence, hook
 from conductor_stub.steps.fence import Fence
 from conductor_stub.steps.group_commit import GroupCommit
+from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
+from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet.clock import Clock
 from fleet.db.engine.database import Database
@@ -99,6 +101,7 @@ class Settings:
     sweep_interval_s: float = 5
     flavor_mix_half_life_s: float = HALF_LIFE_S
     recovery: RecoverySettings = RecoverySettings()
+    maintenance: MaintenanceSettings = MaintenanceSettings()
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Settings:
@@ -114,6 +117,7 @@ class Settings:
             sweep_interval_s=conf.conductor.sweep_interval,
             flavor_mix_half_life_s=conf.conductor.flavor_mix_half_life,
             recovery=RecoverySettings.from_conf(conf),
+            maintenance=MaintenanceSettings.from_conf(conf),
         )
 
 
@@ -144,6 +148,7 @@ class Common:
     :param require_in_step: raises if the clock of this machine is wrong
     :param draining: set while the process handles its last messages
     :param fence: switches a host off
+    :param hook: runs the command of a maintenance
     :param spawn: runs what takes long beside the caller
     """
 
@@ -160,6 +165,7 @@ class Common:
     require_in_step: Callable[[], None] = _always_in_step
     draining: threading.Event = dataclasses.field(default_factory=threading.Event)
     fence: Fence = fence.run
+    hook: Callable[[Sequence[str], Mapping[str, str], float, str], Ended] = hook.run
     spawn: Callable[[Callable[[], object]], object] = in_thread
 
 

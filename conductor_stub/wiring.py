@@ -9,6 +9,7 @@ from conductor_stub.agents import wiring as agents
 from conductor_stub.attachments import wiring as attachments
 from conductor_stub.attachments.reservations import Reservations
 from conductor_stub.builds import wiring as builds
+from conductor_stub.maintenance import wiring as maintenance
 from conductor_stub.moves import wiring as moves
 from conductor_stub.operators import wiring as operators
 from conductor_stub.parts import Common, Part
@@ -24,6 +25,7 @@ class Parts(NamedTuple):
     builds: builds.Builds
     moves: moves.Moves
     recovery: recovery.Recovery
+    maintenance: maintenance.MaintenancePart
     power: power.Power
     attachments: attachments.Attachments
     volumes: volumes.Volumes
@@ -38,6 +40,7 @@ def wire(common: Common) -> Parts:
         of_builds,
         of_moves,
         recovery.wire(common, of_moves),
+        maintenance.wire(common, of_moves),
         of_power,
         attachments.wire(common),
         volumes.wire(common),

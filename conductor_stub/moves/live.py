@@ -51,7 +51,7 @@ def require_able(tx: Transaction, row: RequestedInstance, destination: str | Non
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"{obstacle}: {_COLD}")
 
 
-def obstacles(connection: Connection, uuids: Sequence[str]) -> dict[str, str]:
+def obstacles(connection: Transaction | Connection, uuids: Sequence[str]) -> dict[str, str]:
     """Return, by uuid, why the guests of these instances cannot leave their hosts while they run; "" where one can.
 
     Instances that do not exist are left out. The reason is the end of a sentence about the instance.

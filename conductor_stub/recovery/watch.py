@@ -15,7 +15,7 @@ from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import errors
 from fleet.clock import seconds
 from fleet.db.engine.database import Connection, Transaction
-from fleet.db.hosts import aggregates, labels, services
+from fleet.db.hosts import aggregates, labels, maintenances, services
 from fleet.db.instances import recoveries
 from fleet.db.instances.recoveries import FLEET, Agent
 from fleet.db.tables.recovery import RecoveryDomainRow
@@ -76,7 +76,8 @@ def look(tx: Transaction, settings: RecoverySettings, down_time_s: float, now: d
         calm = max(since[FLEET], since.get(of_host.get(each.host, FLEET), since[FLEET]))
         if covered.get(each.host, settings.enabled) and each.host not in those and _is_due(each, calm, now, wait_s):
             due[each.host] = each
-    wanted = recoveries.with_guests(tx, due) - recoveries.open_hosts(tx)
+    # A maintenance may switch off what it has emptied.
+    wanted = recoveries.with_guests(tx, due) - recoveries.open_hosts(tx) - maintenances.taken_hosts(tx)
     begun = {}
     for host in sorted(wanted & due.keys()):
         begun[begin(tx, host, now, due[host].last_seen_up)] = host

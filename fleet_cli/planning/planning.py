@@ -11,6 +11,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from fleet import errors
 from fleet.client import connection
 from fleet.client.calls import Calls
 from fleet.db.engine.database import Database
@@ -19,8 +20,11 @@ from fleet.db.feed.feed import ChangeFeed, Changes
 from fleet.db.volumes import volumes
 from fleet.objects.whatif import Demand
 from fleet.rpc import nova_broker
+from fleet_cli.base import progress
 
 _DATABASE = "[database] connection"
+#: Instances that one call asks about.
+_AT_ONCE = 500
 #: Entry point (conf) -> all that nova's databases show.
 _OF_NOVA = "fleet.nova.state"
 
@@ -66,6 +70,25 @@ def of_instance(conductor: Calls, uuid_: str) -> Demand:
     """Return the request that places an existing instance. :raises errors.NotFound: errors.Conflict:"""
     asked = conductor.operator.request_of(name=uuid_)
     return Demand(asked["request_spec"], asked["filter_properties"], [None], name=uuid_)
+
+
+def of_instances(conductor: Calls, uuids: Sequence[str], verbose_level: int, lines: int) -> dict[str, Demand]:
+    """Return the requests that place these instances, by uuid; one that does not exist any more is left out."""
+    found: dict[str, Demand] = {}
+    with progress.shown(len(uuids), "guests read", verbose_level, lines) as shown:
+        for start in range(0, len(uuids), _AT_ONCE):
+            for each in conductor.operator.requests_of(uuids=uuids[start : start + _AT_ONCE]):
+                name = each["uuid"]
+                found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
+            shown.show(len(found), "")
+    return found
+
+
+def known(requests: Mapping[str, Demand], uuid_: str) -> Demand:
+    """:raises errors.NotFound: it is not among them"""
+    if uuid_ not in requests:
+        raise errors.NotFound(kind="Instance", name=uuid_)
+    return requests[uuid_]
 
 
 def one_by_one(asked: Mapping[str, Any], count: int) -> list[Demand]:

@@ -13,9 +13,8 @@ from fleet.db.feed.feed import Changes
 from fleet.objects.survival import ENTRY_POINTS, Loss, Report
 from fleet.objects.whatif import Demand
 from fleet_cli.base import progress
+from fleet_cli.planning import planning
 
-#: Requests that one call asks for.
-_AT_ONCE = 500
 #: Lines of progress if standard error is no terminal.
 LINES = 10
 
@@ -27,15 +26,7 @@ def prove(shown_by: Any, state: Changes, losses: Sequence[Loss], limit_s: float)
     verbose = shown_by.app.options.verbose_level
 
     def requests_of(uuids: Sequence[str]) -> Mapping[str, Demand | errors.FleetError]:
-        found: dict[str, Demand | errors.FleetError] = {}
-        with progress.shown(len(uuids), "guests read", verbose, LINES) as shown:
-            for start in range(0, len(uuids), _AT_ONCE):
-                some = list(uuids[start : start + _AT_ONCE])
-                for each in shown_by.conductor.operator.requests_of(uuids=some):
-                    name = each["uuid"]
-                    found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
-                shown.show(len(found), "")
-        return found
+        return planning.of_instances(shown_by.conductor, uuids, verbose, LINES)
 
     with progress.shown(len(losses), "losses", verbose, LINES) as shown:
         report: Report = entry.load()(

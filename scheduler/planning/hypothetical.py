@@ -92,8 +92,9 @@ class ChangedRow:
     """A row of the feed with some columns changed."""
 
     def __init__(self, row: Any, **changed: Any) -> None:
-        vars(self).update(changed)
-        self._row = row
+        # Not a chain of rows: each link would cost a call a column.
+        earlier = vars(row) if isinstance(row, ChangedRow) else {"_row": row}
+        vars(self).update(earlier, **changed)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._row, name)

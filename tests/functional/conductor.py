@@ -7,7 +7,7 @@ import collections
 import inspect
 import json
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import oslo_messaging
@@ -15,8 +15,10 @@ import oslo_messaging
 from conductor_stub import wiring
 from conductor_stub.parts import Clients, Common, Settings
 from conductor_stub.steps.fence import Order, Outcome
+from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
+from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import conf as fleet_conf
 from fleet import errors
@@ -41,6 +43,7 @@ from tests.functional.trio_fakes import (
 
 INCARNATION = "life-one"
 NOT_RECOVERED = RecoverySettings()
+NO_HOOKS = MaintenanceSettings()
 
 
 class Conductor:
@@ -56,6 +59,7 @@ class Conductor:
         waits: Mapping[str, int] = types.MappingProxyType({}),
         recovery: RecoverySettings = NOT_RECOVERED,
         clock: FakeClock | None = None,
+        maintenance: MaintenanceSettings = NO_HOOKS,
     ) -> None:
         self.database = database
         self.clock = clock or FakeClock()
@@ -72,10 +76,14 @@ class Conductor:
             *(self.scheduler, self.compute, self.volume_scheduler, self.backends),  # type: ignore[arg-type]
             *(self.tasks, self.moves, self.volumes, self.notifier),  # type: ignore[arg-type]
         )
-        settings = Settings(aliases=aliases or {}, waits=waits, same_host=same_host, recovery=recovery)
+        settings = Settings(
+            aliases=aliases or {}, waits=waits, same_host=same_host, recovery=recovery, maintenance=maintenance
+        )
         #: Fences that were begun and not run yet, the orders that were run, and how the next ones end.
         self.fences: list[Callable[[], object]] = []
         self.fenced: list[Order] = []
+        self.hooked: list[tuple[tuple[str, ...], str]] = []
+        self.hook_ends: collections.deque[Ended] = collections.deque()
         self.outcomes: collections.deque[Outcome] = collections.deque()
         pins = Pins(configuration(fleet_conf.register_opts))
         parts = wiring.wire(
@@ -83,10 +91,12 @@ class Conductor:
                 *(database, clients, self.limits, settings, self.clock, self.clock, pins),
                 local=local,
                 fence=self._fence,
+                hook=self._hook,
                 spawn=self.fences.append,
             )
         )
         self.keeper = parts.recovery.keeper
+        self.maintenance_keeper = parts.maintenance.keeper
         builds, moves, volumes = parts.builds, parts.moves, parts.volumes
         self.agents = parts.agents.api
         self.intake, self.placement, self.termination = builds.intake, builds.placement, builds.termination
@@ -107,6 +117,10 @@ class Conductor:
     def _fence(self, order: Order) -> Outcome:
         self.fenced.append(order)
         return self.outcomes.popleft() if self.outcomes else Outcome(True, "the fence succeeded")
+
+    def _hook(self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float, what: str) -> Ended:
+        self.hooked.append((tuple(command), environment["FLEET_HOOK_ATTEMPT"]))
+        return self.hook_ends.popleft() if self.hook_ends else Ended(True, f"{what} succeeded")
 
     def run_fences(self) -> None:
         """Let the fences that were begun come to their ends."""

@@ -59,6 +59,8 @@ _CONDUCTORS: Mapping[str, tuple[Method, ...]] = {
         *_of("operator", "list_quotas set_quota delete_quota list_acts"),
         *_of("operator", "create_network delete_network set_host_labels"),
         *_of("operator", "list_tolerances set_tolerance unset_tolerance"),
+        *_of("operator", "create_maintenance list_maintenances show_maintenance pause_maintenance cancel_maintenance"),
+        *_of("operator", "skip_maintenance_host"),
         *_of("operator", "list_recoveries show_recovery pause_recovery start_recovery"),
         *_of(
             "operator", "migrate_instance evacuate_instance live_migrate_instance abort_live_migration live_obstacles"
@@ -244,6 +246,11 @@ ARGUMENTS: Mapping[str, Any] = {
     "pause_recovery.paused": True,
     "set_tolerance.tolerance": {"kind": "aggregate", "name": "racks"},
     "unset_tolerance.kind": "fleet",
+    "create_maintenance.maintenance": {"name": "new", "waves": [["quarry-three"]]},
+    **{f"{verb}_maintenance.name": "kernel" for verb in ("show", "pause", "cancel")},
+    "pause_maintenance.paused": True,
+    "skip_maintenance_host.name": "kernel",
+    "skip_maintenance_host.host": "quarry-two",
     "show_recovery.name": "{host}",
     "create_group.rules": [{"policy": "spread", "label": "rack"}],
     "set_host_labels.labels": {"rack": "r1"},

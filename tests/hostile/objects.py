@@ -77,6 +77,8 @@ def build(world: World) -> tuple[Objects, Objects]:
         )
     ]
     world.ask(admin, "set_tolerance", "operator", tolerance={"kind": "fleet"})
+    maintenance = {"name": "kernel", "waves": [[HOSTS[1]]]}
+    world.ask(admin, "create_maintenance", "operator", maintenance=maintenance)
     # A recovery that has begun.
     world.ask(admin, "force_down", "operator", host=HOSTS[1], forced=True)
     world.ask(admin, "start_recovery", "operator", host=HOSTS[1])

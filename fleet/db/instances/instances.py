@@ -252,7 +252,7 @@ def on_host(connection: sa.Connection, host: str, uuids: Sequence[str] | None = 
     )
 
 
-def of_uuids(connection: sa.Connection, uuids: Collection[str]) -> Sequence[RequestedInstance]:
+def of_uuids(connection: Transaction | sa.Connection, uuids: Collection[str]) -> Sequence[RequestedInstance]:
     """Live instances among these, oldest first."""
     return cast(
         "Sequence[RequestedInstance]",

@@ -26,6 +26,7 @@ from fleet.db.tables.instances import (
     rebuilt_boot_data,
 )
 from fleet.db.tables.ledger import generations, taken_signatures
+from fleet.db.tables.maintenance import maintenance_guests, maintenance_hosts, maintenances
 from fleet.db.tables.moves import migrations
 from fleet.db.tables.networks import addresses, network_projects, networks
 from fleet.db.tables.queue import queue_turns, queued_builds, room_queue
@@ -63,6 +64,9 @@ __all__ = [
     "instance_groups",
     "instances",
     "key_pairs",
+    "maintenance_guests",
+    "maintenance_hosts",
+    "maintenances",
     "migrations",
     "network_projects",
     "networks",

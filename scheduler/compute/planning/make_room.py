@@ -8,6 +8,7 @@ these moves made, must then place the instance there by the configured filters.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -130,7 +131,7 @@ class _Planner:
         if reason:
             self._kept[host] = reason
             return []
-        there = [each for each in self._ground.movable(host) if each.uuid not in moving and _is_plain(each)]
+        there = [each for each in self._ground.movable(host) if each.uuid not in moving and is_plain(each)]
         (free,) = (free for name, free, _used in self._hosts() if name == host)
         for chosen in _choices(there, _asked(request).minus(free)):
             moves = self._elsewhere(chosen, host)
@@ -174,7 +175,7 @@ def _choices(there: Sequence[Movable], lack: Amounts) -> Iterator[list[Movable]]
 def moved(state: Changes, moves: Sequence[Move]) -> Changes:
     """Return everything that the feed would tell after these moves.
 
-    The moved instances have no cells or devices: :func:`_is_plain`.
+    The moved instances have no cells or devices: :func:`is_plain`.
     """
     by_uuid = {each.instance_uuid: each for each in moves}
     node_of = {node.host: node.hypervisor_hostname for node in state.nodes}
@@ -184,16 +185,18 @@ def moved(state: Changes, moves: Sequence[Move]) -> Changes:
         else each
         for each in state.instances
     ]
-    changed = {each.source for each in moves} | {each.destination for each in moves}
-    nodes = [_with_moves(node, moves) if node.host in changed else node for node in state.nodes]
+    of_host: dict[str, list[tuple[Move, int]]] = collections.defaultdict(list)
+    for each in moves:
+        of_host[each.source].append((each, -1))
+        of_host[each.destination].append((each, 1))
+    nodes = [_with_moves(node, of_host[node.host]) if node.host in of_host else node for node in state.nodes]
     return dataclasses.replace(state, nodes=nodes, instances=instances)
 
 
-def _with_moves(node: object, moves: Sequence[Move]) -> object:
-    for each in moves:
-        for host, sign in ((each.source, -1), (each.destination, 1)):
-            if node.host == host:  # type: ignore[attr-defined]
-                node = _with_use(node, each, sign)
+def _with_moves(node: object, moves: Sequence[tuple[Move, int]]) -> object:
+    """:param moves: to and from this node, with 1 and -1"""
+    for move, sign in moves:
+        node = _with_use(node, move, sign)
     return node
 
 
@@ -210,7 +213,7 @@ def _with_use(node: object, move: Move, sign: int) -> object:
     return ChangedRow(node, **{name: (getattr(node, name) or 0) + by for name, by in changes.items()})
 
 
-def _is_plain(instance: Movable) -> bool:
+def is_plain(instance: Movable) -> bool:
     """Return True if the instance has no cells, pinned CPUs or devices, which a plan does not give back."""
     held = instance.holding.claimed
     return held is not None and not held.numa_topology and not held.pci_devices

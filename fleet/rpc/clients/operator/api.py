@@ -78,7 +78,11 @@ NEWER = (
         "1.18",
     )
     | dict.fromkeys(
-        ("list_volume_type_access", "add_volume_type_access", "remove_volume_type_access"),
+        (
+            *("list_volume_type_access", "add_volume_type_access", "remove_volume_type_access"),
+            *("create_maintenance", "list_maintenances", "show_maintenance", "pause_maintenance"),
+            *("cancel_maintenance", "skip_maintenance_host"),
+        ),
         "1.19",
     )
     | dict.fromkeys(("list_recoveries", "show_recovery", "pause_recovery", "start_recovery"), "1.19")

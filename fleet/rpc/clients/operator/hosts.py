@@ -16,6 +16,7 @@ from fleet.objects.answers.hosts import (
     ShownHost,
     UseView,
 )
+from fleet.objects.answers.maintenances import MaintenanceView, ShownMaintenance
 from fleet.objects.answers.recoveries import RecoveriesView, RecoveryView, ShownRecovery, Switch
 from fleet.objects.answers.tolerances import ToleranceView
 from fleet.rpc.clients.operator.caller import Caller
@@ -102,6 +103,31 @@ class HostCalls(Caller):
 
     def start_recovery(self, host: str) -> RecoveryView:
         answer: RecoveryView = self.call("start_recovery", host=host)
+        return answer
+
+    def create_maintenance(self, maintenance: Mapping[str, object]) -> ShownMaintenance:
+        """:param maintenance: a Maintenance"""
+        answer: ShownMaintenance = self.call("create_maintenance", maintenance=dict(maintenance))
+        return answer
+
+    def list_maintenances(self, **newest: Unpack[Newest]) -> list[MaintenanceView]:
+        answer: list[MaintenanceView] = self.call("list_maintenances", **newest)
+        return answer
+
+    def show_maintenance(self, name: str) -> ShownMaintenance:
+        answer: ShownMaintenance = self.call("show_maintenance", name=name)
+        return answer
+
+    def pause_maintenance(self, name: str, paused: bool) -> ShownMaintenance:
+        answer: ShownMaintenance = self.call("pause_maintenance", name=name, paused=paused)
+        return answer
+
+    def cancel_maintenance(self, name: str) -> ShownMaintenance:
+        answer: ShownMaintenance = self.call("cancel_maintenance", name=name)
+        return answer
+
+    def skip_maintenance_host(self, name: str, host: str) -> ShownMaintenance:
+        answer: ShownMaintenance = self.call("skip_maintenance_host", name=name, host=host)
         return answer
 
     def list_services(self) -> list[ListedService]:

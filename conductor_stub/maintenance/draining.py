@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a host in a maintenance until no guest runs there: it takes no builds, and its guests move away."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping, Sequence
+
+from conductor_stub.moves import intake, live
+from conductor_stub.moves.machine import Move
+from conductor_stub.steps.limits import StepContext
+from fleet import errors, maintenance_states, move_states, states
+from fleet.clock import seconds
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import maintenances, services
+from fleet.db.instances import instances, moves
+from fleet.db.tables.instances import RequestedInstance
+from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
+from fleet.db.tables.moves import MigrationRow
+
+#: Seconds until a guest whose move has failed is tried again, doubled with each failure.
+_AGAIN_AFTER_S, _AT_MOST_S = 30, 600
+#: Guests that a problem names.
+_NAMED = 3
+#: A move that left a guest where it was.
+_FAILED = (move_states.ERROR, move_states.CANCELLED, move_states.REVERTED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Guest:
+    """A guest that may move now. :param kind: of its move"""
+
+    uuid: str
+    kind: str
+    destination: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What is left to do on a host. :param confirmed: cold moves whose confirmation must be sent on"""
+
+    status: str
+    guests: Sequence[Guest] = ()
+    confirmed: Sequence[Move] = ()
+
+
+def begin(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> None:
+    """``waiting → draining``: the host takes no more builds."""
+    plan = maintenances.lock(tx, uuid)
+    row = maintenances.lock_host(tx, key)
+    if row.status != maintenance_states.WAITING or plan.paused:
+        return
+    service = services.get(tx, row.host, services.COMPUTE)
+    if service is None or service.deleted:
+        gone = {"status": maintenance_states.SKIPPED, "open_host": None, "problem": "the host is gone"}
+        maintenances.update_host(tx, key, ctx.now, ended_at=ctx.now, **gone)
+        return
+    is_disabled = service.disabled and not (service.disabled_reason or "").startswith(services.AUTO)
+    if not is_disabled:
+        services.set_disabled(tx, row.host, services.COMPUTE, True, f"maintenance {plan.name}", ctx.now)
+    taken = {"status": maintenance_states.DRAINING, "was_disabled": is_disabled, "began_at": ctx.now}
+    maintenances.update_host(tx, key, ctx.now, problem=None, **taken)
+
+
+def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
+    """Confirm cold moves that have finished, and return the guests that may move now. With none left: ``→ working``."""
+    plan = maintenances.lock(tx, uuid)
+    row = maintenances.lock_host(tx, key)
+    if row.status != maintenance_states.DRAINING or plan.paused or row.began_at is None:
+        return State(row.status)
+    records = maintenances.away(tx, row.host, row.began_at)
+    confirmed = [
+        intake.confirm(tx, each.instance_uuid, ctx)
+        for each in records
+        if each.status == move_states.FINISHED and each.new_spec == each.old_spec
+    ]
+    there = tx.execute(instances.live(instances.INSTANCES.c.host == row.host)).all()
+    running = [each for each in there if each.vm_state not in (*states.AT_REST, states.SHELVED_OFFLOADED)]
+    busy = [each for each in records if each.status in move_states.IN_PROGRESS]
+    coming = ctx.now < row.began_at + seconds(ctx.limits.placing_timeout_s)
+    if not running and not busy and not (coming and maintenances.is_placing(tx, row.began_at)):
+        return _emptied(tx, row, confirmed, ctx)
+    guests, problems = _choose(tx, plan, row, running, records, ctx)
+    problem = _told(problems) or None
+    if problem != row.problem:
+        maintenances.update_host(tx, key, ctx.now, problem=problem)
+    room = max(0, plan.moves_at_a_time - maintenances.under_way(tx, uuid))
+    return State(row.status, guests[:room], confirmed)
+
+
+def begin_move(tx: Transaction, uuid: str, key: int, guest: Guest, migration: str, ctx: StepContext) -> Move | None:
+    """Accept the move of a guest. Return None if it cannot begin now; the host's row then says why.
+
+    :param migration: uuid of its record, so that a repeated transaction finds it
+    """
+    plan = maintenances.lock(tx, uuid)
+    row = maintenances.lock_host(tx, key)
+    if moves.find(tx, migration) is not None:
+        return Move(*moves.lock(tx, migration))
+    if row.status != maintenance_states.DRAINING or plan.paused:
+        return None
+    if maintenances.under_way(tx, uuid) >= plan.moves_at_a_time:
+        return None
+    for destination in dict.fromkeys((guest.destination, None)):
+        try:
+            return intake.accept(tx, migration, guest.uuid, guest.kind, None, ctx, destination)
+        except (errors.Conflict, errors.InvalidInput, errors.NotFound) as refused:
+            problem = refused.message
+    maintenances.update_host(tx, key, ctx.now, problem=problem)
+    return None
+
+
+def _emptied(tx: Transaction, row: MaintenanceHostRow, confirmed: Sequence[Move], ctx: StepContext) -> State:
+    service = services.get(tx, row.host, services.COMPUTE)
+    life = service.incarnation if service is not None else None
+    empty = {"status": maintenance_states.WORKING, "emptied_at": ctx.now, "incarnation": life, "problem": None}
+    maintenances.update_host(tx, row.id, ctx.now, **empty)
+    return State(maintenance_states.WORKING, (), confirmed)
+
+
+def _choose(
+    tx: Transaction,
+    plan: MaintenanceRow,
+    row: MaintenanceHostRow,
+    running: Sequence[RequestedInstance],
+    records: Sequence[MigrationRow],
+    ctx: StepContext,
+) -> tuple[list[Guest], list[str]]:
+    """Return the guests that may move now, and why others stay."""
+    destinations = maintenances.destinations(tx, plan.uuid, row.host)
+    able = [each for each in running if each.vm_state == states.ACTIVE and each.task_state is None]
+    obstacles = live.obstacles(tx, [each.uuid for each in able])
+    problems = [
+        f"{each.name} is {each.vm_state.upper()}"
+        for each in running
+        if each.vm_state not in (states.ACTIVE, states.BUILDING) and each.task_state is None
+    ]
+    guests = []
+    for each in able:
+        failure, again_at, tries = _last_failure(records, each.uuid)
+        if failure:
+            problems.append(f"{each.name} stays: {failure}")
+        obstacle = obstacles.get(each.uuid, "")
+        if obstacle and not plan.cold:
+            problems.append(f"{each.name} {obstacle}")
+        elif again_at is None or again_at <= ctx.now:
+            kind = move_states.RESIZE if obstacle else move_states.LIVE_MIGRATION
+            # The plan of the beginning may not hold any more: then the scheduler chooses among all hosts.
+            guests.append(Guest(each.uuid, kind, None if tries else destinations.get(each.uuid)))
+    return guests, problems
+
+
+def _last_failure(records: Sequence[MigrationRow], uuid: str) -> tuple[str, datetime.datetime | None, int]:
+    """Return why the guest's newest move failed, when it is tried again, and how many moves have failed."""
+    failed = [each for each in records if each.instance_uuid == uuid and each.status in _FAILED]
+    if not failed:
+        return "", None, 0
+    last = failed[-1]
+    failure: Mapping[str, object] = last.failure or {}
+    wait_s = min(_AGAIN_AFTER_S * 2 ** min(len(failed) - 1, 10), _AT_MOST_S)
+    when = (last.updated_at or last.created_at) + seconds(wait_s)
+    return str(failure.get("message") or f"its move is {last.status}"), when, len(failed)
+
+
+def _told(problems: Sequence[str]) -> str:
+    more = len(problems) - _NAMED
+    return "; ".join([*problems[:_NAMED], *([f"and {more} more"] if more > 0 else [])])

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each conductor does for maintenances, every few seconds."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from conductor_stub.maintenance import draining, working
+from conductor_stub.moves.placement import MovePlacement
+from conductor_stub.steps.hook import Ended
+from conductor_stub.steps.maintenance_settings import MaintenanceSettings
+from fleet import errors, maintenance_states
+from fleet.clock import Clock
+from fleet.context import RequestContext, new_context
+from fleet.db.engine.database import Database, Transaction
+from fleet.db.hosts import maintenances
+from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds between two looks.
+EVERY_S = 2
+#: Hooks that one conductor runs at a time.
+_HOOKS = 32
+_RETURNS = {True: "Maintenance %s: host %s is done", False: "Maintenance %s: host %s is not back yet"}
+#: Runs a command with an environment and a time limit; the last argument is for messages.
+Hook = Callable[[Sequence[str], Mapping[str, str], float, str], Ended]
+
+
+class MaintenanceKeeper:
+    def __init__(
+        self,
+        database: Database,
+        placement: MovePlacement,
+        settings: MaintenanceSettings,
+        clock: Clock,
+        hook: Hook,
+        spawn: Callable[[Callable[[], object]], object],
+    ) -> None:
+        """
+        :param clock: the database's time, read for each call
+        :param spawn: runs a hook beside the caller; the lease of one that is broken off ends by itself
+        """
+        self._database = database
+        self._placement = placement
+        self._settings = settings
+        self._clock = clock
+        self._hook = hook
+        self._spawn = spawn
+        self._hooks = threading.BoundedSemaphore(_HOOKS)
+
+    def look(self) -> None:
+        """Go on with all maintenances."""
+        for plan in self._database.read(maintenances.going_on):
+            for row in self._database.read(maintenances.wave, plan.uuid):
+                self._go_on(plan, row)
+            self._database.write(_end_if_over, plan.uuid, self._clock())
+
+    def _go_on(self, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
+        # Log lines of this host have it, and a request of their own.
+        context = new_context().about(host=row.host)
+        if row.status == maintenance_states.WAITING:
+            self._database.write(draining.begin, plan.uuid, row.id, self._placement.step_context())
+            LOG.info("Maintenance %s: host %s is drained", plan.name, row.host)
+        elif row.status == maintenance_states.DRAINING:
+            self._drain(context, plan, row)
+        elif row.status == maintenance_states.WORKING:
+            self._work(plan, row)
+        elif row.status == maintenance_states.RETURNING:
+            is_back = self._database.write(working.come_back, plan.uuid, row.id, self._placement.step_context())
+            LOG.log(logging.INFO if is_back else logging.DEBUG, _RETURNS[is_back], plan.name, row.host)
+
+    def _drain(self, context: RequestContext, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
+        try:
+            self._placement.require_live_migration()
+            self._placement.require_volumes()
+            self._placement.require_networks()
+        except errors.VersionPinned as old:
+            LOG.warning("Maintenance %s waits with host %s: %s", plan.name, row.host, old.message)
+            return
+        state = self._database.write(draining.settle, plan.uuid, row.id, self._placement.step_context(context))
+        for each in state.confirmed:
+            self._placement.notify(context.about(instance_uuid=each.instance.uuid, migration=each.uuid), each)
+        if state.status == maintenance_states.WORKING:
+            LOG.info("Maintenance %s: host %s is empty", plan.name, row.host)
+        for guest in state.guests:
+            asked = context.about(instance_uuid=guest.uuid)
+            uuid = uuidutils.generate_uuid()
+            ctx = self._placement.step_context(asked)
+            move = self._database.write(draining.begin_move, plan.uuid, row.id, guest, uuid, ctx)
+            if move is not None:
+                self._placement.hand_out(asked.about(migration=uuid), [uuid], move.attempt)
+
+    def _work(self, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
+        if not self._hooks.acquire(blocking=False):
+            return
+        lease = uuidutils.generate_uuid()
+        try:
+            order = self._database.write(working.take, plan.uuid, row.id, lease, self._settings, self._clock())
+        except BaseException:
+            self._hooks.release()
+            raise
+        if order is None:
+            self._hooks.release()
+            return
+        LOG.info("Maintenance %s: hook %s runs for host %s, try %d", plan.name, plan.hook, order.host, order.attempt)
+        self._spawn(lambda: self._run(order, row.id, lease))
+
+    def _run(self, order: working.Order, key: int, lease: str) -> None:
+        try:
+            ended = self._hook(order.command, order.environment(), self._settings.hook_timeout_s, "the hook")
+            counts = self._database.write(working.finish, key, lease, ended, self._clock())
+            late = "" if counts else "; this comes too late and counts for nothing"
+            level = logging.INFO if ended.succeeded and counts else logging.WARNING
+            LOG.log(level, "Maintenance %s: host %s: %s%s", order.maintenance, order.host, ended.message, late)
+        finally:
+            self._hooks.release()
+
+
+def _end_if_over(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
+    if maintenances.wave(tx, uuid):
+        return
+    row = maintenances.lock(tx, uuid)
+    if row.status == maintenance_states.RUNNING:
+        maintenances.update(tx, uuid, now, status=maintenance_states.ENDED, open_name=None, ended_at=now)

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators see of maintenances, and decide about them."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import functools
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import oslo_messaging
+import pydantic
+from oslo_utils import uuidutils
+
+from conductor_stub.maintenance import working
+from conductor_stub.operators.views import plain
+from conductor_stub.steps.acts import Acts
+from conductor_stub.steps.maintenance_settings import MaintenanceSettings
+from fleet import errors, maintenance_states
+from fleet.clock import Clock
+from fleet.context import RequestContext
+from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.hosts import maintenances, services
+from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
+from fleet.objects import fields
+from fleet.objects.answers.maintenances import MaintenanceHostView, MaintenanceView, ShownMaintenance
+from fleet.objects.maintenance import Maintenance
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint
+
+#: Maintenances of one answer.
+Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
+
+
+class MaintenanceManager:
+    """The RPC surface of the namespace ``operator`` for maintenances."""
+
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, settings: MaintenanceSettings, clock: Clock) -> None:
+        self._database = database
+        self._settings = settings
+        self._clock = clock
+        self._acts = Acts(database, clock)
+
+    @endpoint
+    def create_maintenance(self, context: RequestContext, maintenance: dict[str, Any]) -> ShownMaintenance:
+        """Begin a maintenance. :param maintenance: a Maintenance
+
+        :raises errors.InvalidInput: errors.NotFound: a host has no agent
+        :raises errors.Conflict: the name, or a host, is in a maintenance that has not ended
+        """
+        wanted = Maintenance.from_wire(maintenance)
+        if wanted.hook is not None and wanted.hook not in self._settings.hooks:
+            known = ", ".join(sorted(self._settings.hooks)) or "none"
+            reason = f"is {wanted.hook}, and [maintenance] hooks of the conductors has {known}"
+            raise errors.InvalidInput(field="maintenance.hook", reason=reason)
+        uuid = uuidutils.generate_uuid()
+        shown = functools.partial(_seen, uuid=uuid)
+        self._acts.write(context, "maintenance.create", wanted.name, shown, _create, uuid, wanted, self._clock())
+        return self._database.read(_shown, uuid)
+
+    @endpoint
+    def list_maintenances(self, context: RequestContext, limit: Limit = 100) -> list[MaintenanceView]:
+        """Those that have not ended, then the others, each the newest first."""
+
+        def read(connection: Connection) -> list[MaintenanceView]:
+            rows = maintenances.newest(connection, limit)
+            return [_view(row, maintenances.hosts(connection, row.uuid)) for row in rows]
+
+        return self._database.read(read)
+
+    @endpoint
+    def show_maintenance(self, context: RequestContext, name: fields.Name) -> ShownMaintenance:
+        """:param name: a uuid, or a name: the newest maintenance of it. :raises errors.NotFound:"""
+        return self._database.read(lambda connection: _shown(connection, maintenances.find(connection, name).uuid))
+
+    @endpoint
+    def pause_maintenance(self, context: RequestContext, name: fields.Name, paused: fields.Flag) -> ShownMaintenance:
+        """Begin nothing more, or go on. Moves and hooks that are under way go on. Hosts whose hooks failed are tried again
+        when the maintenance goes on.
+
+        :raises errors.NotFound: errors.Conflict: it has ended
+        """
+        return self._change(context, name, "maintenance.pause" if paused else "maintenance.resume", _pause, paused)
+
+    @endpoint
+    def cancel_maintenance(self, context: RequestContext, name: fields.Name) -> ShownMaintenance:
+        """End a maintenance: its hosts take builds again. Guests that have moved stay where they are.
+
+        :raises errors.NotFound: errors.Conflict: it has ended
+        """
+        return self._change(context, name, "maintenance.cancel", _cancel)
+
+    @endpoint
+    def skip_maintenance_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> ShownMaintenance:
+        """Leave a host out. :raises errors.NotFound: errors.Conflict: the host, or the maintenance, has ended"""
+        return self._change(context, name, "maintenance.skip", _skip, host)
+
+    def _change(self, context: RequestContext, name: str, act: str, work: Any, *more: Any) -> ShownMaintenance:
+        row = self._database.read(maintenances.find, name)
+        shown = functools.partial(_seen, uuid=row.uuid)
+        self._acts.write(context, act, row.name, shown, work, row.uuid, *more, now=self._clock())
+        return self._database.read(_shown, row.uuid)
+
+
+def _create(tx: Transaction, uuid: str, wanted: Maintenance, now: datetime.datetime) -> None:
+    for host in (host for wave in wanted.waves for host in wave):
+        services.require(tx, host, services.COMPUTE)
+    values = {
+        **{name: getattr(wanted, name) for name in ("name", "hook", "wanted_release", "cold", "moves_at_a_time")},
+        "uuid": uuid,
+        "created_at": now,
+    }
+    maintenances.create(tx, values, wanted.waves, wanted.destinations)
+
+
+def _require_open(tx: Transaction, uuid: str) -> MaintenanceRow:
+    row = maintenances.lock(tx, uuid)
+    if row.open_name is None:
+        raise errors.Conflict(kind="Maintenance", name=row.name, reason=f"is {row.status}")
+    return row
+
+
+def _pause(tx: Transaction, uuid: str, paused: bool, now: datetime.datetime) -> None:
+    _require_open(tx, uuid)
+    maintenances.update(tx, uuid, now, paused=paused)
+    for each in maintenances.hosts(tx, uuid) if not paused else ():
+        if each.status == maintenance_states.FAILED:
+            again = {"status": maintenance_states.WORKING, "problem": None, "lease": None, "lease_until": None}
+            maintenances.update_host(tx, each.id, now, **again)
+
+
+def _cancel(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
+    _require_open(tx, uuid)
+    for each in maintenances.hosts(tx, uuid):
+        if each.open_host is not None:
+            working.end(tx, maintenances.lock_host(tx, each.id), maintenance_states.SKIPPED, now)
+    ended = {"status": maintenance_states.CANCELLED, "open_name": None, "ended_at": now}
+    maintenances.update(tx, uuid, now, **ended)
+
+
+def _skip(tx: Transaction, uuid: str, host: str, now: datetime.datetime) -> None:
+    row = _require_open(tx, uuid)
+    found = next((each for each in maintenances.hosts(tx, uuid) if each.host == host), None)
+    if found is None:
+        raise errors.NotFound(kind=f"Host of maintenance {row.name}", name=host)
+    if found.open_host is None:
+        raise errors.Conflict(kind="Host", name=host, reason=f"is {found.status}")
+    working.end(tx, maintenances.lock_host(tx, found.id), maintenance_states.SKIPPED, now)
+
+
+def _seen(tx: Transaction, uuid: str) -> dict[str, Any]:
+    row = maintenances.get(tx, uuid)
+    counts = collections.Counter(each.status for each in maintenances.hosts(tx, uuid))
+    return {"status": row.status, "paused": row.paused, "hosts": dict(sorted(counts.items()))}
+
+
+def _shown(connection: Connection, uuid: str) -> ShownMaintenance:
+    rows = maintenances.hosts(connection, uuid)
+    return {"maintenance": _view(maintenances.get(connection, uuid), rows), "hosts": [_host_view(row) for row in rows]}
+
+
+def _view(row: MaintenanceRow, hosts: Sequence[MaintenanceHostRow]) -> MaintenanceView:
+    counts = collections.Counter(each.status for each in hosts)
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "status": row.status,
+        "paused": row.paused,
+        "hook": row.hook,
+        "wanted_release": row.wanted_release,
+        "cold": row.cold,
+        "moves_at_a_time": row.moves_at_a_time,
+        "hosts": dict(sorted(counts.items())),
+        "wave": min((each.wave for each in hosts if each.open_host is not None), default=0),
+        "waves": max((each.wave for each in hosts), default=0),
+        "created_at": plain(row.created_at),
+        "ended_at": plain(row.ended_at),
+    }
+
+
+def _host_view(row: MaintenanceHostRow) -> MaintenanceHostView:
+    return {
+        "host": row.host,
+        "wave": row.wave,
+        "status": row.status,
+        "attempt": row.attempt,
+        "problem": row.problem,
+        "began_at": plain(row.began_at),
+        "emptied_at": plain(row.emptied_at),
+        "worked_at": plain(row.worked_at),
+        "ended_at": plain(row.ended_at),
+    }

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a host in a maintenance after it is empty: the hook runs, the agent comes back, the host takes builds again.
+
+A hook is run by the conductor that holds its lease, which ends later than the hook may run. A conductor that dies in between
+leaves it, and another one runs the hook again. An outcome that comes after the lease has ended counts for nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import NamedTuple
+
+from conductor_stub.steps.hook import Ended
+from conductor_stub.steps.limits import StepContext
+from conductor_stub.steps.maintenance_settings import MaintenanceSettings
+from fleet import maintenance_states
+from fleet.clock import seconds
+from fleet.db.engine.database import Transaction
+from fleet.db.hosts import maintenances, services
+from fleet.db.tables.maintenance import MaintenanceHostRow
+
+#: Seconds for starting and killing a hook, and for writing its outcome.
+GRACE_S = 15
+
+
+class Order(NamedTuple):
+    """A hook that this conductor must run now."""
+
+    command: tuple[str, ...]
+    host: str
+    maintenance: str
+    attempt: int
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "FLEET_HOST": self.host,
+            "FLEET_MAINTENANCE": self.maintenance,
+            "FLEET_HOOK_ATTEMPT": str(self.attempt),
+        }
+
+
+def take(
+    tx: Transaction, uuid: str, key: int, lease: str, settings: MaintenanceSettings, now: datetime.datetime
+) -> Order | None:
+    """Take the lease of a hook. Return None if there is none to run; without a hook the agent's restart is waited for."""
+    plan = maintenances.lock(tx, uuid)
+    row = maintenances.lock_host(tx, key)
+    if row.status != maintenance_states.WORKING or plan.paused:
+        return None
+    if plan.hook is None:
+        _await_restart(tx, row, now)
+        return None
+    if row.lease_until is not None and row.lease_until > now:
+        return None
+    if plan.hook not in settings.hooks:
+        _fail(tx, row, f"[maintenance] hooks of this conductor has no {plan.hook}", now)
+        return None
+    if row.host.startswith("-"):
+        _fail(tx, row, "its name begins with '-': the hook would take it for an option", now)
+        return None
+    attempt = row.attempt + 1
+    until = now + seconds(settings.hook_timeout_s + GRACE_S)
+    maintenances.update_host(tx, key, now, attempt=attempt, lease=lease, lease_until=until, problem=None)
+    return Order((*settings.hooks[plan.hook], row.host), row.host, plan.name, attempt)
+
+
+def finish(tx: Transaction, key: int, lease: str, ended: Ended, now: datetime.datetime) -> bool:
+    """Write the outcome of a hook. Return False if it counts for nothing."""
+    row = maintenances.lock_host(tx, key)
+    is_leased = row.lease == lease and row.lease_until is not None and row.lease_until > now
+    if row.status != maintenance_states.WORKING or not is_leased:
+        return False
+    if ended.succeeded:
+        _worked(tx, row, now)
+    else:
+        _fail(tx, row, ended.message, now)
+    return True
+
+
+def come_back(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
+    """``returning → done`` when the agent is up, healthy and of the wanted release. Return True then."""
+    plan = maintenances.lock(tx, uuid)
+    row = maintenances.lock_host(tx, key)
+    if row.status != maintenance_states.RETURNING or plan.paused:
+        return False
+    problem = _why_not_back(tx, row, plan.wanted_release, ctx)
+    if problem:
+        if problem != row.problem:
+            maintenances.update_host(tx, key, ctx.now, problem=problem)
+        return False
+    end(tx, row, maintenance_states.DONE, ctx.now)
+    return True
+
+
+def end(tx: Transaction, row: MaintenanceHostRow, status: str, now: datetime.datetime) -> None:
+    """The host is the fleet's again: it takes builds, unless an operator had disabled it before."""
+    was_taken = row.status in maintenance_states.TAKEN and not row.was_disabled
+    service = services.get(tx, row.host, services.COMPUTE) if was_taken else None
+    if service is not None and not service.deleted:
+        services.set_disabled(tx, row.host, services.COMPUTE, False, None, now)
+    left = {"lease": None, "lease_until": None, "open_host": None, "ended_at": now}
+    problem = row.problem if status == maintenance_states.SKIPPED else None
+    maintenances.update_host(tx, row.id, now, status=status, problem=problem, **left)
+
+
+def _why_not_back(tx: Transaction, row: MaintenanceHostRow, release: str | None, ctx: StepContext) -> str:
+    service = services.get(tx, row.host, services.COMPUTE)
+    if service is None or service.deleted:
+        return "its agent is gone"
+    seen = service.last_seen_up
+    if not services.is_up(service, ctx.now, ctx.limits.service_down_time_s) or seen is None:
+        return "its agent is down"
+    if row.worked_at is not None and seen <= row.worked_at:
+        return "its agent has not reported since the work was done"
+    if release is not None and service.release != release:
+        return f"its agent is of release {service.release or 'unknown'}, and {release} is wanted"
+    if (service.disabled_reason or "").startswith(services.AUTO):
+        return f"its agent refuses builds: {service.disabled_reason}"
+    return ""
+
+
+def _await_restart(tx: Transaction, row: MaintenanceHostRow, now: datetime.datetime) -> None:
+    service = services.get(tx, row.host, services.COMPUTE)
+    if service is not None and service.incarnation != row.incarnation:
+        _worked(tx, row, service.started_at or now)
+    elif row.problem is None:
+        waits = "it is empty: do the work, and start its agent anew"
+        maintenances.update_host(tx, row.id, now, problem=waits)
+
+
+def _worked(tx: Transaction, row: MaintenanceHostRow, now: datetime.datetime) -> None:
+    back = {"status": maintenance_states.RETURNING, "worked_at": now, "lease": None, "lease_until": None}
+    maintenances.update_host(tx, row.id, now, problem=None, **back)
+
+
+def _fail(tx: Transaction, row: MaintenanceHostRow, problem: str, now: datetime.datetime) -> None:
+    """Let an operator decide."""
+    failed = {"status": maintenance_states.FAILED, "lease": None, "lease_until": None, "problem": problem}
+    maintenances.update_host(tx, row.id, now, **failed)

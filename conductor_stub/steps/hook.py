@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a command of the operator's for one host, to its end or to a time limit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import IO, NamedTuple
+
+#: Characters of the command's output that are kept.
+_KEPT = 500
+
+
+class Ended(NamedTuple):
+    """``message`` says how it ended, and the end of what it has written."""
+
+    succeeded: bool
+    message: str
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float, what: str) -> Ended:
+    """Run the command to its end, or kill it and what it has started after ``timeout_s``. :param what: for messages"""
+    # A file: a pipe would be held open by what the command has left in the background.
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as failure:
+            return Ended(False, f"{what} cannot be run: {failure}")
+        try:
+            status = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            ended = Ended(False, f"{what} did not end within {timeout_s:g} s, and was killed")
+        else:
+            ended = _of_status(status, what)
+        said = _read(output)
+    return ended._replace(message=f"{ended.message}; it wrote: {said}") if said else ended
+
+
+def _of_status(status: int, what: str) -> Ended:
+    if status == 0:
+        return Ended(True, f"{what} succeeded")
+    how = f"exit status {status}" if status > 0 else f"signal {-status}"
+    return Ended(False, f"{what} failed: {how}")
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _read(output: IO[bytes]) -> str:
+    """The end of what the command has written, as one printable line."""
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _KEPT))
+    text = output.read(_KEPT).decode(errors="replace")
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())

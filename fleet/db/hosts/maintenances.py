@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maintenances of hosts in waves (``fleet.maintenance_states``)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import sqlalchemy as sa
+
+from fleet import errors, maintenance_states, move_states, states
+from fleet.clock import seconds
+from fleet.db.engine.database import Transaction
+from fleet.db.tables import models
+from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
+from fleet.db.tables.moves import MigrationRow
+from fleet.objects import uuid_like
+
+MAINTENANCES = models.maintenances
+HOSTS = models.maintenance_hosts
+GUESTS = models.maintenance_guests
+INSTANCES = models.instances
+MIGRATIONS = models.migrations
+#: Maintenances that have ended are kept for this time.
+KEPT = seconds(400 * 24 * 3600)
+_MOST_REMOVED = 100
+
+_WANTED = sa.bindparam("wanted", type_=sa.String)
+_KEY = sa.bindparam("key", type_=sa.BigInteger)
+_ONE = sa.select(MAINTENANCES).where(MAINTENANCES.c.uuid == _WANTED)
+_IN_ORDER = MAINTENANCES.c.created_at, MAINTENANCES.c.uuid
+_GOING_ON = (
+    sa.select(MAINTENANCES)
+    .where(MAINTENANCES.c.status == maintenance_states.RUNNING, sa.not_(MAINTENANCES.c.paused))
+    .order_by(*_IN_ORDER)
+)
+_HOSTS = sa.select(HOSTS).where(HOSTS.c.maintenance_uuid == _WANTED).order_by(HOSTS.c.wave, HOSTS.c.id)
+_HOST = sa.select(HOSTS).where(HOSTS.c.id == _KEY)
+_OPEN_HOSTS = _HOSTS.where(HOSTS.c.open_host.is_not(None))
+_TAKEN = (
+    sa.select(HOSTS.c.host)
+    .where(HOSTS.c.maintenance_uuid == _WANTED, HOSTS.c.status.in_(maintenance_states.TAKEN))
+    .order_by(HOSTS.c.host)
+)
+_ALL_TAKEN = (
+    sa.select(HOSTS.c.open_host)
+    .where(HOSTS.c.open_host.is_not(None), HOSTS.c.status.in_(maintenance_states.TAKEN))
+    .order_by(HOSTS.c.open_host)
+)
+_DESTINATIONS = (
+    sa.select(GUESTS.c.instance_uuid, GUESTS.c.destination)
+    .where(GUESTS.c.maintenance_uuid == _WANTED, GUESTS.c.host == sa.bindparam("on_host"))
+    .order_by(GUESTS.c.id)
+)
+_UNDER_WAY = (
+    sa.select(sa.func.count())
+    .select_from(MIGRATIONS)
+    .where(
+        MIGRATIONS.c.status.in_(move_states.UNDER_WAY),
+        MIGRATIONS.c.source_compute.in_(sa.bindparam("hosts", expanding=True)),
+    )
+)
+_AWAY = (
+    sa.select(MIGRATIONS)
+    .where(MIGRATIONS.c.source_compute == sa.bindparam("on_host"), MIGRATIONS.c.created_at >= sa.bindparam("since"))
+    .order_by(MIGRATIONS.c.created_at, MIGRATIONS.c.uuid)
+)
+_PLACING_SINCE = (
+    sa.select(INSTANCES.c.uuid)
+    .where(
+        INSTANCES.c.vm_state == states.BUILDING,
+        INSTANCES.c.task_state == states.PLACING,
+        sa.not_(INSTANCES.c.deleted),
+        INSTANCES.c.created_at <= sa.bindparam("before"),
+    )
+    .order_by(INSTANCES.c.uuid)
+    .limit(1)
+)
+
+
+def going_on(connection: sa.Connection) -> Sequence[MaintenanceRow]:
+    """Maintenances that are neither paused nor over, the oldest first."""
+    return cast("Sequence[MaintenanceRow]", connection.execute(_GOING_ON).all())
+
+
+def get(connection: Transaction | sa.Connection, uuid: str) -> MaintenanceRow:
+    """:raises errors.NotFound:"""
+    row = connection.execute(_ONE, {"wanted": uuid}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Maintenance", name=uuid)
+    return cast("MaintenanceRow", row)
+
+
+def lock(tx: Transaction, uuid: str) -> MaintenanceRow:
+    """:raises errors.NotFound:"""
+    row = tx.execute(_ONE.with_for_update(), {"wanted": uuid}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Maintenance", name=uuid)
+    return cast("MaintenanceRow", row)
+
+
+def find(connection: sa.Connection, name: str) -> MaintenanceRow:
+    """:param name: a uuid, or a name: the newest of that name. :raises errors.NotFound:"""
+    uuid = uuid_like.canonical(name)
+    if uuid is not None:
+        return get(connection, uuid)
+    of_name = sa.select(MAINTENANCES).where(MAINTENANCES.c.name == name)
+    newest = of_name.order_by(MAINTENANCES.c.created_at.desc(), MAINTENANCES.c.uuid.desc()).limit(1)
+    row = connection.execute(newest).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Maintenance", name=name)
+    return cast("MaintenanceRow", row)
+
+
+def newest(connection: sa.Connection, limit: int) -> Sequence[MaintenanceRow]:
+    """Those that have not ended, then the others, each the newest first."""
+    is_open = MAINTENANCES.c.open_name.is_not(None)
+    order = sa.case((is_open, 0), else_=1), MAINTENANCES.c.created_at.desc(), MAINTENANCES.c.uuid.desc()
+    query = sa.select(MAINTENANCES).order_by(*order).limit(limit)
+    return cast("Sequence[MaintenanceRow]", connection.execute(query).all())
+
+
+def hosts(connection: Transaction | sa.Connection, uuid: str) -> Sequence[MaintenanceHostRow]:
+    """All hosts of a maintenance, by wave."""
+    return cast("Sequence[MaintenanceHostRow]", connection.execute(_HOSTS, {"wanted": uuid}).all())
+
+
+def wave(connection: Transaction | sa.Connection, uuid: str) -> Sequence[MaintenanceHostRow]:
+    """The hosts of the present wave that have not ended."""
+    left = cast("Sequence[MaintenanceHostRow]", connection.execute(_OPEN_HOSTS, {"wanted": uuid}).all())
+    return [each for each in left if each.wave == left[0].wave]
+
+
+def taken_hosts(connection: Transaction | sa.Connection) -> set[str]:
+    """Hosts that any maintenance has taken: their agents may be away."""
+    return set(connection.execute(_ALL_TAKEN).scalars())
+
+
+def lock_host(tx: Transaction, key: int) -> MaintenanceHostRow:
+    return cast("MaintenanceHostRow", tx.execute(_HOST.with_for_update(), {"key": key}).one())
+
+
+def create(
+    tx: Transaction,
+    values: Mapping[str, Any],
+    waves: Sequence[Sequence[str]],
+    destinations: Mapping[str, Mapping[str, str]],
+) -> None:
+    """:param waves: hosts of each wave; ``destinations``: by host, by uuid of a guest
+
+    :raises errors.Conflict: the name, or a host, is in a maintenance that has not ended
+    """
+    names = [host for each in waves for host in each]
+    taken = sa.select(HOSTS.c.open_host).where(HOSTS.c.open_host.in_(names)).order_by(HOSTS.c.open_host)
+    for host in tx.execute(taken.limit(1)).scalars():
+        raise errors.Conflict(kind="Host", name=host, reason="is in a maintenance that has not ended")
+    named = sa.select(MAINTENANCES.c.uuid).where(MAINTENANCES.c.open_name == values["name"])
+    if tx.execute(named).first() is not None:
+        raise errors.Conflict(kind="Maintenance", name=values["name"], reason="has not ended: choose another name")
+    tx.insert(MAINTENANCES, {**values, "open_name": values["name"], "status": maintenance_states.RUNNING})
+    shared = {"maintenance_uuid": values["uuid"]}
+    rows = [
+        {**shared, "host": host, "open_host": host, "wave": number, "status": maintenance_states.WAITING}
+        for number, each in enumerate(waves, 1)
+        for host in each
+    ]
+    tx.insert_all(HOSTS, rows)
+    guests = [
+        {**shared, "host": host, "instance_uuid": uuid, "destination": destination}
+        for host, of_host in destinations.items()
+        for uuid, destination in of_host.items()
+    ]
+    if guests:
+        tx.insert_all(GUESTS, guests)
+
+
+def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: Any) -> None:
+    tx.update(MAINTENANCES, uuid, {"updated_at": now, **values})
+
+
+def update_host(tx: Transaction, key: int, now: datetime.datetime, **values: Any) -> None:
+    tx.update(HOSTS, key, {"updated_at": now, **values})
+
+
+def destinations(connection: Transaction | sa.Connection, uuid: str, host: str) -> dict[str, str]:
+    """By instance, where the plan sends the guests of a host."""
+    found = connection.execute(_DESTINATIONS, {"wanted": uuid, "on_host": host})
+    return {row.instance_uuid: row.destination for row in found}
+
+
+def under_way(tx: Transaction, uuid: str) -> int:
+    """Moves away from hosts that the maintenance has taken."""
+    taken = tx.execute(_TAKEN, {"wanted": uuid}).scalars().all()
+    number: int = tx.execute(_UNDER_WAY, {"hosts": taken}).scalar_one() if taken else 0
+    return number
+
+
+def away(tx: Transaction, host: str, since: datetime.datetime) -> Sequence[MigrationRow]:
+    """Moves away from a host that were asked for since then, the oldest first."""
+    return cast("Sequence[MigrationRow]", tx.execute(_AWAY, {"on_host": host, "since": since}).all())
+
+
+def is_placing(tx: Transaction, before: datetime.datetime) -> bool:
+    """Return True if a build that was accepted before this time is being placed: it may arrive anywhere."""
+    return tx.execute(_PLACING_SINCE, {"before": before}).first() is not None
+
+
+def counts(connection: sa.Connection, uuids: Collection[str]) -> dict[str, dict[str, int]]:
+    """By maintenance and status of its hosts, how many."""
+    found: dict[str, dict[str, int]] = {uuid: {} for uuid in uuids}
+    query = (
+        sa.select(HOSTS.c.maintenance_uuid, HOSTS.c.status, sa.func.count().label("number"))
+        .where(HOSTS.c.maintenance_uuid.in_(sorted(uuids)))
+        .group_by(HOSTS.c.maintenance_uuid, HOSTS.c.status)
+        .order_by(HOSTS.c.maintenance_uuid, HOSTS.c.status)
+    )
+    for row in connection.execute(query) if uuids else ():
+        found[row.maintenance_uuid][row.status] = row.number
+    return found
+
+
+def remove_old(tx: Transaction, now: datetime.datetime) -> int:
+    """Remove maintenances that ended longer ago than KEPT. Return how many."""
+    old = sa.select(MAINTENANCES.c.uuid).where(MAINTENANCES.c.ended_at < now - KEPT).order_by(*_IN_ORDER)
+    going: Iterable[str] = tx.execute(old.limit(_MOST_REMOVED)).scalars().all()
+    gone = list(going)
+    if gone:
+        for table in (GUESTS, HOSTS):
+            tx.execute(table.delete().where(table.c.maintenance_uuid.in_(gone)))
+        tx.execute(MAINTENANCES.delete().where(MAINTENANCES.c.uuid.in_(gone)))
+    return len(gone)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maintenances of hosts (``fleet.maintenance_states``). Times are ISO 8601 text in UTC."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+
+class MaintenanceView(TypedDict):
+    """A maintenance. ``hosts``: how many by status; ``wave`` of ``waves``: the present one, 0 when it is over."""
+
+    uuid: str
+    name: str
+    status: str
+    paused: bool
+    hook: str | None
+    wanted_release: str | None
+    cold: bool
+    moves_at_a_time: int
+    hosts: dict[str, int]
+    wave: int
+    waves: int
+    created_at: str
+    ended_at: str | None
+
+
+class MaintenanceHostView(TypedDict):
+    """A host of a maintenance. ``problem``: what it waits for; ``attempt``: runs of its hook."""
+
+    host: str
+    wave: int
+    status: str
+    attempt: int
+    problem: str | None
+    began_at: str | None
+    emptied_at: str | None
+    worked_at: str | None
+    ended_at: str | None
+
+
+class ShownMaintenance(TypedDict):
+    """A maintenance with each of its hosts, by wave."""
+
+    maintenance: MaintenanceView
+    hosts: list[MaintenanceHostView]

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet maintenance list``, ``show``, ``pause``, ``resume``, ``skip`` and ``cancel``: maintenances that have begun."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from fleet import maintenance_states
+from fleet.client import argument_types, connection
+from fleet.client.calls import Calls
+from fleet.client.connection import Record
+from fleet.objects.answers.maintenances import MaintenanceHostView, ShownMaintenance
+from fleet_cli.base import command, listing, moments
+
+_NAME = command.argument("name", metavar="NAME", help="Of the maintenance, or its uuid.")
+_HOST_COLUMNS = ("wave", "host", "status", "problem", "began_at", "emptied_at", "ended_at")
+_SHOWN = ("uuid", "name", "status", "paused", "wave", "hosts", "hook", "wanted_release", "cold", "moves_at_a_time")
+_PAUSE_S = 2.0
+
+
+class ListMaintenances(listing.List):
+    """List maintenances: those that have not ended, then the others, each the newest first."""
+
+    things = "maintenances"
+    brief = ("name", "status", "wave", "hosts", "created_at")
+    whole = (*brief, "uuid", "paused", "hook", "wanted_release", "cold", "moves_at_a_time", "ended_at")
+    arguments = (
+        command.argument(
+            "--limit", type=argument_types.positive, default=100, metavar="N", help="At most. Default: %(default)s."
+        ),
+    )
+
+    def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
+        found = self.conductor.operator.list_maintenances(limit=parsed_args.limit)
+        return [{**each, "status": _status(each), "wave": _wave(each)} for each in found]
+
+    def shortened(self, record: Record) -> Record:
+        return {**record, "hosts": _counts(record["hosts"]), "created_at": moments.shown(record["created_at"])}
+
+
+class ShowMaintenance(command.ShowOne):
+    """Show a maintenance, how long it may still take, and what its hosts wait for."""
+
+    arguments = (_NAME,)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        found = self.conductor.operator.show_maintenance(name=parsed_args.name)
+        plan = found["maintenance"]
+        left_s = seconds_left(found["hosts"])
+        record: dict[str, object] = {
+            **plan,
+            "status": _status(plan),
+            "wave": _wave(plan),
+            "left": "" if left_s is None else f"about {datetime.timedelta(seconds=left_s)}",
+            "waiting_for": command.Listed(waiting_for(found)),
+        }
+        return command.one((*_SHOWN, "created_at", "ended_at", "left", "waiting_for"), record)
+
+
+class ListMaintenanceHosts(command.Lister):
+    """List the hosts of a maintenance by wave, with what each of them waits for."""
+
+    arguments = (_NAME,)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        found = self.conductor.operator.show_maintenance(name=parsed_args.name)
+        return command.table(_HOST_COLUMNS, found["hosts"])
+
+
+class PauseMaintenance(command.Command):
+    """Begin nothing more. Moves and hooks that are under way come to their ends."""
+
+    arguments = (_NAME,)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.operator.pause_maintenance(name=parsed_args.name, paused=True)
+
+
+class ResumeMaintenance(command.Command):
+    """Go on; the hook runs again for hosts where it has failed."""
+
+    arguments = (_NAME,)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.operator.pause_maintenance(name=parsed_args.name, paused=False)
+
+
+class SkipMaintenanceHost(command.Command):
+    """Leave a host out of its maintenance. It takes builds again, unless it was disabled before."""
+
+    arguments = (_NAME, command.HOST)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.operator.skip_maintenance_host(name=parsed_args.name, host=parsed_args.host)
+
+
+class CancelMaintenance(command.Command):
+    """End a maintenance. Its hosts take builds again; guests that have moved stay where they are."""
+
+    arguments = (_NAME,)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.conductor.operator.cancel_maintenance(name=parsed_args.name)
+
+
+def follow(
+    conductor: Calls,
+    name: str,
+    timeout_s: float,
+    on_look: Callable[[int, int, str], object],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> ShownMaintenance:
+    """Wait until a maintenance has ended. :param on_look: called with ended hosts, all hosts, and what is waited for
+
+    :raises connection.CommandFailed: it has not ended after ``timeout_s``
+    """
+    until = clock() + timeout_s
+    while True:
+        found = conductor.operator.show_maintenance(name=name)
+        ended = sum(each["ended_at"] is not None for each in found["hosts"])
+        on_look(ended, len(found["hosts"]), "; ".join(waiting_for(found)[:3]))
+        if found["maintenance"]["ended_at"] is not None:
+            return found
+        if clock() >= until:
+            raise connection.CommandFailed(
+                f"not ended within {timeout_s} s; it goes on: 'fleet maintenance show {name}'"
+            )
+        sleep(_PAUSE_S)
+
+
+def waiting_for(found: ShownMaintenance) -> list[str]:
+    """Return what holds up the hosts of the present wave."""
+    wave = found["maintenance"]["wave"]
+    return [
+        f"{each['host']} {each['status']}" + (f": {each['problem']}" if each["problem"] else "")
+        for each in found["hosts"]
+        if each["wave"] == wave and each["ended_at"] is None
+    ]
+
+
+def seconds_left(hosts: Sequence[MaintenanceHostView]) -> int | None:
+    """Return how long the waves that are left may take: as long as those that have ended, in the mean. None: none has."""
+    took: list[float] = []
+    for wave in {each["wave"] for each in hosts}:
+        of_wave = [each for each in hosts if each["wave"] == wave]
+        times = [(each["began_at"], each["ended_at"]) for each in of_wave if each["status"] == maintenance_states.DONE]
+        if len(times) == len(of_wave):
+            began = min(_moment(each) for each, _ in times)
+            took.append((max(_moment(each) for _, each in times) - began).total_seconds())
+    left = {each["wave"] for each in hosts if each["ended_at"] is None}
+    return round(sum(took) / len(took) * len(left)) if took and left else None
+
+
+def _moment(text: str | None) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(str(text))
+
+
+def _status(record: Record) -> str:
+    return f"{record['status']} (paused)" if record["paused"] and record["ended_at"] is None else str(record["status"])
+
+
+def _wave(record: Record) -> str:
+    return f"{record['wave']} of {record['waves']}" if record["wave"] else ""
+
+
+def _counts(hosts: Record) -> str:
+    return ", ".join(f"{number} {status}" for status, number in sorted(hosts.items()))

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet maintenance plan`` and ``run``: waves of hosts that can be empty together, and their maintenance."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+
+from fleet.client import argument_types, connection, ways
+from fleet.objects.maintenance import MOST_HOSTS
+from fleet.objects.waves import ENTRY_POINTS, WavesGoal, WavesPlan
+from fleet_cli.base import command, database_command, listing, progress
+from fleet_cli.hosts import maintenance
+from fleet_cli.planning import planning
+
+COLUMNS = ("wave", "host", "guests", "memory_mb", "live", "cold")
+#: Lines of progress if standard error is no terminal.
+_LINES = 10
+
+
+class _Command(command.Lister):
+    """Options of both commands, and the plan."""
+
+    arguments: Sequence[command.Argument] = (
+        command.argument(
+            "--hosts",
+            action="append",
+            required=True,
+            metavar="WHICH",
+            help="The hosts: an aggregate, a label such as rack=r7, or names with commas between. May be repeated.",
+        ),
+        command.argument(
+            "--at-a-time",
+            type=argument_types.positive,
+            default=10,
+            metavar="N",
+            help="The most hosts of a wave. Default: %(default)s.",
+        ),
+        command.argument(
+            "--cold", action="store_true", help="Switch guests off for their moves that cannot move while they run."
+        ),
+    )
+
+    def planned(self, parsed_args: argparse.Namespace) -> tuple[WavesPlan, Mapping[str, str]]:
+        """Return the plan, and by guest why it cannot move while it runs."""
+        hosts = self._hosts(parsed_args.hosts)
+        with database_command.plain_failures():
+            state = planning.state(self.app.conf, "maintenance")
+            guests = [each.uuid for each in state.instances if each.host in set(hosts)]
+            requests = planning.of_instances(self.conductor, guests, self.app.options.verbose_level, _LINES)
+            (entry,) = metadata.entry_points(group=ENTRY_POINTS)
+            done = itertools.count(1)
+            with progress.shown(len(hosts), "hosts", self.app.options.verbose_level, _LINES) as shown:
+                plan: WavesPlan = entry.load()(
+                    *(self.app.conf, state, WavesGoal(hosts, parsed_args.at_a_time)),
+                    *(lambda uuid: planning.known(requests, uuid), lambda host: shown.show(next(done), host)),
+                )
+        obstacles = ways.obstacles(self.conductor, guests)
+        return plan, {uuid: why for uuid, why in obstacles.items() if why}
+
+    def _hosts(self, wanted: Sequence[str]) -> list[str]:
+        """:raises errors.NotFound: connection.CommandFailed: there is no such host, aggregate or label"""
+        known = {each["host"]: each.get("labels") or {} for each in self.conductor.operator.list_hosts()}
+        aggregates = {each["name"]: each["hosts"] for each in self.conductor.operator.list_aggregates()}
+        found: list[str] = []
+        for each in wanted:
+            key, _, value = each.partition("=")
+            if value:
+                hosts = [host for host, labels in known.items() if labels.get(key) == value]
+            else:
+                hosts = list(aggregates.get(each, each.split(",")))
+            unknown = [host for host in hosts if host not in known]
+            if unknown or not hosts:
+                raise connection.CommandFailed(
+                    f"--hosts: there is no host, aggregate or label {(unknown or [each])[0]}"
+                )
+            found += hosts
+        hosts = list(dict.fromkeys(found))
+        if len(hosts) > MOST_HOSTS:
+            raise connection.CommandFailed(f"--hosts: {len(hosts)} hosts, at most {MOST_HOSTS} are allowed at a time")
+        return hosts
+
+    def tell(self, plan: WavesPlan, cold: Mapping[str, str], allowed: bool) -> None:
+        hosts, moves = sum(len(each.hosts) for each in plan.waves), [move for each in plan.waves for move in each.moves]
+        moved = len({each.instance_uuid for each in moves})
+        each = f", {len(moves) / moved:.2f} for each of {moved} guests" if moved else ""
+        listing.remark(
+            f"{hosts} hosts in {len(plan.waves)} waves (no plan has fewer than {plan.bound}); {len(moves)} moves{each}"
+        )
+        for host, why in itertools.islice(plan.stuck.items(), _LINES):
+            listing.remark(f"  {host} is left out: {why}")
+        for uuid, why in itertools.islice(cold.items(), _LINES):
+            listing.remark(f"  {uuid} {'is switched off for its move' if allowed else 'holds its host up'}: it {why}")
+
+
+class PlanMaintenance(_Command):
+    """Plan waves of hosts that can be empty together, under all filters. Nothing is changed.
+
+    A guest moves to a host that has had its turn, or that is not among --hosts, where there is room: so it moves once.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        plan, cold = self.planned(parsed_args)
+        self.tell(plan, cold, parsed_args.cold)
+        return COLUMNS, _rows(plan, cold)
+
+
+class RunMaintenance(_Command):
+    """Plan waves as 'fleet maintenance plan' does, and begin them: conductors drain each host, run the hook, wait until its
+    agent is back, and go on with the next wave.
+
+    It goes on without this command. Without --hook do the work on each host that is empty, and start its agent anew.
+    """
+
+    arguments = (
+        command.argument("--name", help="Default: maintenance-, and the time."),
+        command.argument(
+            "--hook", metavar="NAME", help="The command for each host that is empty: a name of [maintenance] hooks."
+        ),
+        command.argument(
+            "--wanted-release", metavar="VERSION", help="A host is done only when its agent has this release."
+        ),
+        command.argument(
+            "--moves-at-a-time",
+            type=argument_types.positive,
+            default=4,
+            metavar="N",
+            help="Moves under way together. Default: %(default)s.",
+        ),
+        *command.WAIT,
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        plan, cold = self.planned(parsed_args)
+        self.tell(plan, cold, parsed_args.cold)
+        if not plan.waves:
+            raise connection.CommandFailed("no host can be emptied; nothing was begun")
+        name = parsed_args.name or f"maintenance-{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}"
+        wanted = {
+            "name": name,
+            "waves": [list(each.hosts) for each in plan.waves],
+            "destinations": _destinations(plan),
+            "hook": parsed_args.hook,
+            "wanted_release": parsed_args.wanted_release,
+            "cold": parsed_args.cold,
+            "moves_at_a_time": parsed_args.moves_at_a_time,
+        }
+        self.conductor.operator.create_maintenance(wanted)
+        listing.remark(f"{name} has begun: 'fleet maintenance show {name}'")
+        if parsed_args.wait:
+            self._follow(name, parsed_args.timeout, sum(len(each.hosts) for each in plan.waves))
+        return COLUMNS, _rows(plan, cold)
+
+    def _follow(self, name: str, timeout_s: float, hosts: int) -> None:
+        with progress.shown(hosts, "hosts", self.app.options.verbose_level) as shown:
+            try:
+                found = maintenance.follow(self.conductor, name, timeout_s, lambda *now: shown.show_of(*now))
+            except KeyboardInterrupt:
+                shown.close()
+                listing.remark(f"Interrupted. {name} goes on: 'fleet maintenance show {name}'")
+                raise
+        skipped = found["maintenance"]["hosts"].get("skipped", 0)
+        if skipped or found["maintenance"]["status"] != "ended":
+            raise connection.CommandFailed(f"{name} is {found['maintenance']['status']}; {skipped} hosts were left out")
+
+
+def _destinations(plan: WavesPlan) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for each in plan.waves:
+        for move in each.moves:
+            found.setdefault(move.source, {})[move.instance_uuid] = move.destination
+    return found
+
+
+def _rows(plan: WavesPlan, cold: Mapping[str, str]) -> list[tuple]:
+    rows = []
+    for number, wave in enumerate(plan.waves, 1):
+        for host in wave.hosts:
+            moves = [each for each in wave.moves if each.source == host]
+            off = sum(each.instance_uuid in cold for each in moves)
+            memory_mb = sum(each.memory_mb for each in moves)
+            rows.append((number, host, len(moves), memory_mb, len(moves) - off, off))
+    return rows

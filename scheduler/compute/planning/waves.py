@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet maintenance plan``: waves of hosts that can be empty together, computed on a copy of the fleet.
+
+The emptiest hosts go first. A guest moves to a host that has had its turn, or that needs none, if one passes the filters:
+then it moves once. Only otherwise it moves to a host whose turn is still to come. A host whose guests do not all find a
+place waits for a later wave. Each wave is planned on a copy in which the moves of the waves before it are made.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from oslo_config import cfg
+
+from fleet.db.feed.feed import Changes
+from fleet.objects.rebalance import Move
+from fleet.objects.waves import Wave, WavesGoal, WavesPlan
+from fleet.objects.whatif import Demand
+from scheduler.compute import conf as compute_conf
+from scheduler.compute.planning.ground import Ground, Movable, elsewhere
+from scheduler.compute.planning.make_room import is_plain, moved
+from scheduler.planning import readings
+from scheduler.planning.copied_fleet import CopiedFleet
+from scheduler.planning.hypothetical import ChangedRow
+
+
+def run(
+    conf: cfg.ConfigOpts,
+    state: Changes,
+    goal: WavesGoal,
+    requests: Callable[[str], Demand],
+    tick: Callable[[str], object],
+) -> WavesPlan:
+    """Return a plan; nothing is changed.
+
+    :param conf: of the scheduler; its filters are used
+    :param state: the whole state, as the change feed reports it
+    :param requests: returns the request that places an existing instance, from its uuid
+    :param tick: called with each host that has a wave
+    """
+    compute_conf.register_opts(conf)
+    return _Planner(Ground(conf, state, requests), goal, tick).plan()
+
+
+class _Planner:
+    def __init__(self, ground: Ground, goal: WavesGoal, tick: Callable[[str], object]) -> None:
+        self._ground = ground
+        self._goal = goal
+        self._tick = tick
+        self._state = ground.state
+        #: Guests by the host where the moves so far have brought them.
+        self._there: dict[str, list[Movable]] = collections.defaultdict(list)
+        self._left = list(dict.fromkeys(goal.hosts))
+        self._stuck: dict[str, str] = {}
+
+    def plan(self) -> WavesPlan:
+        fleet = self._ground.copy()
+        bound = _bound(fleet, self._goal)
+        up = set(fleet.hosts_up())
+        for host in self._left:
+            self._there[host] = self._ground.movable(host)
+            reason = self._why_not(host) if host in up else "is down or disabled"
+            if reason:
+                self._stuck[host] = reason
+        self._left = [host for host in self._left if host not in self._stuck]
+        guests = sum(len(self._there[host]) for host in self._left)
+        waves = []
+        while self._left:
+            wave = self._next_wave()
+            if wave is None:
+                break
+            waves.append(wave)
+            self._state = moved(self._state, wave.moves)
+        return WavesPlan(waves, self._stuck, guests, bound)
+
+    def _why_not(self, host: str) -> str:
+        special = [each.uuid for each in self._there[host] if not is_plain(each)]
+        if special:
+            return f"instance {special[0]} has cells, CPUs or devices of its own: drain the host by hand"
+        return self._ground.why_not(host)
+
+    def _next_wave(self) -> Wave | None:
+        """Return the next wave, and put its guests where they go. None: no host that is left can be emptied."""
+        places = _Places(self._ground, self._state, self._left)
+        hosts: list[str] = []
+        moves: list[Move] = []
+        refused: dict[str, str] = {}
+        for host in sorted(self._left, key=self._size):
+            if len(hosts) == self._goal.at_a_time:
+                break
+            made = self._emptied(places, host, hosts, moves)
+            if isinstance(made, str):
+                refused[host] = made
+                continue
+            hosts.append(host)
+            moves += made
+            self._tick(host)
+        if not hosts:
+            self._stuck |= refused
+            return None
+        self._left = [host for host in self._left if host not in hosts]
+        self._follow(moves)
+        return Wave(hosts, moves)
+
+    def _size(self, host: str) -> tuple[int, int, str]:
+        there = self._there[host]
+        return sum(each.request.memory_mb for each in there), len(there), host
+
+    def _emptied(self, places: _Places, host: str, wave: Sequence[str], before: Sequence[Move]) -> list[Move] | str:
+        """Find places for all guests of a host outside the wave; return why there are none, and book nothing then."""
+        if any(each.destination == host for each in before):
+            return "takes guests of this wave"
+        made: list[Move] = []
+        for each in sorted(
+            self._there[host], key=lambda each: (-each.request.memory_mb, -each.request.vcpus, each.uuid)
+        ):
+            move = places.take(each, wave)
+            if move is None:
+                places.release(made)
+                return f"instance {each.uuid} finds no other host"
+            made.append(move)
+        return made
+
+    def _follow(self, moves: Sequence[Move]) -> None:
+        to = {each.instance_uuid: each.destination for each in moves}
+        for host in {each.source for each in moves}:
+            going, self._there[host] = self._there[host], []
+            for each in going:
+                self._there[to[each.uuid]].append(dataclasses.replace(each, host=to[each.uuid], node=to[each.uuid]))
+
+
+class _Places:
+    """Places for the guests of a wave: on hosts that have had their turn or need none, and only then on the others.
+
+    Two copies of the fleet have the same bookings: ``near`` with the hosts whose turn is still to come disabled, and
+    ``far``, which is made when it is needed first.
+    """
+
+    def __init__(self, ground: Ground, state: Changes, left: Collection[str]) -> None:
+        self._ground = ground
+        self._state = state
+        waiting = frozenset(left)
+        services = [ChangedRow(each, disabled=True) if each.host in waiting else each for each in state.services]
+        self._near = ground.copy(dataclasses.replace(state, services=services))
+        self._far: CopiedFleet | None = None
+        self._taken: dict[str, tuple[Movable, str]] = {}
+
+    def take(self, guest: Movable, wave: Sequence[str]) -> Move | None:
+        """Find and book a host outside the wave. None: no host passes."""
+        purpose = f"empty {guest.host}"
+        move = elsewhere(self._near, guest, (), purpose)
+        if move is None:
+            self._far = self._far or self._opened()
+            move = elsewhere(self._far, guest, wave, purpose)
+        elif self._far is not None:
+            _book(self._far, guest, move.destination)
+        if move is not None:
+            self._taken[guest.uuid] = guest, move.destination
+        return move
+
+    def release(self, moves: Sequence[Move]) -> None:
+        for each in moves:
+            del self._taken[each.instance_uuid]
+            for fleet in (self._near, self._far):
+                if fleet is not None:
+                    fleet.release(each.instance_uuid)
+
+    def _opened(self) -> CopiedFleet:
+        made = self._ground.copy(self._state)
+        for guest, destination in self._taken.values():
+            _book(made, guest, destination)
+        return made
+
+
+def _book(fleet: CopiedFleet, guest: Movable, host: str) -> None:
+    wanted = dataclasses.replace(guest.request, requested_hosts=(host,), force_hosts=(), force_nodes=())
+    fleet.decide(wanted)
+
+
+def _bound(fleet: CopiedFleet, goal: WavesGoal) -> int:
+    """Return the fewest waves that any plan needs.
+
+    What the guests of all hosts use must fit on the hosts outside a wave: even if the smallest hosts of the goal are taken
+    first, no more hosts can be empty at a time.
+    """
+    names = fleet.read(readings.host_names)
+    use = fleet.read(readings.utilization)
+    most = goal.at_a_time
+    for used, free in ((use.vcpus_used, use.free[0]), (use.memory_mb_used, use.free[1])):
+        capacity = dict(zip(names, (used + free).tolist(), strict=True))
+        most = min(most, _empty_at_once(capacity, goal.hosts, float(used.sum())))
+    return -(-len(goal.hosts) // max(most, 1))
+
+
+def _empty_at_once(capacity: Mapping[str, float], hosts: Collection[str], used: float) -> int:
+    left, number = sum(capacity.values()), 0
+    for size in sorted(capacity[host] for host in hosts if host in capacity):
+        left -= size
+        if left < used:
+            break
+        number += 1
+    return number

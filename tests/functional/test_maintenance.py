@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maintenances in waves: a host is drained, worked on and taken back, whichever conductor looks, and whatever it meets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conductor_stub.steps.attempt import Attempt
+from conductor_stub.steps.hook import Ended
+from conductor_stub.steps.maintenance_settings import MaintenanceSettings
+from conductor_stub.steps.recovery_settings import RecoverySettings
+from fleet import errors, move_states
+from fleet.db.engine.database import Connection, Database
+from fleet.db.hosts import maintenances, services
+from fleet.db.hosts.heartbeats import Heartbeat
+from fleet.db.instances import instances, moves
+from fleet.objects import BuildRequest, Claimed
+from fleet.rpc import versions
+from tests.functional.conductor import INCARNATION, Conductor, context
+
+HOSTS = ("h1", "h2", "h3", "h4")
+CLAIM = Claimed(memory_mb=1024, disk_gb=10, vcpus=1)
+SETTINGS = MaintenanceSettings(hooks={"reboot": ("/sbin/reboot-host",)}, hook_timeout_s=600)
+STEPS = (
+    *((move_states.PRE_MIGRATING, False), (move_states.RUNNING, True)),
+    *((move_states.POST_MIGRATING, False), (move_states.CONFIRMING, True)),
+)
+
+
+class Stage:
+    """Four hosts that migrate running guests; agents are played by hand. ``other`` is a second conductor."""
+
+    def __init__(self, database: Database) -> None:
+        self.conductor = Conductor(database, maintenance=SETTINGS)
+        self.other = Conductor(database, maintenance=SETTINGS, clock=self.conductor.clock)
+        for host in HOSTS:
+            self.conductor.add_host(host, stats={"live_migration": "fake"})
+        self.beat()
+
+    def add(self, host: str) -> str:
+        asked = {"flavor": {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}}
+        self.conductor.scheduler.answers.append([(host, ())])
+        accepted = self.conductor.intake.accept(context("web"), BuildRequest.from_wire(asked))
+        uuid = accepted["instances"][0]["uuid"]
+        self.conductor.work()
+        self.conductor.claim(uuid, host)
+        self.conductor.finish(uuid, host)
+        return str(uuid)
+
+    def beat(self, *silent: str, incarnation: str = INCARNATION) -> None:
+        for host in HOSTS:
+            if host not in silent:
+                said = versions.spoken("compute")
+                self.conductor.agents.report_state(Heartbeat("fleet-compute", [host], incarnation, **said))
+
+    def look(self, times: int = 1, conductor: Conductor | None = None) -> None:
+        for _ in range(times):
+            (conductor or self.conductor).maintenance_keeper.look()
+
+    def later(self, seconds: float = 31, *silent: str) -> None:
+        self.conductor.clock.advance(seconds)
+        self.beat(*silent)
+        self.look()
+
+    def run(self, *waves: list[str], **options: Any) -> dict[str, Any]:
+        asked = {"name": "kernel", "waves": list(waves), **options}
+        return self.conductor.operator.create_maintenance(asked)
+
+    def hosts(self) -> dict[str, str]:
+        return {each["host"]: each["status"] for each in self.shown()["hosts"]}
+
+    def shown(self) -> dict[str, Any]:
+        return self.conductor.operator.show_maintenance("kernel")
+
+    def problem(self, host: str) -> str | None:
+        (found,) = [each["problem"] for each in self.shown()["hosts"] if each["host"] == host]
+        return found
+
+    def disabled(self) -> list[str]:
+        found = self.conductor.database.read(services.list_all)
+        return sorted(each.host for each in found if each.disabled)
+
+    def moving(self) -> list[dict[str, Any]]:
+        found = self.conductor.operator.list_migrations({})
+        return [each for each in found if each["status"] in move_states.IN_PROGRESS]
+
+    def arrive(self, *destinations: str) -> None:
+        """Let the moves under way come to their ends, on these hosts."""
+        self.conductor.scheduler.answers += [[(each, ())] for each in destinations]
+        for conductor in (self.conductor, self.other):
+            conductor.moves.deliver(self.conductor.place_move)
+        for record in self.moving():
+            uuid, attempt = record["uuid"], record["attempt"]
+            source, there = record["source_compute"], record["dest_compute"]
+            self.conductor.move_progress.claim(context(), Attempt(uuid, attempt, there, there, INCARNATION), CLAIM)
+            for status, at_source in STEPS:
+                host = source if at_source else there
+                self.conductor.move_progress.advance(context(), Attempt(uuid, attempt, host), status)
+
+
+@pytest.fixture
+def stage(database: Database) -> Stage:
+    return Stage(database)
+
+
+def test_a_wave_with_a_hook(stage: Stage) -> None:
+    """The host takes no builds, its guest moves live to where the plan says, the hook runs once, and it is taken back."""
+    guest = stage.add("h1")
+    stage.run(["h1"], ["h2"], hook="reboot", destinations={"h1": {guest: "h3"}})
+    stage.look()
+    assert ({"h1": "draining", "h2": "waiting"}, ["h1"]) == (stage.hosts(), stage.disabled())
+    stage.look()
+    (move,) = stage.moving()
+    assert (guest, "live-migration") == (move["instance_uuid"], move["migration_type"])
+    assert "h3" == stage.conductor.database.read(_destination, guest)
+    stage.look(3)
+    assert [move["uuid"]] == [each["uuid"] for each in stage.moving()]
+    stage.arrive("h3")
+    stage.later()
+    stage.look()
+    assert "working" == stage.hosts()["h1"]
+    stage.look(2)
+    stage.conductor.run_fences()
+    assert [(("/sbin/reboot-host", "h1"), "1")] == stage.conductor.hooked
+    stage.look()
+    assert ("returning", "its agent has not reported since the work was done") == (
+        stage.hosts()["h1"],
+        stage.problem("h1"),
+    )
+    stage.later(5)
+    stage.look()
+    assert ({"h1": "done", "h2": "draining"}, ["h2"]) == (stage.hosts(), stage.disabled())
+
+
+def _destination(connection: Connection, guest: str) -> str | None:
+    """The only host that its move may go to."""
+    record = moves.of_instance(connection, guest)
+    assert record is not None
+    return record.plan.get("destination")
+
+
+def test_without_a_hook_a_restart_is_waited_for(stage: Stage) -> None:
+    """The operator does the work; a host that is empty says so, and is done when its agent has a new life."""
+    stage.run(["h1"])
+    stage.look()
+    stage.later()
+    stage.look(2)
+    assert ("working", "it is empty: do the work, and start its agent anew") == (
+        stage.hosts()["h1"],
+        stage.problem("h1"),
+    )
+    stage.later()
+    assert "working" == stage.hosts()["h1"]
+    stage.conductor.add_host("h1", stats={"live_migration": "fake"}, incarnation="life-two")
+    stage.conductor.clock.advance(1)
+    said = versions.spoken("compute")
+    stage.conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], "life-two", **said))
+    stage.look(3)
+    assert ({"h1": "done"}, [], "ended") == (stage.hosts(), stage.disabled(), stage.shown()["maintenance"]["status"])
+
+
+def test_the_wanted_release(stage: Stage) -> None:
+    """A host whose agent is of another release waits, and says so."""
+    stage.run(["h1"], hook="reboot", wanted_release="9.9")
+    stage.look()
+    stage.later()
+    stage.look()
+    stage.conductor.run_fences()
+    stage.later(5)
+    assert f"its agent is of release {versions.release()}, and 9.9 is wanted" == stage.problem("h1")
+    stage.later()
+    assert "returning" == stage.hosts()["h1"]
+
+
+def test_a_hook_that_fails(stage: Stage) -> None:
+    """The host stays out of use with the reason, until an operator goes on; then the hook runs again."""
+    stage.run(["h1"], hook="reboot")
+    stage.conductor.hook_ends.append(Ended(False, "the hook failed: exit status 3"))
+    stage.look()
+    stage.later()
+    stage.look()
+    stage.conductor.run_fences()
+    stage.later()
+    assert ("failed", "the hook failed: exit status 3", ["h1"]) == (
+        stage.hosts()["h1"],
+        stage.problem("h1"),
+        stage.disabled(),
+    )
+    stage.conductor.operator.pause_maintenance("kernel", False)
+    stage.look()
+    stage.conductor.run_fences()
+    stage.later(5)
+    assert ("done", ["1", "2"]) == (stage.hosts()["h1"], [attempt for _command, attempt in stage.conductor.hooked])
+
+
+def test_a_conductor_that_dies_beside_a_hook(stage: Stage) -> None:
+    """Its lease ends, then another one runs the hook again; what the first one says later counts for nothing."""
+    stage.run(["h1"], hook="reboot")
+    stage.look()
+    stage.later()
+    stage.look()
+    assert 1 == len(stage.conductor.fences)
+    stage.look(1, stage.other)
+    assert [] == stage.other.fences
+    stage.conductor.clock.advance(SETTINGS.hook_timeout_s + 16)
+    stage.beat()
+    stage.look(1, stage.other)
+    stage.conductor.run_fences()
+    assert "working" == stage.hosts()["h1"]
+    stage.other.run_fences()
+    assert "returning" == stage.hosts()["h1"]
+
+
+def test_two_conductors_ask_for_one_move(stage: Stage) -> None:
+    """Whoever looks, each guest moves once, and no more than the plan allows at a time."""
+    for _ in range(3):
+        stage.add("h1")
+    stage.run(["h1"], moves_at_a_time=2)
+    for _ in range(3):
+        stage.look()
+        stage.look(1, stage.other)
+    assert 2 == len(stage.moving()) == len({each["instance_uuid"] for each in stage.moving()})
+    stage.arrive("h2", "h2")
+    stage.look(2)
+    assert 1 == len(stage.moving())
+
+
+def test_guests_that_cannot_move_while_they_run(stage: Stage, database: Database) -> None:
+    """They hold the host up, with the reason; with ``cold`` they are switched off, moved, and their moves confirmed."""
+    guest = stage.add("h1")
+    pinned = {"claimed_numa_topology": {"cells": []}}
+    database.write(lambda tx: tx.update(instances.INSTANCES, guest, pinned))
+    stage.run(["h1"])
+    stage.look(2)
+    assert "has NUMA cells" in (stage.problem("h1") or "")
+    assert [] == stage.moving()
+    stage.conductor.operator.cancel_maintenance("kernel")
+    assert ({"h1": "skipped"}, []) == (stage.hosts(), stage.disabled())
+    stage.run(["h1"], cold=True)
+    stage.look(2)
+    (move,) = stage.moving()
+    assert move_states.RESIZE == move["migration_type"]
+
+
+def test_a_move_that_fails_is_tried_again_later(stage: Stage) -> None:
+    """The host says why it waits; the next time the scheduler chooses among all hosts."""
+    guest = stage.add("h1")
+    stage.run(["h1"], destinations={"h1": {guest: "h2"}})
+    stage.look(2)
+    (move,) = stage.moving()
+    stage.conductor.operator.abort_live_migration(guest)
+    stage.look()
+    assert ([], True) == (stage.moving(), "stays: The live migration was aborted" in (stage.problem("h1") or ""))
+    stage.later(31)
+    (again,) = stage.moving()
+    assert move["uuid"] != again["uuid"]
+    assert stage.conductor.database.read(_destination, guest) is None
+
+
+def test_paused_and_gone_on(stage: Stage) -> None:
+    """Nothing begins while it is paused."""
+    stage.add("h1")
+    stage.run(["h1"])
+    stage.conductor.operator.pause_maintenance("kernel", True)
+    stage.look(3)
+    assert ({"h1": "waiting"}, [], []) == (stage.hosts(), stage.disabled(), stage.moving())
+    stage.conductor.operator.pause_maintenance("kernel", False)
+    stage.look(2)
+    assert 1 == len(stage.moving())
+
+
+def test_a_host_that_was_disabled_stays_so(stage: Stage, database: Database) -> None:
+    now = stage.conductor.clock()
+    database.write(services.set_disabled, "h1", "fleet-compute", True, "broken fan", now)
+    stage.run(["h1"])
+    stage.look()
+    stage.conductor.operator.skip_maintenance_host("kernel", "h1")
+    stage.look()
+    assert (["h1"], "ended") == (stage.disabled(), stage.shown()["maintenance"]["status"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "message"),
+    [
+        ({"waves": [["h9"]]}, errors.NotFound, "h9"),
+        ({"waves": [["h1"], ["h1"]]}, errors.InvalidInput, "maintenance.waves has h1 twice"),
+        ({"waves": []}, errors.InvalidInput, "maintenance.waves"),
+        ({"waves": [["h1"]], "hook": "rm"}, errors.InvalidInput, "maintenance.hook is rm, and .* has reboot"),
+        ({"waves": [["h1"]], "destinations": {"h2": {}}}, errors.InvalidInput, "has h2, which is in no wave"),
+        ({"waves": [["h1"]], "moves_at_a_time": 0}, errors.InvalidInput, "moves_at_a_time"),
+        ({"waves": [["h1"]], "command": "reboot"}, errors.InvalidInput, "command"),
+    ],
+)
+def test_what_is_refused(stage: Stage, asked: dict[str, Any], error: type[Exception], message: str) -> None:
+    """The field is named, and nothing is written."""
+    with pytest.raises(error, match=message):
+        stage.conductor.operator.create_maintenance({"name": "kernel", **asked})
+    assert [] == stage.conductor.operator.list_maintenances()
+
+
+def test_a_host_is_in_one_maintenance_at_a_time(stage: Stage) -> None:
+    stage.run(["h1"])
+    for name, message in (("other", "Host h1 is in a maintenance"), ("kernel", "Maintenance kernel has not ended")):
+        hosts = ["h1"] if name == "other" else ["h2"]
+        with pytest.raises(errors.Conflict, match=message):
+            stage.conductor.operator.create_maintenance({"name": name, "waves": [hosts]})
+
+
+def test_a_recovery_leaves_it_alone(database: Database) -> None:
+    """A host that is switched off for its maintenance is not fenced, though stopped guests are on it."""
+    on = RecoverySettings(enabled=True, fence_command=["/sbin/off"], wait_time_s=120)
+    stage = Stage(database)
+    stage.conductor = Conductor(database, maintenance=SETTINGS, recovery=on, clock=stage.conductor.clock)
+    guest = stage.add("h1")
+    database.write(lambda tx: tx.update(instances.INSTANCES, guest, {"vm_state": "stopped"}))
+    stage.run(["h1"], hook="reboot")
+    stage.look()
+    stage.later()
+    assert "working" == stage.hosts()["h1"]
+    for _ in range(10):
+        stage.later(20, "h1")
+        stage.conductor.keeper.look()
+    assert [] == stage.conductor.operator.list_recoveries()["recoveries"]
+
+
+def test_old_ones_are_removed(stage: Stage, database: Database) -> None:
+    stage.run(["h1"])
+    stage.conductor.operator.cancel_maintenance("kernel")
+    stage.conductor.clock.advance(maintenances.KEPT.total_seconds() + 1)
+    assert 1 == database.write(maintenances.remove_old, stage.conductor.clock())
+    assert [] == stage.conductor.operator.list_maintenances()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waves of hosts that can be empty together."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import random
+
+import pytest
+
+from fleet.objects.waves import WavesGoal, WavesPlan
+from scheduler.compute.planning import waves
+from tests.unit.scheduler.plugins import configuration
+from tests.unit.scheduler.test_rebalance import Fleet
+
+
+def plan(fleet: Fleet, *hosts: str, at_a_time: int = 10) -> WavesPlan:
+    goal = WavesGoal(hosts or list(dict.fromkeys(node.host for node in fleet.state.nodes)), at_a_time)
+    return waves.run(configuration(), fleet.state, goal, fleet.request_of, lambda _host: None)
+
+
+def violations(fleet: Fleet, found: WavesPlan) -> list[str]:
+    """Make the moves wave by wave, by these numbers alone: what is wrong on the way."""
+    where, wrong = dict(fleet.hosts), []
+    for number, wave in enumerate(found.waves, 1):
+        for move in wave.moves:
+            if where[move.instance_uuid] != move.source or move.destination in wave.hosts:
+                wrong.append(f"wave {number}: {move}")
+            where[move.instance_uuid] = move.destination
+        used = collections.Counter[str]()
+        for name, host in where.items():
+            used[host] += fleet.sizes[name]
+        wrong += [f"wave {number}: {host} has {size} of 8" for host, size in used.items() if size > 8]
+        wrong += [f"wave {number}: {host} is not empty" for host in wave.hosts if used[host]]
+    return wrong
+
+
+CASES = [
+    ("one after the other, into the one that had its turn", {"a": [8], "b": [8], "c": []}, 10, [["c"], ["a"], ["b"]]),
+    ("the emptiest go first, and together", {"a": [1], "b": [1], "c": [6], "d": []}, 10, [["d", "a", "b"], ["c"]]),
+    ("no more at a time than allowed", {"a": [1], "b": [1], "c": [6], "d": []}, 1, [["d"], ["a"], ["b"], ["c"]]),
+    ("empty hosts need no moves", {"a": [], "b": []}, 10, [["a", "b"]]),
+]
+
+
+@pytest.mark.parametrize(("hosts", "at_a_time", "expected"), [case[1:] for case in CASES], ids=[c[0] for c in CASES])
+def test_waves(hosts: dict[str, list[int]], at_a_time: int, expected: list[list[str]]) -> None:
+    """Hosts of 8 vcpus, with guests of these sizes."""
+    fleet = Fleet(hosts)
+    found = plan(fleet, at_a_time=at_a_time)
+    assert (expected, {}) == ([list(each.hosts) for each in found.waves], found.stuck)
+    assert [] == violations(fleet, found)
+
+
+def test_guests_move_once_where_there_is_room() -> None:
+    """Hosts that are not to be emptied, and those that had their turn, take the guests."""
+    fleet = Fleet({"spare": [], **{f"h{number}": [4, 4] for number in range(8)}})
+    found = plan(fleet, *(f"h{number}" for number in range(8)))
+    assert [] == violations(fleet, found)
+    assert 16 == found.guests == sum(len(each.moves) for each in found.waves)
+    assert (8, 8) == (len(found.waves), found.bound)
+
+
+def test_what_cannot_be_emptied_is_named() -> None:
+    """A host whose guests fit nowhere, and one with a guest that is not at rest."""
+    full = plan(Fleet({"a": [8], "b": [8]}))
+    assert ([], {"a", "b"}) == (list(full.waves), set(full.stuck))
+    assert all("finds no other host" in each for each in full.stuck.values())
+    busy = plan(Fleet({"a": [1], "b": []}, a={"vm_state": "error"}))
+    assert "is error" in busy.stuck["a"]
+    assert [["b"]] == [list(each.hosts) for each in busy.waves]
+
+
+def test_a_host_that_is_down_is_left_out() -> None:
+    fleet = Fleet({"a": [1], "b": []})
+    services = [dataclasses.replace(each, disabled=each.host == "a") for each in fleet.state.services]
+    fleet.state = dataclasses.replace(fleet.state, services=services)
+    assert {"a": "is down or disabled"} == plan(fleet).stuck
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_wave_breaks_anything(seed: int) -> None:
+    """Random fleets: every host is in one wave or named, no host is over its size, and no plan beats the bound."""
+    chance = random.Random(seed)
+    hosts: dict[str, list[int]] = {}
+    for number in range(12):
+        sizes: list[int] = []
+        while sum(sizes) < 8 * chance.random():
+            sizes.append(chance.choice([1, 1, 2, 3]))
+        hosts[f"h{number:02}"] = sizes if sum(sizes) <= 8 else sizes[:-1]
+    fleet = Fleet(hosts)
+    found = plan(fleet, at_a_time=chance.choice([1, 3, 12]))
+    assert [] == violations(fleet, found)
+    assert sorted(hosts) == sorted([*(host for each in found.waves for host in each.hosts), *found.stuck])
+    assert len(found.waves) >= found.bound or found.stuck
