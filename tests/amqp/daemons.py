@@ -49,6 +49,7 @@ ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,SpecifiedHostFilter,Tigh
 instance_build_timeout = 90
 compute_driver = fake
 update_resources_interval = 5
+scheduler_tolerance_interval = 1
 instances_path = {instances_path}
 {default}
 [database]
