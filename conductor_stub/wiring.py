@@ -39,7 +39,7 @@ def wire(common: Common) -> Parts:
         agents.wire(common),
         of_builds,
         of_moves,
-        recovery.wire(common, of_moves),
+        recovery.wire(common, of_moves, of_builds),
         maintenance.wire(common, of_moves),
         of_power,
         attachments.wire(common),

@@ -32,6 +32,7 @@ from scheduler import checks
 from scheduler.compute import conf as compute_conf
 from scheduler.compute.drivers import driver_loading
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
+from scheduler.compute.planning import survival
 from scheduler.compute.planning.promises import Prover
 from scheduler.manager import SchedulerManager
 from scheduler.nova import conf as nova_conf
@@ -101,7 +102,8 @@ def _machines(
         *((1, 0) if number is None else (conf.scheduler_workers, number)),
     )
     compare_s = conf.scheduler_compare_period
-    manager = SchedulerManager(driver, clock, name=neighbours.name)
+    plan = functools.partial(survival.answer, conf, lambda: feed().read(0))
+    manager = SchedulerManager(driver, clock, name=neighbours.name, plan=plan)
     options = server.Options(ledger=ledger, acknowledged_late=SchedulerManager.REPEATABLE)
     runs: list[service.Runnable] = [
         server.get_server(transport, TOPIC, conf.host, [manager], options),

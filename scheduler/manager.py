@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import oslo_messaging
@@ -15,6 +15,7 @@ from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection, fields
+from fleet.objects.whatif import Demand
 from fleet.rpc import deferred, versions
 from fleet.rpc.endpoint import endpoint, require_size
 from fleet.telemetry import rate_limited_log
@@ -24,6 +25,18 @@ from scheduler.state import hints
 from scheduler.why import decision_log
 
 LOG = logging.getLogger(__name__)
+
+
+#: (hosts, requests by uuid) -> answer of ``plan_loss``.
+Plan = Callable[[Sequence[str], Mapping[str, Demand]], dict[str, Any]]
+
+
+def _demand(sent: object) -> tuple[str, Demand]:
+    """:raises errors.InvalidInput: it is no request of an instance"""
+    parts = sent if isinstance(sent, dict) else {}
+    name = fields.parse(fields.Uuid, parts.get("uuid"), "requests.uuid")
+    RequestSpec.from_wire(parts.get("request_spec"), parts.get("filter_properties"))
+    return name, Demand(parts["request_spec"], parts.get("filter_properties") or {}, [None], name=name)
 
 
 class SchedulerManager:
@@ -39,10 +52,13 @@ class SchedulerManager:
         clock: Clock = utcnow,
         parse: Callable[[object, object], RequestSpec] = RequestSpec.from_wire,
         name: str = "",
+        plan: Plan | None = None,
     ) -> None:
         """:param parse: makes a request of ``request_spec`` and ``filter_properties``
         :param name: of this process among all schedulers
+        :param plan: proves what becomes of the guests of lost hosts; None: this scheduler does not
         """
+        self._plan = plan
         self._driver = driver
         self._name = name
         self._clock = clock
@@ -99,6 +115,18 @@ class SchedulerManager:
         :raises errors.NotSupported: the driver does not know it
         """
         return self._driver.describe_filters()
+
+    @endpoint
+    def plan_loss(self, context: RequestContext, hosts: list[fields.Name], requests: list[Any]) -> dict[str, Any]:
+        """Return what becomes of the guests of hosts that are lost together: ``verdict``, ``why``, and ``plan``.
+
+        :param requests: of their guests, and of the other members of the groups of these, as ``requests_of`` returns them
+        :raises errors.InvalidInput: errors.NotSupported:
+        """
+        require_size([hosts, requests], "requests")
+        if self._plan is None:
+            raise errors.NotSupported(what="plan_loss", driver=type(self._driver).__name__)
+        return self._plan(hosts, {name: demand for name, demand in map(_demand, requests)})
 
     # Casts. A sender that makes no sense is told to the operator, as nobody else hears of it.
 

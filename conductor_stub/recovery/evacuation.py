@@ -6,7 +6,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from conductor_stub.moves import intake
@@ -25,12 +25,21 @@ from fleet.db.tables.recovery import RecoveryGuestRow, RecoveryRow
 _AGAIN_AFTER_S, _AT_MOST_S = 10, 600
 
 
+#: The step of a recovery that has looked for a plan.
+PLANNED = "planned"
+
+
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What is left of a recovery. :param waiting: guests that may be moved now, in their order"""
+    """What is left of a recovery.
+
+    :param waiting: guests that may be moved now, in their order
+    :param unplanned: none of its guests was tried yet, and there was no plan yet
+    """
 
     status: str
     waiting: Sequence[RecoveryGuestRow] = ()
+    unplanned: bool = False
 
 
 def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State:
@@ -54,7 +63,9 @@ def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State
     guests = recoveries.guests(tx, uuid)
     if any(map(_is_open, guests)):
         waiting = [each for each in guests if each.status == recovery_states.WAITING and each.due_at <= ctx.now]
-        return State(row.status, waiting[: max(0, parallel - recoveries.under_way(tx))])
+        untried = all(each.status == recovery_states.WAITING and not each.tries for each in guests)
+        unplanned = untried and not recoveries.has_step(tx, uuid, PLANNED)
+        return State(row.status, waiting[: max(0, parallel - recoveries.under_way(tx))], unplanned)
     known = {each.instance_uuid for each in guests}
     more = [each for each in order.in_order(recoveries.guests_on(tx, row.host)) if each not in known]
     if more and not is_back:
@@ -62,6 +73,17 @@ def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State
         recoveries.add_guests(tx, uuid, more, len(guests), ctx.now)
         return State(row.status)
     return _ended(tx, row, recovery_states.RETURNED if is_back else recovery_states.DONE, guests, ctx)
+
+
+def take_plan(tx: Transaction, uuid: str, plan: Mapping[str, str], message: str, now: datetime.datetime) -> None:
+    """Give guests the hosts that a plan has for them. :param plan: by uuid; empty without a plan"""
+    row = recoveries.lock(tx, uuid)
+    if row.status != recovery_states.MOVING or recoveries.has_step(tx, uuid, PLANNED):
+        return
+    for each in recoveries.guests(tx, uuid):
+        if each.instance_uuid in plan and each.status == recovery_states.WAITING:
+            recoveries.update_guest(tx, each.id, now, destination=plan[each.instance_uuid])
+    recoveries.add_step(tx, uuid, PLANNED, message, now)
 
 
 def begin_move(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from oslo_log import log as logging
 from oslo_utils import uuidutils
@@ -30,6 +30,10 @@ EVERY_S = 2
 _FENCES = 16
 
 
+#: (host, guests) -> their new hosts by uuid, and a sentence about the plan.
+Plan = Callable[[str, Sequence[str]], tuple[Mapping[str, str], str]]
+
+
 class RecoveryKeeper:
     def __init__(
         self,
@@ -39,10 +43,12 @@ class RecoveryKeeper:
         clock: Clock,
         fence: Fence,
         spawn: Callable[[Callable[[], object]], object],
+        plan: Plan,
     ) -> None:
         """
         :param clock: the database's time, read for each call
         :param spawn: runs a fence beside the caller; the lease of one that is broken off ends by itself
+        :param plan: finds a host for each guest of a lost one
         """
         self._database = database
         self._placement = placement
@@ -50,6 +56,7 @@ class RecoveryKeeper:
         self._clock = clock
         self._fence = fence
         self._spawn = spawn
+        self._plan = plan
         self._fences = threading.BoundedSemaphore(_FENCES)
         self._told: dict[str, tuple[int, int]] = {}
 
@@ -126,6 +133,9 @@ class RecoveryKeeper:
         if state.status != recovery_states.MOVING:
             LOG.warning("The recovery of host %s is %s", row.host, state.status)
             return
+        if state.unplanned:
+            plan, message = self._plan(row.host, [each.instance_uuid for each in state.waiting])
+            self._database.write(evacuation.take_plan, row.uuid, plan, message, self._clock())
         for guest in state.waiting:
             context = new_context().about(instance_uuid=guest.instance_uuid, host=row.host)
             uuid = uuidutils.generate_uuid()

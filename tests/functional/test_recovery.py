@@ -114,7 +114,7 @@ def test_a_host_that_dies_is_fenced_and_evacuated(stage: Stage) -> None:
     stage.go_on(1, "h1")
     assert ["moved"] * 3 == stage.statuses()
     assert ["h2"] * 3 == [stage.host_of(uuid) for uuid in stage.guests]
-    assert ["begun", "fencing", "fenced", "done"] == stage.steps()
+    assert ["begun", "fencing", "fenced", "planned", "done"] == stage.steps()
     order = stage.conductor.fenced[0]
     assert (["/sbin/off"], "h1", 1) == (order.command, order.host, order.attempt)
     # Nothing is left on it: its silence begins no other recovery.
@@ -294,6 +294,53 @@ def test_a_guest_that_finds_no_host_is_tried_again(stage: Stage) -> None:
     while stage.evacuate():
         stage.go_on(1, "h1")
     assert "done" == stage.recovery()["status"]
+
+
+def test_guests_go_where_the_plan_has_them(stage: Stage) -> None:
+    """The scheduler is asked once, with all guests; the filters decide again on each host."""
+    stage.conductor.scheduler.plan = dict(zip(stage.guests, ["h2", "h3", "h4"], strict=True))
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    assert [(["h1"], sorted(stage.guests))] == stage.conductor.scheduler.lost
+    planned = {each["instance_uuid"]: each["destination"] for each in stage.recovery()["guests"]}
+    assert stage.conductor.scheduler.plan == planned
+    assert "3 guests have a place: 3 are planned" in [each["message"] for each in stage.recovery()["steps"]]
+    stage.conductor.scheduler.answers.extend([errors.NoValidHost(reason="taken meanwhile")] * 2)
+    stage.conductor.moves.deliver(stage.conductor.place_move)
+    asked = [properties for _spec, properties in stage.conductor.scheduler.requests[-2:]]
+    first = [each["instance_uuid"] for each in stage.recovery()["guests"]][:2]
+    assert [{"host": planned[uuid]} for uuid in first] == [each["requested_destination"] for each in asked]
+    assert [True, True] == [each["restores"] for each in asked]
+    # The plan does not hold any more: the next time all hosts are asked.
+    stage.go_on(1, "h1")
+    assert [None, None] == [each["destination"] for each in stage.recovery()["guests"]][:2]
+    stage.go_on(60, "h1")
+    while stage.evacuate():
+        stage.go_on(1, "h1")
+    assert "done" == stage.recovery()["status"]
+    assert 1 == len(stage.conductor.scheduler.lost)
+
+
+def test_members_of_groups_are_part_of_the_plan(database: Database) -> None:
+    stage = Stage(database, guests=0)
+    stage.conductor.operator.create_group("apart", "anti-affinity")
+    lost, other = (stage.add(host, project="tenant", group="apart") for host in ("h1", "h2"))
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    assert [(["h1"], sorted([lost, other]))] == stage.conductor.scheduler.lost
+
+
+def test_without_a_plan_the_recovery_goes_on(stage: Stage) -> None:
+    stage.conductor.scheduler.failure = errors.NotSupported(what="plan_loss", driver="Own")
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    stage.conductor.scheduler.failure = None
+    assert 2 == stage.evacuate()
+    (message,) = [each["message"] for each in stage.recovery()["steps"] if each["step"] == "planned"]
+    assert message.startswith("without a plan, the scheduler chooses for each guest: ")
 
 
 def test_a_conductor_that_dies_after_it_accepted_a_move_moves_nothing_twice(stage: Stage) -> None:

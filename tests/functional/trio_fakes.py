@@ -27,6 +27,9 @@ class FakeScheduler:
         self.failure: Exception | None = None
         self.explained: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.refusing = ""
+        #: New hosts of guests by uuid; and what it was asked to plan.
+        self.plan: dict[str, str] = {}
+        self.lost: list[tuple[list[str], list[str]]] = []
 
     def explain(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10
@@ -43,6 +46,14 @@ class FakeScheduler:
         if self.failure is not None:
             raise self.failure
         return {"filters": [], "judged": list(self.judged), "left_out": []}
+
+    def plan_loss(self, context: RequestContext, hosts: list[str], requests: list[dict[str, Any]]) -> dict[str, Any]:
+        """What ``plan`` says; by default there is none."""
+        self.lost.append((hosts, sorted(each["uuid"] for each in requests)))
+        if self.failure is not None:
+            raise self.failure
+        verdict = "safe" if self.plan else "unsafe"
+        return {"verdict": verdict, "why": f"{len(self.plan)} are planned", "plan": dict(self.plan)}
 
     def update_aggregates(self, context: RequestContext, aggregates: list[dict[str, Any]]) -> None:
         pass

@@ -91,7 +91,7 @@ _SCHEDULING: Mapping[str, tuple[Method, ...]] = {
     CLIENT: _of(None, "select_destinations explain capacity describe_filters"),
     COMPUTE: _of(None, "update_instance_info delete_instance_info sync_instance_info"),
     SERVICE: (
-        *_of(None, "update_aggregates delete_aggregate note_bookings"),
+        *_of(None, "update_aggregates delete_aggregate note_bookings plan_loss"),
         *_of(
             None, "select_backend create_volume migrate_volume_to_host retype extend_volume manage_existing get_pools"
         ),
@@ -243,6 +243,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "create_key_pair.key_pair": {"name": "new", "public_key": "{public_key}"},
     "create_network.network": {"name": "new", "bridge": "br9", "subnet": "10.9.0.0/24"},
     "create_group.name": "new",
+    "plan_loss.requests": [],
     "pause_recovery.paused": True,
     "set_tolerance.tolerance": {"kind": "aggregate", "name": "racks"},
     "unset_tolerance.kind": "fleet",

@@ -235,6 +235,11 @@ def add_step(tx: Transaction, uuid: str, step: str, message: str, now: datetime.
     tx.insert(STEPS, {"recovery_uuid": uuid, "step": step, "message": message, "created_at": now})
 
 
+def has_step(tx: Transaction, uuid: str, step: str) -> bool:
+    named = sa.select(STEPS.c.id).where(STEPS.c.recovery_uuid == uuid, STEPS.c.step == step)
+    return tx.execute(named.order_by(STEPS.c.id).limit(1)).first() is not None
+
+
 def steps(connection: sa.Connection, uuid: str) -> Sequence[RecoveryStepRow]:
     return cast("Sequence[RecoveryStepRow]", connection.execute(_STEPS, {"wanted": uuid}).all())
 

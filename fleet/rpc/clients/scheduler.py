@@ -12,6 +12,8 @@ from fleet.rpc.clients.decision import DecisionAPI
 
 #: Seconds. The answer is at hand, and callers go on without it.
 DESCRIBE_TIMEOUT_S = 5
+#: Seconds. It reads the whole fleet, and callers go on without it.
+PLAN_TIMEOUT_S = 30
 
 
 class SchedulerAPI(DecisionAPI):
@@ -43,6 +45,15 @@ class SchedulerAPI(DecisionAPI):
         answer: dict[str, Any] = self._ask(
             context, Message("describe_filters", {}, version="4.6"), timeout=DESCRIBE_TIMEOUT_S
         )
+        return answer
+
+    def plan_loss(self, context: RequestContext, hosts: list[str], requests: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return ``verdict``, ``why`` and ``plan``: see ``docs/wire-contract.md``.
+
+        :raises errors.VersionPinned: a scheduler may be too old; errors.NotSupported: it does not plan
+        """
+        message = Message("plan_loss", {"hosts": hosts, "requests": requests}, version="4.8")
+        answer: dict[str, Any] = self._ask(context, message, timeout=PLAN_TIMEOUT_S)
         return answer
 
     # Hints to all schedulers. A scheduler of an older release uses the change feed only.

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy
 from oslo_config import cfg
@@ -37,6 +38,8 @@ from scheduler.planning.survival.room import NO_GROUP, Group, Room, Shape
 #: Returns the requests that place existing instances, by uuid, or why one cannot be read.
 RequestsOf = Callable[[Sequence[str]], Mapping[str, Demand | errors.FleetError]]
 _HARD = (instance_group.AFFINITY, instance_group.ANTI_AFFINITY)
+#: Seconds for a caller who waits.
+_ANSWER_S = 5.0
 #: Hosts on which members of one group are tried together.
 _TRIED_TOGETHER = 20
 
@@ -73,6 +76,15 @@ def run(
         proofs.append(survival.of(loss.hosts))
         tick(loss.name)
     return Report(losses, proofs, time.perf_counter() - began)
+
+
+def answer(
+    conf: cfg.ConfigOpts, state: Callable[[], Changes], hosts: Sequence[str], requests: Mapping[str, Demand]
+) -> dict[str, Any]:
+    """Return the answer of the scheduler's ``plan_loss``. :param state: reads the whole state"""
+    report = run(conf, state(), [Loss(" ".join(hosts), hosts)], lambda _uuids: requests, lambda _name: None, _ANSWER_S)
+    (proof,) = report.proofs
+    return {"verdict": proof.verdict.value, "why": proof.why, "plan": dict(proof.plan)}
 
 
 def _request(demand: Demand) -> RequestSpec:

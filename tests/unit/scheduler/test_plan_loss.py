@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler's answer of where the guests of a lost host would go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from oslo_messaging.rpc import dispatcher
+
+from fleet import errors
+from fleet.context import new_context
+from scheduler.compute.planning import survival
+from scheduler.manager import SchedulerManager
+from tests.factories import uuid
+from tests.unit.scheduler.plugins import configuration
+from tests.unit.scheduler.test_rebalance import Fleet
+
+
+def asked(fleet: Fleet) -> list[dict[str, Any]]:
+    found = ((name, fleet.request_of(name)) for name in fleet.sizes)
+    return [
+        {"uuid": name, "request_spec": each.request_spec, "filter_properties": each.filter_properties}
+        for name, each in found
+    ]
+
+
+def manager(fleet: Fleet) -> SchedulerManager:
+    def plan(hosts: Any, requests: Any) -> dict[str, Any]:
+        return survival.answer(configuration(), lambda: fleet.state, hosts, requests)
+
+    return SchedulerManager(None, plan=plan)  # type: ignore[arg-type]
+
+
+def refusal(manager: SchedulerManager, requests: list[Any]) -> type[BaseException]:
+    """Return the class of the error that the caller gets."""
+    with pytest.raises(dispatcher.ExpectedException) as refused:
+        manager.plan_loss(new_context(), hosts=["a"], requests=requests)
+    found: type[BaseException] = refused.value.exc_info[0]
+    return found
+
+
+def test_a_plan() -> None:
+    fleet = Fleet({"a": [3, 3], "b": [4], "c": [5]})
+    answer = manager(fleet).plan_loss(new_context(), hosts=["a"], requests=asked(fleet))
+    assert ("safe", {uuid(1): {"b", "c"}, uuid(2): {"b", "c"}}) == (
+        answer["verdict"],
+        dict.fromkeys(answer["plan"], set(answer["plan"].values())),
+    )
+
+
+def test_no_plan() -> None:
+    fleet = Fleet({"a": [6], "b": [4]})
+    answer = manager(fleet).plan_loss(new_context(), hosts=["a"], requests=asked(fleet))
+    assert ("unsafe", {}) == (answer["verdict"], answer["plan"])
+
+
+@pytest.mark.parametrize(
+    "requests", [[None], [{}], [{"uuid": "x"}], [{"uuid": uuid(1)}], [{"uuid": uuid(1), "request_spec": 7}]]
+)
+def test_what_is_no_request_of_an_instance(requests: list[Any]) -> None:
+    fleet = Fleet({"a": [6], "b": [4]})
+    assert errors.InvalidInput is refusal(manager(fleet), requests)
+
+
+def test_a_scheduler_that_does_not_plan() -> None:
+    assert errors.NotSupported is refusal(SchedulerManager(None), [])  # type: ignore[arg-type]
