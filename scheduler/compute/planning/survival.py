@@ -33,7 +33,7 @@ from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.survival.packing import Item
 from scheduler.planning.survival.proof import LIMIT_S, Survival
-from scheduler.planning.survival.room import NO_GROUP, Group, Room, Shape
+from scheduler.planning.survival.room import NO_GROUP, Group, Room, Shape, Verdict
 
 #: Returns the requests that place existing instances, by uuid, or why one cannot be read.
 RequestsOf = Callable[[Sequence[str]], Mapping[str, Demand | errors.FleetError]]
@@ -51,6 +51,7 @@ def run(
     requests_of: RequestsOf,
     tick: Callable[[str], object],
     limit_s: float = LIMIT_S,
+    spread: bool = False,
 ) -> Report:
     """Return a proof for each loss; nothing is changed.
 
@@ -59,9 +60,11 @@ def run(
     :param losses: hosts that are lost together. A host that is down or disabled stays so, and takes no guests
     :param tick: called with the name of each loss, when it is proved
     :param limit_s: seconds for one loss
+    :param spread: let the configured weighers choose among the hosts, in place of the tightest fit. Fewer losses are proved
     """
     compute_conf.register_opts(conf)
-    asked = packing(loading.load_pipeline(conf))
+    configured = loading.load_pipeline(conf)
+    asked = configured if spread else packing(configured)
     fleet = CopiedFleet(asked, state, conf.service_down_time, HostManager)
     uuids = [each.uuid for each in state.instances if each.host]
     found = requests_of(uuids)
@@ -81,9 +84,16 @@ def run(
 def answer(
     conf: cfg.ConfigOpts, state: Callable[[], Changes], hosts: Sequence[str], requests: Mapping[str, Demand]
 ) -> dict[str, Any]:
-    """Return the answer of the scheduler's ``plan_loss``. :param state: reads the whole state"""
-    report = run(conf, state(), [Loss(" ".join(hosts), hosts)], lambda _uuids: requests, lambda _name: None, _ANSWER_S)
-    (proof,) = report.proofs
+    """Return the answer of the scheduler's ``plan_loss``: where the weighers would have the guests, if all fit so.
+
+    :param state: reads the whole state
+    """
+    everything, loss = state(), Loss(" ".join(hosts), hosts)
+    for spread in (True, False):
+        report = run(conf, everything, [loss], lambda _uuids: requests, lambda _name: None, _ANSWER_S, spread)
+        (proof,) = report.proofs
+        if proof.verdict is Verdict.SAFE:
+            break
     return {"verdict": proof.verdict.value, "why": proof.why, "plan": dict(proof.plan)}
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 import pytest
@@ -47,6 +48,20 @@ def test_a_plan() -> None:
         answer["verdict"],
         dict.fromkeys(answer["plan"], set(answer["plan"].values())),
     )
+
+
+def test_a_plan_spreads_guests_where_it_can() -> None:
+    """More guests than hosts: the weighers have them on both, where the tightest fit would fill one."""
+    fleet = Fleet({"a": [1, 1, 1, 1], "b": [], "c": []})
+    plan = manager(fleet).plan_loss(new_context(), hosts=["a"], requests=asked(fleet))["plan"]
+    assert {"b": 2, "c": 2} == collections.Counter(plan.values())
+
+
+def test_a_plan_packs_guests_where_it_must() -> None:
+    """Spread over b and c, the small ones would leave no room for the large one."""
+    fleet = Fleet({"a": [6, 1, 1], "b": [2], "c": [6]})
+    plan = manager(fleet).plan_loss(new_context(), hosts=["a"], requests=asked(fleet))["plan"]
+    assert {uuid(1): "b", uuid(2): "c", uuid(3): "c"} == plan
 
 
 def test_no_plan() -> None:
