@@ -228,8 +228,7 @@ class Intake:
         request = dataclasses.replace(request, networks=named or network.NONE)
         stored = self._stored_request(context, request, flavor, group.uuid if group else None, reservation_id, now)
         rows = self._instance_rows(context, request, flavor, stored, now)
-        policy = group.policy if group else None
-        remarks = self._unjudged.remarks(stored["spec"], policy) if self._unjudged else ()
+        remarks = self._unjudged.remarks(stored["spec"], group) if self._unjudged else ()
         return stored, [{**row, "interfaces": plugs} for row in rows] if plugs else rows, remarks
 
     def _plugs(self, context: RequestContext, request: BuildRequest) -> list[dict[str, Any]]:

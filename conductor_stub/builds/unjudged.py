@@ -11,6 +11,8 @@ from oslo_log import log as logging
 
 from fleet import errors
 from fleet.context import RequestContext, new_context
+from fleet.db.catalog import groups
+from fleet.db.tables.catalog import GroupRow
 from fleet.objects import Flavor, Image, RequestSpec, Zone, numa, pci, request_parts
 from fleet.objects.request_spec import InstanceProperties
 
@@ -39,10 +41,10 @@ class Unjudged:
         except _NO_ANSWER as lost:
             LOG.debug("No scheduler describes its filters: %s", type(lost).__name__)
 
-    def remarks(self, spec: Mapping[str, Any], group_policy: str | None) -> Sequence[str]:
+    def remarks(self, spec: Mapping[str, Any], group: GroupRow | None) -> Sequence[str]:
         """Return a sentence for each part of a stored build request that no filter judges.
 
-        :param group_policy: of the request's server group; None without a group
+        :param group: the request's server group
         """
         if self._judged is None:
             return ()
@@ -54,7 +56,8 @@ class Unjudged:
             scheduler_hints=spec["scheduler_hints"],
             force_hosts=(zone.host,) if zone.host else (),
             force_nodes=(zone.node,) if zone.node else (),
-            group_policies=frozenset((group_policy,) if group_policy else ()),
+            group_policies=frozenset((group.policy,) if group else ()),
+            group_rules=groups.rules_of(group) if group else (),
             numa_topology=numa.InstanceTopology.from_wire(spec["numa_topology"], "numa_topology"),
             pci_requests=pci.requests_from_wire(spec["pci_requests"], "pci_requests"),
         )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from conductor_stub.steps.limits import StepLimits
 from fleet import errors, move_states, states
 from fleet.db.engine.database import Database
 from fleet.db.hosts.heartbeats import Heartbeat
-from fleet.objects import Claimed, Migration
+from fleet.objects import Claimed, Migration, group_rule
 from tests.functional.conductor import INCARNATION, Conductor, Operator, context
 from tests.functional.trio_fakes import no_valid_host
 
@@ -481,9 +482,9 @@ def test_a_group_counts_a_move_on_both_hosts(stage: Stage) -> None:
 class Group:
     """Three members of a group on h1, which is down; ``evacuate`` moves one to the scheduler's choice."""
 
-    def __init__(self, stage: Stage, policy: str) -> None:
+    def __init__(self, stage: Stage, policy: str, rules: Sequence[dict[str, Any]] = ()) -> None:
         self.stage, self.conductor = stage, stage.conductor
-        self.conductor.operator.create_group("team", policy, 3)
+        self.conductor.operator.create_group("team", policy, 3, rules=list(rules))
         self.members = []
         for _number in range(3):
             uuid = self.conductor.place("h1", group="team")
@@ -594,6 +595,30 @@ def test_an_anti_affinity_group_is_evacuated_apart(stage: Stage) -> None:
     (asked,) = group.place("h2")
     assert (["h1"], set(group.members)) == (asked["group_hosts"], set(asked["group_members"]))
     group.build(group.members[0], "h2")
+
+
+def test_a_group_with_affinity_and_a_spread_leaves_a_dead_host(stage: Stage) -> None:
+    """The members share a room and are spread over its racks. Those on the dead host neither bind nor count."""
+    for host, rack in (("h1", "r1"), ("h2", "r2"), ("h3", "r3")):
+        stage.operator.set_host_labels(host, {"room": "a", "rack": rack})
+    # The scheduler's choice brings along how many members a rack may have.
+    limit = f"{group_rule.LIMIT}rack"
+    stage.conductor.scheduler.limits = {"memory_mb": 8000.0, limit: 3}
+    rules = [{"policy": "affinity", "label": "room"}, {"policy": "spread", "label": "rack"}]
+    group = Group(stage, "none", rules)
+    stage.conductor.scheduler.limits = {"memory_mb": 8000.0, limit: 1}
+    one, two, three = group.members
+    for uuid, host in ((one, "h2"), (two, "h3")):
+        group.accept(uuid)
+        group.place(host)
+        group.build(uuid, host)
+    assert ["h2", "h3"] == [group.host(one), group.host(two)]
+    # Another scheduler has chosen at the same moment: the rack has its member already.
+    group.accept(three)
+    group.place("h2")
+    stage.uuid = three
+    with pytest.raises(errors.GroupAffinityViolation):
+        stage.claim("h2")
 
 
 def test_agents_are_told_what_concerns_them(stage: Stage) -> None:

@@ -40,6 +40,19 @@ def test_parts_that_no_filter_judges(conductor: Conductor) -> None:
     assert [] == warnings(conductor, **asked)
 
 
+def test_rules_of_a_group(conductor: Conductor) -> None:
+    """Only those that forbid a host: a preference that no weigher reads forbids nothing."""
+    for name, policy in (("hard", "spread"), ("soft", "soft-spread")):
+        conductor.operator.create_group(name, "none", rules=[{"policy": policy, "label": "rack"}])
+    conductor.scheduler.judged = ["vcpus", "memory_mb"]
+    conductor.unjudged.learn()
+    assert ["rules of the group: no filter judges it"] == warnings(conductor, group="hard")
+    assert [] == warnings(conductor, group="soft")
+    conductor.scheduler.judged += ["group/rules"]
+    conductor.unjudged.learn()
+    assert [] == warnings(conductor, group="hard")
+
+
 def test_schedulers_that_do_not_answer(conductor: Conductor) -> None:
     """The former answer counts, and the request is accepted."""
     conductor.scheduler.judged = ["memory_mb"]
