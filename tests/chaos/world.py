@@ -72,6 +72,8 @@ fence_attempts = 2
 wait_time = 1
 largest_share = 0.5
 domain_label = room
+[maintenance]
+hooks = work:{python} {fence} {directory}
 """
 _NOTIFICATIONS = ("notifications.info", "notifications.error")
 _LIVE = "SELECT * FROM instances WHERE NOT deleted"
