@@ -120,10 +120,15 @@ class LocalDriver(ComputeDriver):
         except FileExistsError:
             raise SpawnFailed(f"Instance {instance.uuid} exists on this machine already") from None
         try:
-            state_file.write(directory / supervisor.ORDER_FILE, self._order(instance))
+            order = self._order(instance)
+            time_limit.require_wanted()
+            state_file.write(directory / supervisor.ORDER_FILE, order)
+            time_limit.require_wanted()
             self._start(directory, instance.uuid)
         except BaseException:
-            self.destroy(context, instance.uuid)
+            # The caller of abandoned work has destroyed what it left: the guest is a later one.
+            if time_limit.is_wanted():
+                self.destroy(context, instance.uuid)
             raise
 
     def shelve(self, context: RequestContext, instance: Instance) -> None:

@@ -18,13 +18,18 @@ class Overrun(Exception):
     """The work did not end in time. It is unknown whether it ever will, and with what result."""
 
 
+def is_wanted() -> bool:
+    """Return False if the caller of :func:`run_within` has abandoned the work of this thread."""
+    abandoned: threading.Event | None = getattr(_RUNNING, "abandoned", None)
+    return abandoned is None or not abandoned.is_set()
+
+
 def require_wanted() -> None:
     """Called by a driver before each step that changes something: abandoned work must not touch what came after it.
 
-    :raises Overrun: the caller of :func:`run_within` has abandoned the work of this thread
+    :raises Overrun: see :func:`is_wanted`
     """
-    abandoned: threading.Event | None = getattr(_RUNNING, "abandoned", None)
-    if abandoned is not None and abandoned.is_set():
+    if not is_wanted():
         raise Overrun("it was abandoned, because it took too long")
 
 

@@ -12,13 +12,14 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from compute_agent.drivers import local
+from compute_agent.drivers import local, time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.local import LocalDriver
 from compute_agent.guest.process import Identity
@@ -189,6 +190,36 @@ def test_a_guest_is_not_spawned_twice(machine: Machine) -> None:
     with pytest.raises(SpawnFailed):
         machine.driver.spawn(builders.a_context(), instance, Image())
     assert states.RUNNING == machine.driver.get_info(instance.uuid).state
+
+
+def test_a_later_guest_survives_a_spawn_that_was_abandoned(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one hangs after its directory was made, and is cleaned up meanwhile."""
+    first = builders.an_instance(node=HOST, attempt=1)
+    hangs, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+    order = machine.driver._order
+
+    def slow(instance: Instance) -> dict[str, Any]:
+        if instance.attempt == 1:
+            hangs.set()
+            goes_on.wait()
+        return order(instance)
+
+    def spawn() -> None:
+        try:
+            machine.driver.spawn(builders.a_context(), first, Image())
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(machine.driver, "_order", slow)
+    monkeypatch.setattr(time_limit.futures, "wait", lambda *_limits: hangs.wait())
+    with pytest.raises(time_limit.Overrun):
+        time_limit.run_within(builders.a_context(), 1, spawn)
+    machine.destroy(first.uuid)
+    machine.driver.spawn(builders.a_context(), dataclasses.replace(first, attempt=2), Image())
+    goes_on.set()
+    ended.wait()
+    assert {first.uuid: 2} == {uuid: each["attempt"] for uuid, each in machine.driver.get_per_instance_usage().items()}
+    machine.destroy(first.uuid)
 
 
 def test_an_unknown_guest_has_no_info(machine: Machine) -> None:
