@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 #: Entry points (conf, state, losses, requests of instances, tick, limit) -> report; ``fleet`` imports no service.
 ENTRY_POINTS = "fleet.objects.survival"
+#: Names of the entry points: the report, and what still fits after each loss (with the request asked for before tick).
+REPORT, REMAINING = "scheduler", "remaining"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,3 +39,17 @@ class Report:
     losses: Sequence[Loss]
     proofs: Sequence[Any]
     proved_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Remaining:
+    """How many instances fit after a loss.
+
+    :param verdict: whether the guests of the lost hosts have a place; if not, nothing fits
+    :param fits: None: nothing limits it
+    """
+
+    lost: str
+    verdict: str
+    fits: int | None
+    why: str

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import argparse
 import functools
+import math
 
 from cliff import columns
 
 from fleet.client import connection
 from fleet.client.connection import Record
-from fleet_cli.base import build_arguments, command
-from fleet_cli.planning import explain
+from fleet.objects.survival import Remaining
+from fleet_cli.base import build_arguments, command, database_command
+from fleet_cli.planning import explain, lost, planning, proving
 
+#: Seconds of the search for one loss.
+_LIMIT_S = 10.0
 #: The fields of the answer in the order of the output; ``-f json`` has all of them (docs/explain.md).
 FIELDS = (
     "fits",
@@ -40,9 +44,20 @@ class Capacity(command.ShowOne):
         command.argument(
             "--group-by", choices=("zone", "aggregate"), help="Count for each of these, too. Volumes: zone."
         ),
+        command.argument(
+            "--after-loss-of",
+            metavar="any|HOST|KEY=VALUE",
+            help="Count what would still fit when this is lost and its guests are elsewhere, as 'fleet drill' plans it. "
+            "'any': after the worst loss of one host; with --by KEY, of all hosts of one value.",
+        ),
+        command.argument("--by", metavar="KEY", help="With '--after-loss-of any': lose all hosts of one value of KEY."),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        if parsed_args.after_loss_of:
+            return self._after_loss(parsed_args)
+        if parsed_args.by:
+            raise connection.CommandFailed("--by goes with --after-loss-of any")
         if parsed_args.volume:
             wanted = explain.volume_asked(self.conductor, parsed_args)
             answer = self.conductor.volume_capacity(wanted, parsed_args.group_by)
@@ -51,6 +66,31 @@ class Capacity(command.ShowOne):
         else:
             answer = self.conductor.capacity(explain.asked(self.conductor, parsed_args), parsed_args.group_by)
         return FIELDS, explain.shown({**answer, "fits": _Fits(answer["fits"])}, FIELDS, _COLUMNS)
+
+    def _after_loss(self, parsed_args: argparse.Namespace) -> tuple:
+        if not parsed_args.flavor or parsed_args.group_by:
+            raise connection.CommandFailed("--after-loss-of goes with --flavor, and without --group-by")
+        request = explain.asked(self.conductor, parsed_args)
+        (asked,) = planning.one_by_one(request, 1)
+        with database_command.plain_failures():
+            state = planning.state(self.app.conf, "capacity")
+            losses = lost.losses([parsed_args.after_loss_of], parsed_args.by, state)
+            found = proving.remaining(self, state, losses, asked, _LIMIT_S)
+        if not found:
+            raise connection.CommandFailed("no host has guests: fleet capacity counts what fits")
+        worst = min(found, key=_how_much)
+        shown = {
+            "fits": _Fits(worst.fits),
+            "after_loss_of": worst.lost,
+            "verdict": worst.verdict,
+            "why": worst.why,
+            "losses": len(found),
+        }
+        return command.one(tuple(shown), shown)
+
+
+def _how_much(each: Remaining) -> tuple[float, str]:
+    return math.inf if each.fits is None else each.fits, each.lost
 
 
 class _Fits(columns.FormattableColumn):

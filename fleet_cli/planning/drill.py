@@ -7,17 +7,13 @@ import argparse
 import collections
 from typing import Any
 
-from fleet import errors
-from fleet.client import argument_types, connection
-from fleet.db.feed import domains
-from fleet.db.feed.feed import Changes
+from fleet.client import argument_types
 from fleet.objects.survival import Loss, Proof, Report
 from fleet_cli.base import command, database_command, listing
-from fleet_cli.planning import planning, proving
+from fleet_cli.planning import lost, planning, proving
 
 COLUMNS = ("lost", "guests", "verdict", "why", "plan", "lacking")
 SAFE = "safe"
-_ANY = "any"
 
 
 class DrillLose(listing.Fitted, command.Lister):
@@ -48,7 +44,7 @@ class DrillLose(listing.Fitted, command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         with database_command.plain_failures():
             state = planning.state(self.app.conf, "drill")
-            losses = _losses(parsed_args, state)
+            losses = lost.losses(parsed_args.target, parsed_args.by, state)
             report = proving.prove(self, state, losses, parsed_args.limit)
         listing.remark(_summary(report))
         self._good = all(proof.verdict.value == SAFE for proof in report.proofs)
@@ -72,32 +68,6 @@ class DrillLose(listing.Fitted, command.Lister):
         return "Every loss is safe: --all lists them."
 
 
-def _losses(parsed_args: argparse.Namespace, state: Changes) -> list[Loss]:
-    """:raises errors.NotFound: a host, or a value of a key, that there is not"""
-    known = sorted({node.host for node in state.nodes})
-    with_guests = {each.host for each in state.instances}
-    by = domains.domains(state)
-    if parsed_args.target == [_ANY]:
-        if parsed_args.by is None:
-            return [Loss(host, [host]) for host in known if host in with_guests]
-        values = sorted(value for key, value in by if key == parsed_args.by)
-        if not values:
-            raise errors.NotFound(kind="Host with label", name=parsed_args.by)
-        return [Loss(f"{parsed_args.by}={value}", by[parsed_args.by, value]) for value in values]
-    if parsed_args.by is not None:
-        raise connection.CommandFailed("--by goes with 'any'")
-    hosts: list[str] = []
-    for target in parsed_args.target:
-        key, _, value = target.partition("=")
-        if target in known:
-            hosts.append(target)
-        elif (key, value) in by:
-            hosts += by[key, value]
-        else:
-            raise errors.NotFound(kind="Host with label" if value else "Host", name=target)
-    return [Loss(" ".join(parsed_args.target), sorted(set(hosts)))]
-
-
 def _summary(report: Report) -> str:
     counts = collections.Counter(proof.verdict.value for proof in report.proofs)
     told = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
@@ -106,5 +76,5 @@ def _summary(report: Report) -> str:
 
 
 def _whole(loss: Loss, proof: Proof) -> tuple[Any, ...]:
-    lost, verdict = loss.name, proof.verdict.value
-    return lost, proof.guests, verdict, proof.why, command.Pairs(proof.plan), command.Listed(list(proof.lacking))
+    name, verdict = loss.name, proof.verdict.value
+    return name, proof.guests, verdict, proof.why, command.Pairs(proof.plan), command.Listed(list(proof.lacking))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from fleet.db.feed.feed import Changes
 from fleet.objects.whatif import ENTRY_POINTS, RATIOS, VOLUME_RATIO, Change, Demand
 from fleet_cli.base import build_arguments, command, database_command, progress
 from fleet_cli.hosts import utilization
-from fleet_cli.planning import explain, trace_arguments
+from fleet_cli.planning import explain, lost, trace_arguments
 from fleet_cli.planning.whatif_domains import Domain, Instances, Volumes
 
 _SHOWN: Mapping[str, Any] = {
@@ -46,6 +47,9 @@ class WhatIf(command.Lister):
         change = parser.add_argument_group("the changed fleet")
         change.add_argument("--without-host", action="append", default=[], metavar="HOST",
                             help="Take this host away, with its instances; repeat for several.")  # fmt: skip
+        change.add_argument("--lose", action="append", default=[], metavar="HOST|KEY=VALUE",
+                            help="Lose this host, or all hosts with this label: their instances are placed first, then the "
+                                 "requests; repeat for several.")  # fmt: skip
         change.add_argument("--without-filter", action="append", default=[], metavar="FILTER",
                             help="Do not use this filter; repeat for several.")  # fmt: skip
         change.add_argument("--ratio", type=ratio, action="append", default=[], metavar="cpu|ram|disk=NUMBER",
@@ -75,10 +79,17 @@ class WhatIf(command.Lister):
         with database_command.plain_failures():
             state = domain.state()
             _require_known(change, {node.host for node in state.nodes})
-            demands, moved = domain.demands(parsed_args, state, change)
+            restored: Sequence[Demand] = ()
+            if parsed_args.lose:
+                (loss,) = lost.losses(parsed_args.lose, None, state)
+                gone = dataclasses.replace(change, without_hosts=[*change.without_hosts, *loss.hosts])
+                demands, moved = domain.demands(parsed_args, state, gone)
+                restored, change = () if moved else domain.restored(state, loss.hosts, demands), gone
+            else:
+                demands, moved = domain.demands(parsed_args, state, change)
             if not demands:
                 raise connection.CommandFailed(domain.nothing)
-            figures = {"what if": self._run(domain, state, change, demands)}
+            figures = {"what if": self._run(domain, state, change, [*restored, *demands])}
             if not moved:  # what is on a removed host has no other place now
                 figures = {"now": self._run(domain, state, Change(), demands), **figures}
         utilization.draw(parsed_args.plot, figures)

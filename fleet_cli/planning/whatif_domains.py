@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import abc
 import argparse
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from oslo_config import cfg
 
+from fleet.client import connection
 from fleet.client.calls import Calls
 from fleet.db.feed.feed import Changes
 from fleet.objects.whatif import OF_INSTANCES, OF_VOLUMES, RATIOS, VOLUME_RATIO, Change, Demand
@@ -80,6 +82,13 @@ class Domain(abc.ABC):
         self, parsed_args: argparse.Namespace, state: Changes, change: Change
     ) -> tuple[Sequence[Demand], bool]: ...
 
+    def restored(self, state: Changes, hosts: Sequence[str], demands: Sequence[Demand]) -> Sequence[Demand]:
+        """Return the requests that place again what is on lost hosts, at the time of the first of ``demands``.
+
+        :raises connection.CommandFailed: what is asked for is not placed again
+        """
+        raise connection.CommandFailed("--lose is for hosts with instances")
+
 
 class Instances(Domain):
     entry, figures, ratios = OF_INSTANCES, FIGURES, RATIOS
@@ -96,9 +105,16 @@ class Instances(Domain):
             request = build_arguments.build_request(self._conductor, parsed_args)
             asked = self._conductor.operator.request_for(request=request)
             return planning.one_by_one(asked, parsed_args.count), False
-        gone = set(change.without_hosts)
+        return self._of_hosts(state, change.without_hosts), True
+
+    def restored(self, state: Changes, hosts: Sequence[str], demands: Sequence[Demand]) -> Sequence[Demand]:
+        began_s = demands[0].at_s if demands else 0.0
+        return [dataclasses.replace(each, at_s=began_s) for each in self._of_hosts(state, hosts)]
+
+    def _of_hosts(self, state: Changes, hosts: Sequence[str]) -> list[Demand]:
+        gone = set(hosts)
         moving = [each.uuid for each in state.instances if each.host in gone]
-        return [planning.of_instance(self._conductor, uuid_) for uuid_ in moving], True
+        return [planning.of_instance(self._conductor, uuid_) for uuid_ in moving]
 
 
 class Volumes(Domain):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from fleet import errors
 from fleet.client import connection
 from fleet.db.feed.feed import Changes
 from fleet.objects.survival import Loss
-from fleet_cli.planning import drill
+from fleet_cli.planning import lost
 from tests.factories import PlacedInstance, aggregate, changes, node, uuid
 
 RACKS = [
@@ -32,14 +31,14 @@ def test_labels_of_hosts_are_read_as_well() -> None:
     labelled = changes(
         [node("a", stats='{"labels": {"rack": "r1", "room": "x"}}', labels='{"rack": "r2"}'), node("b", labels="null")]
     )
-    found = drill._losses(argparse.Namespace(target=["rack=r2"], by=None), labelled)
+    found = lost.losses(["rack=r2"], None, labelled)
     assert [Loss("rack=r2", ["a"])] == found
     with pytest.raises(errors.NotFound, match="rack=r1"):
-        drill._losses(argparse.Namespace(target=["rack=r1"], by=None), labelled)
+        lost.losses(["rack=r1"], None, labelled)
 
 
 def losses(*target: str, by: str | None = None) -> list[Loss]:
-    return drill._losses(argparse.Namespace(target=list(target), by=by), state())
+    return lost.losses(target, by, state())
 
 
 def test_any_is_each_host_with_guests() -> None:
