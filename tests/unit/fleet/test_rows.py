@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import importlib
 import pkgutil
+import re
 import types
 import typing
 
@@ -49,7 +50,11 @@ ROWS = _rows()
 
 
 def _table(name: str) -> sa.Table:
-    return OTHERWISE_NAMED.get(name, models.METADATA.tables.get(f"{name.removesuffix('Row').lower()}s"))
+    """``RecoveryGuestRow`` is of ``recovery_guests``."""
+    if name in OTHERWISE_NAMED:
+        return OTHERWISE_NAMED[name]
+    one = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Row")).lower()
+    return models.METADATA.tables[f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"]
 
 
 def _of_column(column: sa.Column) -> tuple[object, bool]:
