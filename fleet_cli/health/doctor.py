@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Sequence
+from importlib import metadata
 
 from oslo_config import cfg
 
@@ -17,6 +18,9 @@ from fleet.db.connection import tls
 from fleet.doctor import examination
 from fleet.rpc import nova_broker
 from fleet_cli.health import finding_list
+
+#: Entry point (conf) -> findings.
+_NOVA = "fleet.nova.doctor"
 
 
 class Doctor(finding_list.FindingLister):
@@ -59,7 +63,8 @@ class Doctor(finding_list.FindingLister):
             return found + broker
         with conductor.impatient(parsed_args.timeout):
             if nova_broker.is_active(conf):
-                return found + broker + [examination.ping(conductor, "scheduler")]
+                (entry,) = metadata.entry_points(group=_NOVA)
+                return found + broker + [examination.ping(conductor, "scheduler"), *entry.load()(conf)]
             return found + broker + examination.daemons(conductor, _sample(parsed_args.hosts))
 
 

@@ -8,7 +8,7 @@ compares what is left with the hosts that the filters here let through.
 from __future__ import annotations
 
 import configparser
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -19,36 +19,23 @@ from fleet.checks.findings import Finding
 from fleet.db.nova import api_queries
 from fleet.db.nova.database import NovaDatabase
 from scheduler.compute import conf as compute_conf
+from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.driver import Scheduler
-from scheduler.nova import comparison, service
+from scheduler.nova import comparison, nova_options, service
 from scheduler.nova import conf as nova_conf
 from scheduler.nova.nova_filters import NovaFilters
 from scheduler.nova.placement import Placement
 
-#: Filters that nova's users may have, and what they are here.
-_OURS_ONLY = ("BridgeFilter", "RetryFilter", "AvailabilityZoneFilter", "RamFilter", "DiskFilter", "CoreFilter")
-#: Options of nova.conf with a namesake here: (section, name) → (group, name).
-_SAME: Mapping[tuple[str, str], tuple[str | None, str]] = {
-    ("scheduler", "max_attempts"): ("nova", "max_attempts"),
-    ("DEFAULT", "reserved_host_memory_mb"): ("nova", "reserved_host_memory_mb"),
-    ("DEFAULT", "reserved_host_disk_mb"): ("nova", "reserved_host_disk_mb"),
-    ("DEFAULT", "reserved_host_cpus"): ("nova", "reserved_host_cpus"),
-    ("DEFAULT", "default_availability_zone"): (None, "default_availability_zone"),
-    ("DEFAULT", "service_down_time"): (None, "service_down_time"),
-    ("DEFAULT", "control_exchange"): ("nova", "exchange"),
-    ("filter_scheduler", "ram_weight_multiplier"): (None, "ram_weight_multiplier"),
-    ("filter_scheduler", "io_ops_weight_multiplier"): (None, "io_ops_weight_multiplier"),
-    ("filter_scheduler", "host_subset_size"): (None, "scheduler_host_subset_size"),
-}
-#: Switches of [scheduler] in nova.conf that have no effect here.
-_NOT_DONE = (
-    "limit_tenants_to_placement_aggregate",
-    "enable_isolated_aggregate_filtering",
-    "query_placement_for_image_type_support",
-    "query_placement_for_routed_network_aggregates",
-    "image_metadata_prefilter",
+#: What nova's enabled_filters is if nova.conf does not set it.
+_NOVAS_FILTERS = (
+    "ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,"
+    "ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter"
 )
-_ON = ("1", "true", "yes", "on")
+#: Filters of the defaults here that nova's users do not have: it does their work otherwise.
+_OURS_ONLY = (
+    *("BridgeFilter", "FailureDomainFilter", "RetryFilter", "AvailabilityZoneFilter"),
+    *("RamFilter", "DiskFilter", "CoreFilter"),
+)
 
 
 def check(
@@ -98,41 +85,42 @@ def _options(conf: cfg.ConfigOpts, path: str) -> Iterator[Finding]:
     if not read:
         yield findings.bad("options", f"{path} cannot be read", "Name the file that nova-scheduler reads.")
         return
-    for (section, name), (group, ours) in _SAME.items():
+    for (section, name), (group, ours) in sorted(nova_options.ours(conf).items()):
         theirs = parser.get(section, name, fallback=None)
         here = (conf[group] if group else conf)[ours]
-        if theirs is not None and not _equal(theirs, here):
+        if theirs is not None and not nova_options.is_equal(theirs, here):
             where = f"[{group or 'DEFAULT'}] {ours}"
             yield findings.doubtful(
                 "options", f"nova has [{section}] {name} = {theirs}, here it is {here}", f"Set {where}."
             )
-    enabled = parser.get("filter_scheduler", "enabled_filters", fallback=None)
-    if enabled is not None:
-        yield from _filters(conf, {name.strip() for name in enabled.split(",") if name.strip()})
-    for name in _NOT_DONE:
-        if parser.get("scheduler", name, fallback="").lower() in _ON:
+    enabled = parser.get("filter_scheduler", "enabled_filters", fallback=_NOVAS_FILTERS)
+    yield from _filters(conf, {name.strip() for name in enabled.split(",") if name.strip()})
+    for (section, name), (default, why) in nova_options.NOT_DONE.items():
+        theirs = parser.get(section, name, fallback=default)
+        if not nova_options.is_default(theirs, default):
             yield findings.doubtful(
-                "options", f"nova has [scheduler] {name}, which has no effect here", "See docs/nova.md."
+                "options",
+                f"nova has [{section}] {name} = {theirs}, which does nothing here: {why}",
+                "See docs/nova.md.",
             )
 
 
 def _filters(conf: cfg.ConfigOpts, theirs: set[str]) -> Iterator[Finding]:
     ours = set(conf.scheduler_default_filters)
     missing, more = sorted(theirs - ours), sorted(ours - theirs - set(_OURS_ONLY))
+    known = loading.available_filters(conf)
+    nowhere = [name for name in missing if name not in known]
+    if nowhere:
+        fix = "Set scheduler_additional_filters to their paths, or do without them."
+        yield findings.doubtful("filters", f"nova has {', '.join(nowhere)}, which are not available here", fix)
+    missing = [name for name in missing if name in known]
     if missing:
         fix = "Add them to scheduler_default_filters; for filters of your own, set scheduler_additional_filters."
         yield findings.doubtful("filters", f"only nova has {', '.join(missing)}", fix)
     if more:
         yield findings.doubtful("filters", f"only here are {', '.join(more)}", "Remove them, unless you want them.")
-    if not missing and not more:
+    if not missing and not more and not nowhere:
         yield findings.good("filters", "the same as in nova, and those for capacity and zones")
-
-
-def _equal(text: str, value: object) -> bool:
-    try:
-        return float(text) == float(str(value))
-    except ValueError:
-        return text == str(value)
 
 
 def _hosts(driver: Scheduler) -> Iterator[Finding]:

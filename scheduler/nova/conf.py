@@ -6,6 +6,13 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from fleet.rpc.nova_broker import GROUP
+from scheduler.nova import nova_options
+
+
+def _novas(name: str) -> list[cfg.DeprecatedOpt]:
+    """The same option in nova.conf, which may be copied."""
+    return [cfg.DeprecatedOpt(name, group="scheduler")]
+
 
 CLAIM, OFF = "claim", "off"
 
@@ -42,12 +49,13 @@ OPTIONS = [
     ),
     cfg.IntOpt(
         "max_attempts",
-        default=3,
         min=1,
-        help="[scheduler] max_attempts of nova.conf. An answer has at most one alternate less than that.",
+        help="[scheduler] max_attempts of nova.conf. An answer has at most one alternate less than that. Empty: "
+        "scheduler_max_attempts (3), of which that is an alias.",
     ),
     cfg.IntOpt(
         "max_placement_results",
+        deprecated_opts=_novas("max_placement_results"),
         default=1000,
         min=1,
         help="[scheduler] max_placement_results of nova.conf: most allocation candidates that placement is asked for, for "
@@ -55,30 +63,35 @@ OPTIONS = [
     ),
     cfg.BoolOpt(
         "limit_tenants_to_placement_aggregate",
+        deprecated_opts=_novas("limit_tenants_to_placement_aggregate"),
         default=False,
         help="[scheduler] limit_tenants_to_placement_aggregate of nova.conf: servers of a project go to hosts in the "
         "aggregates whose metadata filter_tenant_id* is the project, if there are any.",
     ),
     cfg.BoolOpt(
         "placement_aggregate_required_for_tenants",
+        deprecated_opts=_novas("placement_aggregate_required_for_tenants"),
         default=False,
         help="[scheduler] placement_aggregate_required_for_tenants of nova.conf: projects without such an aggregate are "
         "refused. Related: limit_tenants_to_placement_aggregate.",
     ),
     cfg.BoolOpt(
         "enable_isolated_aggregate_filtering",
+        deprecated_opts=_novas("enable_isolated_aggregate_filtering"),
         default=False,
         help="[scheduler] enable_isolated_aggregate_filtering of nova.conf: an aggregate with metadata trait:NAME=required "
         "takes only servers whose flavor or image requires the trait.",
     ),
     cfg.BoolOpt(
         "query_placement_for_image_type_support",
+        deprecated_opts=_novas("query_placement_for_image_type_support"),
         default=False,
         help="[scheduler] query_placement_for_image_type_support of nova.conf: hosts must have the trait of the image's "
         "disk format, COMPUTE_IMAGE_TYPE_*.",
     ),
     cfg.BoolOpt(
         "image_metadata_prefilter",
+        deprecated_opts=_novas("image_metadata_prefilter"),
         default=False,
         help="[scheduler] image_metadata_prefilter of nova.conf: hosts must have the traits that image properties such as "
         "hw_disk_bus and hw_vif_model name.",
@@ -117,6 +130,7 @@ OPTIONS = [
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(OPTIONS, group=GROUP)
+    nova_options.register_opts(conf)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

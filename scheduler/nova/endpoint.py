@@ -9,21 +9,25 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import oslo_messaging
+from oslo_log import log as logging
 
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.objects import Selection, structure
 from fleet.rpc.endpoint import require_size
+from fleet.telemetry import rate_limited_log
 from scheduler.compute.drivers.driver import Scheduler
 from scheduler.manager import SchedulerManager, logged
 from scheduler.nova import answer, decoder, traits, wanted
 from scheduler.nova.errors import in_novas_form
+from scheduler.nova.placement import PlacementFailed
 from scheduler.nova.placing import Placed, Placing
 from scheduler.nova.rebuild import RebuildCheck
 from scheduler.nova.request import Call, NovaRequest
 from scheduler.nova.resource_request import MAIN
 from scheduler.why.decision_log import Words
 
+LOG = logging.getLogger(__name__)
 #: The newest version of nova's scheduler API. Its minor versions differ in arguments that are all optional here.
 VERSION = "4.5"
 
@@ -55,6 +59,7 @@ class NovaEndpoint:
         self._placing = placing
         self._rebuild = rebuild
         self._manager = SchedulerManager(driver, parse=self._asked)
+        self._away = rate_limited_log.RateLimit()
 
     @refusing
     def select_destinations(self, context: RequestContext, /, **arguments: Any) -> Sequence[Any]:
@@ -68,7 +73,13 @@ class NovaEndpoint:
         made: list[Placed] = []
 
         def select() -> Sequence[Selection]:
-            made.append(self._placing.place(context, call))
+            try:
+                made.append(self._placing.place(context, call))
+            except PlacementFailed as away:
+                if (left_out := self._away.due()) is not None:
+                    line = "%s Requests are refused meanwhile (%d more such lines were left out)"
+                    LOG.warning(line, away.message, left_out)
+                raise
             return made[0].selections
 
         logged(Words.of(call.request), select)

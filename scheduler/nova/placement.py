@@ -27,6 +27,7 @@ GROUP = "placement"
 SERVICE_TYPE = "placement"
 #: The microversion of all calls: consumer generations, mappings, and traits of providers are in it.
 VERSION = "1.36"
+_NOBODY = "00000000-0000-0000-0000-000000000000"
 _CONCURRENT = "placement.concurrent_update"
 #: Answers that concern what is claimed. All others concern placement itself, and every request.
 _ABOUT_ONE_HOST = (400, 404)
@@ -122,6 +123,10 @@ class Placement:
             for root in {root_of[uuid] for uuid in request["allocations"]}:
                 offered.setdefault(root, []).append(kept)
         return offered
+
+    def ping(self) -> None:
+        """Ask for one provider that does not exist. :raises PlacementFailed:"""
+        self._json("GET", f"/resource_providers?uuid={_NOBODY}")
 
     def out_of_scope(self) -> list[str]:
         """Return sentences about parts of this deployment that the columns of hosts do not have."""

@@ -24,6 +24,7 @@ from scheduler import conf as scheduler_conf
 from scheduler.compute.drivers import driver_loading, loading
 from scheduler.compute.drivers.driver import Scheduler
 from scheduler.nova import conf as nova_conf
+from scheduler.nova import nova_options
 from scheduler.nova.cell_feed import Pace
 from scheduler.nova.context import NovaContextSerializer
 from scheduler.nova.domain import NOVA_MACHINES
@@ -46,7 +47,10 @@ _RABBIT = "oslo_messaging_rabbit"
 def adapt(conf: cfg.ConfigOpts) -> None:
     """Set the common options as nova has them."""
     nova_broker.use(conf)
-    conf.set_override("scheduler_max_attempts", conf.nova.max_attempts)
+    if conf.nova.max_attempts is None:
+        conf.set_override("max_attempts", conf.scheduler_max_attempts, "nova")
+    else:
+        conf.set_override("scheduler_max_attempts", conf.nova.max_attempts)
 
 
 def check(conf: cfg.ConfigOpts) -> None:
@@ -153,6 +157,8 @@ def servers(
     driver, placing, placement = deciding(conf, api or open_api(conf))
     if placement is not None:
         _warn_of_limits(placement)
+    for sentence in nova_options.unread(conf):
+        LOG.warning("%s", sentence)
     endpoint = NovaEndpoint(driver, placing, RebuildCheck(conf, driver.host_manager))
     host_manager = driver.host_manager
     assert isinstance(host_manager, Polled)
@@ -178,8 +184,19 @@ def process(conf: cfg.ConfigOpts, binary: str, number: int) -> service.Process:
         probes.BROKER: probes.through_broker(conf, transport, TOPIC, conf.host, conf.nova.exchange),
         probes.DATABASE: lambda: api.read(api_queries.ping),
         probes.CLOCK: lambda: None,
+        **placement_probes(conf),
     }
     return probes.process(conf, binary, number, through, lambda: servers(conf, transport, api))
+
+
+def placement_probes(conf: cfg.ConfigOpts) -> dict[str, Callable[[], object]]:
+    """Return probes of placement's API and database, as far as they are configured."""
+    found: dict[str, Callable[[], object]] = {}
+    if conf.nova.placement == nova_conf.CLAIM:
+        found["placement"] = Placement.from_conf(conf).ping
+    if (database := open_placement(conf)) is not None:
+        found["placement database"] = functools.partial(database.read, api_queries.ping)
+    return found
 
 
 def _warn_of_columns() -> None:

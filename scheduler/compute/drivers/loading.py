@@ -46,6 +46,11 @@ def load_plugins(conf: cfg.ConfigOpts) -> Plugins:
     return Plugins(conf, load_filters(conf), load_weighers(conf), _available(conf))
 
 
+def available_filters(conf: cfg.ConfigOpts) -> frozenset[str]:
+    """Return the names of all filters that the configuration makes available. :raises errors.ClassNotFound:"""
+    return frozenset(_available(conf))
+
+
 def _available(conf: cfg.ConfigOpts) -> dict[str, type[filters.BaseHostFilter]]:
     return _classes(conf, "scheduler_available_filters") | _classes(conf, "scheduler_additional_filters")
 

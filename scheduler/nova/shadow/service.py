@@ -45,6 +45,7 @@ def process(conf: cfg.ConfigOpts, binary: str, number: int) -> service.Process:
         probes.BROKER: reach_broker,
         probes.DATABASE: lambda: api.read(api_queries.ping),
         probes.CLOCK: lambda: None,
+        **nova.placement_probes(conf),
     }
     return probes.process(conf, binary, number, through, lambda: servers(conf, api))
 

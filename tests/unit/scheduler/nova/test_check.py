@@ -10,7 +10,7 @@ import pytest
 
 from fleet import errors
 from fleet.checks.findings import Level
-from scheduler.nova import check, comparison
+from scheduler.nova import check, comparison, nova_options
 from scheduler.nova import conf as nova_conf
 from scheduler.nova.nova_filters import NovaFilters
 from scheduler.nova.placement import Placement
@@ -20,13 +20,40 @@ from tests.unit.scheduler.nova.test_claims import Answer, FakeAdapter, candidate
 from tests.unit.scheduler.nova.worlds import UUIDS, World, node_row
 from tests.unit.scheduler.plugins import configuration
 
+#: The options of nova 34 by section, as its sample has them.
+_NOVAS = {
+    "scheduler": "discover_hosts_in_cells_interval enable_isolated_aggregate_filtering image_metadata_prefilter"
+    " limit_tenants_to_placement_aggregate max_attempts max_placement_results placement_aggregate_required_for_tenants"
+    " query_placement_for_image_type_support query_placement_for_routed_network_aggregates workers",
+    "filter_scheduler": "aggregate_image_properties_isolation_namespace aggregate_image_properties_isolation_separator"
+    " available_filters build_failure_weight_multiplier cpu_weight_multiplier cross_cell_move_weight_multiplier"
+    " disk_weight_multiplier enabled_filters host_subset_size hypervisor_version_weight_multiplier"
+    " image_properties_default_architecture image_props_weight_multiplier image_props_weight_setting"
+    " io_ops_weight_multiplier isolated_hosts isolated_images max_instances_per_host max_io_ops_per_host"
+    " num_instances_weight_multiplier pci_in_placement pci_weight_multiplier ram_weight_multiplier"
+    " restrict_isolated_hosts_to_isolated_images shuffle_best_same_weighed_hosts soft_affinity_weight_multiplier"
+    " soft_anti_affinity_weight_multiplier track_instance_changes weight_classes",
+    "metrics": "required weight_multiplier weight_of_unavailable weight_setting",
+}
 #: A line of nova.conf, and words of the finding.
 OPTIONS = [
     ("[scheduler]\nmax_attempts = 5\n", "[scheduler] max_attempts = 5, here it is 3"),
     ("[DEFAULT]\nreserved_host_memory_mb = 2048\n", "reserved_host_memory_mb = 2048, here it is 512"),
-    ("[filter_scheduler]\nenabled_filters = ComputeFilter, MyFilter\n", "only nova has MyFilter"),
+    (
+        "[filter_scheduler]\nenabled_filters = ComputeFilter, MyFilter\n",
+        "nova has MyFilter, which are not available here",
+    ),
+    ("[filter_scheduler]\nenabled_filters = ComputeFilter, JsonFilter\n", "only nova has JsonFilter"),
     ("[filter_scheduler]\nenabled_filters = ComputeFilter\n", "only here are ComputeCapabilitiesFilter"),
-    ("[scheduler]\nimage_metadata_prefilter = true\n", "image_metadata_prefilter, which has no effect here"),
+    ("", "only here are NUMATopologyFilter, PciPassthroughFilter"),  # nova's default list has neither
+    ("[scheduler]\nimage_metadata_prefilter = true\n", "image_metadata_prefilter = true, here it is False"),
+    ("[scheduler]\nmax_placement_results = 50\n", "max_placement_results = 50, here it is 1000"),
+    ("[scheduler]\ndiscover_hosts_in_cells_interval = 300\n", "nova-manage cell_v2 discover_hosts"),
+    ("[scheduler]\nquery_placement_for_routed_network_aggregates = yes\n", "routed networks are not looked up"),
+    ("[filter_scheduler]\ncross_cell_move_weight_multiplier = 5\n", "there is no weigher for it"),
+    ("[filter_scheduler]\ncpu_weight_multiplier = 2.5\n", "cpu_weight_multiplier = 2.5, here it is 1.0"),
+    ("[filter_scheduler]\nisolated_hosts = cmp1\n", "isolated_hosts = cmp1, here it is []"),
+    ("[metrics]\nrequired = false\n", "[metrics] required = false, here it is True"),
 ]
 
 
@@ -46,9 +73,30 @@ def test_an_option_that_differs(tmp_path, text, said):
 
 def test_options_that_are_the_same(tmp_path):
     """Or that nova.conf does not set, are not named."""
-    assert [] == _options(
-        tmp_path, "[DEFAULT]\nreserved_host_memory_mb = 512\nmy_ip = 1\n[scheduler]\nmax_attempts=3\n"
+    text = (
+        "[DEFAULT]\nreserved_host_memory_mb = 512\nmy_ip = 1\n[scheduler]\nmax_attempts=3\nworkers = 9\n"
+        "discover_hosts_in_cells_interval = -1\nlimit_tenants_to_placement_aggregate = no\n[filter_scheduler]\n"
+        "ram_weight_multiplier = 1\ntrack_instance_changes = false\npci_in_placement = true\nisolated_images =\n"
     )
+    assert ["filters"] == [each.check for each in _options(tmp_path, text)]
+
+
+def test_every_option_of_nova_scheduler_is_known():
+    """Of nova 34: compared by value, compared apart, named as doing nothing here, or not needed."""
+    conf = configuration()
+    nova_conf.register_opts(conf)
+    known = {*nova_options.ours(conf), *nova_options._APART, *nova_options.NOT_DONE, *nova_options.NOT_NEEDED}
+    assert set() == {(section, name) for section, names in _NOVAS.items() for name in names.split()} - known
+
+
+def test_options_that_do_nothing_are_named_at_start():
+    """If they are set, with the reason."""
+    conf = configuration()
+    nova_conf.register_opts(conf)
+    assert [] == list(nova_options.unread(conf))
+    conf.set_override("discover_hosts_in_cells_interval", "60", "scheduler")
+    (sentence,) = nova_options.unread(conf)
+    assert "[scheduler] discover_hosts_in_cells_interval = 60 does nothing here" in sentence
 
 
 def test_no_such_file(tmp_path):

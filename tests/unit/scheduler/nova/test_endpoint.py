@@ -259,3 +259,13 @@ def test_a_malformed_cast(world, caplog):
     world.host_manager.poll()
     world.endpoint.update_aggregates(new_context(), aggregates=[{"nova_object.data": {"id": "x"}}])
     assert "A cast is not understood" in caplog.text
+
+
+def test_one_warning_a_minute_while_placement_is_away(caplog):
+    """Requests are refused. One line a minute warns the operator, however many requests there are."""
+    world = World()
+    world.adapter.down = True
+    for _request in range(3):
+        assert "Placement cannot be used now" in world.refused(arguments())
+    warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert 1 == len([each for each in warned if "Requests are refused meanwhile" in each])
