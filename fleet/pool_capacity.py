@@ -60,7 +60,10 @@ class Space:
             virtual_free = available - self.provisioned_gb
         else:
             virtual_free = min(self.free_gb, available - self.provisioned_gb)
-        return Factors(round(available, 2), round(virtual_free, 2), self.provisioned_gb)
+        ratio, percent = (self.provisioned_gb / available, virtual_free / available * 100) if available else (0.0, 0.0)
+        return Factors(
+            round(available, 2), round(virtual_free, 2), self.provisioned_gb, round(ratio, 2), round(percent, 2)
+        )
 
     def lacks_gb(self, requested_gb: float, thin_request: bool) -> float:
         """Return the GiB that the pool lacks for a request; 0 if the request fits."""
@@ -76,19 +79,13 @@ class Space:
 
 @dataclasses.dataclass(frozen=True)
 class Factors:
-    """What the capacity of a pool comes to for one kind of request."""
+    """What the capacity of a pool comes to for one kind of request, each rounded to two digits by itself, as by cinder."""
 
     total_available_gb: float
     virtual_free_gb: float
     provisioned_gb: float
-
-    @property
-    def provisioned_ratio(self) -> float:
-        return round(self.provisioned_gb / self.total_available_gb, 2) if self.total_available_gb else 0.0
-
-    @property
-    def free_percent(self) -> float:
-        return round(self.virtual_free_gb / self.total_available_gb * 100, 2) if self.total_available_gb else 0.0
+    provisioned_ratio: float
+    free_percent: float
 
 
 def asks_for_thin(extra_specs: dict[str, str] | None) -> bool:

@@ -36,6 +36,13 @@ STATS = (
 _PROTOCOL = "storage_protocol"
 
 
+def _qos(request: VolumeRequest) -> Mapping[str, Any] | None:
+    """Return what ``qos.`` names: cinder takes it of the volume's properties. The type's are used where these have none."""
+    found = request.properties.qos_specs
+    found = request.volume_type.qos_specs if found is None else found
+    return found if isinstance(found, Mapping) else None
+
+
 class PoolEquations:
     """The equations of one capability, ``key``, over the pools of one request.
 
@@ -49,7 +56,7 @@ class PoolEquations:
         self._of_request: equation.Variables = {
             "extra": type_.extra_specs,
             "volume": properties if isinstance(properties, Mapping) else {"size": request.properties.size},
-            "qos": type_.qos_specs if isinstance(type_.qos_specs, Mapping) else None,
+            "qos": _qos(request),
         }
 
     def each(self, pools: Candidates, judge: Callable[[Sequence[Any]], Any], absent: Any, failed: Any) -> list[Any]:

@@ -15,6 +15,8 @@ FACTORS = [
     ("a thick request on a thin pool", 500, 100, 400, True, "2.0", 10, False, 50.0, 0.89, 11.11),
     ("more is free than may be used", 500, 480, 400, False, "1.0", 10, True, 50.0, 0.89, 11.11),
     ("an empty pool of size 0", 0, 0, 0, True, "2", 0, True, 0.0, 0, 0),
+    ("each is rounded by itself: 4.7 / 7.006, and not 4.7 / 7.01", 7.006, 4.7, 0, False, "1", 0, True, 4.7, 0.0, 67.09),
+    ("2.302 / 7.006 of a small pool, and not 2.3 / 7.01", 7.006, 4.704, 2.302, False, "1", 0, True, 4.7, 0.33, 67.14),
     ("the reserve is whole GiB: (105 - 5) × 1.5", 105, 50, 0, True, "1.5", 5, True, 150.0, 0.0, 100.0),
 ]
 
