@@ -17,7 +17,7 @@ from fleet.db.schema import migration, schema
 from fleet.db.upkeep import grants
 from fleet_cli.base import application, plain_output
 from fleet_cli.base.database_command import DatabaseCommand
-from fleet_cli.upkeep import audit, broker_permissions, ledger, nova_check, nova_shadow, retention, upgrade_check
+from fleet_cli.upkeep import audit, broker_permissions, ledger, nova_check, retention, shadow_report, upgrade_check
 
 
 class Sync(DatabaseCommand):
@@ -89,7 +89,7 @@ TOPICS: Mapping[str, Sequence[tuple[str, type[command.Command]]]] = {
         ("rabbitmq permissions", broker_permissions.Permissions),
         ("upgrade check", upgrade_check.UpgradeCheck),
         ("nova check", nova_check.NovaCheck),
-        ("nova shadow report", nova_shadow.NovaShadowReport),
+        ("shadow report", shadow_report.ShadowReport),
     ),
 }
 COMMANDS = tuple(each for commands in TOPICS.values() for each in commands)

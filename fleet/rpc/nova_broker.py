@@ -20,11 +20,6 @@ OPTIONS: list[cfg.Opt] = [
         "names: no other fleet service may use this virtual host. [oslo_messaging_rabbit] must be as in nova.conf.",
     ),
     cfg.StrOpt("exchange", default="nova", help="control_exchange of nova.conf."),
-    cfg.StrOpt(
-        "shadow_report_file",
-        default="/var/lib/fleet/nova-shadow.json",
-        help="File with the sums of fleet-scheduler --shadow. fleet-manage nova shadow report prints it.",
-    ),
 ]
 
 

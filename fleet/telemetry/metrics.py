@@ -128,7 +128,7 @@ NOVA_CLAIMS = prometheus.Counter(
     "fleet_nova_claims", "Claims in placement by result (taken, full, changed, unknown)", ["result"]
 )
 
-NOVA_SHADOW = prometheus.Counter("fleet_nova_shadow", "Servers that a shadow has compared, by outcome", ["outcome"])
+SHADOW = prometheus.Counter("fleet_scheduler_shadow", "Instances that a shadow has compared, by outcome", ["outcome"])
 
 # The agent
 CLAIMS = prometheus.Counter("fleet_compute_claims", "Claims tested, by result (held, refused)", ["result"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage nova shadow report``: what a shadow of nova-scheduler has found."""
+"""``fleet-manage shadow report``: how the choices of a shadow compare with those that count."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ _SUMS = ("outcome", "flavor", "reason", "servers", "share")
 _NEWEST = ("at", "server", "outcome", "flavor", "here", "there", "reason")
 
 
-class NovaShadowReport(listing.Fitted):
-    """Print how the choices of fleet-scheduler --shadow compare with those of nova-scheduler, by flavor and reason.
+class ShadowReport(listing.Fitted):
+    """Print how the choices of a shadow compare with those that count, by flavor and reason.
 
-    same: nova's host. fits: another host has more weight here. dropped: a filter here drops nova's host. refused here,
-    refused by nova, both refused: the server found no host.
+    The shadow is [shadow] config_file, or fleet-scheduler --shadow beside nova-scheduler. same: the same host. fits:
+    another host has more weight in the shadow. dropped: a filter of the shadow drops the host. The others found no host on
+    one side, or on both.
     """
 
     app: Any
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--file", metavar="FILE", help="Default: [nova] shadow_report_file.")
+        parser.add_argument("--file", metavar="FILE", help="Default: [shadow] report_file.")
         parser.add_argument("--differences", action="store_true", help="List the newest servers that differ instead.")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
-        path = pathlib.Path(parsed_args.file or self.app.conf.nova.shadow_report_file)
+        path = pathlib.Path(parsed_args.file or self.app.conf.shadow.report_file)
         try:
             found = json.loads(path.read_text())
             return self._newest(found) if parsed_args.differences else self._sums(found)

@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-import numpy
 import prometheus_client
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -18,16 +17,15 @@ from fleet import errors, failpoints
 from fleet.context import RequestContext
 from fleet.rpc import deferred
 from fleet.telemetry import metrics
-from scheduler.engine import filtering
 from scheduler.engine.decide import decide
 from scheduler.engine.decision import Decision, StateAge
-from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.pipeline import Pipeline, prepare
 from scheduler.engine.prepared_request import PreparedRequest
 from scheduler.engine.request_cache import RequestCache
 from scheduler.engine.supervision.supervision import Supervision
 from scheduler.loading.scheduler_options import SchedulerOptions
+from scheduler.state import survey
 from scheduler.state.host_manager import Decide, HostManager
 
 LOG = logging.getLogger(__name__)
@@ -115,20 +113,20 @@ class Decider:
 
         return self._host_manager.consider(work, as_if_gone)
 
-    def survey(self, context: RequestContext, request: Any) -> tuple[Decision, Mapping[str, str]]:
-        """Decide without booking. Return host → the filter that drops it, too."""
+    def survey(
+        self, context: RequestContext, request: Any, as_if_gone: Any = None
+    ) -> tuple[Decision, Mapping[str, str]]:
+        """Decide without booking. Return host → the filter that drops it, too.
+
+        :param as_if_gone: as for :meth:`HostManager.consider`
+        """
         tools = self._tools
-        decision = self._decision(tools, self._prepare(tools, context, request), log=False)
-        prepared = self._prepare(tools, context, request)
-        names = [type(each).__name__ for each in prepared.filters]
+        prepared = self._prepare(tools, context, request), self._prepare(tools, context, request)
 
         def work(hosts: Candidates, state: StateAge) -> tuple[Decision, Mapping[str, str]]:
-            judged = filtering.run(prepared, hosts, restriction.allowed(hosts, request)).dropped_by
-            rows = numpy.flatnonzero(judged >= 0).tolist()
-            dropped = {hosts.key(row)[0]: names[judged[row]] for row in rows}
-            return decision(hosts, state=state), dropped
+            return survey.survey(tools.pipeline, prepared, hosts, state, self._chance)
 
-        return self._host_manager.consider(work)
+        return self._host_manager.consider(work, as_if_gone)
 
     def prepare(self, context: RequestContext, request: Any) -> PreparedRequest:
         """Return a request that is ready to be judged."""

@@ -388,6 +388,11 @@ class Cloud:
     def providers(self) -> list[dict[str, Any]]:
         return self.placement("GET", "/resource_providers")["resource_providers"]
 
+    def is_up(self, binary: str) -> bool:
+        """Whether nova's list of services has one of this kind that is up."""
+        found = self.api("GET", f"/os-services?binary={binary}")["services"]
+        return any(each["state"] == "up" for each in found)
+
     def server(self, number: str) -> dict[str, Any]:
         return self.api("GET", f"/servers/{number}")["server"]
 

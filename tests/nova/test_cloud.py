@@ -257,12 +257,35 @@ def _compare_with_novas_filters(cloud: Cloud, server: str) -> None:
     assert "only nova has IsolatedHostsFilter" in [each["found"] for each in compared]
 
 
+def test_a_switch_without_a_gap(cloud):
+    """From fleet-scheduler to nova-scheduler and back, under boots: both serve one queue meanwhile, and no boot fails."""
+    numbers = []
+
+    def boot_some():
+        numbers.extend(cloud.boot(f"switched-{len(numbers)}-{number}", "small") for number in range(4))
+
+    boot_some()
+    cloud.spawn("nova-scheduler", cloud.nova_command("nova-scheduler", "controller"))
+    try:
+        boot_some()
+        eventually(lambda: cloud.is_up("nova-scheduler"))
+        cloud.kill("fleet-scheduler", signal.SIGTERM)
+        boot_some()
+        cloud.start_fleet_scheduler()
+        boot_some()
+    finally:
+        cloud.kill("nova-scheduler", signal.SIGTERM)
+    boot_some()
+    assert ["ACTIVE"] * 20 == [cloud.settled(number)["status"] for number in numbers]
+    _require_equal(cloud)
+
+
 def test_a_shadow_beside_nova_scheduler(cloud, tmp_path):
     """nova-scheduler answers as before; the shadow decides the same requests, claims nothing, and reports."""
     report = tmp_path / "shadow.json"
     cloud.kill("fleet-scheduler", signal.SIGTERM)
     cloud.spawn("nova-scheduler", cloud.nova_command("nova-scheduler", "controller"))
-    cloud.start_fleet_scheduler("shadow", f"[nova]\nshadow_report_file = {report}\n[DEFAULT]\n", ["--shadow"])
+    cloud.start_fleet_scheduler("shadow", f"[shadow]\nreport_file = {report}\n[DEFAULT]\n", ["--shadow"])
     try:
         eventually(lambda: "Copies of the messages" in cloud.log("shadow"))
         numbers = [cloud.boot(f"shadowed-{number}", "small") for number in range(10)]
@@ -270,7 +293,7 @@ def test_a_shadow_beside_nova_scheduler(cloud, tmp_path):
         _require_equal(cloud)
         lost = cloud.boot("shadowed-huge", "huge")
         assert "ERROR" == cloud.settled(lost)["status"]
-        words = ("nova", "shadow", "report", "--file", str(report))
+        words = ("shadow", "report", "--file", str(report))
         found = eventually(lambda: report.exists() and cloud.fleet(*words, program="fleet-manage"))
         eventually(lambda: sum(each["servers"] for each in cloud.fleet(*words, program="fleet-manage")) >= 10)
         found = cloud.fleet(*words, program="fleet-manage")

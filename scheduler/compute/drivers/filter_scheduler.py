@@ -18,6 +18,7 @@ from fleet.rpc import deferred
 from scheduler.compute.drivers import capacity_count, judged_parts, loading
 from scheduler.compute.drivers.driver import Notifier, Scheduler
 from scheduler.compute.drivers.host_manager import HostManager
+from scheduler.compute.drivers.shadow import ShadowPipeline
 from scheduler.compute.tolerance.admission import Admission, Fleet
 from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.hosts.candidates import Candidates
@@ -37,6 +38,7 @@ class FilterScheduler(Scheduler):
         super().__init__(conf, host_manager, notifier)
         load = functools.partial(loading.load_pipeline, self.conf, self.host_manager.domain)
         self._decider = Decider(self.conf, self.host_manager, load)
+        self._shadow = ShadowPipeline.from_conf(self.conf, self.host_manager)
         self.admission = Admission(
             Fleet(
                 lambda: self._decider.pipeline,
@@ -70,6 +72,8 @@ class FilterScheduler(Scheduler):
         made = self._decider.select(context, named, refresh)
         if made.complete:
             made = self.admission.settled(named, made)
+        if self._shadow is not None and self._shadow.takes(named):
+            deferred.after_reply(functools.partial(self._shadow.look, context, named, made))
         if not made.complete:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())
         ended = context, "scheduler.select_destinations.end", payload

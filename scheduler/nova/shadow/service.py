@@ -18,8 +18,8 @@ from fleet.rpc.rabbit.copies import Copies
 from fleet.service import probes
 from scheduler.nova import service as nova
 from scheduler.nova.polling import Polled
-from scheduler.nova.shadow.ledger import ShadowLedger
 from scheduler.nova.shadow.shadow import Shadow
+from scheduler.why.shadow.ledger import ShadowLedger
 
 _LOOK_S = 2.0
 
@@ -30,7 +30,7 @@ def check(conf: cfg.ConfigOpts) -> None:
         raise errors.ConfigError(option="[nova] transport_url", reason="must be that of RabbitMQ for --shadow")
     folder = _path(conf).parent
     if not os.access(folder, os.W_OK):
-        raise errors.ConfigError(option="[nova] shadow_report_file", reason=f"is in {folder}, which cannot be written")
+        raise errors.ConfigError(option="[shadow] report_file", reason=f"is in {folder}, which cannot be written")
 
 
 def process(conf: cfg.ConfigOpts, binary: str, number: int) -> service.Process:
@@ -67,4 +67,4 @@ def servers(conf: cfg.ConfigOpts, api: NovaDatabase) -> Sequence[service.Runnabl
 
 
 def _path(conf: cfg.ConfigOpts) -> pathlib.Path:
-    return pathlib.Path(conf.nova.shadow_report_file)
+    return pathlib.Path(conf.shadow.report_file)

@@ -17,8 +17,8 @@ from scheduler.engine.hosts.candidates import Candidates
 from scheduler.nova import decoder
 from scheduler.nova.placing import Placing
 from scheduler.nova.request import NovaRequest
-from scheduler.nova.shadow.ledger import ShadowLedger
-from scheduler.nova.shadow.verdict import Verdict
+from scheduler.why.shadow.ledger import ShadowLedger
+from scheduler.why.shadow.verdict import Verdict
 
 LOG = logging.getLogger(__name__)
 METHOD = "select_destinations"

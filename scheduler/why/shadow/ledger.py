@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verdicts that wait for their server to appear, and the sums of all comparisons, in a file.
+"""Verdicts that wait for their instance to appear, and the sums of all comparisons, in a file.
 
-The file is what ``fleet-manage nova shadow report`` prints. It has sums by outcome, flavor and reason, and the newest
+The file is what ``fleet-manage shadow report`` prints. It has sums by outcome, flavor and reason, and the newest
 differences, so its size is bounded.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import pathlib
@@ -18,9 +19,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fleet.telemetry import metrics
-from scheduler.nova.shadow import outcome
-from scheduler.nova.shadow.outcome import Kind, Outcome
-from scheduler.nova.shadow.verdict import Verdict
+from scheduler.why.shadow import outcome
+from scheduler.why.shadow.outcome import Kind, Outcome
+from scheduler.why.shadow.verdict import Verdict
 
 #: Instances that wait at most; the oldest are then compared as they are.
 MOST_WAITING = 2000
@@ -41,8 +42,8 @@ class _Waiting:
 class ShadowLedger:
     """Several threads use it.
 
-    :param path: of the file; sums of an earlier run are continued
-    :param patience_s: seconds after which a server without a host counts as refused by nova
+    :param path: of the file; sums of earlier runs, and of other processes, are added to
+    :param patience_s: seconds after which an instance without a host counts as refused
     :param clock: epoch seconds
     """
 
@@ -52,12 +53,9 @@ class ShadowLedger:
         self._clock = clock
         self._lock = threading.Lock()
         self._waiting: dict[str, _Waiting] = {}
+        #: What is not in the file yet.
         self._sums: collections.Counter[tuple[str, str, str]] = collections.Counter()
         self._newest: collections.deque[dict[str, Any]] = collections.deque(maxlen=NEWEST)
-        self._since = clock()
-        self._is_changed = False
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            self._restore(json.loads(path.read_text()))
 
     def wait_for(self, instances: list[str], verdict: Verdict) -> None:
         """Compare each instance when it has a host. A newer verdict for an instance replaces the older one."""
@@ -80,41 +78,46 @@ class ShadowLedger:
             host = host_of(uuid)
             has_come = host is not None and host != each.verdict.sources.get(uuid)
             if has_come or each.until <= now or number < too_many:
-                self._count(uuid, outcome.compare(each.verdict, each.position, host if has_come else None))
+                self.count(uuid, outcome.compare(each.verdict, each.position, host if has_come else None))
                 with self._lock:
                     if self._waiting.get(uuid) is each:
                         del self._waiting[uuid]
 
     def save(self) -> None:
-        """Write the file if something has changed. :raises OSError:"""
+        """Add what is new to the file. :raises OSError:"""
         with self._lock:
-            if not self._is_changed:
-                return
-            text = json.dumps(self._to_json())
-            self._is_changed = False
-        written = self._path.with_suffix(".new")
-        written.write_text(text)
-        os.replace(written, self._path)
+            sums, newest = self._sums.copy(), list(self._newest)
+            self._sums.clear()
+            self._newest.clear()
+        if not sums:
+            return
+        with self._path.with_suffix(".lock").open("a") as locked:
+            fcntl.flock(locked, fcntl.LOCK_EX)
+            text = json.dumps(self._added(sums, newest))
+            written = self._path.with_suffix(".new")
+            written.write_text(text)
+            os.replace(written, self._path)
 
-    def _count(self, uuid: str, found: Outcome) -> None:
-        metrics.NOVA_SHADOW.labels(found.kind.value).inc()
+    def count(self, uuid: str, found: Outcome) -> None:
+        """Count the comparison of one instance."""
+        metrics.SHADOW.labels(found.kind.value).inc()
         with self._lock:
-            key = found.kind.value, found.flavor, found.reason
-            if key not in self._sums and len(self._sums) >= MOST_SUMS:
-                key = found.kind.value, _OTHERS, _OTHERS
-            self._sums[key] += 1
-            self._is_changed = True
+            self._sums[found.kind.value, found.flavor, found.reason] += 1
             if found.kind not in (Kind.SAME, Kind.BOTH_REFUSED):
                 values = {**dataclasses.asdict(found), "kind": found.kind.value}
                 self._newest.append({"server": uuid, "at": round(self._clock()), **values})
 
-    def _to_json(self) -> dict[str, Any]:
+    def _added(self, sums: collections.Counter[tuple[str, str, str]], newest: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the content of the file with what is new. A file that cannot be read is begun anew."""
+        since, known, differences = self._clock(), collections.Counter[tuple[str, str, str]](), list[dict[str, Any]]()
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads(self._path.read_text())
+            before = {(each["kind"], each["flavor"], each["reason"]): int(each["count"]) for each in found["sums"]}
+            since, differences = float(found["since"]), [dict(each) for each in found["newest"]]
+            known.update(before)
+        for key, count in sums.items():
+            counted = key if key in known or len(known) < MOST_SUMS else (key[0], _OTHERS, _OTHERS)
+            known[counted] += count
         names = ("kind", "flavor", "reason")
-        sums = [{**dict(zip(names, key, strict=True)), "count": count} for key, count in sorted(self._sums.items())]
-        return {"since": self._since, "sums": sums, "newest": list(self._newest)}
-
-    def _restore(self, found: Any) -> None:
-        sums = {(each["kind"], each["flavor"], each["reason"]): int(each["count"]) for each in found["sums"]}
-        self._since, newest = float(found["since"]), [dict(each) for each in found["newest"]]
-        self._sums.update(sums)
-        self._newest.extend(newest)
+        lines = [{**dict(zip(names, key, strict=True)), "count": count} for key, count in sorted(known.items())]
+        return {"since": since, "sums": lines, "newest": [*differences, *newest][-NEWEST:]}

@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a verdict compares with the host that nova gave a server."""
+"""How the verdict of a shadow compares with the host that an instance got."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
 
-from scheduler.nova.shadow.verdict import Verdict
+from scheduler.why.shadow.verdict import Verdict
 
 
 class Kind(enum.Enum):
-    """``FITS``: nova's host passes the filters here, and another has more weight."""
+    """``FITS``: the host passes the shadow's filters, and another has more weight there."""
 
     SAME = "same"
     FITS = "fits"
     DROPPED = "dropped"
-    REFUSED_HERE = "refused here"
-    REFUSED_THERE = "refused by nova"
+    REFUSED_IN_SHADOW = "refused in the shadow"
+    PLACED_IN_SHADOW = "placed in the shadow only"
     BOTH_REFUSED = "both refused"
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """:param reason: the filter that drops nova's host, or the reason code of the refusal here"""
+    """:param reason: the filter that drops the host, or the reason code of the shadow's refusal
+    :param here: the shadow's host
+    :param there: the host that the instance got
+    """
 
     kind: Kind
     flavor: str
@@ -35,16 +38,16 @@ def compare(verdict: Verdict, position: int, host: str | None) -> Outcome:
     """Compare for one instance.
 
     :param position: of the instance in its request
-    :param host: where nova put it; None if it was put nowhere
+    :param host: where the instance is; None if it found no host
     """
     flavor = verdict.flavor
     if not verdict.hosts:
-        kind = Kind.BOTH_REFUSED if host is None else Kind.REFUSED_HERE
+        kind = Kind.BOTH_REFUSED if host is None else Kind.REFUSED_IN_SHADOW
         reason = verdict.dropped.get(host or "", "") or verdict.refusal
         return Outcome(kind, flavor, reason, "", host or "")
     here = verdict.hosts[position]
     if host is None:
-        return Outcome(Kind.REFUSED_THERE, flavor, "", here)
+        return Outcome(Kind.PLACED_IN_SHADOW, flavor, "", here)
     # The instances of one request are alike: which of them is on which host does not matter.
     if host in verdict.hosts:
         return Outcome(Kind.SAME, flavor, "", host, host)

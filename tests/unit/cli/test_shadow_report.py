@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage nova shadow report``."""
+"""``fleet-manage shadow report``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleet import errors
-from fleet_cli.upkeep.nova_shadow import NovaShadowReport
+from fleet_cli.upkeep.shadow_report import ShadowReport
 
 _REPORT = {
     "since": 1.0,
@@ -27,7 +27,7 @@ _REPORT = {
 
 def _printed(path: pathlib.Path, differences: bool = False) -> Any:
     words = argparse.Namespace(file=str(path), differences=differences)
-    return NovaShadowReport(None, None).take_action(words)
+    return ShadowReport(None, None).take_action(words)
 
 
 def test_sums(tmp_path: pathlib.Path) -> None:

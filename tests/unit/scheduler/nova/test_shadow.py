@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from scheduler.nova.shadow import ledger as ledgers
-from scheduler.nova.shadow import outcome
-from scheduler.nova.shadow.ledger import ShadowLedger
-from scheduler.nova.shadow.outcome import Kind
 from scheduler.nova.shadow.shadow import Shadow
-from scheduler.nova.shadow.verdict import Verdict
+from scheduler.why.shadow import ledger as ledgers
+from scheduler.why.shadow import outcome
+from scheduler.why.shadow.ledger import ShadowLedger
+from scheduler.why.shadow.outcome import Kind
+from scheduler.why.shadow.verdict import Verdict
 from tests.factories import uuid
 from tests.unit.scheduler.nova.recordings import arguments, flavor, message
 from tests.unit.scheduler.nova.worlds import World, instance_row, node_row
@@ -54,7 +54,12 @@ def world(tmp_path: pathlib.Path) -> Shadowed:
 
 @pytest.mark.parametrize(
     ("host", "kind", "reason"),
-    [("cmp1", "same", ""), ("cmp2", "fits", ""), ("cmp3", "dropped", "RamFilter"), (None, "refused by nova", "")],
+    [
+        ("cmp1", "same", ""),
+        ("cmp2", "fits", ""),
+        ("cmp3", "dropped", "RamFilter"),
+        (None, "placed in the shadow only", ""),
+    ],
 )
 def test_where_the_server_went(world: Shadowed, host: str | None, kind: str, reason: str) -> None:
     """Compared as soon as the server has a host, and after a time if it has none."""
@@ -71,7 +76,7 @@ def test_where_the_server_went(world: Shadowed, host: str | None, kind: str, rea
     assert 0 == world.bookings()
 
 
-@pytest.mark.parametrize(("host", "kind"), [("cmp2", "refused here"), (None, "both refused")])
+@pytest.mark.parametrize(("host", "kind"), [("cmp2", "refused in the shadow"), (None, "both refused")])
 def test_a_request_that_is_refused_here(world: Shadowed, host: str | None, kind: str) -> None:
     world.ask(1, flavor=flavor(memory_mb=100_000))
     if host is not None:
@@ -150,4 +155,4 @@ def test_many_that_wait(world: Shadowed, monkeypatch: pytest.MonkeyPatch) -> Non
     world.ledger.wait_for([uuid(number) for number in range(5)], Verdict("small", ("cmp1",) * 5))
     world.ledger.look(lambda _uuid: None)
     world.ledger.save()
-    assert {("refused by nova", ""): 2} == world.sums()
+    assert {("placed in the shadow only", ""): 2} == world.sums()
