@@ -20,6 +20,7 @@ from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.hosts import maintenances
 from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
+from fleet.telemetry.rate_limited_log import RateLimit
 
 LOG = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class MaintenanceKeeper:
         self._hook = hook
         self._spawn = spawn
         self._hooks = threading.BoundedSemaphore(_HOOKS)
+        self._said = RateLimit()
 
     def look(self) -> None:
         """Go on with all maintenances."""
@@ -81,7 +83,8 @@ class MaintenanceKeeper:
             self._placement.require_volumes()
             self._placement.require_networks()
         except errors.VersionPinned as old:
-            LOG.warning("Maintenance %s waits with host %s: %s", plan.name, row.host, old.message)
+            if self._said.due(row.host) is not None:
+                LOG.warning("Maintenance %s waits with host %s: %s", plan.name, row.host, old.message)
             return
         state = self._database.write(draining.settle, plan.uuid, row.id, self._placement.step_context(context))
         for each in state.confirmed:

@@ -325,6 +325,22 @@ def test_a_recovery_leaves_it_alone(database: Database) -> None:
     assert [] == stage.conductor.operator.list_recoveries()["recoveries"]
 
 
+def test_while_agents_are_too_old(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It waits, and says so once a minute and not at each look."""
+
+    def refuse() -> None:
+        raise errors.VersionPinned(topic="compute", method="advance_migration", needs="1.4", cap="1.3", pin="auto")
+
+    stage.add("h1")
+    stage.run(["h1"])
+    monkeypatch.setattr(stage.conductor.compute, "require_live_migration", refuse, raising=False)
+    stage.look(5)
+    assert ({"h1": "draining"}, []) == (stage.hosts(), stage.moving())
+    assert 1 == sum("waits with host h1" in each.message for each in caplog.records)
+
+
 def test_old_ones_are_removed(stage: Stage, database: Database) -> None:
     stage.run(["h1"])
     stage.conductor.operator.cancel_maintenance("kernel")
