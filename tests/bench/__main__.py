@@ -30,6 +30,7 @@ from tests.bench import (
     transport,
     volumes,
     waiting,
+    waves,
 )
 
 PARTS: dict[str, Callable[[], None]] = {
@@ -49,6 +50,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "pools": pools.run,
     "volumes": volumes.run,
     "waiting": waiting.run,
+    "waves": waves.run,
     "nova-feed": nova_feed.run,
     "nova": nova_scheduler.run,
 }
