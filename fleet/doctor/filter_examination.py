@@ -19,12 +19,16 @@ _FIX = (
 
 
 def examine(describe: Callable[[], Record]) -> Iterator[Finding]:
-    """Check for filters of the default list that the scheduler does not run. A scheduler that cannot say it is skipped."""
+    """Check for filters of the default list that the scheduler does not run, and whether it can keep the promises to survive
+    a loss. A scheduler that cannot say it is skipped.
+    """
     try:
-        left_out = describe()["left_out"]
+        answer = describe()
+        left_out = answer["left_out"]
     except (errors.FleetError, oslo_messaging.MessagingException):
         # An earlier release, or a driver without filters. Whether a scheduler answers is another check.
         return
+    yield from _promises(answer.get("promises"))
     if not left_out:
         yield findings.good("filters", "every filter of the default list is configured")
         return
@@ -32,3 +36,18 @@ def examine(describe: Callable[[], Record]) -> Iterator[Finding]:
     effect = f"; these parts of requests have no effect: {', '.join(unjudged)}" if unjudged else ""
     names = ", ".join(each["filter"] for each in left_out)
     yield findings.doubtful("filters", f"scheduler_default_filters leaves out {names}{effect}", _FIX)
+
+
+def _promises(proved: Record | None) -> Iterator[Finding]:
+    """:param proved: by verdict, how many losses; None: nothing is promised, or the scheduler is of an earlier release"""
+    if proved is None:
+        return
+    unsafe, unknown, lacking = proved["unsafe"], proved["not proved"], proved["unprotected guests"]
+    if not unsafe and not unknown:
+        yield findings.good("promises", f"the fleet survives each of the {proved['safe']} losses that it promises to")
+        return
+    text = f"of the losses that the fleet promises to survive, {unsafe} are unsafe and {unknown} not proved"
+    guests = f"; {lacking} guests have no place then" if lacking else ""
+    yield findings.doubtful(
+        "promises", f"{text}{guests}", "'fleet tolerance show' names them. Add hosts, or free some."
+    )

@@ -103,7 +103,7 @@ class FilterScheduler(Scheduler):
         return self._decider.survey(context, _named(request))
 
     def describe_filters(self) -> dict[str, Any]:
-        return judged_parts.describe(self._decider.pipeline)
+        return {**judged_parts.describe(self._decider.pipeline), "promises": self.admission.proved}
 
     def _unjudged(self, request: RequestSpec) -> Sequence[str]:
         return request_parts.remarks(request, judged_parts.judged(self._decider.pipeline))

@@ -65,7 +65,7 @@ class Prover:
         if not promised:
             if self._last is not None:
                 self._admission.publish(None, {})
-                self._last, self._known = None, {}
+                self._admission.proved, self._last, self._known = None, None, {}
                 _count(collections.Counter(), 0)
             return
         began = time.monotonic()
@@ -107,7 +107,7 @@ class Prover:
             for uuid, host in proof.plan.items():
                 made.reserve(host, demands[uuid])
             proved[made.hosts] = made
-        _count(counts, len(lacking))
+        self._admission.proved = _count(counts, len(lacking))
         return guard.Guard([_promise(*each, proved) for each in of_promise])
 
     def _requests(self, state: Changes) -> survival.RequestsOf:
@@ -143,8 +143,10 @@ def _promise(
     return guard.Promise(tolerance, dict(of_host))
 
 
-def _count(counts: collections.Counter[Verdict], lacking: int) -> None:
+def _count(counts: collections.Counter[Verdict], lacking: int) -> dict[str, int]:
+    """Set the gauges, and return what the scheduler tells of the proof."""
     for verdict in Verdict:
         metrics.TOLERANCE_LOSSES.labels(verdict.value).set(counts[verdict])
     metrics.TOLERANCE_UNPROTECTED.set(lacking)
     metrics.TOLERANCE_PROVED_AT.set_to_current_time()
+    return {**{verdict.value: counts[verdict] for verdict in Verdict}, "unprotected guests": lacking}

@@ -176,10 +176,16 @@ def test_too_many_combinations_are_not_proved(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_figures_of_the_newest_proof() -> None:
-    Stage({"a": [7], "b": [4], "c": [4]}, Tolerance())
+    """In gauges, and in what the doctor asks for; without a promise there are none."""
+    stage = Stage({"a": [7], "b": [4], "c": [4]}, Tolerance())
+    proved = {"safe": 2, "unsafe": 1, "not proved": 0, "unprotected guests": 1}
+    assert proved == stage.driver.describe_filters()["promises"]
     found = {name: metrics.TOLERANCE_LOSSES.labels(name)._value.get() for name in ("safe", "unsafe", "not proved")}
     assert {"safe": 2.0, "unsafe": 1.0, "not proved": 0.0} == found
     assert 1.0 == metrics.TOLERANCE_UNPROTECTED._value.get()
+    stage.promises.clear()
+    stage.prover.prove()
+    assert stage.driver.describe_filters()["promises"] is None
 
 
 def survives(guests: dict[str, list[int]], lost: Sequence[str]) -> bool:
