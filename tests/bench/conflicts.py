@@ -96,7 +96,8 @@ class _Fleet:
         for each in schedulers if own else ():
             each.divide(fanout, count)
         began = time.perf_counter()
-        threads = [threading.Thread(target=self._work, args=(each,)) for each in schedulers]
+        # The program ends although they would go on trying to reach a database that is gone.
+        threads = [threading.Thread(target=self._work, args=(each,), daemon=True) for each in schedulers]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -198,7 +199,7 @@ class _Fanout:
     def __init__(self, schedulers: Sequence[_Scheduler]) -> None:
         self._schedulers = schedulers
         self._sent: queue.SimpleQueue[tuple[float, str, list[dict[str, Any]]] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._deliver)
+        self._thread = threading.Thread(target=self._deliver, daemon=True)
         self._thread.start()
 
     def note_bookings(self, context: RequestContext, sender: str, bookings: list[dict[str, Any]]) -> None:
