@@ -13,6 +13,7 @@ from scheduler.compute.domain import columns
 from scheduler.compute.domain.consumption import consumption
 from scheduler.compute.domain.request_key import request_key
 from scheduler.compute.domain.virtual_machines import VIRTUAL_MACHINES
+from scheduler.compute.filters.availability_zone import AvailabilityZoneFilter
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import HostRow
@@ -105,7 +106,8 @@ NOVA_MACHINES = dataclasses.replace(
     has_moved=_has_moved,
     is_given_back=_is_given_back,
     request_key=_request_key,
-    restrictions=(RequestedDestinationFilter, ProviderFilter),
+    # nova has no filter for zones: placement's aggregates do it there. A list of filters that is copied from it has none.
+    restrictions=(RequestedDestinationFilter, ProviderFilter, AvailabilityZoneFilter),
     closing=(VcpuInventoryFilter, MemoryInventoryFilter, DiskInventoryFilter),
     consumption=_consumption,
     counted_in=_counted_in,

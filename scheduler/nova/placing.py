@@ -120,7 +120,8 @@ class Placing:
         :raises errors.InvalidInput: placement refuses the query
         """
         self._driver.refresh()
-        request = self._request_filters.apply(request, self._driver.host_manager.consider(_aggregates))
+        aggregates = self._driver.host_manager.consider(_aggregates)
+        request = self._request_filters.apply(request, aggregates, self._notes.traits if self._notes else None)
         if self._needs_candidates(request):
             if self._placement is None:
                 raise errors.InvalidInput(field="resources", reason="need placement, and [nova] placement is off")

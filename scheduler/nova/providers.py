@@ -75,11 +75,13 @@ class ProviderNotes:
 
     :param elsewhere: resource classes that instances may take of other providers than their compute node: nested and
         sharing providers offer them
+    :param traits: all names of traits that placement has; None until they are read
     :param usage_wanted: grows with each request for which the next reading is to show what has been given back
     """
 
     elsewhere: frozenset[str] = frozenset()
     usage_wanted: int = 0
+    traits: frozenset[str] | None = None
 
 
 class ProviderFeed:
@@ -136,7 +138,7 @@ class ProviderFeed:
 
     def _all(self, connection: Connection) -> Collection[str]:
         listed = queries.providers(connection)
-        self._names = queries.names(connection)
+        self._read_names(connection)
         details = queries.all_details(connection, self._clock() - _RECENT)
         before = self._providers
         self._providers = {each.uuid: each for each in self._made(listed, details)}
@@ -159,7 +161,7 @@ class ProviderFeed:
         listed = queries.providers(connection, changed)
         details = queries.details(connection, changed)
         if self._has_unknown_names(details):
-            self._names = queries.names(connection)
+            self._read_names(connection)
         self._keep_usage(changed | gone, details)
         # A provider that was made anew has its uuid under another id.
         deleted = {self._uuids.pop(number) for number in gone}
@@ -171,6 +173,10 @@ class ProviderFeed:
         self._known = found
         self._note(made, deleted)
         return made.keys() | deleted
+
+    def _read_names(self, connection: Connection) -> None:
+        self._names = queries.names(connection)
+        self._notes.traits = frozenset(self._names[1].values())
 
     def _usage_changed(self, connection: Connection) -> set[int]:
         """Return the providers of which other amounts are taken than known: placement counts no deleted allocation."""

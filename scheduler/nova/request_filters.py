@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Self
 
 from oslo_config import cfg
@@ -41,8 +41,14 @@ class RequestFilters:
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
         return cls(**{each.name: conf.nova[each.name] for each in dataclasses.fields(cls)})
 
-    def apply(self, request: NovaRequest, aggregates: Iterable[Aggregate]) -> NovaRequest:
-        """:raises errors.NoValidHost: the project needs an aggregate, and has none"""
+    def apply(
+        self, request: NovaRequest, aggregates: Iterable[Aggregate], traits: Container[str] | None = None
+    ) -> NovaRequest:
+        """Return the request with what the switches add.
+
+        :param traits: the names that placement has; None if they are not known
+        :raises errors.NoValidHost: the project needs an aggregate, and has none
+        """
         if not any(dataclasses.astuple(self)) or request.wanted is None:
             return request
         known = [each for each in aggregates if each.uuid]
@@ -52,13 +58,13 @@ class RequestFilters:
             if found:
                 destination = dataclasses.replace(destination, aggregates=(*destination.aggregates, found))
         if self.enable_isolated_aggregate_filtering:
-            required = frozenset[str]().union(*(group.required for group in request.wanted.groups.values()))
-            isolated = destination.forbidden_aggregates | _isolated(known, required)
+            asked = frozenset[str]().union(*(group.required for group in request.wanted.groups.values()))
+            isolated = destination.forbidden_aggregates | _isolated(known, asked)
             destination = dataclasses.replace(destination, forbidden_aggregates=isolated)
-        traits = frozenset(self._traits(request))
-        wanted = dataclasses.replace(request.wanted, root_required=request.wanted.root_required | traits)
+        required = self._traits(request, traits)
+        wanted = dataclasses.replace(request.wanted, root_required=request.wanted.root_required | required)
         return dataclasses.replace(
-            request, destination=destination, wanted=wanted, required_traits=request.required_traits | traits
+            request, destination=destination, wanted=wanted, required_traits=request.required_traits | required
         )
 
     def _of_tenant(self, aggregates: Iterable[Aggregate], project_id: str | None) -> frozenset[str]:
@@ -71,15 +77,21 @@ class RequestFilters:
             raise errors.NoValidHost(reason=f"No host aggregate has {_TENANT} for project {project_id}.")
         return found
 
-    def _traits(self, request: NovaRequest) -> Iterable[str]:
-        """Yield the traits that the image needs of the compute node."""
+    def _traits(self, request: NovaRequest, known: Container[str] | None) -> frozenset[str]:
+        """Return the traits that the image needs of the compute node.
+
+        As in nova, a name that is no trait restricts nothing: a disk format by itself, the image's properties all together.
+        """
         image: Mapping[str, Any] = request.image.properties
+        groups: list[list[str]] = []
         if self.query_placement_for_image_type_support and not request.is_bfv and request.disk_format:
-            yield f"COMPUTE_IMAGE_TYPE_{request.disk_format.upper()}"
+            groups.append([f"COMPUTE_IMAGE_TYPE_{request.disk_format.upper()}"])
         if self.image_metadata_prefilter:
-            for name, start in _METADATA.items():
-                if image.get(name):
-                    yield f"{start}_{str(image[name]).replace('-', '_').upper()}"
+            named = ((start, image.get(name)) for name, start in _METADATA.items())
+            groups.append([f"{start}_{str(value).replace('-', '_').upper()}" for start, value in named if value])
+        return frozenset(
+            name for group in groups if known is None or all(each in known for each in group) for name in group
+        )
 
 
 def _isolated(aggregates: Iterable[Aggregate], required: frozenset[str]) -> frozenset[str]:

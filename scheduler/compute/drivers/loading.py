@@ -62,12 +62,14 @@ def _classes(conf: cfg.ConfigOpts, option: str) -> dict[str, type[filters.BaseHo
 
 def load_pipeline(conf: cfg.ConfigOpts, domain: Domain = VIRTUAL_MACHINES) -> Pipeline:
     """Return the pipeline that the configuration describes. :raises errors.ConfigError: a name leads nowhere"""
+    configured = load_filters(conf)
+    kinds = {type(each) for each in configured}
     return Pipeline(
         domain=domain,
         filters=[
-            *(restriction() for restriction in domain.restrictions),
-            *load_filters(conf),
-            *(closing() for closing in domain.closing),
+            *(each.from_conf(conf) for each in domain.restrictions if each not in kinds),
+            *configured,
+            *(each.from_conf(conf) for each in domain.closing if each not in kinds),
         ],
         weighers=load_weighers(conf),
         explain_refusal=refusal.explain,

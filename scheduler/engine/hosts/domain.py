@@ -83,8 +83,8 @@ class Domain:
     :param has_moved: a row of the database → True if a move has claimed its destination, or is over
     :param is_up: (candidates, service_down_time in seconds) → mask of the hosts whose service is alive
     :param steady_until: (candidates, service_down_time in seconds) → epoch second at which time alone may change ``is_up``
-    :param restrictions: make filters that always run, before those of the configuration
-    :param closing: make filters that always run, after those of the configuration
+    :param restrictions: classes of filters that always run, before those of the configuration
+    :param closing: classes of filters that always run, after those of the configuration
     :param counted_in: a row of the database → uuids of things that its ``counted_columns`` count
     :param properties: request → keys of ``filter_properties`` that plugins of one host at a time find besides the caller's
     :param request_key: request → cache key of all that plugins may read of it; None if the result must not be cached
@@ -119,12 +119,12 @@ class Domain:
     plugin_life: PluginLife = "process"
     default_filters: Sequence[str] = ()
     default_weighers: Sequence[str] = ()
-    restrictions: Sequence[Callable[[], Any]] = ()
+    restrictions: Sequence[type[Any]] = ()
     is_given_back: Callable[[Any], bool] = lambda row: True
     properties: Callable[[Any], Mapping[str, Any]] = lambda request: {}
     counted_in: Callable[[Any], Collection[str]] = lambda row: ()
     counted_columns: frozenset[str] = frozenset()
-    closing: Sequence[Callable[[], Any]] = ()
+    closing: Sequence[type[Any]] = ()
     place: str = "host"
     node: str = "compute node"
     thing: str = "instance"

@@ -179,3 +179,26 @@ def test_a_project_without_an_aggregate() -> None:
     world = World()
     world.placing._request_filters = RequestFilters(True, True)
     assert "No host aggregate has filter_tenant_id" in world.refused(arguments())
+
+
+_BUSES = {"COMPUTE_STORAGE_BUS_SATA", "COMPUTE_NET_VIF_MODEL_E1000E"}
+
+
+@pytest.mark.parametrize(
+    ("known", "required"),
+    [
+        (None, {"COMPUTE_IMAGE_TYPE_RAW", *_BUSES}),
+        ({"COMPUTE_IMAGE_TYPE_RAW", "COMPUTE_STORAGE_BUS_SATA"}, {"COMPUTE_IMAGE_TYPE_RAW"}),
+        (
+            {"COMPUTE_STORAGE_BUS_SATA", "COMPUTE_NET_VIF_MODEL_E1000E"},
+            {"COMPUTE_STORAGE_BUS_SATA", "COMPUTE_NET_VIF_MODEL_E1000E"},
+        ),
+        (set(), set()),
+    ],
+)
+def test_traits_of_an_image(known: set[str] | None, required: set[str]) -> None:
+    """A name that placement does not have restricts nothing: a disk format by itself, the properties all together."""
+    properties = envelope("ImageMetaProps", hw_disk_bus="sata", hw_vif_model="e1000e")
+    request = decoder.decode(arguments(image=envelope("ImageMeta", disk_format="raw", properties=properties))).request
+    switches = RequestFilters(query_placement_for_image_type_support=True, image_metadata_prefilter=True)
+    assert required == switches.apply(request, [], known).required_traits

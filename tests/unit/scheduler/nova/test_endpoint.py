@@ -269,3 +269,11 @@ def test_one_warning_a_minute_while_placement_is_away(caplog):
         assert "Placement cannot be used now" in world.refused(arguments())
     warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert 1 == len([each for each in warned if "Requests are refused meanwhile" in each])
+
+
+def test_a_zone_without_a_filter_for_it():
+    """nova's own list of filters has none: zones hold all the same."""
+    world = World(scheduler_default_filters=["ComputeFilter", "ImagePropertiesFilter"])
+    ((chosen, *_others),) = world.select(arguments(availability_zone="az1"))
+    assert "cmp1" == chosen["nova_object.data"]["service_host"]
+    assert "AvailabilityZoneFilter" in world.refused(arguments(availability_zone="az2"))
