@@ -20,6 +20,7 @@ from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.hosts import maintenances
 from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
+from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit
 
 LOG = logging.getLogger(__name__)
@@ -58,10 +59,16 @@ class MaintenanceKeeper:
 
     def look(self) -> None:
         """Go on with all maintenances."""
+        self._measure()
         for plan in self._database.read(maintenances.going_on):
             for row in self._database.read(maintenances.wave, plan.uuid):
                 self._go_on(plan, row)
             self._database.write(_end_if_over, plan.uuid, self._clock())
+
+    def _measure(self) -> None:
+        hosts = self._database.read(maintenances.open_by_status)
+        for status in maintenance_states.OPEN:
+            metrics.MAINTENANCE_HOSTS.labels(status).set(hosts.get(status, 0))
 
     def _go_on(self, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
         # Log lines of this host have it, and a request of their own.

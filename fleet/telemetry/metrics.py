@@ -116,6 +116,11 @@ RECOVERIES_STOPPED = prometheus.Gauge(
     "fleet_conductor_recoveries_stopped",
     "Domains in which so many hosts are silent at once that conductors recover none, when last looked at",
 )
+MAINTENANCE_HOSTS = prometheus.Gauge(
+    "fleet_conductor_maintenance_hosts",
+    "Hosts of maintenances that have not ended, by status (waiting, draining, working, returning, failed)",
+    ["status"],
+)
 POOLS = prometheus.Gauge("fleet_conductor_pools", "Storage pools that are reported")
 POOL_SPACE = prometheus.Gauge(
     "fleet_conductor_pool_gigabytes",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import prometheus_client
 import pytest
 
 from conductor_stub.steps.attempt import Attempt
@@ -183,6 +184,8 @@ def test_a_hook_that_fails(stage: Stage) -> None:
     stage.look()
     stage.conductor.run_fences()
     stage.later()
+    measured = {"status": "failed"}
+    assert 1 == prometheus_client.REGISTRY.get_sample_value("fleet_conductor_maintenance_hosts", measured)
     assert ("failed", "the hook failed: exit status 3", ["h1"]) == (
         stage.hosts()["h1"],
         stage.problem("h1"),

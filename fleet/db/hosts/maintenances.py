@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -47,6 +47,12 @@ _ALL_TAKEN = (
     sa.select(HOSTS.c.open_host)
     .where(HOSTS.c.open_host.is_not(None), HOSTS.c.status.in_(maintenance_states.TAKEN))
     .order_by(HOSTS.c.open_host)
+)
+_OPEN_BY_STATUS = (
+    sa.select(HOSTS.c.status, sa.func.count().label("number"))
+    .where(HOSTS.c.open_host.is_not(None))
+    .group_by(HOSTS.c.status)
+    .order_by(HOSTS.c.status)
 )
 _DESTINATIONS = (
     sa.select(GUESTS.c.instance_uuid, GUESTS.c.destination)
@@ -206,18 +212,9 @@ def is_placing(tx: Transaction, before: datetime.datetime) -> bool:
     return tx.execute(_PLACING_SINCE, {"before": before}).first() is not None
 
 
-def counts(connection: sa.Connection, uuids: Collection[str]) -> dict[str, dict[str, int]]:
-    """By maintenance and status of its hosts, how many."""
-    found: dict[str, dict[str, int]] = {uuid: {} for uuid in uuids}
-    query = (
-        sa.select(HOSTS.c.maintenance_uuid, HOSTS.c.status, sa.func.count().label("number"))
-        .where(HOSTS.c.maintenance_uuid.in_(sorted(uuids)))
-        .group_by(HOSTS.c.maintenance_uuid, HOSTS.c.status)
-        .order_by(HOSTS.c.maintenance_uuid, HOSTS.c.status)
-    )
-    for row in connection.execute(query) if uuids else ():
-        found[row.maintenance_uuid][row.status] = row.number
-    return found
+def open_by_status(connection: sa.Connection) -> dict[str, int]:
+    """Hosts that are in a maintenance, by status."""
+    return {row.status: row.number for row in connection.execute(_OPEN_BY_STATUS)}
 
 
 def remove_old(tx: Transaction, now: datetime.datetime) -> int:
