@@ -24,7 +24,9 @@ from fleet.telemetry import metrics
 from scheduler.compute.tolerance import amounts
 from scheduler.compute.tolerance.amounts import demand_of
 from scheduler.compute.tolerance.guard import Admitted, Amount, Guard, Loss, Objection
+from scheduler.engine import filtering, pipeline
 from scheduler.engine.decision import Decision
+from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.pipeline import Pipeline
 
@@ -44,7 +46,7 @@ class Fleet:
 
     def __init__(
         self,
-        pipeline: Callable[[], Pipeline],
+        configured: Callable[[], Pipeline],
         consider: Callable[[Callable[[Candidates, Any], Any]], Any],
         decide: Callable[[RequestSpec], Decision],
         look: Callable[[RequestSpec], Decision],
@@ -53,7 +55,7 @@ class Fleet:
         """:param decide: decides and books; ``look`` decides only
         :param release: drops bookings
         """
-        self.pipeline = pipeline
+        self.pipeline = configured
         self.consider = consider
         self.decide = decide
         self.look = look
@@ -69,6 +71,20 @@ class Fleet:
             return {candidates.key(row)[0]: found[number] for number, row in enumerate(rows)}
 
         found: dict[str, Amount] = self.consider(read)
+        return found
+
+    def passing(self, request: RequestSpec, hosts: Sequence[str]) -> str | None:
+        """The first of these hosts that passes all filters. No other host is judged."""
+        prepared = pipeline.prepare(self.pipeline(), request)
+
+        def read(candidates: Candidates, _state: Any) -> str | None:
+            rows = candidates.rows_of_hosts(hosts)
+            some = candidates.subset(numpy.array(rows, dtype=int))
+            alive = filtering.run(prepared, some, restriction.allowed(some, request)).alive
+            passed = numpy.flatnonzero(alive)
+            return candidates.key(rows[passed[0]])[0] if len(passed) else None
+
+        found: str | None = self.consider(read)
         return found
 
     def all_free(self) -> dict[str, Amount]:
@@ -170,7 +186,7 @@ class Admission:
                     return found
                 spares = []
                 for loss in guard.losses_of(host):
-                    spare = self._spare(request, loss, [each.host for each in pick.alternates], demand)
+                    spare = self._spare(guard, request, loss, [each.host for each in pick.alternates], demand)
                     if spare is None:
                         return guard.homeless(host, loss)
                     spares.append((loss, spare))
@@ -179,8 +195,24 @@ class Admission:
             self._admitted.extend(admitted)
         return None
 
-    def _spare(self, request: RequestSpec, loss: Loss, alternates: Sequence[str], demand: Amount) -> str | None:
-        """A host that passes the filters, and would have room for the instance beside the plan of the loss."""
+    def _spare(
+        self, guard: Guard, request: RequestSpec, loss: Loss, alternates: Sequence[str], demand: Amount
+    ) -> str | None:
+        """A host that passes the filters, and would have room for the instance beside the plan of the loss.
+
+        Best one that keeps this room for another loss already.
+        """
+        one = dataclasses.replace(
+            request, instance_uuids=request.instance_uuids[:1], num_instances=1, requested_hosts=()
+        )
+        sharing = guard.sharing(loss, demand)
+        for host in alternates:
+            if host in sharing:
+                return host
+        if sharing:
+            shared = self._fleet.passing(one, sharing)
+            if shared is not None:
+                return shared
         few = [host for host in alternates if host not in loss.hosts]
         known = self._fleet.free(few) if few else {}
         for host in few:
@@ -188,7 +220,6 @@ class Admission:
                 return host
         everywhere = self._fleet.all_free()
         full = {host for host, free in everywhere.items() if not Guard.is_spare(loss, host, free, demand)}
-        one = dataclasses.replace(request, instance_uuids=request.instance_uuids[:1], num_instances=1)
         found = self._fleet.look(_without(one, full | loss.hosts))
         return found.picks[0].key[0] if found.complete else None
 

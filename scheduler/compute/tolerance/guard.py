@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy
@@ -20,6 +21,8 @@ Amount = numpy.ndarray
 #: Returns what further instances may take of a host; None if the host is not there.
 FreeOf = Callable[[str], Amount | None]
 _NOTHING = numpy.zeros(3, dtype=numpy.int64)
+#: Hosts that are looked at, and returned, to find one whose kept room serves another loss.
+_LOOKED, _SHARED = 16, 3
 _NAMES = ("vcpus", "MB of memory", "MB of disk")
 
 
@@ -124,6 +127,16 @@ class Guard:
         """Whether the host could take an instance of this size if the loss happened."""
         after = free - loss.reserved.get(host, _NOTHING)
         return host not in loss.hosts and bool(((after >= demand) | (demand == 0)).all())
+
+    def sharing(self, loss: Loss, demand: Amount) -> list[str]:
+        """Hosts that keep room for other losses, which an instance of this size may use in this one."""
+        some = itertools.islice(self._kept.items(), _LOOKED)
+        found = (
+            host
+            for host, kept in some
+            if host not in loss.hosts and bool((kept - loss.reserved.get(host, _NOTHING) >= demand).all())
+        )
+        return list(itertools.islice(found, _SHARED))
 
     def admit(self, admitted: Admitted) -> None:
         """Put an instance into the plans."""
