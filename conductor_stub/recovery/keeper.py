@@ -21,6 +21,7 @@ from fleet.db.engine.database import Database
 from fleet.db.instances import recoveries
 from fleet.db.tables.recovery import RecoveryRow
 from fleet.telemetry import metrics
+from fleet.telemetry.rate_limited_log import RateLimit
 
 LOG = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class RecoveryKeeper:
         self._spawn = spawn
         self._plan = plan
         self._fences = threading.BoundedSemaphore(_FENCES)
+        self._said = RateLimit()
         self._told: dict[str, tuple[int, int]] = {}
 
     def look(self) -> None:
@@ -127,7 +129,8 @@ class RecoveryKeeper:
             self._placement.require_volumes()
             self._placement.require_networks()
         except errors.VersionPinned as old:
-            LOG.warning("The recovery of host %s waits: %s", row.host, old.message)
+            if self._said.due(row.host) is not None:
+                LOG.warning("The recovery of host %s waits: %s", row.host, old.message)
             return
         state = self._database.write(evacuation.settle, row.uuid, parallel, ctx)
         if state.status != recovery_states.MOVING:
