@@ -8,6 +8,8 @@
                    │ operator: resume       the hook │   │ operator: resume
                    └─────────────────────── fails ───┴─▶ failed
 
+A guest that arrives before the hook runs brings the host back from working to draining.
+
 Without a hook a host is working until its agent has been started anew. An operator may skip a host
 (``skipped``). A maintenance is ``running`` until all its hosts have ended (``ended``), or an operator ends it
 (``cancelled``).

@@ -38,29 +38,50 @@ class Guest:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What is left to do on a host. :param confirmed: cold moves whose confirmation must be sent on"""
+    """What is left to do on a host.
+
+    :param guests: may move now; ``room`` of them at most
+    :param problems: what holds the host up
+    :param confirmed: cold moves whose confirmation must be sent on
+    """
 
     status: str
     guests: Sequence[Guest] = ()
+    room: int = 0
+    problems: Sequence[str] = ()
     confirmed: Sequence[Move] = ()
 
 
-def begin(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> None:
-    """``waiting → draining``: the host takes no more builds."""
+def reason_of(name: str) -> str:
+    """Return why a host of this maintenance takes no builds."""
+    return f"maintenance {name}"
+
+
+def begin(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
+    """``waiting → draining``: the host takes no more builds. Return False if nothing has changed."""
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
     if row.status != maintenance_states.WAITING or plan.paused:
-        return
-    service = services.get(tx, row.host, services.COMPUTE)
+        return False
+    service = services.get(tx, row.host, services.COMPUTE, lock=True)
     if service is None or service.deleted:
         gone = {"status": maintenance_states.SKIPPED, "open_host": None, "problem": "the host is gone"}
         maintenances.update_host(tx, key, ctx.now, ended_at=ctx.now, **gone)
-        return
+        return False
     is_disabled = service.disabled and not (service.disabled_reason or "").startswith(services.AUTO)
-    if not is_disabled:
-        services.set_disabled(tx, row.host, services.COMPUTE, True, f"maintenance {plan.name}", ctx.now)
     taken = {"status": maintenance_states.DRAINING, "was_disabled": is_disabled, "began_at": ctx.now}
     maintenances.update_host(tx, key, ctx.now, problem=None, **taken)
+    keep_disabled(tx, plan, row.host, ctx)
+    return True
+
+
+def keep_disabled(tx: Transaction, plan: MaintenanceRow, host: str, ctx: StepContext) -> None:
+    """Disable the host, unless somebody has. One that an operator has enabled meanwhile is disabled again."""
+    service = services.get(tx, host, services.COMPUTE, lock=True)
+    if service is None or service.deleted:
+        return
+    if not service.disabled or (service.disabled_reason or "").startswith(services.AUTO):
+        services.set_disabled(tx, host, services.COMPUTE, True, reason_of(plan.name), ctx.now)
 
 
 def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
@@ -69,28 +90,35 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
     row = maintenances.lock_host(tx, key)
     if row.status != maintenance_states.DRAINING or plan.paused or row.began_at is None:
         return State(row.status)
-    records = maintenances.away(tx, row.host, row.began_at)
-    confirmed = [
-        intake.confirm(tx, each.instance_uuid, ctx)
-        for each in records
-        if each.status == move_states.FINISHED and each.new_spec == each.old_spec
-    ]
-    there = tx.execute(instances.live(instances.INSTANCES.c.host == row.host)).all()
-    running = [each for each in there if each.vm_state not in (*states.AT_REST, states.SHELVED_OFFLOADED)]
-    busy = [each for each in records if each.status in move_states.IN_PROGRESS]
+    keep_disabled(tx, plan, row.host, ctx)
+    busy = maintenances.busy(tx, row.host)
+    cold = [each for each in busy if each.source_compute == row.host and each.status == move_states.FINISHED]
+    confirmed = [intake.confirm(tx, each.instance_uuid, ctx) for each in cold if each.new_spec == each.old_spec]
+    running = guests_on(tx, row.host)
     coming = ctx.now < row.began_at + seconds(ctx.limits.placing_timeout_s)
     if not running and not busy and not (coming and maintenances.is_placing(tx, row.began_at)):
         return _emptied(tx, row, confirmed, ctx)
-    guests, problems = _choose(tx, plan, row, running, records, ctx)
-    problem = _told(problems) or None
-    if problem != row.problem:
-        maintenances.update_host(tx, key, ctx.now, problem=problem)
+    guests, problems = _choose(tx, plan, row, running, maintenances.away(tx, row.host, row.began_at), ctx)
+    problems += [
+        f"instance {each.instance_uuid} waits for its resize to be confirmed or reverted"
+        for each in cold
+        if each.new_spec != each.old_spec
+    ]
     room = max(0, plan.moves_at_a_time - maintenances.under_way(tx, uuid))
-    return State(row.status, guests[:room], confirmed)
+    return State(row.status, guests, room, problems, confirmed)
 
 
-def begin_move(tx: Transaction, uuid: str, key: int, guest: Guest, migration: str, ctx: StepContext) -> Move | None:
-    """Accept the move of a guest. Return None if it cannot begin now; the host's row then says why.
+def guests_on(tx: Transaction, host: str) -> Sequence[RequestedInstance]:
+    """Guests that run on a host, or are about to. Those at rest, without a task, may stay."""
+    there = tx.execute(instances.live(instances.INSTANCES.c.host == host)).all()
+    resting = (*states.AT_REST, states.SHELVED_OFFLOADED)
+    return [each for each in there if each.vm_state not in resting or each.task_state is not None]
+
+
+def begin_move(
+    tx: Transaction, uuid: str, key: int, guest: Guest, migration: str, ctx: StepContext
+) -> Move | str | None:
+    """Accept the move of a guest; return why that is refused, or None if it may not begin now.
 
     :param migration: uuid of its record, so that a repeated transaction finds it
     """
@@ -102,13 +130,23 @@ def begin_move(tx: Transaction, uuid: str, key: int, guest: Guest, migration: st
         return None
     if maintenances.under_way(tx, uuid) >= plan.moves_at_a_time:
         return None
+    refusal = None
     for destination in dict.fromkeys((guest.destination, None)):
         try:
             return intake.accept(tx, migration, guest.uuid, guest.kind, None, ctx, destination)
-        except (errors.Conflict, errors.InvalidInput, errors.NotFound) as refused:
-            problem = refused.message
-    maintenances.update_host(tx, key, ctx.now, problem=problem)
-    return None
+        except errors.DatabaseError:
+            raise
+        except errors.FleetError as refused:
+            refusal = refused.message
+    return refusal
+
+
+def tell(tx: Transaction, key: int, problems: Sequence[str], now: datetime.datetime) -> None:
+    """Write what holds up a host that is drained."""
+    row = maintenances.lock_host(tx, key)
+    problem = _told(problems) or None
+    if row.status == maintenance_states.DRAINING and problem != row.problem:
+        maintenances.update_host(tx, key, now, problem=problem)
 
 
 def _emptied(tx: Transaction, row: MaintenanceHostRow, confirmed: Sequence[Move], ctx: StepContext) -> State:
@@ -116,7 +154,7 @@ def _emptied(tx: Transaction, row: MaintenanceHostRow, confirmed: Sequence[Move]
     life = service.incarnation if service is not None else None
     empty = {"status": maintenance_states.WORKING, "emptied_at": ctx.now, "incarnation": life, "problem": None}
     maintenances.update_host(tx, row.id, ctx.now, **empty)
-    return State(maintenance_states.WORKING, (), confirmed)
+    return State(maintenance_states.WORKING, confirmed=confirmed)
 
 
 def _choose(
@@ -136,6 +174,8 @@ def _choose(
         for each in running
         if each.vm_state not in (states.ACTIVE, states.BUILDING) and each.task_state is None
     ]
+    if services.silent(tx, [row.host], ctx.now, ctx.limits.service_down_time_s):
+        problems.append("its agent is down")
     guests = []
     for each in able:
         failure, again_at, tries = _last_failure(records, each.uuid)

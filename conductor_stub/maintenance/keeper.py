@@ -29,6 +29,8 @@ LOG = logging.getLogger(__name__)
 EVERY_S = 2
 #: Hooks that one conductor runs at a time.
 _HOOKS = 32
+#: Guests of a host that are tried in one look.
+_TRIES = 50
 _RETURNS = {True: "Maintenance %s: host %s is done", False: "Maintenance %s: host %s is not back yet"}
 #: Runs a command with an environment and a time limit; the last argument is for messages.
 Hook = Callable[[Sequence[str], Mapping[str, str], float, str], Ended]
@@ -62,7 +64,14 @@ class MaintenanceKeeper:
         self._measure()
         for plan in self._database.read(maintenances.going_on):
             for row in self._database.read(maintenances.wave, plan.uuid):
-                self._go_on(plan, row)
+                try:
+                    self._go_on(plan, row)
+                except errors.DatabaseError:
+                    raise
+                except errors.FleetError as failure:
+                    # One host does not hold the others up.
+                    if self._said.due(row.host) is not None:
+                        LOG.error("Maintenance %s: host %s: %s", plan.name, row.host, failure.message)
             self._database.write(_end_if_over, plan.uuid, self._clock())
 
     def _measure(self) -> None:
@@ -74,8 +83,8 @@ class MaintenanceKeeper:
         # Log lines of this host have it, and a request of their own.
         context = new_context().about(host=row.host)
         if row.status == maintenance_states.WAITING:
-            self._database.write(draining.begin, plan.uuid, row.id, self._placement.step_context())
-            LOG.info("Maintenance %s: host %s is drained", plan.name, row.host)
+            if self._database.write(draining.begin, plan.uuid, row.id, self._placement.step_context()):
+                LOG.info("Maintenance %s: host %s is being drained", plan.name, row.host)
         elif row.status == maintenance_states.DRAINING:
             self._drain(context, plan, row)
         elif row.status == maintenance_states.WORKING:
@@ -98,20 +107,30 @@ class MaintenanceKeeper:
             self._placement.notify(context.about(instance_uuid=each.instance.uuid, migration=each.uuid), each)
         if state.status == maintenance_states.WORKING:
             LOG.info("Maintenance %s: host %s is empty", plan.name, row.host)
-        for guest in state.guests:
+        problems, room = list(state.problems), state.room
+        for guest in state.guests[:_TRIES] if room else ():
             asked = context.about(instance_uuid=guest.uuid)
             uuid = uuidutils.generate_uuid()
             ctx = self._placement.step_context(asked)
             move = self._database.write(draining.begin_move, plan.uuid, row.id, guest, uuid, ctx)
-            if move is not None:
+            if isinstance(move, str):
+                problems.append(move)
+            elif move is not None:
                 self._placement.hand_out(asked.about(migration=uuid), [uuid], move.attempt)
+                room -= 1
+                if not room:
+                    break
+        # Without room nobody was asked, and the last answer counts.
+        if state.status == maintenance_states.DRAINING and (problems or room or not state.guests):
+            self._database.write(draining.tell, row.id, problems, self._clock())
 
     def _work(self, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
         if not self._hooks.acquire(blocking=False):
             return
         lease = uuidutils.generate_uuid()
         try:
-            order = self._database.write(working.take, plan.uuid, row.id, lease, self._settings, self._clock())
+            ctx = self._placement.step_context()
+            order = self._database.write(working.take, plan.uuid, row.id, lease, self._settings, ctx)
         except BaseException:
             self._hooks.release()
             raise
@@ -119,7 +138,11 @@ class MaintenanceKeeper:
             self._hooks.release()
             return
         LOG.info("Maintenance %s: hook %s runs for host %s, try %d", plan.name, plan.hook, order.host, order.attempt)
-        self._spawn(lambda: self._run(order, row.id, lease))
+        try:
+            self._spawn(lambda: self._run(order, row.id, lease))
+        except BaseException:
+            self._hooks.release()
+            raise
 
     def _run(self, order: working.Order, key: int, lease: str) -> None:
         try:

@@ -22,6 +22,7 @@ from fleet.clock import Clock
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import maintenances, services
+from fleet.db.hosts.maintenances import Summary
 from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
 from fleet.objects import fields
 from fleet.objects.answers.maintenances import MaintenanceHostView, MaintenanceView, ShownMaintenance
@@ -67,7 +68,8 @@ class MaintenanceManager:
 
         def read(connection: Connection) -> list[MaintenanceView]:
             rows = maintenances.newest(connection, limit)
-            return [_view(row, maintenances.hosts(connection, row.uuid)) for row in rows]
+            hosts = maintenances.summaries(connection, [row.uuid for row in rows])
+            return [_view(row, hosts[row.uuid]) for row in rows]
 
         return self._database.read(read)
 
@@ -133,10 +135,10 @@ def _pause(tx: Transaction, uuid: str, paused: bool, now: datetime.datetime) -> 
 
 
 def _cancel(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
-    _require_open(tx, uuid)
+    row = _require_open(tx, uuid)
     for each in maintenances.hosts(tx, uuid):
         if each.open_host is not None:
-            working.end(tx, maintenances.lock_host(tx, each.id), maintenance_states.SKIPPED, now)
+            working.end(tx, maintenances.lock_host(tx, each.id), row.name, maintenance_states.SKIPPED, now)
     ended = {"status": maintenance_states.CANCELLED, "open_name": None, "ended_at": now}
     maintenances.update(tx, uuid, now, **ended)
 
@@ -148,7 +150,7 @@ def _skip(tx: Transaction, uuid: str, host: str, now: datetime.datetime) -> None
         raise errors.NotFound(kind=f"Host of maintenance {row.name}", name=host)
     if found.open_host is None:
         raise errors.Conflict(kind="Host", name=host, reason=f"is {found.status}")
-    working.end(tx, maintenances.lock_host(tx, found.id), maintenance_states.SKIPPED, now)
+    working.end(tx, maintenances.lock_host(tx, found.id), row.name, maintenance_states.SKIPPED, now)
 
 
 def _seen(tx: Transaction, uuid: str) -> dict[str, Any]:
@@ -159,11 +161,11 @@ def _seen(tx: Transaction, uuid: str) -> dict[str, Any]:
 
 def _shown(connection: Connection, uuid: str) -> ShownMaintenance:
     rows = maintenances.hosts(connection, uuid)
-    return {"maintenance": _view(maintenances.get(connection, uuid), rows), "hosts": [_host_view(row) for row in rows]}
+    view = _view(maintenances.get(connection, uuid), maintenances.summaries(connection, [uuid])[uuid])
+    return {"maintenance": view, "hosts": [_host_view(row) for row in rows]}
 
 
-def _view(row: MaintenanceRow, hosts: Sequence[MaintenanceHostRow]) -> MaintenanceView:
-    counts = collections.Counter(each.status for each in hosts)
+def _view(row: MaintenanceRow, hosts: Sequence[Summary]) -> MaintenanceView:
     return {
         "uuid": row.uuid,
         "name": row.name,
@@ -173,9 +175,9 @@ def _view(row: MaintenanceRow, hosts: Sequence[MaintenanceHostRow]) -> Maintenan
         "wanted_release": row.wanted_release,
         "cold": row.cold,
         "moves_at_a_time": row.moves_at_a_time,
-        "hosts": dict(sorted(counts.items())),
-        "wave": min((each.wave for each in hosts if each.open_host is not None), default=0),
-        "waves": max((each.wave for each in hosts), default=0),
+        "hosts": {each.status: each.number for each in hosts},
+        "wave": min((each.first for each in hosts if each.status in maintenance_states.OPEN), default=0),
+        "waves": max((each.last for each in hosts), default=0),
         "created_at": plain(row.created_at),
         "ended_at": plain(row.ended_at),
     }

@@ -10,10 +10,11 @@ from __future__ import annotations
 import datetime
 from typing import NamedTuple
 
+from conductor_stub.maintenance import draining
 from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
-from fleet import maintenance_states
+from fleet import errors, maintenance_states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import maintenances, services
@@ -40,13 +41,24 @@ class Order(NamedTuple):
 
 
 def take(
-    tx: Transaction, uuid: str, key: int, lease: str, settings: MaintenanceSettings, now: datetime.datetime
+    tx: Transaction, uuid: str, key: int, lease: str, settings: MaintenanceSettings, ctx: StepContext
 ) -> Order | None:
-    """Take the lease of a hook. Return None if there is none to run; without a hook the agent's restart is waited for."""
+    """Take the lease of a hook. Return None if there is none to run; without a hook the agent's restart is waited for.
+
+    A host on which a guest has arrived meanwhile is drained again.
+    """
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
+    now = ctx.now
     if row.status != maintenance_states.WORKING or plan.paused:
         return None
+    if row.lease == lease:
+        # A commit whose outcome was unknown.
+        return Order((*settings.hooks[str(plan.hook)], row.host), row.host, plan.name, row.attempt)
+    if row.lease_until is None and (draining.guests_on(tx, row.host) or maintenances.busy(tx, row.host)):
+        maintenances.update_host(tx, key, now, status=maintenance_states.DRAINING, problem=None)
+        return None
+    draining.keep_disabled(tx, plan, row.host, ctx)
     if plan.hook is None:
         _await_restart(tx, row, now)
         return None
@@ -67,6 +79,8 @@ def take(
 def finish(tx: Transaction, key: int, lease: str, ended: Ended, now: datetime.datetime) -> bool:
     """Write the outcome of a hook. Return False if it counts for nothing."""
     row = maintenances.lock_host(tx, key)
+    if row.lease == lease and row.status in (maintenance_states.RETURNING, maintenance_states.FAILED):
+        return True
     is_leased = row.lease == lease and row.lease_until is not None and row.lease_until > now
     if row.status != maintenance_states.WORKING or not is_leased:
         return False
@@ -88,17 +102,24 @@ def come_back(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
         if problem != row.problem:
             maintenances.update_host(tx, key, ctx.now, problem=problem)
         return False
-    end(tx, row, maintenance_states.DONE, ctx.now)
+    end(tx, row, plan.name, maintenance_states.DONE, ctx.now)
     return True
 
 
-def end(tx: Transaction, row: MaintenanceHostRow, status: str, now: datetime.datetime) -> None:
-    """The host is the fleet's again: it takes builds, unless an operator had disabled it before."""
-    was_taken = row.status in maintenance_states.TAKEN and not row.was_disabled
-    service = services.get(tx, row.host, services.COMPUTE) if was_taken else None
-    if service is not None and not service.deleted:
+def end(tx: Transaction, row: MaintenanceHostRow, name: str, status: str, now: datetime.datetime) -> None:
+    """The host is the fleet's again: it takes builds, unless an operator had disabled it before or meanwhile.
+
+    :param name: of the maintenance. :raises errors.Conflict: its hook runs
+    """
+    if row.status == maintenance_states.WORKING and row.lease_until is not None and row.lease_until > now:
+        until = f"{row.lease_until:%H:%M:%S} UTC"
+        reason = f"has its hook running, until {until} at the latest: pause the maintenance until then"
+        raise errors.Conflict(kind="Host", name=row.host, reason=reason)
+    was_taken = row.status in maintenance_states.TAKEN
+    service = services.get(tx, row.host, services.COMPUTE, lock=True) if was_taken else None
+    if service is not None and not service.deleted and service.disabled_reason == draining.reason_of(name):
         services.set_disabled(tx, row.host, services.COMPUTE, False, None, now)
-    left = {"lease": None, "lease_until": None, "open_host": None, "ended_at": now}
+    left = {"lease_until": None, "open_host": None, "ended_at": now}
     problem = row.problem if status == maintenance_states.SKIPPED else None
     maintenances.update_host(tx, row.id, now, status=status, problem=problem, **left)
 
@@ -114,8 +135,6 @@ def _why_not_back(tx: Transaction, row: MaintenanceHostRow, release: str | None,
         return "its agent has not reported since the work was done"
     if release is not None and service.release != release:
         return f"its agent is of release {service.release or 'unknown'}, and {release} is wanted"
-    if (service.disabled_reason or "").startswith(services.AUTO):
-        return f"its agent refuses builds: {service.disabled_reason}"
     return ""
 
 
@@ -129,11 +148,11 @@ def _await_restart(tx: Transaction, row: MaintenanceHostRow, now: datetime.datet
 
 
 def _worked(tx: Transaction, row: MaintenanceHostRow, now: datetime.datetime) -> None:
-    back = {"status": maintenance_states.RETURNING, "worked_at": now, "lease": None, "lease_until": None}
+    back = {"status": maintenance_states.RETURNING, "worked_at": now, "lease_until": None}
     maintenances.update_host(tx, row.id, now, problem=None, **back)
 
 
 def _fail(tx: Transaction, row: MaintenanceHostRow, problem: str, now: datetime.datetime) -> None:
     """Let an operator decide."""
-    failed = {"status": maintenance_states.FAILED, "lease": None, "lease_until": None, "problem": problem}
+    failed = {"status": maintenance_states.FAILED, "lease_until": None, "problem": problem}
     maintenances.update_host(tx, row.id, now, **failed)

@@ -104,7 +104,9 @@ def begin_move(
     kind = move_states.EVACUATION
     try:
         move = intake.accept(tx, migration, each.instance_uuid, kind, None, ctx, each.destination)
-    except (errors.Conflict, errors.InvalidInput, errors.NotFound) as refused:
+    except errors.DatabaseError:
+        raise
+    except errors.FleetError as refused:
         _try_again(tx, each, refused.message, ctx.now)
         return None
     moving = {"status": recovery_states.MOVING, "migration_uuid": migration, "tries": each.tries + 1}

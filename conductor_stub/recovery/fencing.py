@@ -31,6 +31,9 @@ def take(
 ) -> Order | None:
     """Take the lease. Return the fence that this conductor must run; None if there is none to run."""
     row = recoveries.lock(tx, uuid)
+    if row.status == recovery_states.FENCING and row.lease == lease:
+        # A commit whose outcome was unknown.
+        return Order(settings.fence_command, row.host, uuid, row.attempt, settings.fence_timeout_s)
     is_leased = row.lease_until is not None and row.lease_until > now
     if row.status != recovery_states.FENCING or row.paused or is_leased or row.due_at > now:
         return None

@@ -74,10 +74,20 @@ class RecoveryKeeper:
         for row in self._database.read(recoveries.due, self._clock()):
             if row.host in seen.stopped and not row.asked:
                 continue
-            if row.status == recovery_states.FENCING:
-                self._begin_fence(row, down_time_s)
-            else:
-                self._move(row)
+            try:
+                self._go_on(row, down_time_s)
+            except errors.DatabaseError:
+                raise
+            except errors.FleetError as failure:
+                # One host does not hold the others up.
+                if self._said.due(row.host) is not None:
+                    LOG.error("The recovery of host %s: %s", row.host, failure.message)
+
+    def _go_on(self, row: RecoveryRow, down_time_s: float) -> None:
+        if row.status == recovery_states.FENCING:
+            self._begin_fence(row, down_time_s)
+        else:
+            self._move(row)
 
     def _tell(self, seen: Watch) -> None:
         for uuid, host in seen.begun.items():

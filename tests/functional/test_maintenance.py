@@ -8,8 +8,10 @@ from typing import Any
 import prometheus_client
 import pytest
 
+from conductor_stub.maintenance import working
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.hook import Ended
+from conductor_stub.steps.limits import StepContext
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import errors, move_states
@@ -17,6 +19,7 @@ from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import maintenances, services
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.instances import instances, moves
+from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import BuildRequest, Claimed
 from fleet.rpc import versions
 from tests.functional.conductor import INCARNATION, Conductor, context
@@ -326,6 +329,142 @@ def test_a_recovery_leaves_it_alone(database: Database) -> None:
         stage.later(20, "h1")
         stage.conductor.keeper.look()
     assert [] == stage.conductor.operator.list_recoveries()["recoveries"]
+
+
+def test_a_guest_on_its_way_to_the_host_is_waited_for(stage: Stage) -> None:
+    """The hook does not run under a guest that arrives: it comes, and goes again."""
+    guest = stage.add("h2")
+    stage.conductor.operator.live_migrate_instance(guest, "h1")
+    stage.conductor.scheduler.answers.append([("h1", ())])
+    stage.conductor.moves.deliver(stage.conductor.place_move)
+    stage.run(["h1"], hook="reboot")
+    stage.look()
+    stage.later()
+    stage.look(2)
+    assert ("draining", []) == (stage.hosts()["h1"], stage.conductor.fences)
+    stage.arrive()
+    stage.look()
+    (move,) = stage.moving()
+    assert (guest, "h1") == (move["instance_uuid"], move["source_compute"])
+
+
+def test_a_guest_that_is_built_before_the_hook_runs(stage: Stage, database: Database) -> None:
+    """The host is drained again; an operator who has enabled it is overruled."""
+    stage.run(["h1"], hook="reboot")
+    stage.look()
+    stage.later()
+    assert "working" == stage.hosts()["h1"]
+    database.write(services.set_disabled, "h1", "fleet-compute", False, None, stage.conductor.clock())
+    stage.add("h1")
+    stage.look()
+    assert ("draining", []) == (stage.hosts()["h1"], stage.conductor.fences)
+    stage.look()
+    assert (["h1"], 1) == (stage.disabled(), len(stage.moving()))
+
+
+def test_one_broken_request_holds_up_its_host_only(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host says why, and the others go on."""
+    broken, sound = stage.add("h1"), stage.add("h2")
+
+    def readable(row: RequestedInstance) -> None:
+        if row.uuid == broken:
+            raise errors.RequestUnreadable(kind="instance", uuid=row.uuid)
+
+    monkeypatch.setattr(instances, "require_readable", readable)
+    stage.run(["h1", "h2"])
+    stage.look(3)
+    assert [sound] == [each["instance_uuid"] for each in stage.moving()]
+    assert stage.problem("h1")
+
+
+def test_a_host_that_dies_while_it_is_drained_is_recovered(database: Database) -> None:
+    on = RecoverySettings(enabled=True, fence_command=["/sbin/off"], wait_time_s=120)
+    stage = Stage(database)
+    stage.conductor = Conductor(database, maintenance=SETTINGS, recovery=on, clock=stage.conductor.clock)
+    stage.add("h1")
+    stage.run(["h1"])
+    stage.look(2)
+    stage.conductor.keeper.look()
+    for _ in range(12):
+        stage.later(20, "h1")
+        stage.conductor.keeper.look()
+    assert ["h1"] == [each["host"] for each in stage.conductor.operator.list_recoveries()["recoveries"]]
+    assert "its agent is down" in (stage.problem("h1") or "")
+
+
+@pytest.mark.parametrize("first_is_refused", [True, False])
+def test_a_refused_guest_does_not_hold_up_the_others(stage: Stage, database: Database, first_is_refused: bool) -> None:
+    """Whichever comes first: one has cells, and its disks cannot leave the host."""
+    guests = [stage.add("h1"), stage.add("h1")]
+    refused, able = guests if first_is_refused else reversed(guests)
+    pinned = {"claimed_numa_topology": {"cells": []}}
+    database.write(lambda tx: tx.update(instances.INSTANCES, refused, pinned))
+    stage.conductor.add_host("h1", stats={"live_migration": "fake", "disks": ""})
+    stage.run(["h1"], cold=True, moves_at_a_time=1)
+    stage.look(3)
+    assert [able] == [each["instance_uuid"] for each in stage.moving()]
+    # One that was not asked yet holds nothing up.
+    assert first_is_refused == ("cannot leave its host" in (stage.problem("h1") or ""))
+
+
+def test_an_operator_who_disables_a_host_meanwhile_keeps_it_so(stage: Stage, database: Database) -> None:
+    stage.run(["h1"])
+    stage.look()
+    database.write(services.set_disabled, "h1", "fleet-compute", True, "bad RAM", stage.conductor.clock())
+    stage.conductor.operator.cancel_maintenance("kernel")
+    assert ["h1"] == stage.disabled()
+
+
+def test_a_host_whose_hook_runs_is_not_given_back(stage: Stage) -> None:
+    """Neither by skipping it nor by cancelling; afterwards both may."""
+    stage.run(["h1"], hook="reboot")
+    stage.look()
+    stage.later()
+    stage.look()
+    for decide in (
+        lambda: stage.conductor.operator.cancel_maintenance("kernel"),
+        lambda: stage.conductor.operator.skip_maintenance_host("kernel", "h1"),
+    ):
+        with pytest.raises(errors.Conflict, match="has its hook running, until .* pause the maintenance"):
+            decide()
+    stage.conductor.run_fences()
+    stage.conductor.operator.cancel_maintenance("kernel")
+    assert ({"h1": "skipped"}, []) == (stage.hosts(), stage.disabled())
+
+
+def test_a_resize_that_waits_is_named(stage: Stage) -> None:
+    """It holds disks on the host until its owner has decided."""
+    guest = stage.add("h1")
+    larger = {"vcpus": 2, "memory_mb": 2048, "root_gb": 10, "name": "large"}
+    stage.conductor.operator.resize_instance(guest, larger)
+    stage.conductor.scheduler.answers.append([("h2", ())])
+    stage.conductor.moves.deliver(stage.conductor.place_move)
+    (record,) = stage.moving()
+    attempt = Attempt(record["uuid"], record["attempt"], "h2", "h2", INCARNATION)
+    stage.conductor.move_progress.claim(context(), attempt, Claimed(memory_mb=2048, disk_gb=10, vcpus=2))
+    for host, status in (("h1", move_states.PRE_MIGRATING), ("h2", move_states.POST_MIGRATING)):
+        stage.conductor.move_progress.advance(context(), Attempt(record["uuid"], record["attempt"], host), status)
+    stage.run(["h1"], hook="reboot")
+    stage.look()
+    stage.later()
+    stage.look(2)
+    expected = f"instance {guest} waits for its resize to be confirmed or reverted"
+    assert ("draining", expected) == (stage.hosts()["h1"], stage.problem("h1"))
+
+
+def test_a_commit_whose_outcome_was_unknown(stage: Stage, database: Database) -> None:
+    """A transaction that runs twice finds what it has done: the lease of a hook, and a maintenance."""
+    stage.run(["h1"], hook="reboot")
+    stage.look()
+    stage.later()
+    uuid = stage.shown()["maintenance"]["uuid"]
+    (row,) = database.read(maintenances.hosts, uuid)
+    ctx = StepContext(stage.conductor.limits, stage.conductor.clock())
+    orders = [database.write(working.take, uuid, row.id, "lease", SETTINGS, ctx) for _ in range(2)]
+    assert orders[0] == orders[1] is not None
+    values = {"uuid": "again", "name": "twice", "moves_at_a_time": 1, "created_at": stage.conductor.clock()}
+    for _ in range(2):
+        database.write(maintenances.create, values, [["h2"]], {})
 
 
 def test_while_agents_are_too_old(

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import sqlalchemy as sa
 
@@ -45,7 +45,12 @@ _TAKEN = (
 )
 _ALL_TAKEN = (
     sa.select(HOSTS.c.open_host)
-    .where(HOSTS.c.open_host.is_not(None), HOSTS.c.status.in_(maintenance_states.TAKEN))
+    .where(
+        HOSTS.c.open_host.is_not(None),
+        HOSTS.c.status.in_(maintenance_states.TAKEN),
+        HOSTS.c.emptied_at.is_not(None),
+        HOSTS.c.status != maintenance_states.DRAINING,
+    )
     .order_by(HOSTS.c.open_host)
 )
 _OPEN_BY_STATUS = (
@@ -67,6 +72,26 @@ _UNDER_WAY = (
         MIGRATIONS.c.source_compute.in_(sa.bindparam("hosts", expanding=True)),
     )
 )
+_BUSY = (
+    sa.select(MIGRATIONS)
+    .where(
+        MIGRATIONS.c.status.in_(move_states.IN_PROGRESS),
+        sa.or_(
+            MIGRATIONS.c.source_compute == sa.bindparam("on_host"), MIGRATIONS.c.dest_compute == sa.bindparam("on_host")
+        ),
+    )
+    .order_by(MIGRATIONS.c.created_at, MIGRATIONS.c.uuid)
+)
+_UNPLACED = (
+    sa.select(MIGRATIONS.c.uuid)
+    .where(
+        MIGRATIONS.c.status.in_(move_states.UNCLAIMED),
+        MIGRATIONS.c.dest_compute.is_(None),
+        MIGRATIONS.c.created_at <= sa.bindparam("before"),
+    )
+    .order_by(MIGRATIONS.c.uuid)
+    .limit(1)
+)
 _AWAY = (
     sa.select(MIGRATIONS)
     .where(MIGRATIONS.c.source_compute == sa.bindparam("on_host"), MIGRATIONS.c.created_at >= sa.bindparam("since"))
@@ -75,14 +100,25 @@ _AWAY = (
 _PLACING_SINCE = (
     sa.select(INSTANCES.c.uuid)
     .where(
-        INSTANCES.c.vm_state == states.BUILDING,
-        INSTANCES.c.task_state == states.PLACING,
+        sa.or_(
+            INSTANCES.c.task_state == states.PLACING,
+            sa.and_(INSTANCES.c.vm_state == states.SHELVED_OFFLOADED, INSTANCES.c.task_state.is_not(None)),
+        ),
         sa.not_(INSTANCES.c.deleted),
         INSTANCES.c.created_at <= sa.bindparam("before"),
     )
     .order_by(INSTANCES.c.uuid)
     .limit(1)
 )
+
+
+class Summary(NamedTuple):
+    """How many hosts of a maintenance have a status, and the first and the last wave with one."""
+
+    status: str
+    number: int
+    first: int
+    last: int
 
 
 def going_on(connection: sa.Connection) -> Sequence[MaintenanceRow]:
@@ -139,7 +175,7 @@ def wave(connection: Transaction | sa.Connection, uuid: str) -> Sequence[Mainten
 
 
 def taken_hosts(connection: Transaction | sa.Connection) -> set[str]:
-    """Hosts that any maintenance has taken: their agents may be away."""
+    """Hosts that a maintenance has emptied, and not given back: their agents may be away."""
     return set(connection.execute(_ALL_TAKEN).scalars())
 
 
@@ -157,6 +193,8 @@ def create(
 
     :raises errors.Conflict: the name, or a host, is in a maintenance that has not ended
     """
+    if tx.execute(_ONE, {"wanted": values["uuid"]}).first() is not None:
+        return
     names = [host for each in waves for host in each]
     taken = sa.select(HOSTS.c.open_host).where(HOSTS.c.open_host.in_(names)).order_by(HOSTS.c.open_host)
     for host in tx.execute(taken.limit(1)).scalars():
@@ -202,14 +240,37 @@ def under_way(tx: Transaction, uuid: str) -> int:
     return number
 
 
+def busy(tx: Transaction, host: str) -> Sequence[MigrationRow]:
+    """Moves to or from a host that are in progress, the oldest first."""
+    return cast("Sequence[MigrationRow]", tx.execute(_BUSY, {"on_host": host}).all())
+
+
 def away(tx: Transaction, host: str, since: datetime.datetime) -> Sequence[MigrationRow]:
     """Moves away from a host that were asked for since then, the oldest first."""
     return cast("Sequence[MigrationRow]", tx.execute(_AWAY, {"on_host": host, "since": since}).all())
 
 
 def is_placing(tx: Transaction, before: datetime.datetime) -> bool:
-    """Return True if a build that was accepted before this time is being placed: it may arrive anywhere."""
-    return tx.execute(_PLACING_SINCE, {"before": before}).first() is not None
+    """Return True if an instance, or a move, that was accepted before this time is being placed: it may arrive anywhere."""
+    found = (tx.execute(each, {"before": before}).first() for each in (_PLACING_SINCE, _UNPLACED))
+    return any(each is not None for each in found)
+
+
+def summaries(connection: sa.Connection, uuids: Collection[str]) -> dict[str, list[Summary]]:
+    """By maintenance, a line for each status of its hosts."""
+    found: dict[str, list[Summary]] = {uuid: [] for uuid in uuids}
+    query = (
+        sa.select(
+            *(HOSTS.c.maintenance_uuid, HOSTS.c.status, sa.func.count().label("number")),
+            *(sa.func.min(HOSTS.c.wave).label("first"), sa.func.max(HOSTS.c.wave).label("last")),
+        )
+        .where(HOSTS.c.maintenance_uuid.in_(sorted(uuids)))
+        .group_by(HOSTS.c.maintenance_uuid, HOSTS.c.status)
+        .order_by(HOSTS.c.maintenance_uuid, HOSTS.c.status)
+    )
+    for row in connection.execute(query) if uuids else ():
+        found[row.maintenance_uuid].append(Summary(row.status, row.number, row.first, row.last))
+    return found
 
 
 def open_by_status(connection: sa.Connection) -> dict[str, int]:

@@ -57,7 +57,6 @@ class _Planner:
 
     def plan(self) -> WavesPlan:
         fleet = self._ground.copy()
-        bound = _bound(fleet, self._goal)
         up = set(fleet.hosts_up())
         for host in self._left:
             self._there[host] = self._ground.movable(host)
@@ -73,7 +72,8 @@ class _Planner:
                 break
             waves.append(wave)
             self._state = moved(self._state, wave.moves)
-        return WavesPlan(waves, self._stuck, guests, bound)
+        planned = [host for wave in waves for host in wave.hosts]
+        return WavesPlan(waves, self._stuck, guests, _bound(fleet, planned, self._goal.at_a_time))
 
     def _why_not(self, host: str) -> str:
         special = [each.uuid for each in self._there[host] if not is_plain(each)]
@@ -179,19 +179,19 @@ def _book(fleet: CopiedFleet, guest: Movable, host: str) -> None:
     fleet.decide(wanted)
 
 
-def _bound(fleet: CopiedFleet, goal: WavesGoal) -> int:
-    """Return the fewest waves that any plan needs.
+def _bound(fleet: CopiedFleet, hosts: Collection[str], at_a_time: int) -> int:
+    """Return the fewest waves that any plan for these hosts needs.
 
     What the guests of all hosts use must fit on the hosts outside a wave: even if the smallest hosts of the goal are taken
     first, no more hosts can be empty at a time.
     """
     names = fleet.read(readings.host_names)
     use = fleet.read(readings.utilization)
-    most = goal.at_a_time
+    most = at_a_time
     for used, free in ((use.vcpus_used, use.free[0]), (use.memory_mb_used, use.free[1])):
         capacity = dict(zip(names, (used + free).tolist(), strict=True))
-        most = min(most, _empty_at_once(capacity, goal.hosts, float(used.sum())))
-    return -(-len(goal.hosts) // max(most, 1))
+        most = min(most, _empty_at_once(capacity, hosts, float(used.sum())))
+    return -(-len(hosts) // max(most, 1))
 
 
 def _empty_at_once(capacity: Mapping[str, float], hosts: Collection[str], used: float) -> int:
