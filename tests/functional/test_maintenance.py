@@ -395,7 +395,7 @@ def test_a_host_that_dies_while_it_is_drained_is_recovered(database: Database) -
 @pytest.mark.parametrize("first_is_refused", [True, False])
 def test_a_refused_guest_does_not_hold_up_the_others(stage: Stage, database: Database, first_is_refused: bool) -> None:
     """Whichever comes first: one has cells, and its disks cannot leave the host."""
-    guests = [stage.add("h1"), stage.add("h1")]
+    guests = sorted([stage.add("h1"), stage.add("h1")])
     refused, able = guests if first_is_refused else reversed(guests)
     pinned = {"claimed_numa_topology": {"cells": []}}
     database.write(lambda tx: tx.update(instances.INSTANCES, refused, pinned))
