@@ -84,6 +84,7 @@ def trio(
             if user != "client":
                 state = f"enabled_backends = b\nvolume_state_path = {directory}/v1" if user == "v1" else ""
                 state += "enable_new_services = true" if arguments[0] == "conductor" else ""
+                state += "\nscheduler_tolerance_interval = 1"
                 config = [f"[DEFAULT]\ntransport_url = {users[user]}\nhost = {user}\n{state}\n[database]\nconnection ="]
                 config.append(owner.set(username=ROLES.get(user, "nobody")).render_as_string(hide_password=False))
                 path = directory / f"{user}.conf"
@@ -114,6 +115,8 @@ def execute(url: sa.URL, *statements: str) -> None:
 def test_the_fleet_works(trio: Trio) -> None:
     """Builds, deletions and all operator commands work on every host with these permissions."""
     before = {name: len(trio.log(name)) for name in trio.names()}
+    # The scheduler proves it meanwhile.
+    trio.operator("set_tolerance", tolerance={"kind": "fleet", "policy": "warn"})
     uuids = trio.boot(name="web", count=4)
     assert {"active"} == set(trio.wait_for(uuids, "active", "error").values())
     assert set(HOSTS) == {trio.show(uuid)["instance"]["host"] for uuid in uuids}

@@ -24,6 +24,7 @@ SCHEDULER_READS = (
     "instances",
     "services",
     "storage_pools",
+    "tolerances",
     "volume_types",
     "volumes",
     _SCHEMA,
