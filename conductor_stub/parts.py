@@ -16,6 +16,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from conductor_stub.steps import fence, hook
+from conductor_stub.steps.beside import Spawn
 from conductor_stub.steps.fence import Fence
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.hook import Ended
@@ -166,7 +167,7 @@ class Common:
     draining: threading.Event = dataclasses.field(default_factory=threading.Event)
     fence: Fence = fence.run
     hook: Callable[[Sequence[str], Mapping[str, str], float, str], Ended] = hook.run
-    spawn: Callable[[Callable[[], object]], object] = in_thread
+    spawn: Spawn = in_thread
 
 
 @dataclasses.dataclass(frozen=True)

@@ -51,7 +51,7 @@ REASONS = {
     **dict.fromkeys(
         (
             *("nova.cell_queries._COMPUTE_SERVICES", "nova.cell_queries._LIVE_NODES", "nova.cell_queries._PLACED"),
-            *("nova.cell_queries:_in_parts", "nova.cell_queries._CREATED", "nova.cell_queries._UPDATED"),
+            *("nova.in_parts:rows", "nova.cell_queries._CREATED", "nova.cell_queries._UPDATED"),
             *(
                 "nova.cell_queries:changed_nodes",
                 "nova.cell_queries:heartbeats",
@@ -60,7 +60,6 @@ REASONS = {
             ),
             *(
                 "nova.placement_queries:all_details",
-                "nova.placement_queries:_in_parts",
                 "nova.placement_queries:generations",
                 "nova.placement_queries:names",
                 "nova.placement_queries:providers",

@@ -68,15 +68,14 @@ def begin(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
         gone = {"status": maintenance_states.SKIPPED, "open_host": None, "problem": "the host is gone"}
         maintenances.update_host(tx, key, ctx.now, ended_at=ctx.now, **gone)
         return False
-    is_disabled = service.disabled and not (service.disabled_reason or "").startswith(services.AUTO)
-    taken = {"status": maintenance_states.DRAINING, "was_disabled": is_disabled, "began_at": ctx.now}
+    taken = {"status": maintenance_states.DRAINING, "began_at": ctx.now}
     maintenances.update_host(tx, key, ctx.now, problem=None, **taken)
     keep_disabled(tx, plan, row.host, ctx)
     return True
 
 
 def keep_disabled(tx: Transaction, plan: MaintenanceRow, host: str, ctx: StepContext) -> None:
-    """Disable the host, unless somebody has. One that an operator has enabled meanwhile is disabled again."""
+    """Disable the host unless an operator has disabled it for a reason of his own."""
     service = services.get(tx, host, services.COMPUTE, lock=True)
     if service is None or service.deleted:
         return

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from oslo_log import log as logging
@@ -12,6 +11,7 @@ from oslo_utils import uuidutils
 
 from conductor_stub.maintenance import draining, working
 from conductor_stub.moves.placement import MovePlacement
+from conductor_stub.steps.beside import Beside, Spawn
 from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from fleet import errors, maintenance_states
@@ -31,7 +31,6 @@ EVERY_S = 2
 _HOOKS = 32
 #: Guests of a host that are tried in one look.
 _TRIES = 50
-_RETURNS = {True: "Maintenance %s: host %s is done", False: "Maintenance %s: host %s is not back yet"}
 #: Runs a command with an environment and a time limit; the last argument is for messages.
 Hook = Callable[[Sequence[str], Mapping[str, str], float, str], Ended]
 
@@ -44,7 +43,7 @@ class MaintenanceKeeper:
         settings: MaintenanceSettings,
         clock: Clock,
         hook: Hook,
-        spawn: Callable[[Callable[[], object]], object],
+        spawn: Spawn,
     ) -> None:
         """
         :param clock: the database's time, read for each call
@@ -55,8 +54,7 @@ class MaintenanceKeeper:
         self._settings = settings
         self._clock = clock
         self._hook = hook
-        self._spawn = spawn
-        self._hooks = threading.BoundedSemaphore(_HOOKS)
+        self._hooks = Beside(_HOOKS, spawn)
         self._said = RateLimit()
 
     def look(self) -> None:
@@ -72,7 +70,8 @@ class MaintenanceKeeper:
                     # One host does not hold the others up.
                     if self._said.due(row.host) is not None:
                         LOG.error("Maintenance %s: host %s: %s", plan.name, row.host, failure.message)
-            self._database.write(_end_if_over, plan.uuid, self._clock())
+            if not self._database.read(maintenances.wave, plan.uuid):
+                self._database.write(_end, plan.uuid, self._clock())
 
     def _measure(self) -> None:
         hosts = self._database.read(maintenances.open_by_status)
@@ -89,9 +88,10 @@ class MaintenanceKeeper:
             self._drain(context, plan, row)
         elif row.status == maintenance_states.WORKING:
             self._work(plan, row)
-        elif row.status == maintenance_states.RETURNING:
-            is_back = self._database.write(working.come_back, plan.uuid, row.id, self._placement.step_context())
-            LOG.log(logging.INFO if is_back else logging.DEBUG, _RETURNS[is_back], plan.name, row.host)
+        elif row.status == maintenance_states.RETURNING and self._database.write(
+            working.come_back, plan.uuid, row.id, self._placement.step_context()
+        ):
+            LOG.info("Maintenance %s: host %s is done", plan.name, row.host)
 
     def _drain(self, context: RequestContext, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
         try:
@@ -120,44 +120,33 @@ class MaintenanceKeeper:
                 room -= 1
                 if not room:
                     break
-        # Without room nobody was asked, and the last answer counts.
+        # Without room no guest was tried: the problem of the last try stays.
         if state.status == maintenance_states.DRAINING and (problems or room or not state.guests):
             self._database.write(draining.tell, row.id, problems, self._clock())
 
     def _work(self, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
-        if not self._hooks.acquire(blocking=False):
-            return
         lease = uuidutils.generate_uuid()
-        try:
+
+        def take() -> working.Order | None:
             ctx = self._placement.step_context()
             order = self._database.write(working.take, plan.uuid, row.id, lease, self._settings, ctx)
-        except BaseException:
-            self._hooks.release()
-            raise
-        if order is None:
-            self._hooks.release()
-            return
-        LOG.info("Maintenance %s: hook %s runs for host %s, try %d", plan.name, plan.hook, order.host, order.attempt)
-        try:
-            self._spawn(lambda: self._run(order, row.id, lease))
-        except BaseException:
-            self._hooks.release()
-            raise
+            if order is not None:
+                LOG.info(
+                    "Maintenance %s: hook %s runs for host %s, try %d", plan.name, plan.hook, order.host, order.attempt
+                )
+            return order
+
+        self._hooks.begin(take, lambda order: self._run(order, row.id, lease))
 
     def _run(self, order: working.Order, key: int, lease: str) -> None:
-        try:
-            ended = self._hook(order.command, order.environment(), self._settings.hook_timeout_s, "the hook")
-            counts = self._database.write(working.finish, key, lease, ended, self._clock())
-            late = "" if counts else "; this comes too late and counts for nothing"
-            level = logging.INFO if ended.succeeded and counts else logging.WARNING
-            LOG.log(level, "Maintenance %s: host %s: %s%s", order.maintenance, order.host, ended.message, late)
-        finally:
-            self._hooks.release()
+        ended = self._hook(order.command, order.environment(), self._settings.hook_timeout_s, "the hook")
+        counts = self._database.write(working.finish, key, lease, ended, self._clock())
+        late = "" if counts else "; this comes too late and counts for nothing"
+        level = logging.INFO if ended.succeeded and counts else logging.WARNING
+        LOG.log(level, "Maintenance %s: host %s: %s%s", order.maintenance, order.host, ended.message, late)
 
 
-def _end_if_over(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
-    if maintenances.wave(tx, uuid):
-        return
+def _end(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
     row = maintenances.lock(tx, uuid)
     if row.status == maintenance_states.RUNNING:
         maintenances.update(tx, uuid, now, status=maintenance_states.ENDED, open_name=None, ended_at=now)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import collections
 import datetime
 import functools
 from collections.abc import Sequence
@@ -155,8 +154,8 @@ def _skip(tx: Transaction, uuid: str, host: str, now: datetime.datetime) -> None
 
 def _seen(tx: Transaction, uuid: str) -> dict[str, Any]:
     row = maintenances.get(tx, uuid)
-    counts = collections.Counter(each.status for each in maintenances.hosts(tx, uuid))
-    return {"status": row.status, "paused": row.paused, "hosts": dict(sorted(counts.items()))}
+    hosts = {each.status: each.number for each in maintenances.summaries(tx, [uuid])[uuid]}
+    return {"status": row.status, "paused": row.paused, "hosts": hosts}
 
 
 def _shown(connection: Connection, uuid: str) -> ShownMaintenance:

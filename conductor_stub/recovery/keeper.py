@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from oslo_log import log as logging
@@ -12,6 +11,7 @@ from oslo_utils import uuidutils
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.recovery import evacuation, fencing, watch
 from conductor_stub.recovery.watch import Watch
+from conductor_stub.steps.beside import Beside, Spawn
 from conductor_stub.steps.fence import Fence, Order
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import errors, recovery_states
@@ -43,7 +43,7 @@ class RecoveryKeeper:
         settings: RecoverySettings,
         clock: Clock,
         fence: Fence,
-        spawn: Callable[[Callable[[], object]], object],
+        spawn: Spawn,
         plan: Plan,
     ) -> None:
         """
@@ -56,9 +56,8 @@ class RecoveryKeeper:
         self._settings = settings
         self._clock = clock
         self._fence = fence
-        self._spawn = spawn
         self._plan = plan
-        self._fences = threading.BoundedSemaphore(_FENCES)
+        self._fences = Beside(_FENCES, spawn)
         self._said = RateLimit()
         self._told: dict[str, tuple[int, int]] = {}
 
@@ -103,35 +102,23 @@ class RecoveryKeeper:
             metrics.RECOVERIES.labels(status).set(counts.get(status, 0))
 
     def _begin_fence(self, row: RecoveryRow, down_time_s: float) -> None:
-        if not self._fences.acquire(blocking=False):
-            return
         lease = uuidutils.generate_uuid()
-        try:
+
+        def take() -> Order | None:
             order = self._database.write(fencing.take, row.uuid, lease, self._settings, down_time_s, self._clock())
-        except BaseException:
-            self._fences.release()
-            raise
-        if order is None:
-            self._fences.release()
-            return
-        LOG.warning("Fencing host %s, try %d", order.host, order.attempt)
-        self._spawn(lambda: self._run_fence(order, lease))
+            if order is not None:
+                LOG.warning("Fencing host %s, try %d", order.host, order.attempt)
+            return order
+
+        self._fences.begin(take, lambda order: self._run_fence(order, lease))
 
     def _run_fence(self, order: Order, lease: str) -> None:
-        try:
-            outcome = self._fence(order)
-            attempts = self._settings.fence_attempts
-            counts = self._database.write(fencing.finish, order, lease, outcome, attempts, self._clock())
-            late = "" if counts else "; this comes too late and counts for nothing"
-            LOG.log(
-                logging.INFO if outcome.is_off and counts else logging.WARNING,
-                "Fence of host %s: %s%s",
-                order.host,
-                outcome.message,
-                late,
-            )
-        finally:
-            self._fences.release()
+        outcome = self._fence(order)
+        attempts = self._settings.fence_attempts
+        counts = self._database.write(fencing.finish, order, lease, outcome, attempts, self._clock())
+        late = "" if counts else "; this comes too late and counts for nothing"
+        level = logging.INFO if outcome.is_off and counts else logging.WARNING
+        LOG.log(level, "Fence of host %s: %s%s", order.host, outcome.message, late)
 
     def _move(self, row: RecoveryRow) -> None:
         parallel, ctx = self._settings.parallel, self._placement.step_context()

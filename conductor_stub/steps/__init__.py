@@ -8,5 +8,6 @@ one transaction), ``local_placement`` (threads that place what this conductor ha
 the scheduler receives, ``flavor_check`` what a flavor asks of a host, ``devices`` names
 disks, ``reach`` says which hosts have the data of volumes,
 ``faults`` how an error is stored and shown.
-``client_token`` is a client's name for its request.
+``client_token`` is a client's name for its request. ``hook`` runs a command of the operator's for a host, ``fence`` the one
+that switches it off, and ``beside`` keeps them beside the caller.
 """

@@ -256,7 +256,7 @@ def is_placing(tx: Transaction, before: datetime.datetime) -> bool:
     return any(each is not None for each in found)
 
 
-def summaries(connection: sa.Connection, uuids: Collection[str]) -> dict[str, list[Summary]]:
+def summaries(connection: Transaction | sa.Connection, uuids: Collection[str]) -> dict[str, list[Summary]]:
     """By maintenance, a line for each status of its hosts."""
     found: dict[str, list[Summary]] = {uuid: [] for uuid in uuids}
     query = (

@@ -13,12 +13,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from fleet.db.nova import in_parts
 from fleet.db.nova.tables import INSTANCES, NODES, SERVICES
 
 COMPUTE = "nova-compute"
 #: Columns of a node that change with its instances. The texts beside them are large, and are read when these have changed.
 _LIGHT = ("id", "vcpus_used", "memory_mb_used", "local_gb_used", "running_vms", "updated_at", "deleted")
-_AT_ONCE = 500
 
 _COMPUTE_SERVICES = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.deleted == 0)
 _LIVE_NODES = sa.select(NODES).where(NODES.c.deleted == 0)
@@ -39,7 +39,7 @@ def services(connection: sa.Connection, since: datetime.datetime | None = None) 
 
 def service_rows(connection: sa.Connection, hosts: Collection[str]) -> Sequence[Any]:
     """The compute services of these hosts."""
-    return _in_parts(connection, _COMPUTE_SERVICES, SERVICES.c.host, hosts)
+    return in_parts.rows(connection, _COMPUTE_SERVICES, SERVICES.c.host, hosts)
 
 
 def heartbeats(connection: sa.Connection) -> list[tuple[str, datetime.datetime]]:
@@ -61,11 +61,11 @@ def changed_nodes(connection: sa.Connection, since: datetime.datetime) -> Sequen
 
 def node_rows(connection: sa.Connection, ids: Collection[int]) -> Sequence[Any]:
     """Whole rows, deleted ones too."""
-    return _in_parts(connection, sa.select(NODES), NODES.c.id, ids)
+    return in_parts.rows(connection, sa.select(NODES), NODES.c.id, ids)
 
 
 def nodes_by_uuid(connection: sa.Connection, uuids: Collection[str]) -> Sequence[Any]:
-    return _in_parts(connection, _LIVE_NODES, NODES.c.uuid, uuids)
+    return in_parts.rows(connection, _LIVE_NODES, NODES.c.uuid, uuids)
 
 
 def instances(connection: sa.Connection) -> Sequence[Any]:
@@ -95,13 +95,3 @@ def of_host(connection: sa.Connection, host: str) -> tuple[Sequence[Any], Sequen
 
 def _changed(table: sa.TableClause, since: datetime.datetime) -> sa.ColumnElement[bool]:
     return sa.or_(table.c.updated_at >= since, table.c.created_at >= since)
-
-
-def _in_parts(
-    connection: sa.Connection, query: sa.Select[Any], column: sa.ColumnClause[Any], wanted: Collection[Any]
-) -> list[Any]:
-    values = list(wanted)
-    found: list[Any] = []
-    for start in range(0, len(values), _AT_ONCE):
-        found += connection.execute(query.where(column.in_(values[start : start + _AT_ONCE]))).all()
-    return found

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
+from fleet.db.nova import in_parts
 from fleet.db.nova.tables import (
     ALLOCATIONS,
     INVENTORIES,
@@ -25,8 +26,6 @@ from fleet.db.nova.tables import (
     RESOURCE_CLASSES,
     TRAITS,
 )
-
-_AT_ONCE = 500
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +55,7 @@ def generations(connection: sa.Connection) -> set[tuple[int, int]]:
 def providers(connection: sa.Connection, ids: Collection[int] | None = None) -> Collection[Any]:
     """Return id, uuid, generation and parent of these providers, or of all."""
     query = sa.select(*PROVIDERS.c)
-    return connection.execute(query).all() if ids is None else list(_in_parts(connection, query, PROVIDERS.c.id, ids))
+    return connection.execute(query).all() if ids is None else in_parts.rows(connection, query, PROVIDERS.c.id, ids)
 
 
 def names(connection: sa.Connection) -> tuple[Mapping[int, str], Mapping[int, str], Mapping[int, str]]:
@@ -89,26 +88,16 @@ def all_details(connection: sa.Connection, since: datetime.datetime) -> Details:
 
 def details(connection: sa.Connection, ids: Collection[int]) -> Details:
     """Return the details of these providers, with all their consumers."""
-    allocations = list(
-        _of(connection, ALLOCATIONS, ids, "resource_provider_id", "resource_class_id", "consumer_id", "used")
-    )
+    allocations = _of(connection, ALLOCATIONS, ids, "resource_provider_id", "resource_class_id", "consumer_id", "used")
     return Details(
-        list(_of(connection, INVENTORIES, ids, *INVENTORIES.c.keys())),
+        _of(connection, INVENTORIES, ids, *INVENTORIES.c.keys()),
         [(row.resource_provider_id, row.resource_class_id, row.used) for row in allocations],
         [(row.resource_provider_id, row.consumer_id) for row in allocations],
-        list(_of(connection, PROVIDER_TRAITS, ids, *PROVIDER_TRAITS.c.keys())),
-        list(_of(connection, PROVIDER_AGGREGATES, ids, *PROVIDER_AGGREGATES.c.keys())),
+        _of(connection, PROVIDER_TRAITS, ids, *PROVIDER_TRAITS.c.keys()),
+        _of(connection, PROVIDER_AGGREGATES, ids, *PROVIDER_AGGREGATES.c.keys()),
     )
 
 
-def _of(connection: sa.Connection, table: sa.TableClause, ids: Collection[int], *columns: str) -> Iterator[Any]:
+def _of(connection: sa.Connection, table: sa.TableClause, ids: Collection[int], *columns: str) -> list[Any]:
     query = sa.select(*(table.c[name] for name in columns))
-    return _in_parts(connection, query, table.c.resource_provider_id, ids)
-
-
-def _in_parts(
-    connection: sa.Connection, query: sa.Select[Any], column: sa.ColumnClause[Any], ids: Collection[int]
-) -> Iterator[Any]:
-    values = list(ids)
-    for start in range(0, len(values), _AT_ONCE):
-        yield from connection.execute(query.where(column.in_(values[start : start + _AT_ONCE])))
+    return in_parts.rows(connection, query, table.c.resource_provider_id, ids)

@@ -41,8 +41,6 @@ maintenance_hosts = sa.Table(
     sa.Column("open_host", NAME, unique=True),
     sa.Column("wave", sa.Integer, nullable=False),
     sa.Column("status", sa.String(16), nullable=False),
-    #: An operator had disabled it before, so it stays so.
-    sa.Column("was_disabled", sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     #: The life of the agent while the host was drained.
     sa.Column("incarnation", sa.String(64)),
     #: Runs of the hook; whose the present one is, and until when no other conductor begins one.
@@ -98,7 +96,6 @@ class MaintenanceHostRow(Protocol):
     open_host: str | None
     wave: int
     status: str
-    was_disabled: bool
     incarnation: str | None
     attempt: int
     lease: str | None

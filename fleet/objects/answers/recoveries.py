@@ -8,9 +8,7 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 
-class RecoveryView(TypedDict):
-    """A recovery. ``guests``: how many by status, in a list; ``asked``: an operator has started it."""
-
+class _Recovery(TypedDict):
     uuid: str
     host: str
     status: str
@@ -22,6 +20,11 @@ class RecoveryView(TypedDict):
     fenced_at: str | None
     created_at: str
     ended_at: str | None
+
+
+class RecoveryView(_Recovery):
+    """A recovery. ``guests``: how many by status, in a list; ``asked``: an operator has started it."""
+
     guests: NotRequired[dict[str, int]]
 
 
@@ -62,20 +65,9 @@ class RecoveryStepView(TypedDict):
     created_at: str
 
 
-class ShownRecovery(TypedDict):
+class ShownRecovery(_Recovery):
     """A recovery with its guests and steps."""
 
-    uuid: str
-    host: str
-    status: str
-    paused: bool
-    asked: bool
-    attempt: int
-    problem: str | None
-    silent_since: str | None
-    fenced_at: str | None
-    created_at: str
-    ended_at: str | None
     guests: list[RecoveryGuestView]
     steps: list[RecoveryStepView]
 

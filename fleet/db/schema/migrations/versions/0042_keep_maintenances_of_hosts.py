@@ -43,7 +43,6 @@ def upgrade() -> None:
         sa.Column("open_host", sa.String(length=255), nullable=True),
         sa.Column("wave", sa.Integer(), nullable=False),
         sa.Column("status", sa.String(length=16), nullable=False),
-        sa.Column("was_disabled", sa.Boolean(), nullable=False, server_default=sa.false()),
         sa.Column("incarnation", sa.String(length=64), nullable=True),
         sa.Column("attempt", sa.Integer(), nullable=False, server_default="0"),
         sa.Column("lease", sa.String(length=36), nullable=True),

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads rows by many values of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import sqlalchemy as sa
+
+#: Values of one statement.
+_AT_ONCE = 500
+
+
+def rows(
+    connection: sa.Connection, query: sa.Select[Any], column: sa.ColumnClause[Any], wanted: Collection[Any]
+) -> list[Any]:
+    """Return the rows of ``query`` whose ``column`` has one of these values."""
+    values = list(wanted)
+    found: list[Any] = []
+    for start in range(0, len(values), _AT_ONCE):
+        found += connection.execute(query.where(column.in_(values[start : start + _AT_ONCE]))).all()
+    return found
