@@ -115,7 +115,7 @@ def _machines(
         prover = Prover(
             *(conf, driver.admission),
             lambda: database.read(tolerances.list_all),
-            lambda: feed().read(0),
+            *(feed, clock),
             lambda uuids: operator.call(new_context(), "requests_of", uuids=uuids),
         )
         runs.append(service.Periodic("tolerance", prover.prove, conf.scheduler_tolerance_interval))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A copy of the fleet in memory, on which the scheduler's own code decides. Nothing is sent, booked or written elsewhere.
 
-For the hosts time stands still at the newest heartbeat: hosts that were alive then stay so. Every pick is taken as a
-success.
+For the hosts of a copy of one state, time stands still at the newest heartbeat: hosts that were alive then stay so. Every
+pick is taken as a success.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from fleet import errors
-from fleet.clock import utcnow
+from fleet.clock import Clock, utcnow
 from fleet.db.feed.feed import Changes
 from scheduler.engine import decide, pipeline
 from scheduler.engine.decision import Decision, StateAge
@@ -25,7 +25,7 @@ from scheduler.engine.hosts.domain import Domain
 from scheduler.engine.request_cache import RequestCache
 from scheduler.planning.hypothetical import FixedFeed, newest_heartbeat
 from scheduler.state.host_cache import HostCache
-from scheduler.state.host_manager import HostManager
+from scheduler.state.host_manager import Feed, HostManager
 
 Answer = TypeVar("Answer")
 
@@ -34,22 +34,28 @@ class CopiedFleet:
     def __init__(
         self,
         asked: pipeline.Pipeline,
-        state: Changes,
+        state: Changes | Feed,
         service_down_time_s: float,
         cached: type[HostManager],
+        clock: Clock | None = None,
     ) -> None:
-        """:param state: the whole state, as the change feed reports it
-
+        """:param state: the whole state, as the change feed reports it; or a feed, which :meth:`follow` reads
         :param cached: the cache of the domain of ``asked``
+        :param clock: None: time stands still at the newest heartbeat
         """
-        now = newest_heartbeat(state) or utcnow()
-        feed = FixedFeed(state)
-        self._manager = cached(feed, feed, lambda: now, math.inf, service_down_time_s)
+        now = (newest_heartbeat(state) if isinstance(state, Changes) else None) or utcnow()
+        feed = FixedFeed(state) if isinstance(state, Changes) else state
+        self._manager = cached(feed, feed, clock or (lambda: now), math.inf, service_down_time_s)
         self._manager.refresh()
         built = functools.partial(_built, asked.domain)
         self._pipeline = dataclasses.replace(asked, domain=dataclasses.replace(asked.domain, consumption=built))
         self._cache = RequestCache()
         self._chance = random.Random(1)
+
+    def follow(self) -> bool:
+        """Read what has changed. Return False if the feed cannot be read."""
+        self._manager.refresh()
+        return not self._manager.stale
 
     def decide(self, request: Any) -> Decision:
         """Decide, and book the picks if the decision is complete."""

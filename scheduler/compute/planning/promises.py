@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proves the promises again and again, and publishes what their plans need."""
+"""Keeps the promises proved, and publishes what their plans need."""
 
 from __future__ import annotations
 
@@ -8,28 +8,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy
 from oslo_config import cfg
-from oslo_log import log as logging
 
-from fleet import errors
-from fleet.db.feed import domains
-from fleet.db.feed.feed import Changes
-from fleet.db.hosts import tolerances
-from fleet.objects import RequestSpec
-from fleet.objects.survival import Loss
+from fleet.clock import Clock
 from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 from fleet.telemetry import metrics
-from scheduler.compute.planning import survival
+from scheduler.compute.planning.promised_losses import Follower, Lost, OfPromise
 from scheduler.compute.tolerance import guard
 from scheduler.compute.tolerance.admission import Admission
-from scheduler.compute.tolerance.amounts import demand_of
-from scheduler.planning.survival.room import Verdict
+from scheduler.planning.survival.room import GONE, Room, Verdict
+from scheduler.planning.survival.standing import Standing
+from scheduler.state.host_manager import Feed
 
-LOG = logging.getLogger(__name__)
-
-#: Seconds for one loss; and how many times as long as a proof took the prover rests at least.
-LIMIT_S, _REST = 1.0, 20
+#: How many times as long as a look took the prover rests at least.
+_REST = 20
 #: Requests that one call asks for.
 _AT_ONCE = 500
 _TOO_MANY = "more combinations may be lost than can be looked at"
@@ -39,7 +33,7 @@ class Prover:
     """:meth:`prove` is called every ``tolerance_interval`` seconds.
 
     :param promised: reads the promises
-    :param state: reads everything, as the change feed reports it
+    :param feed: makes a feed of everything
     :param ask: asks a conductor for the requests of existing instances
     """
 
@@ -48,99 +42,93 @@ class Prover:
         conf: cfg.ConfigOpts,
         admission: Admission,
         promised: Callable[[], Sequence[Tolerance]],
-        state: Callable[[], Changes],
+        feed: Callable[[], Feed],
+        clock: Clock,
         ask: Callable[[list[str]], Sequence[Mapping[str, Any]]],
     ) -> None:
-        self._conf = conf
         self._admission = admission
         self._promised = promised
-        self._state = state
+        self._conf, self._feed, self._clock = conf, feed, clock
         self._ask = ask
         self._rests_until = 0.0
-        self._known: dict[tuple[Any, ...], Demand] = {}
-        self._last: tuple[int, tuple[Tolerance, ...]] | None = None
+        self._follower: Follower | None = None
 
     def prove(self) -> None:
         promised = tuple(self._promised())
         if not promised:
-            if self._last is not None:
+            if self._follower is not None:
                 self._admission.publish(None, {})
-                self._admission.proved, self._last, self._known = None, None, {}
+                self._admission.proved, self._follower = None, None
                 _count(collections.Counter(), 0)
             return
         began = time.monotonic()
         if began < self._rests_until:
             return
-        state = self._state()
-        if self._last == (state.generation, promised):
-            return
-        self._admission.publish(self._guard(promised, state), {row.uuid: row.host for row in state.instances})
-        self._last = state.generation, promised
-        self._rests_until = time.monotonic() + _REST * (time.monotonic() - began)
+        if self._follower is None:
+            self._follower = Follower(self._conf, self._feed(), self._clock, self._requests_of)
+        lost = self._follower.look(promised)
+        if lost is not None:
+            self._publish(lost, self._follower)
+            self._rests_until = time.monotonic() + _REST * (time.monotonic() - began)
 
-    def _guard(self, promised: Sequence[Tolerance], state: Changes) -> guard.Guard:
-        hosts = sorted({node.host for node in state.nodes})
-        wanted: dict[frozenset[str], Loss] = {}
-        of_promise: list[tuple[Tolerance, list[Loss], list[str]]] = []
-        for each in promised:
-            scope = tolerances.hosts_of(each, hosts, state.aggregates)
-            values = domains.value_of(state, each.label) if each.label else {}
-            losses = each.losses(scope, values)
-            found = list(losses) if losses is not None else [Loss(each.what, [host]) for host in scope]
-            of_promise.append((each, found, [] if losses is not None else scope))
-            if losses is not None:
-                wanted.update((frozenset(loss.hosts), loss) for loss in found)
-        report = survival.run(
-            self._conf, state, list(wanted.values()), self._requests(state), lambda _name: None, LIMIT_S
-        )
-        demands = {key[0]: _amount(demand) for key, demand in self._known.items()}
-        proved: dict[frozenset[str], guard.Loss] = {}
-        counts: collections.Counter[Verdict] = collections.Counter()
-        lacking: set[str] = set()
-        for loss, proof in zip(report.losses, report.proofs, strict=True):
-            counts[proof.verdict] += 1
-            lacking |= set(proof.lacking)
-            is_safe = proof.verdict is Verdict.SAFE
-            made = guard.Loss(
-                loss.name, frozenset(loss.hosts), "" if is_safe else f"{proof.verdict.value}: {proof.why}"
-            )
-            for uuid, host in proof.plan.items():
-                made.reserve(host, demands[uuid])
-            proved[made.hosts] = made
+    def _publish(self, lost: Lost, follower: Follower) -> None:
+        room, findings = follower.room, follower.standing.findings
+        assert room is not None, "it has been looked at"
+        counts = collections.Counter(each.verdict for each in findings)
+        lacking = {room.uuids[guest] for each in findings for guest in each.lacking}
+        made = guard_of(lost, room, follower.standing)
         self._admission.proved = _count(counts, len(lacking))
-        return guard.Guard([_promise(*each, proved) for each in of_promise])
+        known = {
+            uuid: room.hosts[row] for uuid, row in zip(room.uuids, room.host_of.tolist(), strict=False) if row != GONE
+        }
+        self._admission.publish(made, known)
 
-    def _requests(self, state: Changes) -> survival.RequestsOf:
-        """Asks for instances that are new, or have moved or changed since the last proof."""
-        keys = {row.uuid: (row.uuid, row.host, row.instance_type_id, row.vm_state) for row in state.instances}
-
-        def requests_of(uuids: Sequence[str]) -> Mapping[str, Demand | errors.FleetError]:
-            self._known = {key: self._known[key] for key in keys.values() if key in self._known}
-            missing = [uuid for uuid in uuids if keys[uuid] not in self._known]
-            for start in range(0, len(missing), _AT_ONCE):
-                for each in self._ask(missing[start : start + _AT_ONCE]):
-                    made = Demand(each["request_spec"], each["filter_properties"], [None], name=each["uuid"])
-                    self._known[keys[made.name]] = made
-            return {key[0]: demand for key, demand in self._known.items()}
-
-        return requests_of
+    def _requests_of(self, uuids: Sequence[str]) -> Mapping[str, Demand]:
+        found = {}
+        for start in range(0, len(uuids), _AT_ONCE):
+            for each in self._ask(list(uuids[start : start + _AT_ONCE])):
+                name = each["uuid"]
+                found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
+        return found
 
 
-def _amount(demand: Demand) -> guard.Amount:
-    return demand_of(RequestSpec.from_wire(demand.request_spec, demand.filter_properties))
+def guard_of(lost: Lost, room: Room, standing: Standing) -> guard.Guard:
+    """Return what the plans of all losses need."""
+    plans = standing.plans
+    width = len(room.hosts)
+    pairs, place = numpy.unique(plans.losses * width + plans.places, return_inverse=True)
+    needs = numpy.zeros((len(pairs), room.free.shape[1]), dtype=numpy.int64)
+    numpy.add.at(needs, place, room.demands[room.shape_of[plans.guests]])
+    of_loss, rows = pairs // width, pairs % width
+    ends = numpy.searchsorted(of_loss, numpy.arange(len(lost) + 1))
+    losses = []
+    for number, finding in enumerate(standing.findings):
+        some = slice(int(ends[number]), int(ends[number + 1]))
+        problem = "" if finding.verdict is Verdict.SAFE else f"{finding.verdict.value}: {finding.why}"
+        plan = guard.Needs(room.hosts, rows[some], needs[some])
+        losses.append(guard.Loss(lost[number].name, lost.hosts[number], problem, plan))
+    kept = numpy.zeros((width, room.free.shape[1]), dtype=numpy.int64)
+    numpy.maximum.at(kept, rows, needs)
+    # Hosts that keep the most come first, each with the loss that needs it.
+    order = numpy.lexsort((-of_loss, needs[:, 2], needs[:, 0], needs[:, 1]))[::-1]
+    _rows, first = numpy.unique(rows[order], return_index=True)
+    order = order[numpy.sort(first)]
+    largest = dict(zip(rows[order].tolist(), of_loss[order].tolist(), strict=True))
+    return guard.Guard(
+        [_promise(each, lost, losses) for each in lost.by_promise],
+        {room.hosts[row]: kept[row] for row in largest},
+        {room.hosts[row]: lost[number].name for row, number in largest.items()},
+    )
 
 
-def _promise(
-    tolerance: Tolerance, losses: Sequence[Loss], unlooked: Sequence[str], proved: Mapping[frozenset[str], guard.Loss]
-) -> guard.Promise:
+def _promise(of_promise: OfPromise, lost: Lost, losses: Sequence[guard.Loss]) -> guard.Promise:
     of_host: dict[str, list[guard.Loss]] = collections.defaultdict(list)
-    for loss in losses:
-        made = proved.get(frozenset(loss.hosts))
-        if unlooked or made is None:
-            made = guard.Loss(loss.name, frozenset(loss.hosts), _TOO_MANY)
-        for host in loss.hosts:
-            of_host[host].append(made)
-    return guard.Promise(tolerance, dict(of_host))
+    for number in of_promise.numbers:
+        for host in lost.hosts[number]:
+            of_host[host].append(losses[number])
+    for host in of_promise.unlooked:
+        of_host[host].append(guard.Loss(host, frozenset([host]), _TOO_MANY))
+    return guard.Promise(of_promise.tolerance, dict(of_host))
 
 
 def _count(counts: collections.Counter[Verdict], lacking: int) -> dict[str, int]:

@@ -16,7 +16,9 @@ from fleet.objects.whatif import Demand
 from scheduler.compute.drivers import capacity_count, loading
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.planning import survival
+from scheduler.compute.planning.decisions import without_group
 from scheduler.compute.planning.ground import packing
+from scheduler.compute.planning.room_reader import RequestsOf
 from scheduler.engine import pipeline
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.survival.room import Proof, Verdict
@@ -26,7 +28,7 @@ def run(
     conf: cfg.ConfigOpts,
     state: Changes,
     losses: Sequence[Loss],
-    requests_of: survival.RequestsOf,
+    requests_of: RequestsOf,
     asked: Demand,
     tick: Callable[[str], object],
     limit_s: float,
@@ -67,5 +69,5 @@ def run(
 def _on(demand: Demand | errors.FleetError, host: str, lost: Sequence[str]) -> RequestSpec:
     assert isinstance(demand, Demand), "what cannot be read has no plan"
     request = RequestSpec.from_wire(demand.request_spec, demand.filter_properties)
-    alone = survival.without_group(dataclasses.replace(request, force_hosts=(), force_nodes=()))
+    alone = without_group(dataclasses.replace(request, force_hosts=(), force_nodes=()))
     return dataclasses.replace(alone, ignore_hosts=(*alone.ignore_hosts, *lost), requested_hosts=(host,))

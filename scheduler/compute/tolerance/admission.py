@@ -87,15 +87,6 @@ class Fleet:
         found: str | None = self.consider(read)
         return found
 
-    def all_free(self) -> dict[str, Amount]:
-        def read(candidates: Candidates, _state: Any) -> dict[str, Amount]:
-            found, present = amounts.free(self.pipeline(), candidates), candidates.present()
-            rows = candidates.rows.tolist()
-            return {candidates.key(row)[0]: found[number] for number, row in enumerate(rows) if present[number]}
-
-        found: dict[str, Amount] = self.consider(read)
-        return found
-
 
 class Admission:
     def __init__(self, fleet: Fleet) -> None:
@@ -218,19 +209,22 @@ class Admission:
         for host in few:
             if host in known and Guard.is_spare(loss, host, known[host], demand):
                 return host
-        everywhere = self._fleet.all_free()
-        full = {host for host, free in everywhere.items() if not Guard.is_spare(loss, host, free, demand)}
+        # Of all other hosts the filters know what is free.
+        planned = self._fleet.free(list(loss.reserved))
+        full = {host for host, free in planned.items() if not Guard.is_spare(loss, host, free, demand)}
         found = self._fleet.look(_without(one, full | loss.hosts))
         return found.picks[0].key[0] if found.complete else None
 
     def _full(self, request: RequestSpec) -> set[str]:
         """Hosts on which the instances would break a promise at once."""
-        demand, everywhere = demand_of(request), self._fleet.all_free()
+        demand = demand_of(request)
         with self._lock:
             guard = self._guard
             if guard is None:
                 return set()
-            return {host for host, free in everywhere.items() if guard.unsafe(host) or guard.taken(host, free, demand)}
+            keeping = self._fleet.free(guard.keeping)
+            taken = {host for host, free in keeping.items() if guard.taken(host, free, demand)}
+            return taken | guard.unsafe_hosts
 
 
 def _passes(request: RequestSpec) -> bool:

@@ -7,10 +7,11 @@ keep free the most that any single loss puts there: ``kept``.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
+import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy
 
@@ -18,25 +19,40 @@ from fleet.objects.tolerance import Tolerance
 
 #: vcpus, memory in MB, disk in MB.
 Amount = numpy.ndarray
-#: Returns what further instances may take of a host; None if the host is not there.
-FreeOf = Callable[[str], Amount | None]
 _NOTHING = numpy.zeros(3, dtype=numpy.int64)
 #: Hosts that are looked at, and returned, to find one whose kept room serves another loss.
 _LOOKED, _SHARED = 16, 3
 _NAMES = ("vcpus", "MB of memory", "MB of disk")
 
 
-@dataclasses.dataclass
+class Needs(NamedTuple):
+    """What a plan puts on hosts: the ``amounts`` on those in ``rows`` of ``hosts``."""
+
+    hosts: Sequence[str]
+    rows: numpy.ndarray
+    amounts: numpy.ndarray
+
+
+@dataclasses.dataclass(eq=False)
 class Loss:
-    """Hosts that are lost together, and what their plan needs of other hosts.
+    """Hosts that are lost together.
 
     :param problem: why there is no plan; "" if there is one
+    :param needs: of the plan, of other hosts
     """
 
     name: str
     hosts: frozenset[str]
     problem: str = ""
-    reserved: dict[str, Amount] = dataclasses.field(default_factory=dict)
+    needs: Needs | None = None
+
+    @functools.cached_property
+    def reserved(self) -> dict[str, Amount]:
+        """What the plan, and instances that were admitted since, need of other hosts. Few losses are asked for it."""
+        if self.needs is None:
+            return {}
+        rows = self.needs.rows.tolist()
+        return {self.needs.hosts[row]: amount for row, amount in zip(rows, self.needs.amounts, strict=True)}
 
     def reserve(self, host: str, demand: Amount) -> None:
         self.reserved[host] = self.reserved.get(host, _NOTHING) + demand
@@ -70,27 +86,35 @@ class Admitted:
 
 
 class Guard:
-    """Used under a lock of its owner."""
+    """Used under a lock of its owner.
 
-    def __init__(self, promises: Sequence[Promise]) -> None:
+    :param kept: by host, the most that the plan of any single loss puts there
+    :param kept_for: by host, the name of the loss that needs the most of it
+    """
+
+    def __init__(self, promises: Sequence[Promise], kept: Mapping[str, Amount], kept_for: Mapping[str, str]) -> None:
         self.promises = promises
-        self._kept: dict[str, Amount] = collections.defaultdict(lambda: _NOTHING)
-        self._kept_for: dict[str, str] = {}
-        for loss in self.losses():
-            for host, demand in loss.reserved.items():
-                self._keep(loss, host, demand)
+        self._kept = dict(kept)
+        self._kept_for = dict(kept_for)
 
-    def losses(self) -> Iterable[Loss]:
-        """Each loss once."""
-        seen: dict[int, Loss] = {}
-        for promise in self.promises:
-            for losses in promise.losses_of.values():
-                seen.update((id(loss), loss) for loss in losses)
-        return seen.values()
+    @property
+    def keeping(self) -> list[str]:
+        """Hosts on which plans put anything."""
+        return list(self._kept)
+
+    @functools.cached_property
+    def unsafe_hosts(self) -> frozenset[str]:
+        """Hosts whose guests have no plan as it is."""
+        return frozenset(
+            host
+            for promise in self.promises
+            for host, losses in promise.losses_of.items()
+            if any(loss.problem for loss in losses)
+        )
 
     def taken(self, host: str, free: Amount, demand: Amount) -> Objection | None:
         """Whether an instance of this size would take what a plan needs of the host. :param free: before it"""
-        kept = self._kept[host]
+        kept = self._kept.get(host, _NOTHING)
         short = (free - demand < kept) & (demand > 0) & (kept > 0)
         if not short.any():
             return None
@@ -145,7 +169,7 @@ class Guard:
             self._keep(loss, spare, loss.reserved[spare])
 
     def _keep(self, loss: Loss, host: str, demand: Amount) -> None:
-        kept = self._kept[host]
+        kept = self._kept.get(host, _NOTHING)
         if (demand > kept).any():
             self._kept[host] = numpy.maximum(kept, demand)
             self._kept_for[host] = loss.name

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether every guest of hosts that are lost has a place on the others: proved with a plan, or refuted.
 
-``room`` is what is read of the fleet once. ``distinct`` finds a host of its own for each guest, for all hosts at once;
-``packing`` puts several guests on one host, or shows that no arrangement exists; ``proof`` puts them in order::
+``room`` is what is read of the fleet. ``distinct`` finds a host of its own for each guest, for all losses at once;
+``packing`` puts several guests on one host, or shows that no arrangement exists; ``proof`` puts them in order; ``standing``
+keeps what is proved while the fleet changes::
 
     a guest fits nowhere, even alone ──▶ UNSAFE
     each guest gets a host of its own ──▶ SAFE      the filters passed each of them

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host of its own for each guest: no two guests share what is free, so each needs only to pass the filters alone.
 
-A set of guests has such hosts if, in the order of their numbers of candidates, the n-th guest has at least n of them: each
-takes a host that those before it have left. Hall's theorem (J. London Math. Soc. 10, 1935) covers the rest, by a matching.
+:func:`spread` looks for such hosts for all losses at once: guests with the fewest hosts choose first. If the n-th guest has
+at least n hosts, it finds one that those before it have left. :func:`match` covers the rest, by Hall's theorem (J. London
+Math. Soc. 10, 1935).
 """
 
 from __future__ import annotations
@@ -13,40 +14,107 @@ import numpy
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from scheduler.planning.survival.room import NO_GROUP, Room
+from scheduler.planning.survival.room import NO_GROUP, Losses, Room
+
+NOWHERE = -1
+#: Numbers in the table of used hosts of the losses that are looked at together, and hosts that a group may rule out.
+_CELLS, _RULED_OUT = 20_000_000, 16
 
 
-def easily_safe(room: Room) -> numpy.ndarray:
-    """Return a boolean for each host: if it is lost alone, its guests surely find a host each.
+def spread(room: Room, losses: Losses, guests: numpy.ndarray, starts: numpy.ndarray) -> numpy.ndarray:
+    """Return a host for each guest, or NOWHERE. Within a loss all hosts differ.
 
-    False says nothing: the numbers of choices are too low where groups are.
+    NOWHERE says nothing: a matching may find a host. So it is for members of groups that stay together.
+
+    :param guests, starts: of the losses, as :meth:`Room.guests_of` returns them
     """
-    if not len(room.uuids):
-        return numpy.ones(len(room.hosts), dtype=bool)
-    choices, in_group = room.choices, room.group_of != NO_GROUP
-    order = numpy.lexsort((choices, room.host_of))
-    hosts = room.host_of[order]
-    first = numpy.searchsorted(hosts, hosts, side="left")
-    number = numpy.arange(len(order)) - first + 1
-    bound = numpy.array([each.together for each in room.groups] or [False])
-    unclear = (choices[order] < number) | (in_group[order] & bound[room.group_of[order]])
-    safe = numpy.ones(len(room.hosts), dtype=bool)
-    safe[hosts[unclear]] = False
-    return safe
+    places = numpy.full(len(guests), NOWHERE)
+    if not len(guests):
+        return places
+    tops = _Tops(room, int(numpy.diff(starts).max() + numpy.diff(losses.ends).max()) + _RULED_OUT)
+    at_once = max(_CELLS // max(tops.columns, 1), 1)
+    for first in range(0, len(losses), at_once):
+        last = min(first + at_once, len(losses))
+        some, lost = slice(starts[first], starts[last]), slice(losses.ends[first], losses.ends[last])
+        places[some] = _spread(
+            *(room, tops, guests[some], starts[first : last + 1] - starts[first]),
+            *(losses.rows[lost], losses.numbers[lost] - first),
+        )
+    return places
 
 
-def spread(room: Room, guests: numpy.ndarray, lost: int, preferred: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return a host of its own for each guest of a host that is :func:`easily_safe`.
+class _Tops:
+    """The hosts that each shape prefers. ``of_shape`` numbers them, as columns of a table; ``rows`` are their rows."""
 
-    :param preferred: by shape, the rows of the hosts that would take one, the preferred ones first
-    """
-    used = {lost}
-    plan = {}
-    for guest in guests[numpy.argsort(room.choices[guests], kind="stable")].tolist():
-        members = room.hosts_of_members(int(room.group_of[guest]))
-        plan[guest] = next(row for row in preferred[room.shape_of[guest]] if row not in used and row not in members)
-        used.add(plan[guest])
-    return plan
+    def __init__(self, room: Room, most: int) -> None:
+        preferred = room.preferred
+        self.columns = 0
+        self.column_of = numpy.full(len(room.hosts), NOWHERE)
+        chosen = [preferred[shape.fits[preferred]][:most] for shape in room.shapes]
+        self.rows = numpy.unique(numpy.concatenate(chosen)) if chosen else numpy.array([], dtype=int)
+        self.columns = len(self.rows)
+        self.column_of[self.rows] = numpy.arange(self.columns)
+        #: The last column of each shape ends its search.
+        self.of_shape = numpy.full((len(chosen), most + 1), NOWHERE)
+        for number, each in enumerate(chosen):
+            self.of_shape[number, : len(each)] = self.column_of[each]
+
+
+def _spread(
+    room: Room, tops: _Tops, guests: numpy.ndarray, starts: numpy.ndarray, lost: numpy.ndarray, lost_of: numpy.ndarray
+) -> numpy.ndarray:
+    """:param lost_of: the loss of each row in ``lost``"""
+    shapes, groups = room.shape_of[guests], room.group_of[guests]
+    counts = numpy.array([shape.count for shape in room.shapes])
+    of_loss = numpy.repeat(numpy.arange(len(starts) - 1), numpy.diff(starts))
+    order = numpy.lexsort((counts[shapes], of_loss))
+    together = numpy.array([each.together for each in room.groups] or [False])
+    open_ = ~((groups != NO_GROUP) & together[groups])
+    if room.unreadable:
+        open_ &= ~numpy.isin(guests, list(room.unreadable))
+    places = numpy.full(len(guests), NOWHERE)
+    used = numpy.zeros((len(starts) - 1, tops.columns + 1), dtype=bool)
+    columns = tops.column_of[lost]
+    used[lost_of[columns != NOWHERE], columns[columns != NOWHERE]] = True
+    #: By loss and shape, how many of the preferred hosts are used up.
+    passed = numpy.zeros((len(starts) - 1, len(room.shapes)), dtype=numpy.int32)
+    for rank in range(int(numpy.diff(starts).max())):
+        losses = numpy.flatnonzero(numpy.diff(starts) > rank)
+        entries = order[starts[losses] + rank]
+        losses, entries = losses[open_[entries]], entries[open_[entries]]
+        found = _first(tops, used, passed, losses, shapes[entries], room, groups[entries])
+        taken = found != NOWHERE
+        used[losses[taken], found[taken]] = True
+        places[entries[taken]] = tops.rows[found[taken]]
+    return places
+
+
+def _first(
+    tops: _Tops,
+    used: numpy.ndarray,
+    passed: numpy.ndarray,
+    losses: numpy.ndarray,
+    shapes: numpy.ndarray,
+    room: Room,
+    groups: numpy.ndarray,
+) -> numpy.ndarray:
+    """Return for one guest of each loss the first column that is not used, and not ruled out by its group."""
+    at = passed[losses, shapes]
+    left = numpy.arange(len(losses))
+    while len(left):
+        columns = tops.of_shape[shapes[left], at[left]]
+        left = left[(columns != NOWHERE) & used[losses[left], columns]]
+        at[left] += 1
+    passed[losses, shapes] = at
+    left = numpy.flatnonzero(groups != NO_GROUP)
+    while len(left):
+        columns = tops.of_shape[shapes[left], at[left]]
+        there = columns != NOWHERE
+        left, columns = left[there], columns[there]
+        left = left[used[losses[left], columns] | room.is_full(groups[left], tops.rows[columns])]
+        at[left] += 1
+    found: numpy.ndarray = tops.of_shape[shapes, at]
+    return found
 
 
 def match(candidates: Sequence[numpy.ndarray]) -> list[int] | None:

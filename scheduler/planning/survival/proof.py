@@ -4,22 +4,25 @@
 from __future__ import annotations
 
 import collections
-import functools
+import itertools
+import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy
 
 from scheduler.planning.survival import distinct, packing
 from scheduler.planning.survival.packing import Item, Outcome
-from scheduler.planning.survival.room import NO_GROUP, Proof, Room, Verdict
+from scheduler.planning.survival.room import NO_GROUP, Finding, Losses, Proof, Room, Verdict
 
 #: Seconds for one loss.
 LIMIT_S = 10.0
 #: Guests that a sentence names.
 _NAMED = 5
 _OWN_HOST = "each guest has a host of its own"
+_ALIKE = "the scheduler places guests of the same kinds one after the other"
+_NO_TIME = "the time was over before it was looked at"
 
 
 class Decisions(Protocol):
@@ -39,66 +42,108 @@ class Survival:
         self._room = room
         self._decisions = decisions
         self._limit_s = limit_s
-        self._easy = distinct.easily_safe(room)
-        #: Hosts with the most memory first, so that plans spread.
-        self._order = numpy.lexsort((numpy.arange(len(room.hosts)), *(-room.free.T[::-1])))
+        #: By the shapes of guests in no group, the hosts where the decision code has placed them.
+        self._placed: dict[tuple[int, ...], numpy.ndarray] = {}
         self._rows_of: dict[str, list[int]] = collections.defaultdict(list)
         for row, host in enumerate(room.hosts):
             self._rows_of[host].append(row)
 
     def of(self, lost: Sequence[str]) -> Proof:
         """What becomes of the guests of these hosts, if all of them are lost. Unknown hosts have no guests."""
+        return next(iter(self.proofs([lost])))
+
+    def proofs(self, losses: Sequence[Sequence[str]]) -> Iterator[Proof]:
+        """A proof for each loss, in their order."""
+        rows = [sorted(row for host in set(lost) for row in self._rows_of.get(host, ())) for lost in losses]
+        for lost, found in zip(losses, self.findings(Losses.of(rows)), strict=True):
+            yield found.proof(self._room, lost)
+
+    def findings(self, losses: Losses, until: float = math.inf) -> Iterator[Finding]:
+        """A finding for each loss, in their order.
+
+        :param until: time of ``time.monotonic``. After it nothing is proved but of losses whose guests find a host each
+        """
+        guests, starts = self._room.guests_of(losses)
+        places = distinct.spread(self._room, losses, guests, starts)
+        missing = numpy.concatenate(([0], numpy.cumsum(places == distinct.NOWHERE)))
+        is_clear = missing[starts[1:]] == missing[starts[:-1]]
+        for number, (start, end) in enumerate(itertools.pairwise(starts.tolist())):
+            if is_clear[number]:
+                yield Finding(Verdict.SAFE, _OWN_HOST, guests[start:end], places[start:end])
+            elif time.monotonic() > until:
+                nowhere = numpy.array([], dtype=int)
+                yield Finding(Verdict.NOT_PROVED, _NO_TIME, guests[start:end], nowhere, is_late=True)
+            else:
+                yield self._looked_at(guests[start:end], losses[number])
+
+    def _looked_at(self, guests: numpy.ndarray, rows: numpy.ndarray) -> Finding:
         room = self._room
-        rows = numpy.array(sorted(row for host in set(lost) for row in self._rows_of.get(host, ())), dtype=int)
-        guests = room.guests_on(rows)
-        names = [room.uuids[each] for each in guests.tolist()]
 
-        def proof(
+        def found(
             verdict: Verdict, why: str, plan: Mapping[int, int] | None = None, lacking: Sequence[int] = ()
-        ) -> Proof:
-            found = {room.uuids[guest]: room.hosts[row] for guest, row in (plan or {}).items()}
-            return Proof(lost, len(guests), verdict, found, [room.uuids[each] for each in lacking], why)
+        ) -> Finding:
+            places = [plan[guest] for guest in guests.tolist()] if plan else []
+            return Finding(verdict, why, guests, numpy.array(places, dtype=int), lacking)
 
-        unknown = [name for name in names if name in room.unreadable]
+        unknown = [guest for guest in guests.tolist() if guest in room.unreadable]
         if unknown:
-            return proof(
-                Verdict.NOT_PROVED, f"the request of {unknown[0]} cannot be read: {room.unreadable[unknown[0]]}"
-            )
-        if len(rows) == 1 and self._easy[rows[0]]:
-            return proof(Verdict.SAFE, _OWN_HOST, distinct.spread(room, guests, int(rows[0]), self._preferences))
+            why = f"the request of {room.uuids[unknown[0]]} cannot be read: {room.unreadable[unknown[0]]}"
+            return found(Verdict.NOT_PROVED, why)
+        alike = self._as_alike(guests, rows)
+        if alike is not None:
+            return Finding(Verdict.SAFE, _ALIKE, guests, alike)
         items = self._items(guests, rows)
         alone = [guest for item in items if not len(item.hosts) for guest in item.guests]
         if alone:
-            return proof(Verdict.UNSAFE, f"{_few(room, alone)} on no other host, even alone", lacking=alone)
-        return self._arranged(items, [room.hosts[row] for row in rows], proof)
+            return found(Verdict.UNSAFE, f"{_few(room, alone)} on no other host, even alone", lacking=alone)
+        return self._arranged(items, [room.hosts[row] for row in rows], found)
 
-    def _arranged(self, items: Sequence[Item], lost: Sequence[str], proof: Callable[..., Proof]) -> Proof:
+    def _arranged(self, items: Sequence[Item], lost: Sequence[str], found: Callable[..., Finding]) -> Finding:
         room, until = self._room, time.monotonic() + self._limit_s
         hosts = distinct.match([item.hosts for item in items])
         if hosts is not None:
             plan = _plan(items, hosts)
             alone = all(len(item.guests) == 1 for item in items)
             if alone or self._decisions.accepts(plan, items, lost):
-                return proof(Verdict.SAFE, _OWN_HOST, plan)
+                return found(Verdict.SAFE, _OWN_HOST, plan)
         for order in _orders(items):
-            found = self._decisions.place([items[each] for each in order], lost, until)
-            if found is not None:
-                return proof(Verdict.SAFE, "the scheduler places them one after the other", found)
+            placed = self._decisions.place([items[each] for each in order], lost, until)
+            if placed is not None:
+                self._remember(placed)
+                return found(Verdict.SAFE, "the scheduler places them one after the other", placed)
         members = {item.group for item in items if item.group != NO_GROUP}
         outcome, hosts = packing.solve(
             items, room.free, {each: self._places_left(each) for each in members}, max(until - time.monotonic(), 0.1)
         )
         if outcome is Outcome.IMPOSSIBLE:
             every = [guest for item in items for guest in item.guests]
-            return proof(
+            return found(
                 Verdict.UNSAFE, f"no arrangement of the {len(every)} guests fits into what is free", lacking=every
             )
         if outcome is Outcome.FOUND:
             plan = _plan(items, hosts)
             if self._decisions.accepts(plan, items, lost):
-                return proof(Verdict.SAFE, "an arrangement was found and passes the filters", plan)
-            return proof(Verdict.NOT_PROVED, "the arrangements that were found do not pass the filters")
-        return proof(Verdict.NOT_PROVED, f"no arrangement was found in {self._limit_s:g} s")
+                return found(Verdict.SAFE, "an arrangement was found and passes the filters", plan)
+            return found(Verdict.NOT_PROVED, "the arrangements that were found do not pass the filters")
+        return found(Verdict.NOT_PROVED, f"no arrangement was found in {self._limit_s:g} s")
+
+    def _as_alike(self, guests: numpy.ndarray, lost: numpy.ndarray) -> numpy.ndarray | None:
+        """The plan of guests of the same shapes that have been placed. What is free is the same for each loss."""
+        if (self._room.group_of[guests] != NO_GROUP).any():
+            return None
+        order = numpy.argsort(self._room.shape_of[guests], kind="stable")
+        rows = self._placed.get(tuple(self._room.shape_of[guests[order]].tolist()))
+        if rows is None or numpy.isin(rows, lost).any():
+            return None
+        places = numpy.empty(len(guests), dtype=int)
+        places[order] = rows
+        return places
+
+    def _remember(self, plan: Mapping[int, int]) -> None:
+        guests, rows = numpy.array([*plan]), numpy.array([*plan.values()])
+        if not (self._room.group_of[guests] != NO_GROUP).any():
+            order = numpy.argsort(self._room.shape_of[guests], kind="stable")
+            self._placed[tuple(self._room.shape_of[guests[order]].tolist())] = rows[order]
 
     def _items(self, guests: numpy.ndarray, lost: numpy.ndarray) -> list[Item]:
         room = self._room
@@ -106,15 +151,20 @@ class Survival:
         left[lost] = False
         items = []
         of_group: dict[int, list[int]] = {}
+        of_shape: dict[int, numpy.ndarray] = {}
         for guest in guests.tolist():
             group = int(room.group_of[guest])
             if group != NO_GROUP and room.groups[group].together:
                 of_group.setdefault(group, []).append(guest)
                 continue
-            fits = room.shapes[room.shape_of[guest]].fits & left
+            number = int(room.shape_of[guest])
+            shape = room.shapes[number]
+            if number not in of_shape:
+                of_shape[number] = self._preferred(shape.fits & left)
+            hosts = of_shape[number]
             if group != NO_GROUP:
-                fits = fits & (self._places_left(group) > 0)
-            items.append(Item([guest], self._preferred(fits), room.shapes[room.shape_of[guest]].demand, group))
+                hosts = hosts[self._places_left(group)[hosts] > 0]
+            items.append(Item([guest], hosts, shape.demand, group))
         return [*items, *(self._together(group, members, left) for group, members in of_group.items())]
 
     def _together(self, group: int, members: Sequence[int], left: numpy.ndarray) -> Item:
@@ -131,12 +181,8 @@ class Survival:
         assert most is not None, "the group is one whose members are apart"
         return numpy.maximum(most - self._room.members_on(group), 0)
 
-    @functools.cached_property
-    def _preferences(self) -> list[list[int]]:
-        return [self._preferred(shape.fits).tolist() for shape in self._room.shapes]
-
     def _preferred(self, fits: numpy.ndarray) -> numpy.ndarray:
-        chosen: numpy.ndarray = self._order[fits[self._order]]
+        chosen: numpy.ndarray = self._room.preferred[fits[self._room.preferred]]
         return chosen
 
 

@@ -7,13 +7,15 @@ import dataclasses
 import enum
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import numpy
 
 #: Free amount of a resource that no filter limits.
 UNLIMITED = 2**60
 NO_GROUP = -1
+#: Host of a guest that is there no more: its number waits for another one.
+GONE = -1
 
 
 class Verdict(enum.Enum):
@@ -58,7 +60,7 @@ class Room:
     """Rows of ``free`` are hosts, in the order of ``hosts``. Guests are in the order of ``uuids``.
 
     :param free: hosts × resources: what further guests may take; UNLIMITED where no filter limits it
-    :param host_of: the row of each guest's host
+    :param host_of: the row of each guest's host, or GONE
     :param shape_of: the shape of each guest
     :param group_of: the group of each guest, or NO_GROUP
     :param unreadable: guests about whose request nothing is known, with the reason
@@ -72,12 +74,16 @@ class Room:
     group_of: numpy.ndarray
     shapes: Sequence[Shape]
     groups: Sequence[Group] = ()
-    unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unreadable: Mapping[int, str] = dataclasses.field(default_factory=dict)
 
-    def guests_on(self, rows: numpy.ndarray) -> numpy.ndarray:
-        """Return the guests on these hosts."""
-        order, ends = self._by_host
-        return numpy.concatenate([numpy.array([], dtype=int), *(order[ends[row] : ends[row + 1]] for row in rows)])
+    def guests_of(self, losses: Losses) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """Return the guests on the hosts of all losses, and where those of each loss begin."""
+        order, starts = self._by_host
+        rows = losses.rows
+        counts = starts[rows + 1] - starts[rows]
+        before = numpy.concatenate(([0], numpy.cumsum(counts)))
+        positions = numpy.repeat(starts[rows] - before[:-1], counts) + numpy.arange(before[-1])
+        return order[positions], before[losses.ends]
 
     @functools.cached_property
     def _by_host(self) -> tuple[numpy.ndarray, numpy.ndarray]:
@@ -89,26 +95,116 @@ class Room:
         """Return how many members of a group each host has."""
         return numpy.bincount(self._homes[group], minlength=len(self.hosts))
 
-    def hosts_of_members(self, group: int) -> set[int]:
-        """Return the hosts that have a member of a group; none if it is NO_GROUP."""
-        return set() if group == NO_GROUP else set(self._homes[group].tolist())
+    @functools.cached_property
+    def fits(self) -> numpy.ndarray:
+        """Shapes × hosts: which hosts would take one guest of each shape."""
+        return numpy.array([shape.fits for shape in self.shapes], dtype=bool).reshape(-1, len(self.hosts))
 
     @functools.cached_property
-    def choices(self) -> numpy.ndarray:
-        """How many other hosts would surely take each guest: too few by one for each member of its group."""
-        counts = numpy.array([shape.count for shape in self.shapes])
-        at_home = numpy.array([shape.fits for shape in self.shapes])[self.shape_of, self.host_of]
-        in_group = self.group_of != NO_GROUP
-        members = numpy.bincount(self.group_of[in_group], minlength=max(len(self.groups), 1))
-        left: numpy.ndarray = counts[self.shape_of] - at_home - numpy.where(in_group, members[self.group_of], 0)
-        return left
+    def demands(self) -> numpy.ndarray:
+        """Shapes × resources."""
+        return numpy.array([shape.demand for shape in self.shapes])
+
+    @functools.cached_property
+    def full(self) -> numpy.ndarray:
+        """Pairs of a group whose members stay apart, and a host that takes no more of it, as :meth:`pairs`, sorted."""
+        there = (self.group_of != NO_GROUP) & (self.host_of != GONE)
+        pairs, counts = numpy.unique(self.pairs(self.group_of[there], self.host_of[there]), return_counts=True)
+        most = numpy.array([len(self.uuids) + 1 if each.most is None else each.most for each in self.groups], dtype=int)
+        full: numpy.ndarray = pairs[counts >= most[pairs // max(len(self.hosts), 1)]] if len(pairs) else pairs
+        return full
+
+    def is_full(self, groups: numpy.ndarray, rows: numpy.ndarray) -> numpy.ndarray:
+        """Return for each pair of a group and a host whether the host takes no more members."""
+        if not len(self.full):
+            return numpy.zeros(len(groups), dtype=bool)
+        pairs = self.pairs(groups, rows)
+        found = numpy.searchsorted(self.full, pairs)
+        there: numpy.ndarray = self.full[numpy.minimum(found, len(self.full) - 1)] == pairs
+        return there
+
+    def pairs(self, groups: numpy.ndarray, rows: numpy.ndarray) -> numpy.ndarray:
+        """Return a number for each pair of a group and a host."""
+        return groups * len(self.hosts) + rows
+
+    @functools.cached_property
+    def preferred(self) -> numpy.ndarray:
+        """All rows: hosts with the most memory first, so that plans spread, and that of all losses use the same hosts."""
+        return numpy.lexsort((numpy.arange(len(self.hosts)), *(-self.free.T[::-1])))
 
     @functools.cached_property
     def _homes(self) -> list[numpy.ndarray]:
         """By group, the hosts of its members."""
         order = numpy.argsort(self.group_of, kind="stable")
+        order = order[self.host_of[order] != GONE]
         ends = numpy.searchsorted(self.group_of[order], numpy.arange(len(self.groups) + 1))
         return [self.host_of[order[start:end]] for start, end in itertools.pairwise(ends.tolist())]
+
+
+@dataclasses.dataclass(frozen=True)
+class Losses:
+    """Rows of hosts that are lost together: those of loss n are ``rows[ends[n] : ends[n + 1]]``."""
+
+    rows: numpy.ndarray
+    ends: numpy.ndarray
+
+    @classmethod
+    def of(cls, losses: Sequence[Sequence[int]]) -> Losses:
+        rows = numpy.fromiter(itertools.chain.from_iterable(losses), dtype=int)
+        return cls(rows, numpy.concatenate(([0], numpy.cumsum([len(each) for each in losses], dtype=int))))
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def __getitem__(self, number: int) -> numpy.ndarray:
+        rows: numpy.ndarray = self.rows[self.ends[number] : self.ends[number + 1]]
+        return rows
+
+    def some(self, numbers: numpy.ndarray) -> Losses:
+        return Losses.of([self[number].tolist() for number in numbers.tolist()])
+
+    @functools.cached_property
+    def numbers(self) -> numpy.ndarray:
+        """The loss of each row."""
+        return numpy.repeat(numpy.arange(len(self)), numpy.diff(self.ends))
+
+
+@dataclasses.dataclass(frozen=True)
+class Changed:
+    """What is not as it was in an earlier room.
+
+    :param rows: hosts that have changed in any way
+    :param homes: hosts whose guests have changed
+    :param groups: groups whose members have changed
+    :param better: whether a guest may fit where none of its kind did before
+    """
+
+    rows: numpy.ndarray
+    homes: numpy.ndarray
+    groups: Set[int]
+    better: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What is proved about one loss, by numbers of guests and rows of hosts.
+
+    :param guests: of the lost hosts; ``places``: if safe, the row of each
+    :param lacking, why: as in :class:`Proof`
+    :param is_late: the time was over before everything was tried
+    """
+
+    verdict: Verdict
+    why: str
+    guests: numpy.ndarray
+    places: numpy.ndarray
+    lacking: Sequence[int] = ()
+    is_late: bool = False
+
+    def proof(self, room: Room, lost: Sequence[str]) -> Proof:
+        pairs = zip(self.guests.tolist(), self.places.tolist(), strict=False)
+        plan = {room.uuids[guest]: room.hosts[row] for guest, row in pairs}
+        return Proof(lost, len(self.guests), self.verdict, plan, [room.uuids[each] for each in self.lacking], self.why)
 
 
 @dataclasses.dataclass(frozen=True)

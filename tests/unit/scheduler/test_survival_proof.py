@@ -14,7 +14,7 @@ import pytest
 from scheduler.planning.survival import distinct
 from scheduler.planning.survival.packing import Item
 from scheduler.planning.survival.proof import Survival
-from scheduler.planning.survival.room import UNLIMITED, Group, Proof, Room, Shape, Verdict
+from scheduler.planning.survival.room import UNLIMITED, Group, Losses, Proof, Room, Shape, Verdict
 
 NAMES = "abcdefgh"
 
@@ -179,12 +179,18 @@ def test_a_solver_finds_what_greedy_orders_miss() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_easily_safe_is_safe(seed: int) -> None:
-    """The bound for all hosts at once never says more than the proof of one."""
+def test_all_losses_at_once(seed: int) -> None:
+    """Whatever has a host of its own for each guest is right, for hosts and for pairs of hosts in one go."""
     world = made(seed)
-    for row, easy in enumerate(distinct.easily_safe(world.room()).tolist()):
-        if easy:
-            assert world.possible({row})
+    room = world.room()
+    lost = [*([row] for row in range(len(world.total))), [0, 1]]
+    guests, starts = room.guests_of(Losses.of(lost))
+    places = distinct.spread(room, Losses.of(lost), guests, starts)
+    for loss, start, end in zip(lost, starts, starts[1:], strict=False):
+        plan = dict(zip(guests[start:end].tolist(), places[start:end].tolist(), strict=True))
+        assert sorted(plan) == [guest for guest, host in enumerate(world.where) if host in loss]
+        if distinct.NOWHERE not in plan.values():
+            assert [] == world.violations(set(loss), plan)
 
 
 def test_a_fleet_with_room_in_sum_is_not_safe() -> None:
@@ -197,7 +203,7 @@ def test_a_fleet_with_room_in_sum_is_not_safe() -> None:
 
 def test_an_unreadable_request_proves_nothing() -> None:
     world = World([(4, 4), (4, 4)], [0], [(1, 1)], [-1], [], [frozenset()])
-    room = dataclasses.replace(world.room(), unreadable={"guest-0": "it is gone"})
+    room = dataclasses.replace(world.room(), unreadable={0: "it is gone"})
     proof = Survival(room, Checked(world)).of(["a"])
     assert Verdict.NOT_PROVED is proof.verdict
     assert "guest-0" in proof.why

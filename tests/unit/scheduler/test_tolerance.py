@@ -39,7 +39,10 @@ class Stage:
         conf = configuration()
         feed = FixedFeed(self.fleet.state)
         self.driver = FilterScheduler(conf, HostManager(feed, feed, lambda: NOW), Notifications())
-        self.prover = Prover(conf, self.driver.admission, lambda: self.promises, lambda: self.fleet.state, self._ask)
+        self.prover = Prover(
+            *(conf, self.driver.admission, lambda: self.promises),
+            *(lambda: FixedFeed(self.fleet.state), lambda: NOW, self._ask),
+        )
         self.guests = {host: list(sizes) for host, sizes in hosts.items()}
         self._asked = 0
         self.prover.prove()
@@ -164,7 +167,7 @@ def test_builds_after_a_proof_stay_in_the_plans_of_the_next() -> None:
     """The next proof has read the database before the builds were there."""
     stage = Stage(HOSTS, Tolerance(policy=REFUSE))
     assert "c" == stage.build(2)
-    stage.prover._last, stage.prover._rests_until = None, 0.0
+    stage.prover._follower, stage.prover._rests_until = None, 0.0
     stage.prover.prove()
     assert stage.build(2) in ("a", "b")
     refused(stage, 2)

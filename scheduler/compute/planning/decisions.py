@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision code, on a copy of the fleet, places the guests of lost hosts."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy
+
+from fleet.objects import RequestSpec, group_rule
+from scheduler.planning.copied_fleet import CopiedFleet
+from scheduler.planning.survival.packing import Item
+from scheduler.planning.survival.room import NO_GROUP, Room
+
+#: Hosts on which members of one group are tried together.
+_TRIED_TOGETHER = 20
+
+
+def without_group(request: RequestSpec) -> RequestSpec:
+    """Return the request as of an instance that is in no group. Rules that name hosts stay."""
+    if not request.group_uuid and "group" not in request.scheduler_hints:
+        return request
+    hints = {name: value for name, value in request.scheduler_hints.items() if name != "group"}
+    nobody: frozenset[str] = frozenset()
+    return dataclasses.replace(
+        *(request,),
+        scheduler_hints=hints,
+        group_policies=nobody,
+        group_hosts=nobody,
+        group_members=nobody,
+        group_uuid=None,
+        group_rules=tuple(rule for rule in request.group_rules if rule.policy in group_rule.OF_HOSTS),
+        group_updated=False,
+    )
+
+
+class Decisions:
+    """Implements :class:`scheduler.planning.survival.proof.Decisions` on a copy of the fleet.
+
+    The members of groups still count at their lost hosts there. So groups are counted here, and the requests name none.
+    """
+
+    def __init__(self, fleet: CopiedFleet, room: Room, requests: Sequence[RequestSpec | None]) -> None:
+        """:param requests: of the shapes of the room, without their groups"""
+        self._fleet = fleet
+        self._room = room
+        self._requests = requests
+        self._row_of = {host: row for row, host in enumerate(room.hosts)}
+
+    def place(self, items: Sequence[Item], lost: Sequence[str], until: float) -> Mapping[int, int] | None:
+        with self._trial(lost) as trial:
+            for item in items:
+                if time.monotonic() > until or not self._place(trial, item):
+                    return None
+            return dict(trial.plan)
+
+    def accepts(self, plan: Mapping[int, int], items: Sequence[Item], lost: Sequence[str]) -> bool:
+        guests = [guest for item in items for guest in item.guests]
+        with self._trial(lost) as trial:
+            return all(self._decide(trial, guest, self._room.hosts[plan[guest]]) for guest in guests)
+
+    def _place(self, trial: _Trial, item: Item) -> bool:
+        if len(item.guests) == 1:
+            # A member that stays together with others elsewhere has one host only.
+            only = self._room.hosts[int(item.hosts[0])] if len(item.hosts) == 1 else None
+            return self._decide(trial, item.guests[0], only)
+        for row in item.hosts[:_TRIED_TOGETHER].tolist():
+            if all(self._decide(trial, each, self._room.hosts[row]) for each in item.guests):
+                return True
+            trial.undo(item.guests)
+        return False
+
+    def _decide(self, trial: _Trial, guest: int, only: str | None) -> bool:
+        """Decide and book; whether a host was found. :param only: the only host to consider"""
+        request = self._requests[self._room.shape_of[guest]]
+        assert request is not None, "a guest whose request is not known is not placed"
+        group = int(self._room.group_of[guest])
+        ignored = (*request.ignore_hosts, *trial.lost, *trial.full(group))
+        hosts = request.requested_hosts if only is None else (only,)
+        one = (self._room.uuids[guest],)
+        made = self._fleet.decide(
+            dataclasses.replace(request, instance_uuids=one, ignore_hosts=ignored, requested_hosts=hosts)
+        )
+        if made.complete:
+            trial.add(guest, self._row_of[made.picks[0].key[0]])
+        return made.complete
+
+    @contextlib.contextmanager
+    def _trial(self, lost: Sequence[str]) -> Iterator[_Trial]:
+        trial = _Trial(self._fleet, self._room, lost)
+        try:
+            yield trial
+        finally:
+            trial.undo(list(trial.plan))
+
+
+class _Trial:
+    """The guests of one loss that have a host so far. ``plan`` has it by guest."""
+
+    def __init__(self, fleet: CopiedFleet, room: Room, lost: Sequence[str]) -> None:
+        self.lost = lost
+        self.plan: dict[int, int] = {}
+        self._fleet = fleet
+        self._room = room
+
+    def add(self, guest: int, row: int) -> None:
+        self.plan[guest] = row
+
+    def undo(self, guests: Iterable[int]) -> None:
+        for guest in guests:
+            if self.plan.pop(guest, None) is not None:
+                self._fleet.release(self._room.uuids[guest])
+
+    def full(self, group: int) -> list[str]:
+        """Hosts that take no further member of a group whose members stay apart."""
+        if group == NO_GROUP or self._room.groups[group].together:
+            return []
+        members = self._room.members_on(group)
+        for guest, row in self.plan.items():
+            members[row] += self._room.group_of[guest] == group
+        most = self._room.groups[group].most or 0
+        return [self._room.hosts[row] for row in numpy.flatnonzero(members >= most).tolist()]

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be lost by the promises, and whether a plan exists for each of these losses, kept up to date."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Hashable, Mapping, Sequence
+
+from oslo_config import cfg
+
+from fleet.clock import Clock
+from fleet.db.hosts import tolerances
+from fleet.objects.survival import Loss
+from fleet.objects.tolerance import Tolerance
+from scheduler.compute.domain.failure_domains import NOWHERE, FailureDomains
+from scheduler.compute.drivers import loading
+from scheduler.compute.drivers.host_manager import HostManager
+from scheduler.compute.planning.decisions import Decisions
+from scheduler.compute.planning.ground import packing
+from scheduler.compute.planning.room_reader import RequestsOf, RoomReader
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.planning.copied_fleet import CopiedFleet
+from scheduler.planning.survival.room import Changed, Losses, Room
+from scheduler.planning.survival.standing import Standing
+from scheduler.state.host_manager import Feed
+
+#: Seconds for one loss, and for those of one look that need more than a host for each guest.
+LIMIT_S, _LOOK_S = 1.0, 5.0
+#: Plans are made anew after so many seconds: they put guests where there is most room, and this place moves.
+_ANEW_S = 600.0
+
+
+@dataclasses.dataclass(frozen=True)
+class OfPromise:
+    """The losses of one promise, by their numbers. :param unlooked: hosts of more losses than can be looked at"""
+
+    tolerance: Tolerance
+    numbers: Sequence[int]
+    unlooked: Sequence[str] = ()
+
+
+class Lost(Sequence[Loss]):
+    """All losses, each once, and of which promises they are."""
+
+    def __init__(self, promised: Sequence[Tolerance], hosts: Candidates) -> None:
+        rows_of: dict[str, list[int]] = {}
+        for row in hosts.rows[hosts.present()].tolist():
+            rows_of.setdefault(hosts.key(row)[0], []).append(row)
+        names, known = sorted(rows_of), hosts.all_aggregates()
+        self.by_promise: list[OfPromise] = []
+        number_of: dict[frozenset[str], int] = {}
+        self._losses: list[Loss] = []
+        for each in promised:
+            scope = tolerances.hosts_of(each, names, known)
+            found = each.losses(scope, _values(hosts, each.label, rows_of) if each.label else {})
+            numbers = []
+            for loss in found or ():
+                number = number_of.setdefault(frozenset(loss.hosts), len(self._losses))
+                if number == len(self._losses):
+                    self._losses.append(loss)
+                numbers.append(number)
+            self.by_promise.append(OfPromise(each, numbers, [] if found is not None else scope))
+        self.hosts = [frozenset(loss.hosts) for loss in self._losses]
+        self.rows = Losses.of([[row for host in loss.hosts for row in rows_of[host]] for loss in self._losses])
+
+    def __len__(self) -> int:
+        return len(self._losses)
+
+    def __getitem__(self, number: int) -> Loss:  # type: ignore[override]  # no slices
+        return self._losses[number]
+
+
+class Follower:
+    """A copy of the fleet that follows the feed, and what stands of it. Used by one thread.
+
+    :param requests_of: asked for the requests of instances that are new or have moved
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, feed: Feed, clock: Clock, requests_of: RequestsOf) -> None:
+        asked = packing(loading.load_pipeline(conf))
+        self.standing = Standing()
+        self.room: Room | None = None
+        self._fleet = CopiedFleet(asked, feed, conf.service_down_time, HostManager, clock)
+        self._reader = RoomReader(asked, requests_of)
+        self._lost: Lost | None = None
+        self._seen: Hashable = None
+        self._anew_at = 0.0
+
+    def look(self, promised: Sequence[Tolerance]) -> Lost | None:
+        """Bring everything up to date, and return what may be lost; None if nothing has changed."""
+        if not self._fleet.follow():
+            return None
+        began = time.monotonic()
+        lost, room, changed = self._fleet.read(lambda hosts, _state: self._read(hosts, promised))
+        is_known = lost is self._lost and changed is not None
+        if is_known and changed is not None and not len(changed.rows) and not self._is_behind:
+            return None
+        if began >= self._anew_at:
+            changed, self._anew_at = None, began + _ANEW_S
+        decisions = Decisions(self._fleet, room, self._reader.requests)
+        self.standing.update(room, decisions, lost.rows, changed, LIMIT_S, began + _LOOK_S)
+        self._fleet.read(lambda hosts, _state: self._reader.note(hosts))
+        self.room, self._lost = room, lost
+        return lost
+
+    @property
+    def _is_behind(self) -> bool:
+        return any(each.is_late for each in self.standing.findings)
+
+    def _read(self, hosts: Candidates, promised: Sequence[Tolerance]) -> tuple[Lost, Room, Changed | None]:
+        room, changed = self._reader.read(hosts)
+        seen = tuple(promised), hosts.epoch, self._reader.layout, hosts.column("labels").tobytes()
+        if self._lost is None or seen != self._seen:
+            self._seen = seen
+            return Lost(promised, hosts), room, changed
+        return self._lost, room, changed
+
+
+def _values(hosts: Candidates, label: str, rows_of: Mapping[str, Sequence[int]]) -> dict[str, str]:
+    """By host, the value of a label, or else of the metadata of its aggregates (the smallest)."""
+    found: dict[str, str] = {}
+    for value, inside in sorted(
+        ((each.metadata[label], each.hosts) for each in hosts.all_aggregates() if label in each.metadata), reverse=True
+    ):
+        found.update(dict.fromkeys(inside, value))
+    domains = FailureDomains.of(hosts, label)
+    for host, rows in rows_of.items():
+        name = domains.names[int(domains.of_row[rows[0]])]
+        if name != NOWHERE:
+            found[host] = name
+    return found

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the room for ``scheduler.planning.survival`` from a copy of the fleet, and again only what has changed.
+
+A guest is read when its host's row changes, and its request when the guest is new, has moved, or is another one. A row that
+has changed is judged again for each shape. All rows are judged again where something changed that no row shows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from fleet import errors
+from fleet.objects import RequestSpec, group_rule, instance_group
+from fleet.objects.whatif import Demand
+from scheduler.compute.planning.shapes import Shapes
+from scheduler.compute.tolerance import amounts
+from scheduler.engine import pipeline
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.planning.survival.room import GONE, NO_GROUP, Changed, Group, Room
+
+#: Returns the requests that place existing instances, by uuid, or why one cannot be read.
+RequestsOf = Callable[[Sequence[str]], Mapping[str, Demand | errors.FleetError]]
+_HARD = (instance_group.AFFINITY, instance_group.ANTI_AFFINITY)
+_IS_OPEN = "its group has rules over labels among its members"
+_SEVERAL_NODES = "it is in a group, and hosts of this fleet have several nodes"
+
+
+class RoomReader:
+    """:param asked: the filters that judge the guests"""
+
+    def __init__(self, asked: pipeline.Pipeline, requests_of: RequestsOf) -> None:
+        self._asked = asked
+        self._requests_of = requests_of
+        self._shapes = Shapes(asked)
+        self._groups: dict[tuple[str, str], int] = {}
+        self._kinds: list[Group] = []
+        self._guests = _Guests()
+        self._unreadable: dict[int, str] = {}
+        self._keys: list[tuple[str, str] | None] = []
+        self._free = numpy.zeros((0, 3), dtype=numpy.int64)
+        self._version = self._epoch = -1
+        #: Grows when rows get other numbers.
+        self.layout = 0
+
+    @property
+    def requests(self) -> Sequence[RequestSpec | None]:
+        """Of each shape of the room, the request of one of its guests, without its group."""
+        return self._shapes.requests
+
+    def note(self, hosts: Candidates) -> None:
+        """Take the rows as they are now for known: trials have booked on them, and released."""
+        self._version = hosts.version
+
+    def read(self, hosts: Candidates) -> tuple[Room, Changed | None]:
+        """Return the room, and what has changed since the last time; None if that is everything.
+
+        If the requests cannot be read, the next call reads the same changes again.
+        """
+        rows = self._changed_rows(hosts)
+        guests = self._guests
+        there = {row: _on(hosts, self._keys[row]) for row in rows.tolist()}
+        left, arrived = guests.missing(there), guests.arriving(there)
+        requests = self._requests_of([each.uuid for _row, each in arrived]) if arrived else {}
+        changed, groups = {*left.values()}, set(guests.group_of[[*left]].tolist())
+        for slot in left:
+            guests.remove(slot)
+            self._unreadable.pop(slot, None)
+        whole = self._epoch != hosts.epoch
+        gained = self._shapes.follow(hosts, None if whole else rows)
+        several = len({key[0] for key in self._keys if key}) < sum(key is not None for key in self._keys)
+        for row, each in arrived:
+            slot = guests.put(row, each)
+            self._describe(hosts, slot, requests.get(each.uuid), several)
+            changed.add(row)
+            groups.add(int(guests.group_of[slot]))
+        self._shapes.keep(guests.shape_of[guests.host_of != GONE])
+        free = amounts.free(self._asked, hosts)
+        better = whole or bool(left) or gained or bool((free[rows] > self._free[rows]).any())
+        self._free, self._version, self._epoch = free, hosts.version, hosts.epoch
+        room = Room(
+            hosts=["" if key is None else key[0] for key in self._keys],
+            free=free,
+            uuids=guests.uuids,
+            host_of=guests.host_of,
+            shape_of=guests.shape_of,
+            group_of=guests.group_of,
+            shapes=self._shapes.found,
+            groups=self._kinds,
+            unreadable=self._unreadable,
+        )
+        return room, None if whole else Changed(
+            rows, numpy.array(sorted(changed), dtype=int), groups - {NO_GROUP}, better
+        )
+
+    def _changed_rows(self, hosts: Candidates) -> numpy.ndarray:
+        """Return the rows that have changed, with their keys in ``_keys``; all rows if some have other numbers."""
+        present, every = hosts.present(), numpy.arange(len(hosts))
+        rows = hosts.changed_rows(self._version) if len(hosts) == len(self._keys) else every
+        keys = {row: hosts.key(row) if present[row] else None for row in rows.tolist()}
+        if len(hosts) == len(self._keys) and all(self._keys[row] == key for row, key in keys.items()):
+            return rows
+        now = [hosts.key(row) if present[row] else None for row in every.tolist()]
+        row_of = {key: row for row, key in enumerate(now) if key is not None}
+        moved = [GONE if key is None else row_of.get(key, GONE) for key in self._keys]
+        for slot in self._guests.renumber(moved):
+            self._unreadable.pop(slot, None)
+        self._keys, self._epoch, self.layout = now, -1, self.layout + 1
+        return every
+
+    def _describe(
+        self, hosts: Candidates, slot: int, asked: Demand | errors.FleetError | None, several_nodes: bool
+    ) -> None:
+        """Note the shape and the group of a guest, or why its request cannot be read."""
+        guests = self._guests
+        request = _request(asked) if isinstance(asked, Demand) else None
+        why = ""
+        if request is None:
+            why = "it is gone" if asked is None else str(asked)
+        elif any(_is_open(rule) for rule in request.group_rules):
+            why = _IS_OPEN
+        guests.group_of[slot] = NO_GROUP if request is None else self._group(request)
+        if several_nodes and guests.group_of[slot] != NO_GROUP:
+            why = _SEVERAL_NODES
+        if why:
+            self._unreadable[slot] = why
+        else:
+            self._unreadable.pop(slot, None)
+        guests.shape_of[slot] = self._shapes.nothing if request is None else self._shapes.of(request, hosts)
+
+    def _group(self, request: RequestSpec) -> int:
+        policy = next((each for each in _HARD if each in request.group_policies), None)
+        if policy is None or request.group_uuid is None:
+            return NO_GROUP
+        key = (request.group_uuid, policy)
+        if key not in self._groups:
+            self._groups[key] = len(self._kinds)
+            most = None if policy == instance_group.AFFINITY else request.group_max_server_per_host
+            self._kinds.append(Group(most))
+        return self._groups[key]
+
+
+class _Guests:
+    """Guests by number. The number of one that has gone is given to another one."""
+
+    def __init__(self) -> None:
+        self.uuids: list[str] = []
+        self._known: list[Any] = []
+        self._free: list[int] = []
+        self._on: dict[int, dict[str, int]] = {}
+        self.host_of = self.shape_of = self.group_of = numpy.array([], dtype=int)
+
+    def renumber(self, moved: Sequence[int]) -> list[int]:
+        """Follow rows that have other numbers, and return the guests whose hosts are gone. :param moved: by former row"""
+        gone = [slot for row, on in self._on.items() if moved[row] == GONE for slot in on.values()]
+        for slot in gone:
+            self.remove(slot)
+        self._on = {moved[row]: on for row, on in self._on.items() if moved[row] != GONE}
+        there = self.host_of != GONE
+        self.host_of[there] = numpy.array(moved, dtype=int)[self.host_of[there]]
+        return gone
+
+    def missing(self, there: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
+        """Guests that have left these rows, and the rows. :param there: by row, the guests on it now"""
+        return {
+            slot: row
+            for row, now in there.items()
+            for uuid, slot in self._on.get(row, {}).items()
+            if uuid not in now or not _is_same(self._known[slot], now[uuid])
+        }
+
+    def arriving(self, there: Mapping[int, Mapping[str, Any]]) -> list[tuple[int, Any]]:
+        """Guests that are new on these rows, or of another kind there."""
+        found = []
+        for row, now in there.items():
+            known = self._on.get(row, {})
+            found += [
+                (row, each)
+                for uuid, each in now.items()
+                if uuid not in known or not _is_same(self._known[known[uuid]], each)
+            ]
+        return found
+
+    def remove(self, slot: int) -> None:
+        row = int(self.host_of[slot])
+        del self._on[row][self.uuids[slot]]
+        self.host_of[slot], self.group_of[slot] = GONE, NO_GROUP
+        self._free.append(slot)
+
+    def put(self, row: int, instance: Any) -> int:
+        if self._free:
+            slot = self._free.pop()
+            self.uuids[slot], self._known[slot] = instance.uuid, instance
+        else:
+            slot = len(self.uuids)
+            self.uuids.append(instance.uuid)
+            self._known.append(instance)
+            if slot == len(self.host_of):
+                self._grow()
+        self.host_of[slot] = row
+        self._on.setdefault(row, {})[instance.uuid] = slot
+        return slot
+
+    def _grow(self) -> None:
+        more = max(len(self.host_of) // 2, 64)
+        self.host_of = numpy.append(self.host_of, numpy.full(more, GONE))
+        self.shape_of = numpy.append(self.shape_of, numpy.zeros(more, dtype=int))
+        self.group_of = numpy.append(self.group_of, numpy.full(more, NO_GROUP))
+
+
+def _on(hosts: Candidates, key: tuple[str, str] | None) -> dict[str, Any]:
+    """The instances of a node."""
+    if key is None:
+        return {}
+    there = hosts.instances_by_host().get(key[0], {})
+    return {uuid: each for uuid, each in there.items() if each.node == key[1]}
+
+
+def _is_same(known: Any, now: Any) -> bool:
+    """Return True if the request that places the instance is surely the same."""
+    return bool((known.instance_type_id, known.vm_state) == (now.instance_type_id, now.vm_state))
+
+
+def _request(demand: Demand) -> RequestSpec:
+    request = RequestSpec.from_wire(demand.request_spec, demand.filter_properties)
+    return dataclasses.replace(request, force_hosts=(), force_nodes=())
+
+
+def _is_open(rule: group_rule.GroupRule) -> bool:
+    """Return True if the proofs do not cover the rule: it says where members are, seen from each other."""
+    return rule.is_hard and rule.policy in group_rule.AMONG_MEMBERS

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shapes of requests: each is judged once by the filters, and again on the rows that change."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy
+
+from fleet.objects import RequestSpec
+from scheduler.compute.domain.request_key import request_key
+from scheduler.compute.planning.decisions import without_group
+from scheduler.compute.tolerance.amounts import demand_of
+from scheduler.engine import filtering, pipeline
+from scheduler.engine.hosts import restriction
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.planning.survival.room import Shape
+
+
+class Shapes:
+    """What a group forbids is left to the proofs."""
+
+    def __init__(self, asked: pipeline.Pipeline) -> None:
+        self._asked = asked
+        self._known: dict[Hashable, int] = {}
+        self.found: list[Shape] = []
+        self.requests: list[RequestSpec | None] = []
+        #: The key of each shape; None if the answer for a host depends on others too, or on the request as a whole.
+        self._keys: list[Hashable | None] = []
+        self._dropped: list[int] = []
+        self.nothing = 0
+        self._set(self.nothing, None, Shape(numpy.zeros(0, dtype=bool), numpy.zeros(3, dtype=numpy.int64)))
+
+    def of(self, request: RequestSpec, hosts: Candidates) -> int:
+        alone = without_group(request)
+        key = request_key(alone)
+        # Hosts that the request leaves out are no part of the key.
+        whole = None if key is None else (key, alone.ignore_hosts, alone.requested_hosts)
+        known = self._known.get(whole) if whole is not None and self._asked.cacheable else None
+        if known is not None:
+            return known
+        number = self._dropped.pop() if self._dropped else len(self.found)
+        self._set(number, alone, Shape(self._judged(alone, hosts), demand_of(alone)))
+        if whole is not None and self._asked.cacheable:
+            self._known[whole], self._keys[number] = number, whole
+        return number
+
+    def follow(self, hosts: Candidates, rows: numpy.ndarray | None) -> bool:
+        """Judge these rows again, or all. Return True if a host takes a shape that it did not take before."""
+        gained = False
+        some = None if rows is None else hosts.subset(rows)
+        for number, shape in enumerate(self.found):
+            request = self.requests[number]
+            if request is None:
+                fits = numpy.zeros(len(hosts), dtype=bool)
+            elif some is None or self._keys[number] is None:
+                fits = self._judged(request, hosts)
+            else:
+                fits = shape.fits.copy()
+                fits[rows] = self._judged(request, some)
+            gained = gained or len(fits) != len(shape.fits) or bool((fits & ~shape.fits).any())
+            self.found[number] = Shape(fits, shape.demand)
+        return gained
+
+    def keep(self, used: numpy.ndarray) -> None:
+        """Drop all other shapes; their numbers are given to new ones. :param used: of all guests"""
+        unused = numpy.flatnonzero(numpy.bincount(used, minlength=len(self.found)) == 0).tolist()
+        for number in set(unused).difference(self._dropped, [self.nothing]):
+            self._known.pop(self._keys[number], None)
+            self._dropped.append(number)
+            self.requests[number] = None
+            self.found[number] = self.found[self.nothing]
+
+    def _judged(self, request: RequestSpec, hosts: Candidates) -> numpy.ndarray:
+        prepared = pipeline.prepare(self._asked, request)
+        alive: numpy.ndarray = filtering.run(prepared, hosts, restriction.allowed(hosts, request)).alive
+        return alive.copy()
+
+    def _set(self, number: int, request: RequestSpec | None, shape: Shape) -> None:
+        if number == len(self.found):
+            self.found.append(shape)
+            self.requests.append(request)
+            self._keys.append(None)
+        self.found[number], self.requests[number], self._keys[number] = shape, request, None
