@@ -53,11 +53,12 @@ DRIVER_OPTS = [
     ),
     cfg.IntOpt(
         "scheduler_tolerance_interval",
-        default=30,
+        default=5,
         min=0,
         help="Seconds between two proofs of what 'fleet tolerance set' has promised, if there is a promise and the fleet "
         "has changed. After a proof the scheduler rests 20 times as long as it took. 0 never proves, and then no placement "
-        "is held to a promise.",
+        "is held to a promise. Raise it if the proofs of a large fleet delay decisions. It is also the time for which two "
+        "schedulers may overlook that both have taken room which was kept.",
     ),
     cfg.IntOpt(
         "scheduler_booking_timeout",

@@ -161,7 +161,8 @@ class SchedulerManager:
 
         def apply() -> None:
             columns = self._driver.host_manager.domain.columns
-            self._driver.host_manager.hint_bookings(functools.partial(hints.bookings, bookings, columns))
+            told = functools.partial(hints.bookings, bookings, columns)
+            self._driver.note_bookings(self._driver.host_manager.hint_bookings(told))
 
         if sender != self._name:
             self._take(apply, read=False)

@@ -221,8 +221,8 @@ class HostManager:
             self._cache.expire(epoch_s(self._clock()))
             return self._cache.copied_candidates(self._read_at)
 
-    def hint_bookings(self, told: Callable[[float], Iterable[Booking]]) -> None:
-        """Count bookings that another scheduler has sent.
+    def hint_bookings(self, told: Callable[[float], Iterable[Booking]]) -> Sequence[Booking]:
+        """Count bookings that another scheduler has sent, and return them.
 
         :param told: makes them, given the time at which they expire
         """
@@ -230,6 +230,7 @@ class HostManager:
         bookings = list(told(expires_at))
         with self._lock:
             self._cache.hint_bookings(bookings)
+        return bookings
 
     def hint(self, change: Callable[[HostCache], Answer]) -> Answer:
         """Apply what a cast says to the cache."""

@@ -13,6 +13,7 @@ from fleet.context import RequestContext
 from fleet.objects import RequestSpec, Selection
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine.decision import Decision
+from scheduler.state.booking import Booking
 
 
 class Notifier(Protocol):
@@ -84,6 +85,9 @@ class Scheduler:
 
     def run_periodic_tasks(self, context: object = None) -> None:
         """Called at start and every ``scheduler_driver_task_period`` seconds. By default nothing happens."""
+
+    def note_bookings(self, booked: Sequence[Booking]) -> None:
+        """Called with what another scheduler has booked, after it was counted; by default nothing happens."""
 
     def refresh(self) -> None:
         """Called when a message says that something has changed; by default the host states are brought up to date."""

@@ -22,6 +22,7 @@ from scheduler.compute.drivers.shadow import ShadowPipeline
 from scheduler.compute.tolerance.admission import Admission, Fleet
 from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.state.booking import Booking
 from scheduler.state.decider import Decider
 from scheduler.why.explain import explanation
 
@@ -104,6 +105,9 @@ class FilterScheduler(Scheduler):
 
     def describe_filters(self) -> dict[str, Any]:
         return {**judged_parts.describe(self._decider.pipeline), "promises": self.admission.proved}
+
+    def note_bookings(self, booked: Sequence[Booking]) -> None:
+        self.admission.adopt(booked)
 
     def _unjudged(self, request: RequestSpec) -> Sequence[str]:
         return request_parts.remarks(request, judged_parts.judged(self._decider.pipeline))

@@ -10,25 +10,26 @@ from __future__ import annotations
 import collections
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
 from oslo_log import log as logging
 
 from fleet import errors
-from fleet.objects import RequestSpec
+from fleet.objects import Place, RequestSpec
 from fleet.objects.tolerance import LAST, WARN
 from fleet.reasons import Reason
 from fleet.telemetry import metrics
 from scheduler.compute.tolerance import amounts
-from scheduler.compute.tolerance.amounts import demand_of
+from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts
 from scheduler.compute.tolerance.guard import Admitted, Amount, Guard, Loss, Objection
 from scheduler.engine import filtering, pipeline
 from scheduler.engine.decision import Decision
 from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.pipeline import Pipeline
+from scheduler.state.booking import Booking
 
 LOG = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class Admission:
         """
         if self._guard is None or _passes(request):
             return made
-        objection = self._object(request, made)
+        objection, made = self._object(request, made)
         if objection is None:
             return made
         first, policy = objection, objection.promise.tolerance.policy
@@ -135,7 +136,7 @@ class Admission:
             again = self._fleet.decide(_without(request, avoided))
             if not again.complete:
                 break
-            found = self._object(request, again)
+            found, again = self._object(request, again)
             if found is None:
                 return again
             objection = found
@@ -160,34 +161,71 @@ class Admission:
                     objection.sentence)  # fmt: skip
         return made
 
-    def _object(self, request: RequestSpec, made: Decision) -> Objection | None:
-        """Put the picks into the plans, or return why they break a promise."""
+    def _object(self, request: RequestSpec, made: Decision) -> tuple[Objection | None, Decision]:
+        """Put the picks into the plans, or return why they break a promise.
+
+        An agent that refuses a pick hands it to an alternate and asks nobody: those that would break a promise are dropped.
+        """
         demand = demand_of(request)
         with self._lock:
             guard = self._guard
             if guard is None:
-                return None
-            admitted = []
+                return None, made
+            hosts = {place.host: None for pick in made.picks for place in pick.alternates}
+            hosts.update((pick.key[0], None) for pick in made.picks)
+            free = self._fleet.free(list(hosts))
+            admitted, picks = [], []
             for pick in made.picks:
                 host = pick.key[0]
                 # Its booking is counted already.
-                free = self._fleet.free([host])[host] + demand
-                found = guard.unsafe(host) or guard.taken(host, free, demand)
+                found = guard.unsafe(host) or guard.taken(host, free[host] + demand, demand)
                 if found is not None:
-                    return found
+                    return found, made
                 spares = []
                 for loss in guard.losses_of(host):
-                    spare = self._spare(guard, request, loss, [each.host for each in pick.alternates], demand)
+                    spare = self._spare(guard, request, loss, pick.alternates, free, demand)
                     if spare is None:
-                        return guard.homeless(host, loss)
+                        return guard.homeless(host, loss), made
                     spares.append((loss, spare))
                 admitted.append(Admitted(pick.instance_uuid, host, demand, spares))
                 guard.admit(admitted[-1])
+                kept = [each for each in pick.alternates if not _is_barred(guard, each.host, free[each.host], demand)]
+                picks.append(dataclasses.replace(pick, alternates=kept))
             self._admitted.extend(admitted)
-        return None
+        return None, dataclasses.replace(made, picks=picks)
+
+    def adopt(self, booked: Iterable[Booking]) -> None:
+        """Give instances that another scheduler has booked their places in the plans, without asking the filters.
+
+        Where there is none, the next proof says so.
+        """
+        with self._lock:
+            guard, known = self._guard, {each.uuid for each in self._admitted}
+            if guard is None:
+                return
+            for each in booked:
+                if each.instance_uuid in known:
+                    continue
+                known.add(each.instance_uuid)
+                demand, host = demand_of_amounts(each.amounts.numbers), each.key[0]
+                free = self._fleet.free(guard.keeping)
+                spares = []
+                for loss in guard.losses_of(host):
+                    some = guard.sharing(loss, demand) or [
+                        name for name, left in free.items() if Guard.is_spare(loss, name, left, demand)
+                    ]
+                    spares += [(loss, some[0])] if some else []
+                self._admitted.append(Admitted(each.instance_uuid, host, demand, spares))
+                guard.admit(self._admitted[-1])
 
     def _spare(
-        self, guard: Guard, request: RequestSpec, loss: Loss, alternates: Sequence[str], demand: Amount
+        self,
+        guard: Guard,
+        request: RequestSpec,
+        loss: Loss,
+        alternates: Sequence[Place],
+        free: Mapping[str, Amount],
+        demand: Amount,
     ) -> str | None:
         """A host that passes the filters, and would have room for the instance beside the plan of the loss.
 
@@ -197,18 +235,16 @@ class Admission:
             request, instance_uuids=request.instance_uuids[:1], num_instances=1, requested_hosts=()
         )
         sharing = guard.sharing(loss, demand)
-        for host in alternates:
-            if host in sharing:
-                return host
+        for place in alternates:
+            if place.host in sharing:
+                return place.host
         if sharing:
             shared = self._fleet.passing(one, sharing)
             if shared is not None:
                 return shared
-        few = [host for host in alternates if host not in loss.hosts]
-        known = self._fleet.free(few) if few else {}
-        for host in few:
-            if host in known and Guard.is_spare(loss, host, known[host], demand):
-                return host
+        for place in alternates:
+            if Guard.is_spare(loss, place.host, free[place.host], demand):
+                return place.host
         # Of all other hosts the filters know what is free.
         planned = self._fleet.free(list(loss.reserved))
         full = {host for host, free in planned.items() if not Guard.is_spare(loss, host, free, demand)}
@@ -231,6 +267,11 @@ def _passes(request: RequestSpec) -> bool:
     forced = bool(request.force_hosts or request.force_nodes)
     wish = str(request.flavor.extra_specs.get(PASS, "")).lower()
     return forced or request.filter_properties.get(RESTORES) is True or wish == "true"
+
+
+def _is_barred(guard: Guard, host: str, free: Amount, demand: Amount) -> bool:
+    found = guard.unsafe(host) or guard.taken(host, free, demand)
+    return found is not None and found.promise.tolerance.policy != WARN
 
 
 def _without(request: RequestSpec, hosts: set[str]) -> RequestSpec:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy
 
 from fleet import capacity
@@ -35,3 +37,9 @@ def demand_of(request: RequestSpec) -> numpy.ndarray:
     """What one instance takes: vcpus, memory and disk in MB."""
     disk_mb = capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb) * capacity.MB_PER_GB
     return numpy.array([request.vcpus, request.memory_mb, disk_mb], dtype=numpy.int64)
+
+
+def demand_of_amounts(numbers: Mapping[str, float]) -> numpy.ndarray:
+    """As :func:`demand_of`, of the columns that a booking changes."""
+    taken = numbers.get("vcpus_used", 0), -numbers.get("free_ram_mb", 0), -numbers.get("free_disk_mb", 0)
+    return numpy.array(taken, dtype=numpy.int64)

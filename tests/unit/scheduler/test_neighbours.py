@@ -64,6 +64,9 @@ class One:
     def refresh(self):
         self.host_manager.refresh()
 
+    def note_bookings(self, booked):
+        pass
+
 
 @pytest.fixture
 def bus():

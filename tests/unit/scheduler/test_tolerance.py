@@ -17,7 +17,9 @@ from fleet.telemetry import metrics
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.planning.promises import Prover
+from scheduler.engine.hosts.consumption import Consumption
 from scheduler.planning.hypothetical import FixedFeed
+from scheduler.state.booking import Booking
 from tests.factories import NOW, uuid
 from tests.unit.scheduler.plugins import configuration
 from tests.unit.scheduler.test_rebalance import Fleet, spec
@@ -246,3 +248,24 @@ def test_the_search_tells_them_apart() -> None:
                 continue
         broken += any(not survives(stage.guests, [host]) for host in hosts)
     assert broken > 10
+
+
+@pytest.mark.parametrize(("promises", "alternates"), [((), ["d"]), ((Tolerance(policy=REFUSE),), [])])
+def test_alternates_keep_the_promise_too(promises: Sequence[Tolerance], alternates: list[str]) -> None:
+    """An agent that refuses the pick hands it to an alternate, and asks nobody. c is kept for a's guest or b's."""
+    stage = Stage({"a": [6], "b": [6], "c": [], "d": [5]}, *promises)
+    (selection,) = stage.driver.select_destinations(None, RequestSpec.from_wire(spec(uuid(900), 3), {}))
+    assert alternates == [each.host for each in selection.alternates]
+
+
+@pytest.mark.parametrize(("is_adopted", "host"), [(False, "c"), (True, "a")])
+def test_what_another_scheduler_books_gets_its_place(is_adopted: bool, host: str) -> None:
+    """c keeps 4 of 8 for a's guest or b's. With 2 more on b it keeps 6, so a guest of 4 goes elsewhere."""
+    stage = Stage({"a": [4], "b": [4], "c": []}, Tolerance(policy=REFUSE))
+    stage.driver.host_manager.refresh()
+    amounts = Consumption({"vcpus_used": 2, "free_ram_mb": -2048})
+    booking = Booking(uuid(950), ("b", "b"), amounts, NOW.timestamp() + 60, told=True)
+    booked = stage.driver.host_manager.hint_bookings(lambda _expires_at: [booking])
+    if is_adopted:
+        stage.driver.note_bookings([*booked, *booked])
+    assert host == stage.build(4)
