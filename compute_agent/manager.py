@@ -56,7 +56,7 @@ class ComputeManager:
         self._attacher = attacher
         self._queues = queues
 
-    def build_and_run_instance(self, context: RequestContext, **build: Any) -> None:
+    def build_and_run_instance(self, context: RequestContext, **build: object) -> None:
         try:
             order = BuildOrder.from_wire(build)
         except errors.InvalidInput as invalid:
@@ -68,7 +68,7 @@ class ComputeManager:
         if not self._queues.submit(order.instance.uuid, work, takes_slot=True, dropped=decline):
             decline()
 
-    def terminate_instance(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
+    def terminate_instance(self, context: RequestContext, instance_uuid: object = None, **_unknown: object) -> None:
         """Destroy the guest, if the instance's row confirms it."""
         try:
             uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
@@ -77,7 +77,7 @@ class ComputeManager:
             return
         self._termination.order(context, uuid)
 
-    def advance_migration(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
+    def advance_migration(self, context: RequestContext, instance_uuid: object = None, **_unknown: object) -> None:
         """Read the migration record of the instance and do this host's part."""
         try:
             uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
@@ -86,7 +86,7 @@ class ComputeManager:
             return
         self._queues.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
 
-    def live_migration_abort(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
+    def live_migration_abort(self, context: RequestContext, instance_uuid: object = None, **_unknown: object) -> None:
         """Read the migration record of the instance, and abort its live migration from this host if the record says so.
 
         The migration occupies the queue of the instance: the abort has another one. What follows is that of an
@@ -102,7 +102,7 @@ class ComputeManager:
             self._queues.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
 
     def advance_power(
-        self, context: RequestContext, instance_uuid: Any = None, spawn_within_s: Any = None, **_unknown: Any
+        self, context: RequestContext, instance_uuid: object = None, spawn_within_s: Any = None, **_unknown: object
     ) -> None:
         """Read the row of the instance, and do with its guest what its task is: one of ``states.POWER_TASKS``."""
         try:
@@ -113,7 +113,7 @@ class ComputeManager:
             return
         self._queues.submit(uuid, functools.partial(self._switch.run, context, uuid, within_s))
 
-    def advance_attachments(self, context: RequestContext, instance_uuid: Any = None, **_unknown: Any) -> None:
+    def advance_attachments(self, context: RequestContext, instance_uuid: object = None, **_unknown: object) -> None:
         """Read the attachments of the instance, and attach or detach its volumes."""
         try:
             uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
@@ -131,7 +131,7 @@ class ComputeManager:
         return self._host.driver.get_console_output(context, instance_uuid, most).decode(errors="replace")
 
     @endpoint
-    def describe_host(self, context: RequestContext) -> dict[str, Any]:
+    def describe_host(self, context: RequestContext) -> dict[str, object]:
         """Return what this agent holds: totals and usage of each node with the instances, and the driver's guests.
 
         ``now`` is this host's clock, which operators compare with the conductor's.

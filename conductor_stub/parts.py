@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
@@ -46,7 +45,7 @@ from fleet.rpc.trust import signing
 
 @dataclasses.dataclass(frozen=True)
 class Clients:
-    """What a conductor sends to: schedulers, agents (``compute``, ``backends``), and other conductors."""
+    """The clients of a conductor: for schedulers, agents (``compute``, ``backends``), and other conductors."""
 
     scheduler: SchedulerAPI
     compute: ComputeAPI
@@ -84,7 +83,7 @@ class Clients:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the configuration sets for single domains. The options of the same names describe them.
+    """Options that single domains read. The options of the same names describe them.
 
     :param default_zone: ``default_availability_zone``
     :param waits: ``wait_for_capacity``
@@ -140,7 +139,7 @@ def _always_in_step() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Common:
-    """What every domain is wired from.
+    """Parts that the wiring of every domain receives.
 
     :param clock: the database's time, at most some seconds old
     :param fresh: the database's time, read for each call
@@ -162,7 +161,7 @@ class Common:
     pins: Pins
     ledger: LedgerIdentity = dataclasses.field(default_factory=LedgerIdentity)
     local: LocalPlacement | None = None
-    grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit
+    grouped: Callable[..., GroupCommit[object, object]] = GroupCommit
     require_in_step: Callable[[], None] = _always_in_step
     draining: threading.Event = dataclasses.field(default_factory=threading.Event)
     fence: Fence = fence.run
@@ -181,7 +180,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Part:
-    """What a domain contributes to a conductor.
+    """The contribution of one domain to a conductor.
 
     :param endpoints: of the conductor's queue
     :param for_agents: those of ``endpoints`` that agents call

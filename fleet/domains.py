@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fleet places: virtual machines and volumes. A daemon may serve one of these domains only."""
+"""The domains of a fleet: virtual machines and volumes. A daemon may serve one of these domains only."""
 
 from __future__ import annotations
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from fleet import control_characters, errors
 
-#: An object and a list, as their writer has made them.
+#: An object, one that is only read, and a list, as their writer has made them.
 JSONObject = dict[str, Any]
+JSONMapping = Mapping[str, Any]
 JSONList = list[Any]
 
 #: Range of whole numbers: signed and unsigned 64 bits, as readers in C have it.

@@ -38,7 +38,7 @@ instance arrives, on the source from then until it is confirmed. A node has used
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 RESIZE: Final = "resize"
 EVACUATION: Final = "evacuation"
@@ -109,6 +109,6 @@ def actor(migration_type: str, status: str, source: str, destination: str | None
     return destination if (migration_type, status) in _BY_DESTINATION else None
 
 
-def is_aborted(migration_type: str, status: str, failure: Mapping[str, Any] | None) -> bool:
+def is_aborted(migration_type: str, status: str, failure: Mapping[str, object] | None) -> bool:
     """Return True if the source of a live migration must abort it."""
     return (migration_type, status) == (LIVE_MIGRATION, RUNNING) and failure is not None

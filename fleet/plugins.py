@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
 
 from oslo_utils import importutils
 
@@ -17,7 +16,7 @@ class NotImported(Exception):
         self.missing = missing
 
 
-def import_class(path: str) -> Any:
+def import_class(path: str) -> object:
     """Return the class at ``path``. :raises NotImported: it does not exist, or importing its module raised an exception"""
     try:
         return importutils.import_class(path)

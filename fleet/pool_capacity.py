@@ -79,7 +79,7 @@ class Space:
 
 @dataclasses.dataclass(frozen=True)
 class Factors:
-    """What the capacity of a pool comes to for one kind of request, each rounded to two digits by itself, as by cinder."""
+    """The capacity of a pool for one kind of request, each number rounded to two digits by itself, as by cinder."""
 
     total_available_gb: float
     virtual_free_gb: float

@@ -13,6 +13,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from fleet import json_codec
+from fleet.json_codec import JSONObject
 from fleet.telemetry import metrics, rate_limited_log
 
 LOG = logging.getLogger(__name__)
@@ -22,7 +23,7 @@ _DEEPEST = 250
 _said = rate_limited_log.RateLimit()
 
 
-class Unreadable(dict[str, Any]):
+class Unreadable(JSONObject):
     """Stands for a value that cannot be read. It is empty and false, and each key of it is one more of its kind."""
 
     def __missing__(self, key: str) -> Unreadable:
@@ -50,7 +51,7 @@ def fault(text: str | bytes) -> str | None:
     return _read(text)[1] or None
 
 
-def _read(text: str | bytes) -> tuple[Any, str]:
+def _read(text: str | bytes) -> tuple[object, str]:
     try:
         value = json_codec.loads(text)
     except ValueError as unreadable:

@@ -8,7 +8,6 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from cliff import commandmanager
 from oslo_config import cfg
@@ -31,7 +30,7 @@ def _entry_point(name: str, place: str) -> importlib.metadata.EntryPoint:
     return importlib.metadata.EntryPoint(name, f"fleet_cli.{place}", "fleet_cli")
 
 
-def load(place: str) -> Any:
+def load(place: str) -> object:
     """Return the class of a command. :param place: as in ``command_list``"""
     return _entry_point("", place).load()
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from fleet import states
 from fleet.client import faults, following
@@ -31,7 +30,7 @@ class Order:
     """One request of the batch, and the expected result."""
 
     name: str
-    flavor: Mapping[str, Any]
+    flavor: Mapping[str, object]
     count: int
     story: str
     expected: Expectation

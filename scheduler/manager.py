@@ -14,6 +14,7 @@ from oslo_log import log as logging
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec, Selection, fields
 from fleet.objects.whatif import Demand
 from fleet.rpc import deferred, versions
@@ -28,7 +29,7 @@ LOG = logging.getLogger(__name__)
 
 
 #: (hosts, requests by uuid) -> answer of ``plan_loss``.
-Plan = Callable[[Sequence[str], Mapping[str, Demand]], dict[str, Any]]
+Plan = Callable[[Sequence[str], Mapping[str, Demand]], JSONObject]
 
 
 def _demand(sent: object) -> tuple[str, Demand]:
@@ -67,8 +68,8 @@ class SchedulerManager:
 
     @endpoint
     def select_destinations(
-        self, context: RequestContext, request_spec: Any, filter_properties: Any = None
-    ) -> list[dict[str, Any]]:
+        self, context: RequestContext, request_spec: object, filter_properties: object = None
+    ) -> list[dict[str, object]]:
         """:raises errors.InvalidInput: naming the field; :raises errors.NoValidHost: with the filters' counts;
         :raises errors.RequestExpired: nobody waits for the answer, so that nothing must be booked
         """
@@ -90,8 +91,12 @@ class SchedulerManager:
 
     @endpoint
     def explain(
-        self, context: RequestContext, request_spec: Any, filter_properties: Any = None, best: fields.InstanceCount = 10
-    ) -> dict[str, Any]:
+        self,
+        context: RequestContext,
+        request_spec: object,
+        filter_properties: object = None,
+        best: fields.InstanceCount = 10,
+    ) -> dict[str, object]:
         """Return what ``select_destinations`` would answer, and why. Nothing is booked."""
         require_size([request_spec, filter_properties], "request_spec")
         return self._driver.explain(context, self._parse(request_spec, filter_properties), best)
@@ -100,16 +105,16 @@ class SchedulerManager:
     def capacity(
         self,
         context: RequestContext,
-        request_spec: Any,
-        filter_properties: Any = None,
+        request_spec: object,
+        filter_properties: object = None,
         group_by: Literal["zone", "aggregate"] | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Return how many more instances of the request's shape fit."""
         require_size([request_spec, filter_properties], "request_spec")
         return self._driver.capacity(context, self._parse(request_spec, filter_properties), group_by)
 
     @endpoint
-    def describe_filters(self, context: RequestContext) -> dict[str, Any]:
+    def describe_filters(self, context: RequestContext) -> dict[str, object]:
         """Return which parts of a request the filters judge, and which default filters are left out.
 
         :raises errors.NotSupported: the driver does not know it
@@ -117,7 +122,7 @@ class SchedulerManager:
         return self._driver.describe_filters()
 
     @endpoint
-    def plan_loss(self, context: RequestContext, hosts: list[fields.Name], requests: list[Any]) -> dict[str, Any]:
+    def plan_loss(self, context: RequestContext, hosts: list[fields.Name], requests: list[Any]) -> dict[str, object]:
         """Return what becomes of the guests of hosts that are lost together: ``verdict``, ``why``, and ``plan``.
 
         :param requests: of their guests, and of the other members of the groups of these, as ``requests_of`` returns them
@@ -131,15 +136,17 @@ class SchedulerManager:
     # Casts. A sender that makes no sense is told to the operator, as nobody else hears of it.
 
     @endpoint
-    def update_aggregates(self, context: RequestContext, aggregates: Any = None) -> None:
+    def update_aggregates(self, context: RequestContext, aggregates: object = None) -> None:
         self._hint_aggregates(lambda: hints.aggregates(aggregates))
 
     @endpoint
-    def delete_aggregate(self, context: RequestContext, aggregate: Any = None) -> None:
+    def delete_aggregate(self, context: RequestContext, aggregate: object = None) -> None:
         self._hint_aggregates(lambda: [hints.deleted_aggregate(aggregate)])
 
     @endpoint
-    def update_instance_info(self, context: RequestContext, instance_info: Any = None, host_name: Any = None) -> None:
+    def update_instance_info(
+        self, context: RequestContext, instance_info: object = None, host_name: object = None
+    ) -> None:
         def apply() -> None:
             placed = hints.instances(host_name, instance_info, TrackedInstance)
             self._driver.host_manager.hint(lambda cache: cache.hint_instances(placed))
@@ -148,7 +155,9 @@ class SchedulerManager:
         self._take(apply, read=False)
 
     @endpoint
-    def delete_instance_info(self, context: RequestContext, host_name: Any = None, instance_uuid: Any = None) -> None:
+    def delete_instance_info(
+        self, context: RequestContext, host_name: object = None, instance_uuid: object = None
+    ) -> None:
         def apply() -> None:
             gone = dict.fromkeys(hints.uuids(instance_uuid, "instance_uuid"), hints.host(host_name))
             self._driver.host_manager.hint(lambda cache: cache.hint_instances(gone=gone))
@@ -156,7 +165,7 @@ class SchedulerManager:
         self._take(apply, read=False)
 
     @endpoint
-    def note_bookings(self, context: RequestContext, sender: Any = None, bookings: Any = None) -> None:
+    def note_bookings(self, context: RequestContext, sender: object = None, bookings: object = None) -> None:
         """Count what another scheduler has booked until the feed shows it."""
 
         def apply() -> None:
@@ -168,7 +177,9 @@ class SchedulerManager:
             self._take(apply, read=False)
 
     @endpoint
-    def sync_instance_info(self, context: RequestContext, host_name: Any = None, instance_uuids: Any = None) -> None:
+    def sync_instance_info(
+        self, context: RequestContext, host_name: object = None, instance_uuids: object = None
+    ) -> None:
         def compare() -> None:
             host, theirs = hints.host(host_name), set(hints.uuids(instance_uuids, "instance_uuids"))
 

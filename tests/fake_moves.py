@@ -14,6 +14,7 @@ import oslo_messaging
 
 from fleet import errors, move_states, states
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Claimed, Holding, Migration
 
 _NEXT = {
@@ -56,7 +57,7 @@ class FakeMoves:
 
     def get_host_migrations(
         self, context: RequestContext, host: str, instance_uuids: list[str] | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         return [
             each.to_wire()
             for each in self.records.values()
@@ -72,8 +73,8 @@ class FakeMoves:
         host: str,
         node: str,
         incarnation: str,
-        claim: dict[str, Any],
-    ) -> dict[str, Any]:
+        claim: JSONObject,
+    ) -> JSONObject:
         self._interrupt()
         if self.refusal is not None:
             raise self.refusal
@@ -85,7 +86,7 @@ class FakeMoves:
 
     def migration_done(
         self, context: RequestContext, migration_uuid: str, attempt: int, host: str, status: str
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         self._interrupt()
         record = self.records[migration_uuid]
         self.told.append((status, "done"))
@@ -108,8 +109,8 @@ class FakeMoves:
         attempt: int,
         host: str,
         status: str,
-        failure: dict[str, Any],
-    ) -> dict[str, Any]:
+        failure: JSONObject,
+    ) -> JSONObject:
         self._interrupt()
         record = self.records[migration_uuid]
         self.told.append((status, failure["step"]))

@@ -15,6 +15,7 @@ from typing import Any
 
 from fleet import errors, states
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, FailedAttempt, HostReport, Instance
 from fleet.rpc import batch_answers
 
@@ -34,7 +35,7 @@ class FakeConductor:
         self.calls: list[str] = []
         self.rows: dict[str, Instance] = {}
         #: With which claims were made, by instance uuid.
-        self.limits: dict[str, dict[str, Any]] = {}
+        self.limits: dict[str, JSONObject] = {}
         self.incarnations: dict[str, str] = {}
         self.reports: dict[tuple[str, str], HostReport] = {}
         self.nodes: dict[str, list[str]] = {}
@@ -43,8 +44,8 @@ class FakeConductor:
         self.alarmed: list[str] = []
         self.refused_nodes: dict[str, str] = {}
         #: What ``reschedule`` and ``abort_build`` were told, by instance uuid.
-        self.rescheduled: dict[str, dict[str, Any]] = {}
-        self.aborted: dict[str, dict[str, Any]] = {}
+        self.rescheduled: dict[str, JSONObject] = {}
+        self.aborted: dict[str, JSONObject] = {}
         self.violated_policy: str = ""
         #: By uuid. A host that could not attach a volume detaches it.
         self.attachments: dict[str, Attachment] = {}
@@ -70,14 +71,14 @@ class FakeConductor:
 
     # ConductorAPI
 
-    def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        def work() -> list[dict[str, Any]]:
+    def register_services(self, context: RequestContext, services: list[JSONObject]) -> list[JSONObject]:
+        def work() -> list[JSONObject]:
             self.incarnations.update({service["host"]: service["incarnation"] for service in services})
             return [self._registered(each) for each in services]
 
         return self._serve("register_services", work)
 
-    def require_free(self, context: RequestContext, services: list[dict[str, Any]]) -> None:
+    def require_free(self, context: RequestContext, services: list[JSONObject]) -> None:
         self._serve("require_free", lambda: None)
 
     def leave(
@@ -94,8 +95,8 @@ class FakeConductor:
         rpc_version: str | None = None,
         release: str | None = None,
         clock_skew_s: float = 0.0,
-    ) -> dict[str, Any]:
-        def work() -> dict[str, Any]:
+    ) -> JSONObject:
+        def work() -> JSONObject:
             superseded = [host for host in hosts if self.incarnations.get(host) != incarnation]
             return {"superseded": superseded, "alarmed": list(self.alarmed), "versions": {}, "now": self.now}
 
@@ -104,11 +105,11 @@ class FakeConductor:
     def report_hosts(
         self,
         context: RequestContext,
-        reports: list[dict[str, Any]],
+        reports: list[JSONObject],
         nodes: dict[str, list[str]],
         alarms: dict[str, str],
-    ) -> list[dict[str, Any]]:
-        def work() -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
+        def work() -> list[JSONObject]:
             self.nodes.update(nodes)
             self.alarms.update(alarms)
             return [self._report(HostReport.from_wire(report)) for report in reports]
@@ -117,8 +118,8 @@ class FakeConductor:
 
     def get_host_instances(
         self, context: RequestContext, host: str, uuids: list[str] | None = None
-    ) -> list[dict[str, Any]]:
-        def work() -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
+        def work() -> list[JSONObject]:
             return [row.to_wire() for row in self._on_host(host) if uuids is None or row.uuid in uuids]
 
         return self._serve("get_host_instances", work)
@@ -156,13 +157,13 @@ class FakeConductor:
 
         return self._serve("report_guest", work)
 
-    def get_image(self, context: RequestContext, image_id: str) -> dict[str, Any]:
-        def work() -> dict[str, Any]:
+    def get_image(self, context: RequestContext, image_id: str) -> JSONObject:
+        def work() -> JSONObject:
             raise errors.NotFound(kind="Image", name=image_id)
 
         return self._serve("get_image", work)
 
-    def get_boot_data(self, context: RequestContext, instance_uuid: str, host: str) -> dict[str, Any]:
+    def get_boot_data(self, context: RequestContext, instance_uuid: str, host: str) -> JSONObject:
         return self._serve("get_boot_data", dict)
 
     def power_done(
@@ -196,16 +197,16 @@ class FakeConductor:
 
         return self._serve("power_done", work)
 
-    def get_attachments(self, context: RequestContext, instance_uuid: str, host: str) -> list[dict[str, Any]]:
-        def work() -> list[dict[str, Any]]:
+    def get_attachments(self, context: RequestContext, instance_uuid: str, host: str) -> list[JSONObject]:
+        def work() -> list[JSONObject]:
             return [each.to_wire() for each in self.attachments.values() if each.instance_uuid == instance_uuid]
 
         return self._serve("get_attachments", work)
 
     def attachment_done(
         self, context: RequestContext, attachment_uuid: str, host: str, status: str, attempt: int, failure: str
-    ) -> dict[str, Any] | None:
-        def work() -> dict[str, Any] | None:
+    ) -> JSONObject | None:
+        def work() -> JSONObject | None:
             row = self.attachments.get(attachment_uuid)
             if row is None or (row.status, row.attempt) != (status, attempt):
                 return row and row.to_wire()
@@ -228,10 +229,10 @@ class FakeConductor:
         host: str,
         node: str,
         incarnation: str,
-        claim: dict[str, Any],
-        limits: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        def work() -> dict[str, Any]:
+        claim: JSONObject,
+        limits: JSONObject | None = None,
+    ) -> JSONObject:
+        def work() -> JSONObject:
             self.limits[instance_uuid] = limits or {}
             row = self._row(instance_uuid)
             if (row.task_state, row.attempt, row.host, row.node) == (states.SPAWNING, attempt, host, node):
@@ -256,8 +257,8 @@ class FakeConductor:
         host: str,
         power_state: int,
         incarnation: str,
-    ) -> dict[str, Any]:
-        def work() -> dict[str, Any]:
+    ) -> JSONObject:
+        def work() -> JSONObject:
             row = self._row(instance_uuid)
             if (row.vm_state, row.task_state, row.attempt, row.host) != (states.ACTIVE, None, attempt, host):
                 self._expect(row, attempt, states.SPAWNING, host)
@@ -271,15 +272,15 @@ class FakeConductor:
     def takes_steps(self) -> bool:
         return True
 
-    def build_steps(self, context: RequestContext, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        def work() -> list[dict[str, Any]]:
+    def build_steps(self, context: RequestContext, steps: list[JSONObject]) -> list[JSONObject]:
+        def work() -> list[JSONObject]:
             return [self._step(context, **step) for step in steps]
 
         return self._serve("build_steps", work)
 
     def _step(
         self, context: RequestContext, method: str, request_id: str, project_id: str, user_id: str, **arguments: Any
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         try:
             return batch_answers.result(getattr(self, method)(context, **arguments))
         except errors.FleetError as refusal:
@@ -298,15 +299,13 @@ class FakeConductor:
     def takes_passwords(self) -> bool:
         return True
 
-    def create(
-        self, context: RequestContext, request: dict[str, Any], client_token: str | None = None
-    ) -> dict[str, Any]:
+    def create(self, context: RequestContext, request: JSONObject, client_token: str | None = None) -> JSONObject:
         raise NotImplementedError
 
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
         raise NotImplementedError
 
-    def reschedule(self, context: RequestContext, failed: FailedAttempt, alternates: list[dict[str, Any]]) -> bool:
+    def reschedule(self, context: RequestContext, failed: FailedAttempt, alternates: list[JSONObject]) -> bool:
         def work() -> None:
             row = self._row(failed.instance_uuid)
             self._expect_step(row, failed.attempt)
@@ -340,7 +339,7 @@ class FakeConductor:
                 work()
             raise scripted.error
 
-    def _registered(self, service: dict[str, Any]) -> dict[str, Any]:
+    def _registered(self, service: JSONObject) -> JSONObject:
         host, sizes = service["host"], ("vcpus", "memory_mb", "local_gb")
         nodes = [
             {"node": node, **{size: getattr(report, size) for size in sizes}}
@@ -376,7 +375,7 @@ class FakeConductor:
         nothing.update(claimed_numa_topology=None, claimed_pci_devices=None)
         self.put(row, host=None, node=None, **nothing, **changes)
 
-    def _report(self, report: HostReport) -> dict[str, Any]:
+    def _report(self, report: HostReport) -> JSONObject:
         reason = self.refused_nodes.get(report.node, "")
         if not reason:
             self.reports[report.host, report.node] = report

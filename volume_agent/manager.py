@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -29,7 +28,7 @@ class BackendManager:
         self._worker = worker
         self._queues = queues
 
-    def advance_volume(self, context: RequestContext, volume_uuid: Any = None, **_unknown: Any) -> None:
+    def advance_volume(self, context: RequestContext, volume_uuid: object = None, **_unknown: object) -> None:
         """Read the volume's row and do this backend's part."""
         try:
             uuid = fields.parse(fields.Uuid, volume_uuid, "volume_uuid")
@@ -39,7 +38,7 @@ class BackendManager:
         self.order(context, uuid)
 
     @endpoint
-    def get_manageable(self, context: RequestContext) -> list[dict[str, Any]]:
+    def get_manageable(self, context: RequestContext) -> list[dict[str, object]]:
         """Return what may become a volume: ``pool``, ``reference``, ``size_gb``, ``reason`` (why it cannot).
 
         :raises errors.NotSupported: the driver takes over no volumes
@@ -48,7 +47,7 @@ class BackendManager:
         return self._worker.manageable()
 
     @endpoint
-    def get_connection(self, context: RequestContext, volume_uuid: fields.Uuid, pool: fields.Name) -> dict[str, Any]:
+    def get_connection(self, context: RequestContext, volume_uuid: fields.Uuid, pool: fields.Name) -> dict[str, object]:
         """Return where the data of a volume are: ``kind``, ``path``, ``format``.
 
         :raises errors.NotFound: the volume is not on this pool

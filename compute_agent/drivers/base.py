@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from oslo_config import cfg
 
 from compute_agent.drivers import time_limit
 from fleet import errors, states
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, BootData, Flavor, Image, ImageRecord, Instance
 
 #: Returns the record of an image by its id: where its bytes are. :raises errors.NotFound:
@@ -83,7 +83,7 @@ class ComputeDriver:
         """Return the names of the nodes; ``refresh``: ask the hypervisor again."""
         raise NotImplementedError
 
-    def get_available_resource(self, node: str) -> dict[str, Any] | None:
+    def get_available_resource(self, node: str) -> JSONObject | None:
         """Return the inventory of ``node``; empty or None if it cannot be read: the node is then not tracked.
 
         Required: ``vcpus``, ``memory_mb`` (MB), ``local_gb`` (GB), ``numa_topology`` (None, a structure or its JSON).
@@ -329,7 +329,7 @@ class ComputeDriver:
         """Return what the hypervisor needs besides the flavor: ``memory_mb``."""
         return {"memory_mb": 0}
 
-    def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+    def get_per_instance_usage(self) -> dict[str, JSONObject]:
         """Return for each guest's uuid: ``uuid``, ``memory_mb``, ``node``; ``attempt`` if this driver spawned it.
 
         Three more keys are marks of a move. If the move has ended and a mark is still there, the agent repeats the step that

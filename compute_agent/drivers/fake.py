@@ -10,7 +10,6 @@ import pathlib
 import random
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -20,6 +19,7 @@ from compute_agent.drivers.base import ComputeDriver, GuestInfo, LiveMigrationFa
 from compute_agent.drivers.guest_record import GuestRecord
 from fleet import errors, states
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, Flavor, Image, Instance, host_report
 
 LOG = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class FakeDriver(ComputeDriver):
             return [self._host]
         return [f"{self._host}-{number}" for number in range(1, self._options.fake_nodes + 1)]
 
-    def get_available_resource(self, node: str) -> dict[str, Any] | None:
+    def get_available_resource(self, node: str) -> JSONObject | None:
         options = self._options
         with self._lock:
             here = [guest for guest in self._guests.values() if guest.node == node]
@@ -222,12 +222,12 @@ class FakeDriver(ComputeDriver):
         return GuestInfo(state=record.power_state, max_mem_kb=memory_kb, mem_kb=memory_kb, num_cpu=record.vcpus)
 
     def get_console_output(self, context: RequestContext, instance_uuid: str, most_bytes: int) -> bytes:
-        """What a guest of these sizes might print. Projects read it, so it does not name the host."""
+        """Return lines like those that a guest of these sizes prints. Projects read it, so it does not name the host."""
         with self._lock:
             record = self._known(instance_uuid)
         return fake_console.text(record).encode()[-most_bytes:]
 
-    def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+    def get_per_instance_usage(self) -> dict[str, JSONObject]:
         with self._lock:
             for uuid in list(self._guests):
                 self._look(uuid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a simulated guest prints on its console: no more than its record says."""
+"""The console of a simulated guest: no more than its record says."""
 
 from __future__ import annotations
 

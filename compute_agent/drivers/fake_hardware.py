@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_config import cfg
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import pci
 
 SMALL_PAGE_KB, HUGE_PAGE_KB = 4, 2048
@@ -17,7 +17,7 @@ _OPTION = "[fake] pci_devices"
 _KB_PER_MB = 1024
 
 
-def numa_topology(options: cfg.ConfigOpts) -> dict[str, Any] | None:
+def numa_topology(options: cfg.ConfigOpts) -> JSONObject | None:
     """Return ``numa_cells`` equal cells, each a socket; the last one also has the remainder. None for no cells."""
     count = options.numa_cells
     if not count:
@@ -31,7 +31,7 @@ def numa_topology(options: cfg.ConfigOpts) -> dict[str, Any] | None:
     return {"cells": cells}
 
 
-def _cell(options: cfg.ConfigOpts, number: int, cpus: list[int], memory_mb: int) -> dict[str, Any]:
+def _cell(options: cfg.ConfigOpts, number: int, cpus: list[int], memory_mb: int) -> JSONObject:
     threads = options.numa_threads_per_core
     cores = [cpus[first : first + threads] for first in range(0, len(cpus), threads)]
     cell = {
@@ -58,7 +58,7 @@ def _pages(huge: int, memory_mb: int) -> list[dict[str, int]]:
     ]
 
 
-def pci_devices(texts: Sequence[str]) -> list[dict[str, Any]]:
+def pci_devices(texts: Sequence[str]) -> list[JSONObject]:
     """Return the devices of the option's pools, with made-up addresses. :raises errors.ConfigError: a pool is malformed"""
     devices = []
     slots = itertools.count()

@@ -7,10 +7,11 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 from compute_agent.guest import state_file
 from fleet import errors, states
+from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, Instance
 
 
@@ -34,7 +35,7 @@ class GuestRecord:
     name: str = ""
     power_state: int = states.NOSTATE
     stopped: bool = False
-    volumes: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    volumes: dict[str, dict[str, object]] = dataclasses.field(default_factory=dict)
     move: str = ""
     arriving: bool = False
 
@@ -51,7 +52,7 @@ class GuestRecord:
             volumes={each.volume_uuid: each.to_wire() for each in volumes},
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         return dataclasses.asdict(self)
 
     def with_volume(self, attachment: Attachment) -> Self:
@@ -64,12 +65,12 @@ class GuestRecord:
     def attachments(self) -> list[Attachment]:
         return [Attachment.from_wire(each) for each in self.volumes.values()]
 
-    def usage(self, resized: bool = False) -> dict[str, Any]:
+    def usage(self, resized: bool = False) -> JSONObject:
         """Return this guest's part of ``get_per_instance_usage``.
 
         :param resized: the driver keeps what it needs to undo a resize on this host
         """
-        usage: dict[str, Any] = {
+        usage: dict[str, object] = {
             "uuid": self.uuid,
             "memory_mb": self.memory_mb,
             "node": self.node,

@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import psutil
 from oslo_config import cfg
@@ -33,6 +32,7 @@ from compute_agent.guest import state_file
 from compute_agent.guest.process import Identity
 from fleet import errors, states
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, Flavor, Image, Instance, host_report
 
 LOG = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class LocalDriver(ComputeDriver):
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
         return [self._node]
 
-    def get_available_resource(self, node: str) -> dict[str, Any] | None:
+    def get_available_resource(self, node: str) -> JSONObject | None:
         resources = machine.inventory(str(self._root))
         free_gb = resources.pop("free_disk_gb")
         promised = sum(record.disk_gb for record in self._records())
@@ -204,14 +204,14 @@ class LocalDriver(ComputeDriver):
         if child is None or not child.signal_group(signal.SIGCONT):
             self._start_again(instance)
 
-    def _known(self, instance_uuid: str) -> dict[str, Any]:
+    def _known(self, instance_uuid: str) -> JSONObject:
         """Return the order of a guest. :raises errors.NotFound: there is none"""
         order = state_file.read(self._directory(instance_uuid) / supervisor.ORDER_FILE)
         if order is None:
             raise errors.NotFound(kind="Guest", name=instance_uuid)
         return order
 
-    def _switch_off(self, instance_uuid: str, order: dict[str, Any], stopped: bool = False) -> None:
+    def _switch_off(self, instance_uuid: str, order: JSONObject, stopped: bool = False) -> None:
         """Record the intention first: a half-done switch-off is found, and repeated or undone."""
         directory = self._directory(instance_uuid)
         off = {"power_state": states.SHUTDOWN, "stopped": stopped}
@@ -263,7 +263,7 @@ class LocalDriver(ComputeDriver):
     def get_console_output(self, context: RequestContext, instance_uuid: str, most_bytes: int) -> bytes:
         return guest_record.log_end(instance_uuid, self._directory(instance_uuid) / _LOG, most_bytes)
 
-    def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+    def get_per_instance_usage(self) -> dict[str, JSONObject]:
         return {record.uuid: record.usage() for record in self._records()}
 
     def _records(self) -> list[GuestRecord]:
@@ -274,7 +274,7 @@ class LocalDriver(ComputeDriver):
     def _directory(self, instance_uuid: str) -> pathlib.Path:
         return self._root / instance_uuid
 
-    def _order(self, instance: Instance) -> dict[str, Any]:
+    def _order(self, instance: Instance) -> JSONObject:
         memory_mb = instance.flavor.memory_mb
         record = GuestRecord.of(instance)
         return {

@@ -7,9 +7,10 @@ import json
 import pathlib
 import platform
 import re
-from typing import Any
 
 import psutil
+
+from fleet.json_codec import JSONObject
 
 _MIB = 2**20
 _GIB = 2**30
@@ -18,7 +19,7 @@ CPUINFO = pathlib.Path("/proc/cpuinfo")
 SMALL_PAGE_KB = 4
 
 
-def inventory(path: str) -> dict[str, Any]:
+def inventory(path: str) -> JSONObject:
     """Return CPUs, memory, NUMA cells, and the disk of ``path``'s file system."""
     disk = psutil.disk_usage(path)
     memory = psutil.virtual_memory()
@@ -34,7 +35,7 @@ def inventory(path: str) -> dict[str, Any]:
     }
 
 
-def cpu_info(cpuinfo: pathlib.Path = CPUINFO) -> dict[str, Any]:
+def cpu_info(cpuinfo: pathlib.Path = CPUINFO) -> JSONObject:
     """Return architecture, vendor, model, features and topology, as nova's drivers do."""
     first: dict[str, str] = {}
     for line in cpuinfo.read_text(encoding="utf-8").splitlines():
@@ -57,14 +58,14 @@ def kernel_version() -> int:
     return major * 1_000_000 + minor * 1_000 + patch
 
 
-def numa_topology(sysfs: pathlib.Path = SYSFS) -> dict[str, Any] | None:
+def numa_topology(sysfs: pathlib.Path = SYSFS) -> JSONObject | None:
     """Return the NUMA cells; None if the kernel shows none."""
     nodes = sorted((sysfs / "node").glob("node[0-9]*"), key=lambda node: int(node.name[4:]))
     cells = [_cell(sysfs, node) for node in nodes]
     return {"cells": cells} if cells else None
 
 
-def _cell(sysfs: pathlib.Path, node: pathlib.Path) -> dict[str, Any]:
+def _cell(sysfs: pathlib.Path, node: pathlib.Path) -> JSONObject:
     cpus = cpu_list(_text(node / "cpulist"))
     total_kb = int(re.search(r"MemTotal:\s+(\d+) kB", _text(node / "meminfo"))[1])  # type: ignore[index]
     return {

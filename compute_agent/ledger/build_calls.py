@@ -7,12 +7,12 @@ All of them are safe to repeat: the row stores the attempt, the host and the inc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from compute_agent.ledger.instance_info import InstanceInfo
 from fleet.agent.batching import Batcher
 from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, BootData, Claim, FailedAttempt, Finish, ImageRecord, Instance
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
 
@@ -59,7 +59,7 @@ class BuildCalls:
         self._told.arrived(context, instance)
         return instance
 
-    def reschedule(self, context: RequestContext, failed: FailedAttempt, alternates: list[dict[str, Any]]) -> bool:
+    def reschedule(self, context: RequestContext, failed: FailedAttempt, alternates: list[JSONObject]) -> bool:
         """Return True if the attempt counts among those that ``scheduler_max_attempts`` allows."""
         return self._ask(self._compute_task.reschedule, context, failed, alternates)
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from oslo_log import log as logging
 
 from compute_agent.node.host import Host
 from fleet import context as fleet_context
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Instance
 from fleet.rpc.clients import SchedulerAPI
 
@@ -43,7 +43,7 @@ class InstanceInfo:
         self._later = later
         self._lock = threading.Lock()
         #: Arrived instances that are not sent yet, by uuid: the request's context and the hint.
-        self._arrived: dict[str, tuple[RequestContext, dict[str, Any]]] = {}
+        self._arrived: dict[str, tuple[RequestContext, JSONObject]] = {}
 
     def arrived(self, context: RequestContext, instance: Instance) -> None:
         """The instance is on the host now. Sent after a moment, together with others."""

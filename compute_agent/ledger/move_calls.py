@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -12,6 +11,7 @@ from oslo_log import log as logging
 from fleet import errors
 from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Claimed, Migration
 from fleet.rpc.clients import MigrationAPI
 
@@ -59,7 +59,7 @@ class MoveCalls:
         except (errors.FleetError, oslo_messaging.MessagingException) as lost:
             LOG.debug("The progress of a copy is not sent: %s", lost)
 
-    def failed(self, context: RequestContext, migration: Migration, host: str, failure: dict[str, Any]) -> Migration:
+    def failed(self, context: RequestContext, migration: Migration, host: str, failure: JSONObject) -> Migration:
         """Report that this host cannot do its part; return the move as it is now. :raises errors.NotFound:"""
         part = (migration.uuid, migration.attempt, host, migration.status, failure)
         return Migration.from_wire(self._ask(self._conductor.migration_failed, context, *part))

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors, move_states, states
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Flavor, HostReport, Instance, Migration
 
 LOG = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class Notifications:
             what = {"metrics": report.metrics, "host": report.host, "nodename": report.node, "host_ip": report.host_ip}
             self._emit(context, report.host, "compute.metrics.update", lambda: what)
 
-    def _emit(self, context: RequestContext, host: str, event: str, said: Callable[[], dict[str, Any]]) -> None:
+    def _emit(self, context: RequestContext, host: str, event: str, said: Callable[[], JSONObject]) -> None:
         if self._notifier is None:
             return
         notifier = self._notifier.prepare(publisher_id=f"compute.{host}")
@@ -150,12 +150,12 @@ class AttemptEvents:
         self._notifications.create(self._context, ERROR, self._host, instance, fault)
 
 
-def payload(instance: Instance, host: str, fault: Exception | None = None) -> dict[str, Any]:
+def payload(instance: Instance, host: str, fault: Exception | None = None) -> dict[str, object]:
     """Return the payload with the keys of nova 12.0.0. A value that fleet does not have is None or empty."""
     return {**_about(instance, host), **_size(instance.flavor), **_verdict(instance, fault)}
 
 
-def _about(instance: Instance, host: str) -> dict[str, Any]:
+def _about(instance: Instance, host: str) -> dict[str, object]:
     image = instance.image.properties
     return {
         "tenant_id": instance.project_id,
@@ -187,7 +187,7 @@ def _about(instance: Instance, host: str) -> dict[str, Any]:
     }
 
 
-def _size(flavor: Flavor) -> dict[str, Any]:
+def _size(flavor: Flavor) -> dict[str, object]:
     return {
         "instance_type": flavor.name,
         "instance_type_id": flavor.id,
@@ -200,7 +200,7 @@ def _size(flavor: Flavor) -> dict[str, Any]:
     }
 
 
-def _verdict(instance: Instance, fault: Exception | None) -> dict[str, Any]:
+def _verdict(instance: Instance, fault: Exception | None) -> JSONObject:
     if fault is None:
         return {"message": "Success"} if instance.vm_state == states.ACTIVE else {}
     message = fault.message if isinstance(fault, errors.FleetError) else str(fault) or type(fault).__name__

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -39,14 +38,14 @@ class Monitors:
         ]
         return cls([each(conf) for each in classes])
 
-    def collect(self) -> list[dict[str, Any]]:
+    def collect(self) -> list[dict[str, object]]:
         """Return ``name``, ``value``, ``timestamp`` (ISO 8601, UTC) and ``source`` of each metric.
 
         A monitor that fails, or returns a value that is no number, is one line in the log; the others are used.
         """
         return [metric for monitor in self.monitors for metric in self._collect(monitor)]
 
-    def _collect(self, monitor: Monitor) -> list[dict[str, Any]]:
+    def _collect(self, monitor: Monitor) -> list[dict[str, object]]:
         source = type(monitor).__name__
         try:
             values = {name: float(value) for name, value in monitor.measure().items()}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -16,6 +15,7 @@ from compute_agent.node import inventory
 from compute_agent.node.host import Host
 from compute_agent.node.resource_tracker import ResourceTracker
 from fleet import capacity, errors
+from fleet.json_codec import JSONObject
 from fleet.objects import HostReport, Inventory
 
 LOG = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Auditor:
         ]
         return [report for report in reports if report is not None]
 
-    def _orphans(self) -> dict[str, dict[str, Any]]:
+    def _orphans(self) -> dict[str, JSONObject]:
         """Return guests without a claim.
 
         The claims are read before and after the guests. A build claims before it spawns, and a termination destroys
@@ -52,7 +52,7 @@ class Auditor:
         known = before | self._host.tracked()
         return {uuid: usage for uuid, usage in guests.items() if uuid not in known}
 
-    def _warn(self, orphans: Mapping[str, dict[str, Any]]) -> None:
+    def _warn(self, orphans: Mapping[str, JSONObject]) -> None:
         for uuid in sorted(orphans.keys() - self._warned):
             LOG.warning(
                 "Host %s has an orphan (not in the ledger): %s with %s MB of memory. It is counted, not destroyed",
@@ -115,7 +115,7 @@ def require_room(report: HostReport, before: HostReport | Inventory | None, trac
             raise errors.ReportRefused(host=tracker.host, node=tracker.node, field=field, reason=reason)
 
 
-def _orphaned_mb(orphans: Mapping[str, dict[str, Any]], node: str, trackers: Mapping[str, ResourceTracker]) -> int:
+def _orphaned_mb(orphans: Mapping[str, JSONObject], node: str, trackers: Mapping[str, ResourceTracker]) -> int:
     """Return the memory of the orphans on ``node``; an orphan without a node counts on the first."""
     first = next(iter(trackers))
     here = [usage for usage in orphans.values() if (usage["node"] if usage.get("node") in trackers else first) == node]

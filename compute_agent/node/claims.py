@@ -11,7 +11,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from oslo_log import log as logging
 
@@ -19,6 +19,7 @@ from compute_agent.node.hardware import NOTHING, Holding
 from fleet import capacity, errors
 from fleet.hardware import pools
 from fleet.hardware.node import Hardware, Held, Wanted, fit
+from fleet.json_codec import JSONObject
 from fleet.objects import Claimed, Flavor, HostLimits, Instance
 
 LOG = logging.getLogger(__name__)
@@ -155,7 +156,7 @@ class Claim:
         self._kept = False
 
     @property
-    def claimed_numa_topology(self) -> dict[str, Any] | None:
+    def claimed_numa_topology(self) -> JSONObject | None:
         topology = self.hardware.topology
         return topology.to_wire() if topology else None
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -30,7 +29,7 @@ class Undecided:
 
     attempt: int
     node: str
-    alternates: Sequence[Any] = ()
+    alternates: Sequence[object] = ()
 
 
 class Host:

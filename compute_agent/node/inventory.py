@@ -14,6 +14,7 @@ from oslo_config import cfg
 from compute_agent.node.claims import Resources
 from fleet import capacity, errors
 from fleet.hardware import pools
+from fleet.json_codec import JSONObject
 from fleet.objects import HostReport, host_labels, host_report, pci
 
 DEFAULT_RATIOS = {"cpu": 16.0, "ram": 1.5, "disk": 1.0}
@@ -47,7 +48,7 @@ class HostPolicy:
             disk_gb=math.ceil(conf.reserved_host_disk_mb / capacity.MB_PER_GB),
             vcpus=conf.reserved_host_cpus,
         )
-        ratios: dict[str, Any] = {
+        ratios: JSONObject = {
             f"{kind}_allocation_ratio": conf[f"{kind}_allocation_ratio"] or default
             for kind, default in DEFAULT_RATIOS.items()
         }
@@ -65,13 +66,18 @@ class HostPolicy:
         )
 
 
-def pci_devices(resources: Mapping[str, Any]) -> tuple[pci.PciDevice, ...]:
+def pci_devices(resources: Mapping[str, object]) -> tuple[pci.PciDevice, ...]:
     """Return all devices that instances may have. :raises errors.InvalidInput: naming the field"""
     return pci.devices_from_wire(resources.get("pci_passthrough_devices"), "inventory.pci_passthrough_devices")
 
 
 def to_report(
-    host: str, node: str, resources: Mapping[str, Any], policy: HostPolicy, orphaned_memory_mb: int, failed_builds: int
+    host: str,
+    node: str,
+    resources: Mapping[str, object],
+    policy: HostPolicy,
+    orphaned_memory_mb: int,
+    failed_builds: int,
 ) -> HostReport:
     """Return the report of one node.
 
@@ -91,8 +97,8 @@ def to_report(
 
 
 def _values(
-    host: str, node: str, resources: Mapping[str, Any], policy: HostPolicy, orphaned_mb: int, failed_builds: int
-) -> dict[str, Any]:
+    host: str, node: str, resources: Mapping[str, object], policy: HostPolicy, orphaned_mb: int, failed_builds: int
+) -> JSONObject:
     return {
         "host": host,
         "node": node,
@@ -122,7 +128,7 @@ def _values(
     }
 
 
-def _parsed(key: str, resources: Mapping[str, Any], kind: type) -> Any:
+def _parsed(key: str, resources: Mapping[str, object], kind: type) -> Any:
     """Return a structure that a driver gives as such or, like nova's drivers, as JSON; nothing is an empty structure.
 
     :raises errors.InvalidInput: it is neither

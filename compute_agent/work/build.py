@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import pydantic
 from oslo_log import log as logging
@@ -23,6 +23,7 @@ from compute_agent.work.spawned_attempts import SpawnedAttempts
 from fleet import errors, failpoints, states
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, Claim, FailedAttempt, Finish, HostLimits, Instance, fields
 from fleet.telemetry import metrics
 
@@ -50,12 +51,12 @@ class BuildOrder:
     deadline: fields.Text | None = None
     claim_within_s: _Seconds | None = None
     spawn_within_s: _Seconds | None = None
-    alternates: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    filter_properties: dict[str, Any] = dataclasses.field(default_factory=dict)
+    alternates: list[dict[str, object]] = dataclasses.field(default_factory=list)
+    filter_properties: dict[str, object] = dataclasses.field(default_factory=dict)
     volumes: list[Attachment] = dataclasses.field(default_factory=list)
 
     @classmethod
-    def from_wire(cls, data: dict[str, Any]) -> BuildOrder:
+    def from_wire(cls, data: JSONObject) -> BuildOrder:
         """:raises errors.InvalidInput: naming the field"""
         given = {key: value for key, value in data.items() if value is not None}
         return fields.parse(cls, given, "build")
@@ -333,12 +334,10 @@ class BuildRunner:
         counted = self._tell(context, self._failed(order, node, failure), failed.final, order.alternates)
         return counted or failed.step == states.SPAWN_STEP
 
-    def _failed(self, order: BuildOrder, node: str | None, failure: dict[str, Any]) -> FailedAttempt:
+    def _failed(self, order: BuildOrder, node: str | None, failure: JSONObject) -> FailedAttempt:
         return FailedAttempt(order.instance.uuid, order.attempt, self._host.name, node, failure)
 
-    def _tell(
-        self, context: RequestContext, failed: FailedAttempt, final: bool, alternates: list[dict[str, Any]]
-    ) -> bool:
+    def _tell(self, context: RequestContext, failed: FailedAttempt, final: bool, alternates: list[JSONObject]) -> bool:
         """Report to the ledger that this attempt is over; return whether it counts."""
         counted = final
         failpoints.hit("agent.hand_back.before")
@@ -355,7 +354,7 @@ class BuildRunner:
         return counted
 
 
-def failure_record(step: str, cause: Exception, duration_s: float) -> dict[str, Any]:
+def failure_record(step: str, cause: Exception, duration_s: float) -> dict[str, object]:
     """Return what the ledger stores of a failed attempt: a sentence, never a traceback."""
     message = cause.message if isinstance(cause, errors.FleetError) else str(cause) or type(cause).__name__
     # The class of a remote error has a suffix in its name.

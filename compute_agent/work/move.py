@@ -110,7 +110,7 @@ class Mover:
         except Unanswered as unanswered:
             LOG.warning("Giving up this move; the conductor will send the order again: %s", unanswered)
         except live_migration.Unknown as unknown:
-            LOG.warning("Where the guest is is unknown; the conductor will send the order again: %s", unknown)
+            LOG.warning("The place of the guest is unknown; the conductor will send the order again: %s", unknown)
 
     def abort(self, context: RequestContext, instance_uuid: str) -> None:
         """Do this beside :meth:`run`, which may be moving the guest meanwhile."""

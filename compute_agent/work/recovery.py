@@ -99,7 +99,7 @@ def settle(
         _fence(context, host, calls, uuid, uuid in guests)
 
 
-def own_guests(guests: Mapping[str, Mapping[str, Any]]) -> set[str]:
+def own_guests(guests: Mapping[str, Mapping[str, object]]) -> set[str]:
     """Return guests that an agent of this fleet spawned."""
     return {uuid for uuid, usage in guests.items() if usage.get("attempt") is not None}
 
@@ -183,7 +183,7 @@ def _recover_instance(
     host: Host,
     calls: BuildCalls,
     instance: Instance,
-    guest: Mapping[str, Any] | None,
+    guest: Mapping[str, object] | None,
     watch: PowerSync | None = None,
 ) -> None:
     has_guest = guest is not None
@@ -230,7 +230,7 @@ def _hand_back(context: RequestContext, host: Host, calls: BuildCalls, instance:
     host.release(instance.uuid)
 
 
-def _end_move(context: RequestContext, host: Host, instance: Instance, guest: Mapping[str, Any]) -> bool:
+def _end_move(context: RequestContext, host: Host, instance: Instance, guest: Mapping[str, object]) -> bool:
     """Do what is left of a move that has ended without this host. Return False if nothing is left.
 
     A failure is logged: the mark stays, so the next comparison tries again.

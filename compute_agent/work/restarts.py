@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 class Next(enum.Enum):
-    """What to do about a guest that does not run."""
+    """The next step for a guest that does not run."""
 
     START = "start"
     WAIT = "wait"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What agents read and write: their services, inventories, instances, and the steps of builds."""
+"""The conductor's methods for agents: services, inventories, instances, and the steps of builds."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from fleet.db.hosts.heartbeats import Heartbeat, HeartbeatAnswer
 from fleet.db.instances import boot_data, instances
 from fleet.db.schema import identity
 from fleet.db.tables.instances import RequestedInstance
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import BootData, BuildStep, Finish, HostReport, ImageRecord, Instance
 from fleet.telemetry import metrics
@@ -63,7 +64,7 @@ class AgentAPI:
             self._write_steps, key=lambda report: report.step.instance_uuid
         )
 
-    def register_services(self, registrations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def register_services(self, registrations: Sequence[JSONMapping]) -> list[JSONObject]:
         """Register all, or none. :raises errors.HostTaken: another live process serves one of the hosts"""
         self.require_free(registrations)
         now, down_time_s = self._clock(), self._limits.service_down_time_s
@@ -87,7 +88,7 @@ class AgentAPI:
     def _enables(self, binary: str) -> bool:
         return self._enable_new_services or binary not in (services.COMPUTE, services.VOLUME)
 
-    def require_free(self, registrations: Sequence[Mapping[str, Any]]) -> None:
+    def require_free(self, registrations: Sequence[Mapping[str, object]]) -> None:
         """:raises errors.HostTaken: another live process serves one of these hosts"""
         now, down_time_s = self._clock(), self._limits.service_down_time_s
         self._database.read(services.require_free, registrations, now, down_time_s)
@@ -120,10 +121,10 @@ class AgentAPI:
 
     def report_hosts(
         self,
-        reports: Sequence[Mapping[str, Any]],
+        reports: Sequence[Mapping[str, object]],
         nodes: Mapping[str, Sequence[str]],
         alarms: Mapping[str, str] | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         """Store inventories, each in a transaction of its own, so that a refused one does not hold back the others.
 
         :param alarms: by host, why its agent takes no builds; "" if it does
@@ -142,7 +143,7 @@ class AgentAPI:
                 LOG.info("Node %s:%s is no longer reported: removed", host, gone)
         return answers
 
-    def _report(self, data: Mapping[str, Any]) -> dict[str, Any]:
+    def _report(self, data: Mapping[str, object]) -> JSONObject:
         answer = {"host": data.get("host"), "node": data.get("node"), "accepted": True, "reason": ""}
         try:
             report = HostReport.from_wire(data)
@@ -180,7 +181,7 @@ class AgentAPI:
         return self._database.read(images.by_uuid, image_id)
 
     def boot_data(self, instance_uuid: str, host: str) -> BootData:
-        """What the instance finds at its first boot. :raises errors.NotFound: it is not on ``host``, nor on its way there"""
+        """Return the boot data of an instance. :raises errors.NotFound: it is not on ``host``, nor on its way there"""
         return self._database.read(boot_data.of_instance, instance_uuid, host)
 
     def power_done(self, context: RequestContext, report: PowerReport) -> bool:

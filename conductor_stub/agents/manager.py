@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import oslo_messaging
 import pydantic
@@ -16,6 +16,7 @@ from conductor_stub.steps import requester
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.db.hosts.heartbeats import Heartbeat
+from fleet.json_codec import JSONObject
 from fleet.objects import (
     BuildStep,
     Claim,
@@ -45,11 +46,11 @@ class ConductorManager:
         self._pins = pins
 
     @endpoint
-    def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def register_services(self, context: RequestContext, services: list[JSONObject]) -> list[JSONObject]:
         return self._api.register_services([_service(each, index) for index, each in enumerate(services)])
 
     @endpoint
-    def require_free(self, context: RequestContext, services: list[dict[str, Any]]) -> None:
+    def require_free(self, context: RequestContext, services: list[JSONObject]) -> None:
         self._api.require_free([_service(each, index) for index, each in enumerate(services)])
 
     @endpoint
@@ -73,7 +74,7 @@ class ConductorManager:
         rpc_version: fields.Token | None = None,
         release: fields.Token | None = None,
         clock_skew_s: fields.Finite | None = None,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         answer = self._api.report_state(Heartbeat(binary, hosts, incarnation, rpc_version, release, clock_skew_s))
         now = self._api.now().isoformat()
         return {**dataclasses.asdict(answer), "versions": dict(self._pins.lowest), "now": now}
@@ -82,16 +83,16 @@ class ConductorManager:
     def report_hosts(
         self,
         context: RequestContext,
-        reports: list[dict[str, Any]],
+        reports: list[JSONObject],
         nodes: dict[fields.Name, list[fields.Name]],
         alarms: dict[fields.Name, fields.LongText] | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         return self._api.report_hosts(reports, nodes, alarms)
 
     @endpoint
     def get_host_instances(
         self, context: RequestContext, host: fields.Name, uuids: list[fields.Uuid] | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         return [instance.to_wire() for instance in self._api.host_instances(host, uuids)]
 
     @endpoint
@@ -116,11 +117,11 @@ class ConductorManager:
         return self._api.observed(context, Observation(instance_uuid, host, power_state, expected, failed))
 
     @endpoint
-    def get_image(self, context: RequestContext, image_id: fields.Name) -> dict[str, Any]:
+    def get_image(self, context: RequestContext, image_id: fields.Name) -> JSONObject:
         return self._api.image(image_id).to_wire()
 
     @endpoint
-    def get_boot_data(self, context: RequestContext, instance_uuid: fields.Uuid, host: fields.Name) -> dict[str, Any]:
+    def get_boot_data(self, context: RequestContext, instance_uuid: fields.Uuid, host: fields.Name) -> JSONObject:
         return self._api.boot_data(instance_uuid, host).to_wire()
 
     @endpoint
@@ -147,9 +148,9 @@ class ConductorManager:
         host: fields.Name,
         node: fields.Name,
         incarnation: fields.Token,
-        claim: dict[str, Any],
-        limits: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
+        claim: JSONObject,
+        limits: JSONObject | None = None,
+    ) -> JSONObject:
         claimed, allowed = Claimed.from_wire(claim), HostLimits.from_wire(limits)
         step = Claim(instance_uuid, attempt, host, node, incarnation, claimed, allowed)
         return self._api.take(context, step).to_wire()
@@ -163,13 +164,13 @@ class ConductorManager:
         host: fields.Name,
         power_state: fields.Natural,
         incarnation: fields.Token | None = None,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         return self._api.take(context, Finish(instance_uuid, attempt, host, power_state, incarnation)).to_wire()
 
     @endpoint
     def build_steps(
-        self, context: RequestContext, steps: Annotated[list[dict[str, Any]], pydantic.Field(max_length=MOST_STEPS)]
-    ) -> list[dict[str, Any]]:
+        self, context: RequestContext, steps: Annotated[list[JSONObject], pydantic.Field(max_length=MOST_STEPS)]
+    ) -> list[JSONObject]:
         """Record each step; return an answer for each, in their order. A refused step does not hold back the others."""
         parsed = [_parse_step(context, step, f"steps.{number}") for number, step in enumerate(steps)]
         # Log lines about all steps name no single build.
@@ -187,7 +188,7 @@ class ConductorManager:
 
 
 def _parse_step(
-    context: RequestContext, data: dict[str, Any], field: str
+    context: RequestContext, data: JSONObject, field: str
 ) -> tuple[RequestContext, BuildStep] | errors.InvalidInput:
     """A step with the context of the request that it belongs to; or the error, if the step is invalid."""
     try:
@@ -212,6 +213,6 @@ class _Registration:
     release: fields.Token | None = None
 
 
-def _service(data: dict[str, Any], index: int) -> dict[str, Any]:
+def _service(data: JSONObject, index: int) -> JSONObject:
     """:raises errors.InvalidInput: naming the registration's field"""
     return dict(vars(fields.parse(_Registration, data, f"services.{index}")))

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import oslo_messaging
 from oslo_log import log as logging
 from oslo_utils import uuidutils
@@ -24,6 +22,7 @@ from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import attachments, volumes
 from fleet.db.volumes.attachments import PlacedAttachment
+from fleet.json_codec import JSONObject
 from fleet.objects import VolumeConnection, fields
 from fleet.objects.attachment import Device
 from fleet.rpc import versions
@@ -50,7 +49,7 @@ class AttachmentIntake:
     @endpoint
     def attach_volume(
         self, context: RequestContext, name: fields.Name, volume: fields.Name, device: Device | None = None
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Return the attachment. A repeated request returns the one that there is.
 
         :param device: name of the disk. None: the first that is free
@@ -67,7 +66,7 @@ class AttachmentIntake:
         return self._begun(context, uuid)
 
     @endpoint
-    def detach_volume(self, context: RequestContext, name: fields.Name, volume: fields.Name) -> dict[str, Any]:
+    def detach_volume(self, context: RequestContext, name: fields.Name, volume: fields.Name) -> JSONObject:
         """Return the attachment. :raises errors.NotFound: errors.Conflict: it is not attached to this instance"""
         instance, found = self._database.read(_named, name, volume)
         uuid = self._database.write(detach, instance.uuid, found.uuid, self._step_context(context))
@@ -75,11 +74,11 @@ class AttachmentIntake:
         return self._begun(context, uuid)
 
     @endpoint
-    def list_attachments(self, context: RequestContext, uuids: fields.Uuids) -> list[dict[str, Any]]:
+    def list_attachments(self, context: RequestContext, uuids: fields.Uuids) -> list[JSONObject]:
         """The attachments of these instances, oldest first."""
         return [views.of_attachment(row) for row in self._database.read(attachments.of_instances, uuids)]
 
-    def _begun(self, context: RequestContext, uuid: str) -> dict[str, Any]:
+    def _begun(self, context: RequestContext, uuid: str) -> JSONObject:
         row = self._database.read(attachments.find, uuid)
         if row is None:
             raise errors.NotFound(kind="Attachment", name=uuid)

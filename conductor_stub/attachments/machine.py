@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Collection, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import TimedRow
@@ -37,7 +37,7 @@ class AttachmentTimeout(errors.FleetError):
 
 @dataclasses.dataclass(frozen=True)
 class AttachmentReport:
-    """What a host has done. ``status`` and ``attempt`` are those that it has read. ``failure`` is "" if it is done."""
+    """The report of a host. ``status`` and ``attempt`` are those that it has read. ``failure`` is "" if it is done."""
 
     uuid: fields.Uuid
     host: fields.Name
@@ -46,7 +46,7 @@ class AttachmentReport:
     failure: fields.LongText = ""
 
 
-class AttachmentMachine(TimedRow[AttachmentRow]):
+class AttachmentMachine(TimedRow[AttachmentRow, AttachmentTimeout]):
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[AttachmentRow]:
         return list(attachments.lock_all(tx, uuids))
 
@@ -66,7 +66,7 @@ class AttachmentMachine(TimedRow[AttachmentRow]):
         return late
 
     @failpoints.commits("conductor.attach_overdue")
-    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> AttachmentTimeout | None:
         return super().time_out(tx, uuid, ctx)
 
 
@@ -123,7 +123,7 @@ def _fail(tx: Transaction, row: AttachmentRow, result: str, message: str, ctx: S
     return _set(tx, row, status=volume_states.ATTACHED, deadline=None, step_deadline=None)
 
 
-def _set(tx: Transaction, row: AttachmentRow, **values: Any) -> AttachmentRow:
+def _set(tx: Transaction, row: AttachmentRow, **values: object) -> AttachmentRow:
     tx.update(attachments.ATTACHMENTS, row.uuid, values)
     return attachments.changed(row, values)
 

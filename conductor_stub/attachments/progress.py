@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts read and report about attachments."""
+"""The conductor's methods for agents about attachments."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -15,6 +13,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
 from fleet.db.volumes import attachments
+from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -35,7 +34,7 @@ class AttachmentManager:
     @endpoint
     def get_attachments(
         self, context: RequestContext, instance_uuid: fields.Uuid, host: fields.Name
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         """The attachments of an instance; empty if it is not on ``host``."""
         rows = self._database.read(attachments.of_instances, [instance_uuid])
         return [attachments.to_attachment(row).to_wire() for row in rows if row.instance_host == host]
@@ -49,7 +48,7 @@ class AttachmentManager:
         status: fields.Name,
         attempt: fields.Natural,
         failure: fields.LongText = "",
-    ) -> dict[str, Any] | None:
+    ) -> JSONObject | None:
         """A host has done its part, or cannot. Return the attachment as it is now; None if it is no more."""
         said = {"uuid": attachment_uuid, "host": host, "status": status, "attempt": attempt, "failure": failure}
         report = fields.parse(AttachmentReport, said)
@@ -61,7 +60,7 @@ class AttachmentManager:
             LOG.info("%s of a volume is done on host %s", status, host)
         return None if left is None else self._shown(attachment_uuid, host)
 
-    def _shown(self, uuid: str, host: str) -> dict[str, Any] | None:
+    def _shown(self, uuid: str, host: str) -> JSONObject | None:
         """None also if the instance is on another host."""
 
         def read(connection: Connection) -> Attachment | None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_utils import uuidutils
 
@@ -18,6 +17,7 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import attachments, volumes
+from fleet.json_codec import JSONObject
 from fleet.objects import BlockDevice, Flavor
 from fleet.rpc.clients import ComputeAPI, VolumeAPI
 
@@ -53,7 +53,7 @@ class Reservations:
             claims.require_settled(row)
             claims.require_unchanged(row, each.seen)
 
-    def write(self, tx: Transaction, planned: Sequence[Reserved], instance: dict[str, Any]) -> None:
+    def write(self, tx: Transaction, planned: Sequence[Reserved], instance: JSONObject) -> None:
         for each in planned:
             reserved = {
                 "uuid": uuidutils.generate_uuid(),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from oslo_log import log as logging
 
@@ -25,7 +26,7 @@ LOG = logging.getLogger(__name__)
 BATCH = 200
 
 
-class AttachmentSweeper(TimedSweeper[AttachmentRow]):
+class AttachmentSweeper(TimedSweeper[AttachmentRow, AttachmentTimeout]):
     def __init__(self, database: Database, intake: AttachmentIntake, limits: StepLimits, clock: Clock = utcnow) -> None:
         super().__init__(database, AttachmentMachine(), limits, clock)
         self._intake = intake
@@ -33,8 +34,8 @@ class AttachmentSweeper(TimedSweeper[AttachmentRow]):
     def _overdue(self) -> Sequence[PlacedAttachment]:
         return self._database.read(attachments.due, self._clock(), BATCH)
 
-    def _ended(self, context: RequestContext, row: PlacedAttachment, result: AttachmentTimeout) -> None:
-        """What is undone is also work of the host."""
+    def _ended(self, context: RequestContext, row: AttachmentRow, result: AttachmentTimeout) -> None:
+        """The host also undoes an attachment that was given up."""
         metrics.SWEEPER_ACTIONS.labels("give up an attachment").inc()
         LOG.warning("%s", result.message)
         self._notify(context, row.uuid)
@@ -48,6 +49,7 @@ class AttachmentSweeper(TimedSweeper[AttachmentRow]):
         if now is not None:
             self._intake.notify(context, now)
 
-    def _context(self, row: PlacedAttachment) -> RequestContext:
-        context = new_context(project_id=row.project_id, user_id=row.user_id).under(row.request_id)
-        return context.about(instance_uuid=row.instance_uuid, host=row.instance_host)
+    def _context(self, row: AttachmentRow) -> RequestContext:
+        placed = cast("PlacedAttachment", row)  # one of _overdue
+        context = new_context(project_id=placed.project_id, user_id=placed.user_id).under(row.request_id)
+        return context.about(instance_uuid=row.instance_uuid, host=placed.instance_host)

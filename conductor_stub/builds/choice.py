@@ -7,12 +7,12 @@ A host that was not chosen would get the build's user data, and could end the bu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fleet import errors, failpoints
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import builds
 from fleet.db.tables.instances import RequestedInstance
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Place
 
 #: By uuid, the attempt and the places, the host that gets the order first.
@@ -39,7 +39,7 @@ def is_chosen(row: RequestedInstance, host: str) -> bool:
     return bool(row.chosen) and row.chosen[0]["host"] == host
 
 
-def limits_of(row: RequestedInstance) -> Mapping[str, Any]:
+def limits_of(row: RequestedInstance) -> JSONMapping:
     """The limits of the chosen host, as the scheduler sent them."""
     return (row.chosen[0].get("limits") or {}) if row.chosen else {}
 
@@ -49,6 +49,6 @@ def alternates(row: RequestedInstance, sent: Sequence[Place]) -> Sequence[Place]
     return sent if row.chosen is None else [Place(**each) for each in row.chosen[1:]]
 
 
-def following(places: Sequence[Place]) -> dict[str, Any]:
+def following(places: Sequence[Place]) -> JSONObject:
     """Columns of a build that goes on to the first of ``places``, or to the scheduler if there is none."""
     return {"chosen": [each.to_wire() for each in places] if places else None}

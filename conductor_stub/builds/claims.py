@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from conductor_stub.builds import choice
 from conductor_stub.steps.limits import StepContext
@@ -24,6 +23,7 @@ from fleet.db.hosts import hosts, services, usage
 from fleet.db.instances import history, instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import BuildStep, Claim, Finish
 
 
@@ -44,7 +44,7 @@ class Recorded:
 
 
 @failpoints.commits("conductor.claim")
-def _claim(claim: Claim, row: RequestedInstance, ctx: StepContext) -> dict[str, Any]:
+def _claim(claim: Claim, row: RequestedInstance, ctx: StepContext) -> JSONObject:
     """``placing → spawning``: host, node and usage at once."""
     choice.require(row, claim.attempt, claim.host)
     if _step(row) != (states.BUILDING, states.PLACING, claim.attempt):
@@ -60,7 +60,7 @@ def _claim(claim: Claim, row: RequestedInstance, ctx: StepContext) -> dict[str, 
 
 
 @failpoints.commits("conductor.finish")
-def _finish(finish: Finish, row: RequestedInstance, ctx: StepContext) -> dict[str, Any]:
+def _finish(finish: Finish, row: RequestedInstance, ctx: StepContext) -> JSONObject:
     """``spawning → active``."""
     if (*_step(row), row.host) != (states.BUILDING, states.SPAWNING, finish.attempt, finish.host):
         raise instances.stale(row, finish.attempt, finish.host)
@@ -75,7 +75,7 @@ def _finish(finish: Finish, row: RequestedInstance, ctx: StepContext) -> dict[st
     }
 
 
-_WORK: Mapping[type[BuildStep], Callable[..., dict[str, Any]]] = {Claim: _claim, Finish: _finish}
+_WORK: Mapping[type[BuildStep], Callable[..., JSONObject]] = {Claim: _claim, Finish: _finish}
 
 
 def _step(row: RequestedInstance) -> tuple[str, str | None, int]:
@@ -83,7 +83,7 @@ def _step(row: RequestedInstance) -> tuple[str, str | None, int]:
 
 
 def _is_done(step: BuildStep, row: RequestedInstance) -> bool:
-    """Whether an earlier message has taken the step already."""
+    """Return True if an earlier message has taken the step already."""
     if isinstance(step, Claim):
         return (*_step(row), row.host, row.node) == (
             *(states.BUILDING, states.SPAWNING, step.attempt),
@@ -145,7 +145,8 @@ def _record(tx: Transaction, reports: Sequence[StepReport], ctx: StepContext) ->
 
 
 def _may_be_lost(step: BuildStep, row: RequestedInstance) -> bool:
-    """Whether a crash of the database may lose the step: its host removes the guest, and the sweeper places the build again.
+    """Return True if a crash of the database may lose the step: its host removes the guest, and the sweeper places the
+    build again.
 
     The claim of a build with volumes is durable before the guest writes to them: nothing else keeps a second guest away.
     """
@@ -153,7 +154,7 @@ def _may_be_lost(step: BuildStep, row: RequestedInstance) -> bool:
 
 
 def _has_volumes(row: RequestedInstance) -> bool:
-    """Whether its guest may begin with volumes: one that was shelved has kept those that it had."""
+    """Return True if its guest may begin with volumes: one that was shelved has kept those that it had."""
     return bool(row.spec.get("block_device_mapping") or row.earlier_attempts)
 
 
@@ -166,8 +167,8 @@ def _found(rows: Mapping[str, RequestedInstance], step: BuildStep) -> RequestedI
 
 def _judge(
     tx: Transaction, step: BuildStep, row: RequestedInstance, serving: Mapping[str, str | None], ctx: StepContext
-) -> dict[str, Any]:
-    """What the step writes to the locked row; nothing if it is done already."""
+) -> JSONObject:
+    """Return the values that the step writes to the locked row; none if it is done already."""
     if _is_done(step, row):
         return {}
     if step.incarnation is not None:
@@ -193,7 +194,7 @@ def _add_event(tx: Transaction, report: StepReport, row: RequestedInstance, ctx:
     history.add_event(tx, row.uuid, what, now=ctx.now, duration_s=duration_s, **where)
 
 
-def _locked(tx: Transaction, steps: Sequence[BuildStep]) -> tuple[Mapping[str, Any], Mapping[str, str | None]]:
+def _locked(tx: Transaction, steps: Sequence[BuildStep]) -> tuple[JSONMapping, Mapping[str, str | None]]:
     """The rows that exist by uuid, and by host the incarnation of the agent that serves it.
 
     A finish says that a guest runs, so no other agent may start to serve the host before it is written. A claim needs no

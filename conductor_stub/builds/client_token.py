@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from conductor_stub.steps import client_token
 from fleet.db.engine.database import Connection, Transaction
 from fleet.db.instances import builds
+from fleet.json_codec import JSONObject
 
 
 class ClientToken(client_token.ClientToken):
     """The token of a build request."""
 
-    def first_answer(self, connection: Transaction | Connection) -> dict[str, Any] | None:
+    def first_answer(self, connection: Transaction | Connection) -> JSONObject | None:
         """The answer of ``create`` to the first request with this token; None if there was none.
 
         :raises errors.Conflict: that request was a different one

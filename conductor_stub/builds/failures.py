@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from conductor_stub.builds import choice, left_guest
 from conductor_stub.builds.machine import BuildMachine, end_in_error, since_unshelved
@@ -17,6 +16,7 @@ from fleet import errors, failpoints, states
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import history, instances
 from fleet.db.tables.instances import EventRow, RequestedInstance
+from fleet.json_codec import JSONObject
 from fleet.objects import Place, Zone
 
 #: In these steps the host has not started to build.
@@ -27,7 +27,7 @@ _machine = BuildMachine()
 
 @dataclasses.dataclass(frozen=True)
 class Next:
-    """What follows a failed attempt: an order to ``place``, the scheduler, or (``error``) nothing.
+    """The step after a failed attempt: an order to ``place``, the scheduler, or (``error``) nothing.
 
     :param attempt: number of the attempt that follows
     :param later: the scheduler is called when the sweeper finds the step overdue, not at once
@@ -102,7 +102,7 @@ def _own_request(row: RequestedInstance, ctx: StepContext) -> StepContext:
 
 
 def _is_untried(row: RequestedInstance, failure: Failure, failed: Sequence[EventRow], limits: StepLimits) -> bool:
-    """Whether the host has not tried the build, so that the attempt is not spent."""
+    """Return True if the host has not tried the build, so that the attempt is not spent."""
     if row.task_state != states.PLACING:
         return False
     if failure.step != states.CLAIM_STEP:
@@ -134,7 +134,7 @@ def _hand_back(
     return Next(row, row.attempt, later=failure.step == states.CAST_STEP, counted=False)
 
 
-def _step(row: RequestedInstance, places: Sequence[Place], ctx: StepContext) -> dict[str, Any]:
+def _step(row: RequestedInstance, places: Sequence[Place], ctx: StepContext) -> JSONObject:
     status, due = _machine.after_failure(row.deadline, places, ctx)
     return {"task_state": status, "step_deadline": due, **choice.following(places)}
 

@@ -33,6 +33,7 @@ from fleet.db.instances.addresses import FreeAddresses
 from fleet.db.tables.catalog import GroupRow
 from fleet.db.volumes import volumes
 from fleet.hardware.aliases import Aliases
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import BootData, BuildRequest, Flavor, Image, Zone, host_name, network
 from fleet.objects.quota import Quota
 from fleet.telemetry import metrics
@@ -46,19 +47,19 @@ FIRST_ATTEMPT = 1
 class _Acceptance:
     """The rows of a request that is accepted."""
 
-    request: dict[str, Any]
-    rows: list[dict[str, Any]]
+    request: JSONObject
+    rows: list[JSONObject]
     token: ClientToken | None
     #: Columns of a build that waits behind one of its shape.
-    queued: dict[str, Any] | None = None
+    queued: JSONObject | None = None
     boot_data: BootData | None = None
     #: The volumes of its only instance.
     volumes: Sequence[Reserved] = ()
     #: What each instance is plugged into, without addresses: those of the rows are of the newest try to write them.
-    plugs: Sequence[dict[str, Any]] = ()
+    plugs: Sequence[JSONObject] = ()
 
     @property
-    def planned(self) -> list[Sequence[dict[str, Any]]]:
+    def planned(self) -> list[Sequence[JSONObject]]:
         return [self.plugs for _row in self.rows]
 
     def claim(self, free: FreeAddresses) -> None:
@@ -104,7 +105,7 @@ class Intake:
         :param zone_of_others: zone of the hosts that are in no aggregate with a zone
         """
         self._database = database
-        self._writes: GroupCommit[_Acceptance, dict[str, Any] | None] = grouped(self._write_all, key=_Acceptance.key)
+        self._writes: GroupCommit[_Acceptance, JSONObject | None] = grouped(self._write_all, key=_Acceptance.key)
         self._placement = placement
         self._limits = limits
         self._default_zone = default_zone or ""
@@ -116,10 +117,10 @@ class Intake:
         self._unjudged = unjudged
         self._zone_of_others = zone_of_others
 
-    def _write_all(self, acceptances: Sequence[_Acceptance]) -> Sequence[dict[str, Any] | None | errors.FleetError]:
+    def _write_all(self, acceptances: Sequence[_Acceptance]) -> Sequence[JSONObject | None | errors.FleetError]:
         return self._database.write(_insert_all, acceptances, self._limits.default_quota, self._reserving)
 
-    def accept(self, context: RequestContext, request: BuildRequest, client_token: str | None = None) -> dict[str, Any]:
+    def accept(self, context: RequestContext, request: BuildRequest, client_token: str | None = None) -> JSONObject:
         """Return ``reservation_id`` and ``instances`` (uuid and name of each), after they are written.
 
         ``warnings`` are sentences about parts of the request that no filter judges; without them the key is missing.
@@ -134,7 +135,7 @@ class Intake:
         first = self._database.read(token.first_answer) if token else None
         return first or self._accept(context, request, token)
 
-    def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> dict[str, Any]:
+    def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> JSONObject:
         stored, rows, remarks = self._planned(context, request)
         data = self._boot_data(context, request)
         reserved = self._reserved(context, request, stored)
@@ -164,7 +165,7 @@ class Intake:
         public_key = self._database.read(key_pairs.find, owner, name).public_key if name else None
         return BootData(name, public_key, request.user_data or "", request.admin_password or "")
 
-    def _reserved(self, context: RequestContext, request: BuildRequest, stored: dict[str, Any]) -> Sequence[Reserved]:
+    def _reserved(self, context: RequestContext, request: BuildRequest, stored: JSONObject) -> Sequence[Reserved]:
         """The volumes of the request. The stored one has their uuids. :raises: as :meth:`Reserving.plan`"""
         if not request.block_device_mapping or self._reserving is None:
             return ()
@@ -173,8 +174,10 @@ class Intake:
         stored["spec"]["block_device_mapping"] = [each.to_wire() for each in reserved]
         return reserved
 
-    def _behind(self, stored: dict[str, Any], row: dict[str, Any]) -> dict[str, Any] | None:
-        """What the build waits for if one of its shape waits already, so that it does not overtake that one."""
+    def _behind(self, stored: JSONObject, row: JSONObject) -> JSONObject | None:
+        """Return the resource that the build waits for if one of its shape waits already, so that it does not overtake
+        that one.
+        """
         accepted = builds.accepted(stored, row)
         until = waiting.wait_until(accepted)
         if until is None:
@@ -183,7 +186,7 @@ class Intake:
         times = self._limits.queue_recheck_interval_s, self._limits.queue_patience_s
         return self._database.read(queued_builds.behind, shape, until, *times, row["created_at"])
 
-    def _accept_queued(self, context: RequestContext, acceptance: _Acceptance) -> dict[str, Any]:
+    def _accept_queued(self, context: RequestContext, acceptance: _Acceptance) -> JSONObject:
         first = self._writes.write(acceptance)
         if first is not None:
             return first
@@ -197,8 +200,8 @@ class Intake:
     def _go_on(
         self,
         context: RequestContext,
-        stored: dict[str, Any],
-        rows: list[dict[str, Any]],
+        stored: JSONObject,
+        rows: list[JSONObject],
         start: Callable[[Callable[[], None]], None] | None,
     ) -> None:
         if start is None:
@@ -207,14 +210,14 @@ class Intake:
         accepted = [builds.accepted(stored, row) for row in rows]
         self._placement.place_here(context, accepted, FIRST_ATTEMPT, start)
 
-    def plan(self, context: RequestContext, request: BuildRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def plan(self, context: RequestContext, request: BuildRequest) -> tuple[JSONObject, list[JSONObject]]:
         """The rows of the request and of its instances, not written. :raises: as :meth:`accept`"""
         stored, rows, _remarks = self._planned(context, request)
         return stored, rows
 
     def _planned(
         self, context: RequestContext, request: BuildRequest
-    ) -> tuple[dict[str, Any], list[dict[str, Any]], Sequence[str]]:
+    ) -> tuple[JSONObject, list[JSONObject], Sequence[str]]:
         """The rows, as of :meth:`plan`, and what is remarked about the request."""
         if request.availability_zone:
             wanted = Zone.parse(request.availability_zone)
@@ -231,8 +234,8 @@ class Intake:
         remarks = self._unjudged.remarks(stored["spec"], group) if self._unjudged else ()
         return stored, [{**row, "interfaces": plugs} for row in rows] if plugs else rows, remarks
 
-    def _plugs(self, context: RequestContext, request: BuildRequest) -> list[dict[str, Any]]:
-        """What each instance is plugged into. Its addresses are claimed when the request is accepted."""
+    def _plugs(self, context: RequestContext, request: BuildRequest) -> list[JSONObject]:
+        """Return the networks of each instance. Its addresses are claimed when the request is accepted."""
         if request.networks == network.NONE:
             return []
         plugs = self._database.read(networks.plugs, request.networks, context.project_id, context.scope)
@@ -253,7 +256,7 @@ class Intake:
         group_uuid: str | None,
         reservation_id: str,
         now: datetime.datetime,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         zone = request.availability_zone or self._default_zone
         hints = dict(request.scheduler_hints)
         if group_uuid:
@@ -285,9 +288,9 @@ class Intake:
         context: RequestContext,
         request: BuildRequest,
         flavor: Flavor,
-        stored: dict[str, Any],
+        stored: JSONObject,
         now: datetime.datetime,
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         wait_s = stored["spec"].get("wait_for_capacity_s", 0)
         deadline = now + seconds(max(self._limits.build_timeout_s, wait_s))
         shared = {
@@ -325,16 +328,16 @@ class Intake:
         ]
 
 
-def _answer(stored: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _answer(stored: JSONObject, rows: Sequence[JSONObject]) -> JSONObject:
     instances = [{"uuid": row["uuid"], "name": row["name"]} for row in rows]
     return {"reservation_id": stored["reservation_id"], "instances": instances}
 
 
-def _remarked(answer: dict[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
+def _remarked(answer: JSONObject, remarks: Sequence[str]) -> JSONObject:
     return {**answer, "warnings": list(remarks)} if remarks else answer
 
 
-def _queued_row(row: dict[str, Any], queued: dict[str, Any]) -> dict[str, Any]:
+def _queued_row(row: JSONObject, queued: JSONObject) -> JSONObject:
     return {**row, "task_state": states.QUEUED, "step_deadline": None, "deadline": queued["wait_until"]}
 
 
@@ -351,7 +354,7 @@ def _resolve(connection: Connection, context: RequestContext, request: BuildRequ
 @failpoints.commits("conductor.accept")
 def _insert_all(
     tx: Transaction, acceptances: Sequence[_Acceptance], default: Quota, reserving: Reserving | None = None
-) -> list[dict[str, Any] | None | errors.FleetError]:
+) -> list[JSONObject | None | errors.FleetError]:
     """Write the rows of each. Where an earlier request had the same token, return its answer instead of None.
 
     A request above the quota of its project is refused alone; those after it are judged as if it had not been there.
@@ -372,7 +375,7 @@ def _insert(
     headroom: quotas.Headroom,
     free: FreeAddresses,
     reserving: Reserving | None,
-) -> dict[str, Any] | None | errors.FleetError:
+) -> JSONObject | None | errors.FleetError:
     request, token = accepted.request, accepted.token
     try:
         first = token.first_answer(tx) if token else None
@@ -412,8 +415,8 @@ def _insert(
     return None
 
 
-def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """What instances take of their project's quota."""
+def _asked(rows: Sequence[JSONMapping]) -> dict[str, int]:
+    """Return the quota that the instances use."""
     return {
         "instances": len(rows),
         "cores": sum(row["vcpus"] for row in rows),
@@ -428,7 +431,7 @@ def _os_type(image: Image) -> str | None:
     return None if named is None else str(named)[:255]
 
 
-def _own_details(request: BuildRequest, index: int) -> dict[str, Any]:
+def _own_details(request: BuildRequest, index: int) -> JSONObject:
     """The columns of one of several instances that differs from the request."""
     if request.hostname is None or request.num_instances == 1:
         return {}

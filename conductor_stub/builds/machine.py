@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from conductor_stub.builds import waiting
 from conductor_stub.steps import faults
@@ -21,6 +21,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.instances import addresses, builds, history, instances, queued_builds
 from fleet.db.tables.instances import EventRow, RequestedInstance
 from fleet.db.volumes import attachments
+from fleet.json_codec import JSONObject
 
 
 class TakenBuild(RequestedInstance, Protocol):
@@ -29,7 +30,7 @@ class TakenBuild(RequestedInstance, Protocol):
     failed_orders: list[EventRow]
 
 
-class BuildMachine(PlacedRow[RequestedInstance]):
+class BuildMachine(PlacedRow[RequestedInstance, errors.FleetError]):
     waiting, placing = states.SCHEDULING, states.PLACING
 
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[RequestedInstance]:
@@ -53,7 +54,7 @@ class BuildMachine(PlacedRow[RequestedInstance]):
         tx.touch(instances.INSTANCES, *(row.uuid for row in rows if row.task_state == self.placing != status))
         return sorted(entered, key=lambda row: row.launch_index)
 
-    def _choice(self, status: str) -> dict[str, Any]:
+    def _choice(self, status: str) -> JSONObject:
         """Columns of a row that enters a status, before a host is chosen: none may claim it."""
         return {"chosen": [] if status == self.placing else None} if status in self.unclaimed else {}
 
@@ -62,7 +63,7 @@ class BuildMachine(PlacedRow[RequestedInstance]):
         end_in_error(tx, row, error, None, ctx)
         return row
 
-    def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> Any:
+    def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> errors.FleetError:
         queued = queued_builds.find(tx, row.uuid) if row.task_state == states.QUEUED else None
         error = waiting.in_vain(row, queued) if queued else _late(row, ctx)
         end_in_error(tx, row, error, row.host, ctx)
@@ -146,7 +147,7 @@ class BuildMachine(PlacedRow[RequestedInstance]):
         return super().postpone(tx, seen, ctx)
 
     @failpoints.commits("conductor.time_out")
-    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> errors.FleetError | None:
         return super().time_out(tx, uuid, ctx)
 
 
@@ -179,14 +180,14 @@ def end_in_error(
 
     :param failed: whether the host has failed to build it
     """
-    details: dict[str, Any] = {}
+    details: JSONObject = {}
     if tried := since_unshelved(row, history.failed_attempts(tx, row.uuid)):
         details["attempts"] = faults.attempts(tried)
     if handed_back := [
         each for each in since_unshelved(row, history.failed_orders(tx, [row.uuid])) if each.event == history.HAND_BACK
     ]:
         details["untried"] = faults.attempts(handed_back)
-    ended: dict[str, Any] = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None, "chosen": None}
+    ended: JSONObject = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None, "chosen": None}
     if row.shelved:
         # As it was: its disk, its volumes and its addresses stay.
         ended["vm_state"] = states.SHELVED_OFFLOADED

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import oslo_messaging
 
@@ -13,6 +12,7 @@ from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.termination import Termination
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import BuildRequest, Place, fields, request_keys
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
@@ -70,8 +70,8 @@ class ComputeTaskManager(AgentTaskManager):
 
     @endpoint
     def create(
-        self, context: RequestContext, request: dict[str, Any], client_token: fields.Token | None = None
-    ) -> dict[str, Any]:
+        self, context: RequestContext, request: JSONObject, client_token: fields.Token | None = None
+    ) -> JSONObject:
         require_size(request, "request")
         warnings = request_keys.examine(request)
         accepted = self._intake.accept(context, BuildRequest.from_wire(request), client_token)

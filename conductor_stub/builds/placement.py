@@ -31,6 +31,7 @@ from fleet.db.instances.kept_host import Kept
 from fleet.db.tables.catalog import GroupRow
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
+from fleet.json_codec import JSONObject
 from fleet.objects import Place, Selection, host_report
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
 from fleet.telemetry import metrics
@@ -38,7 +39,7 @@ from fleet.telemetry import metrics
 LOG = logging.getLogger(__name__)
 
 
-class BuildPlacement(Placement[RequestedInstance]):
+class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
     _machine: BuildMachine
     #: The host that builds leave to one that has waited longest for room. The room queue sets it.
     kept: Kept | None = None
@@ -81,8 +82,8 @@ class BuildPlacement(Placement[RequestedInstance]):
         """:raises errors.VersionPinned: an agent may start a guest without its networks"""
         self._compute.require_networks()
 
-    def scheduling_request(self, rows: Sequence[RequestedInstance]) -> dict[str, Any]:
-        """What the scheduler would receive for these instances of one request, at the first attempt."""
+    def scheduling_request(self, rows: Sequence[RequestedInstance]) -> JSONObject:
+        """Return the scheduler's request for these instances of one request, at the first attempt."""
         spec, properties = self._request(Batch(rows, 1))
         return {"request_spec": spec, "filter_properties": properties}
 
@@ -154,7 +155,7 @@ class BuildPlacement(Placement[RequestedInstance]):
     def _about(self, context: RequestContext, row: RequestedInstance, attempt: int) -> RequestContext:
         return context.about(instance_uuid=row.uuid, attempt=attempt)
 
-    def _request(self, batch: Batch) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _request(self, batch: Batch) -> tuple[JSONObject, JSONObject]:
         row = batch.rows[0]
         instances.require_readable(row)
         spec = instances.spec_of(row)
@@ -194,7 +195,7 @@ class BuildPlacement(Placement[RequestedInstance]):
         return reach.beside(refusal, lacking) if lacking else refusal
 
     def _send(
-        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: dict[str, Any]
+        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: JSONObject
     ) -> None:
         """The choice is written first: the host may claim as soon as it has the order."""
         places = [(_place(each), *each.alternates) for each in selections]
@@ -209,7 +210,7 @@ class BuildPlacement(Placement[RequestedInstance]):
         attempt: int,
         place: Place,
         alternates: Sequence[Place],
-        properties: dict[str, Any],
+        properties: JSONObject,
     ) -> None:
         """Cast one build to its host. If the agent has no queue, the next alternate is tried and no attempt is spent."""
         context = context.about(instance_uuid=row.uuid, attempt=attempt, host=place.host)
@@ -242,7 +243,7 @@ class BuildPlacement(Placement[RequestedInstance]):
             self.reschedule(context, here, no_queue(place.host), alternates)
         failpoints.hit("conductor.cast.after")
 
-    def _volumes(self, row: RequestedInstance) -> dict[str, Any]:
+    def _volumes(self, row: RequestedInstance) -> JSONObject:
         """The part of an order that has the volumes of its instance."""
         if not _has_volumes(row):
             return {}
@@ -320,7 +321,7 @@ class BuildPlacement(Placement[RequestedInstance]):
 
 
 def _has_volumes(row: RequestedInstance) -> bool:
-    """Whether a build may begin with volumes: those of its request, or those that it was shelved with."""
+    """Return True if a build may begin with volumes: those of its request, or those that it was shelved with."""
     return bool(row.spec.get("block_device_mapping") or row.shelved)
 
 
@@ -332,5 +333,5 @@ def _group(connection: Connection, uuid: str) -> tuple[GroupRow | None, Sequence
     return groups.of_row(connection, uuid), groups.members(connection, uuid)
 
 
-def _request_spec(rows: Sequence[RequestedInstance]) -> dict[str, Any]:
+def _request_spec(rows: Sequence[RequestedInstance]) -> JSONObject:
     return request_spec.build_request_spec([instances.to_instance(row) for row in rows])

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What builds need of volumes: the interface, which ``attachments.reservations`` implements."""
+"""The interface between builds and volumes, which ``attachments.reservations`` implements."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from fleet.context import RequestContext
 from fleet.db.engine.database import Transaction
 from fleet.db.tables.volumes import VolumeRow
+from fleet.json_codec import JSONObject
 from fleet.objects import BlockDevice, Flavor, VolumeConnection
 
 
@@ -21,7 +22,7 @@ class Reserved:
     device: str
     where: VolumeConnection
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         """As the stored request has it."""
         return dataclasses.asdict(BlockDevice(self.seen.uuid, self.device))
 
@@ -39,5 +40,5 @@ class Reserving(Protocol):
     def require(self, tx: Transaction, planned: Sequence[Reserved]) -> None:
         """Check locked volumes before anything is written. :raises errors.Conflict: not as it was planned"""
 
-    def write(self, tx: Transaction, planned: Sequence[Reserved], instance: dict[str, Any]) -> None:
+    def write(self, tx: Transaction, planned: Sequence[Reserved], instance: JSONObject) -> None:
         """Reserve the volumes, with the row of their instance."""

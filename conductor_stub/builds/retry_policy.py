@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a refusal of the scheduler means for builds: give up, wait and ask again, or build as many as fit."""
+"""Chooses what a build does after the scheduler's refusal: give up, wait and retry, or build as many as fit."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any
 
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.placement import knows_no_host
@@ -47,7 +46,7 @@ def ask_again_at(
     return again
 
 
-def fitting(refusal: Exception, wanted: int, spec: Mapping[str, Any], failed: int) -> int:
+def fitting(refusal: Exception, wanted: int, spec: Mapping[str, object], failed: int) -> int:
     """How many of ``wanted`` refused builds may be placed without the others; 0 for none.
 
     :param spec: of their request
@@ -57,7 +56,7 @@ def fitting(refusal: Exception, wanted: int, spec: Mapping[str, Any], failed: in
     return placed if needed(wanted, spec, failed) <= placed < wanted else 0
 
 
-def needed(wanted: int, spec: Mapping[str, Any], failed: int) -> int:
+def needed(wanted: int, spec: Mapping[str, object], failed: int) -> int:
     """How many of ``wanted`` builds must be placed together. The arguments are those of :func:`fitting`."""
     # Earlier releases accepted names that are refused now.
     request = BuildRequest.from_wire({**spec, "name": ""})

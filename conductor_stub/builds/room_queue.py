@@ -16,7 +16,6 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -33,6 +32,7 @@ from fleet.db.instances.kept_host import Kept
 from fleet.db.instances.queued_builds import DueBuild
 from fleet.db.instances.room_queue import Pulse
 from fleet.db.tables.instances import InstanceRow, RequestedInstance
+from fleet.json_codec import JSONObject
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -172,7 +172,7 @@ def recheck(tx: Transaction, seen: Sequence[DueBuild], changed: int, ctx: StepCo
     :param changed: generation of the newest change. A build that was refused after it is not tried again
     """
     due = queued_builds.still_due(tx, [row.uuid for row in seen], ctx.now)
-    oldest: dict[str, Any] = {}
+    oldest: JSONObject = {}
     for row in seen:
         if row.uuid in due and row.refused_generation < changed and len(oldest) < RECHECKED:
             oldest.setdefault(row.shape, row)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -17,7 +16,7 @@ from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.sweeper import PlacedSweeper
-from fleet import states
+from fleet import errors, states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Connection, Database
@@ -31,7 +30,7 @@ LOG = logging.getLogger(__name__)
 BATCH = 500
 
 
-class BuildSweeper(PlacedSweeper[RequestedInstance]):
+class BuildSweeper(PlacedSweeper[RequestedInstance, errors.FleetError]):
     """The service calls ``end_overdue`` and ``retry_lost`` every ``sweep_interval`` seconds, each in its own thread.
 
     While the broker is away no message can be sent, and the sender may block for as long. Deadlines are kept by the
@@ -97,7 +96,7 @@ class BuildSweeper(PlacedSweeper[RequestedInstance]):
         failure = Failure(step=row.task_state, code=faults.AttemptLost.__name__, message=reason)
         self._placement.reschedule(self._context(row), Attempt(row.uuid, row.attempt, host, node), failure, ())
 
-    def _ended(self, context: RequestContext, row: RequestedInstance, result: Any) -> None:
+    def _ended(self, context: RequestContext, row: RequestedInstance, result: errors.FleetError) -> None:
         """:param result: the fault"""
         metrics.SWEEPER_ACTIONS.labels("end overdue").inc()
         metrics.BUILDS_ENDED.labels(states.ERROR, result.reason_code.value).inc()

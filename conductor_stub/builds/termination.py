@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -21,6 +20,7 @@ from fleet.db.hosts import hosts, services
 from fleet.db.instances import addresses, history, instances, moves, queued_builds
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
+from fleet.json_codec import JSONObject
 from fleet.rpc.clients import ComputeAPI
 
 LOG = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Termination:
             self._database.write(destroyed, uuid, host, self._step_context(context))
 
 
-def _state(tx: Transaction, uuid: str) -> dict[str, Any]:
+def _state(tx: Transaction, uuid: str) -> JSONObject:
     row = instances.get(tx, uuid)
     return {name: getattr(row, name) for name in ("vm_state", "task_state", "host")}
 

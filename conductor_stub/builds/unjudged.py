@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -13,6 +12,7 @@ from fleet import errors
 from fleet.context import RequestContext, new_context
 from fleet.db.catalog import groups
 from fleet.db.tables.catalog import GroupRow
+from fleet.json_codec import JSONMapping
 from fleet.objects import Flavor, Image, RequestSpec, Zone, numa, pci, request_parts
 from fleet.objects.request_spec import InstanceProperties
 
@@ -30,7 +30,7 @@ class Unjudged:
     :param ask: calls ``describe_filters`` of a scheduler
     """
 
-    def __init__(self, ask: Callable[[RequestContext], Mapping[str, Any]]) -> None:
+    def __init__(self, ask: Callable[[RequestContext], JSONMapping]) -> None:
         self._ask = ask
         self._judged: Collection[str] | None = None
 
@@ -41,7 +41,7 @@ class Unjudged:
         except _NO_ANSWER as lost:
             LOG.debug("No scheduler describes its filters: %s", type(lost).__name__)
 
-    def remarks(self, spec: Mapping[str, Any], group: GroupRow | None) -> Sequence[str]:
+    def remarks(self, spec: JSONMapping, group: GroupRow | None) -> Sequence[str]:
         """Return a sentence for each part of a stored build request that no filter judges.
 
         :param group: the request's server group

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a build waits for room, how long, what it waits for, and how its wait ends in vain."""
+"""Decides whether a build waits for room, for how long and for which resource, and how a wait in vain ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import datetime
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from fleet import capacity, errors
 from fleet.clock import durations, seconds
@@ -15,6 +14,7 @@ from fleet.db.instances import instances
 from fleet.db.instances.queued_builds import Why
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.queue import QueuedRow
+from fleet.json_codec import JSONMapping
 from fleet.reasons import Reason
 
 #: Refusals that a change of hosts, instances or aggregates may end. A host for NEVER_FITS does not exist, and no change
@@ -50,7 +50,7 @@ def waits(row: RequestedInstance, refusal: Exception, now: datetime.datetime) ->
 
 
 def why(row: RequestedInstance, refusal: errors.NoValidHost, together: bool) -> Why:
-    """What a build waits for.
+    """Return the resource that a build waits for.
 
     :param together: whether it must be placed with the other queued builds of its request
     """
@@ -77,8 +77,8 @@ def why(row: RequestedInstance, refusal: errors.NoValidHost, together: bool) -> 
     )
 
 
-def _lacks(details: Mapping[str, Any]) -> str | None:
-    """What the nearest host lacks; None if no filter has said it in numbers."""
+def _lacks(details: JSONMapping) -> str | None:
+    """Return the amount that the nearest host lacks; None if no filter has reported one."""
     for miss in details.get("nearest", ()):
         said = [
             f"{each['lacks']:g} {each['unit']} of {each['resource']}"
@@ -92,7 +92,7 @@ def _lacks(details: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _nearest(details: Mapping[str, Any]) -> str | None:
+def _nearest(details: JSONMapping) -> str | None:
     """The host that lacks the least, and would take the build if it were emptier."""
     for miss in details.get("nearest", ()):
         lacks = miss.get("shortfalls", ())

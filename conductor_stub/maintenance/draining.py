@@ -38,7 +38,7 @@ class Guest:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What is left to do on a host.
+    """The work that is left on a host.
 
     :param guests: may move now; ``room`` of them at most
     :param problems: what holds the host up

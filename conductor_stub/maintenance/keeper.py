@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each conductor does for maintenances, every few seconds."""
+"""The periodic task of a conductor for maintenances."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators see of maintenances, and decide about them."""
+"""The methods by which operators read and change maintenances."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import maintenances, services
 from fleet.db.hosts.maintenances import Summary
 from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.answers.maintenances import MaintenanceHostView, MaintenanceView, ShownMaintenance
 from fleet.objects.maintenance import Maintenance
@@ -45,7 +46,7 @@ class MaintenanceManager:
         self._acts = Acts(database, clock)
 
     @endpoint
-    def create_maintenance(self, context: RequestContext, maintenance: dict[str, Any]) -> ShownMaintenance:
+    def create_maintenance(self, context: RequestContext, maintenance: JSONObject) -> ShownMaintenance:
         """Begin a maintenance. :param maintenance: a Maintenance
 
         :raises errors.InvalidInput: errors.NotFound: a host has no agent
@@ -63,7 +64,7 @@ class MaintenanceManager:
 
     @endpoint
     def list_maintenances(self, context: RequestContext, limit: Limit = 100) -> list[MaintenanceView]:
-        """Those that have not ended, then the others, each the newest first."""
+        """Return the maintenances that have not ended, then the others, each group the newest first."""
 
         def read(connection: Connection) -> list[MaintenanceView]:
             rows = maintenances.newest(connection, limit)
@@ -99,7 +100,7 @@ class MaintenanceManager:
         """Leave a host out. :raises errors.NotFound: errors.Conflict: the host, or the maintenance, has ended"""
         return self._change(context, name, "maintenance.skip", _skip, host)
 
-    def _change(self, context: RequestContext, name: str, act: str, work: Any, *more: Any) -> ShownMaintenance:
+    def _change(self, context: RequestContext, name: str, act: str, work: Any, *more: object) -> ShownMaintenance:
         row = self._database.read(maintenances.find, name)
         shown = functools.partial(_seen, uuid=row.uuid)
         self._acts.write(context, act, row.name, shown, work, row.uuid, *more, now=self._clock())
@@ -152,7 +153,7 @@ def _skip(tx: Transaction, uuid: str, host: str, now: datetime.datetime) -> None
     working.end(tx, maintenances.lock_host(tx, found.id), row.name, maintenance_states.SKIPPED, now)
 
 
-def _seen(tx: Transaction, uuid: str) -> dict[str, Any]:
+def _seen(tx: Transaction, uuid: str) -> dict[str, object]:
     row = maintenances.get(tx, uuid)
     hosts = {each.status: each.number for each in maintenances.summaries(tx, [uuid])[uuid]}
     return {"status": row.status, "paused": row.paused, "hosts": hosts}

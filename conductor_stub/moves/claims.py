@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from conductor_stub.moves import group_evacuation, live, machine, swap, views
 from conductor_stub.moves.machine import Move
@@ -17,6 +16,7 @@ from fleet.db.engine import claimed
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instances, moves
+from fleet.json_codec import JSONObject
 from fleet.objects import Claimed, HostLimits, Place
 
 
@@ -44,7 +44,7 @@ def route(
     return machine.read(tx, uuid)
 
 
-def chosen(place: Place, alternates: Sequence[Place]) -> dict[str, Any]:
+def chosen(place: Place, alternates: Sequence[Place]) -> JSONObject:
     """The scheduler's answer, as a record stores it."""
     return {"limits": place.limits, "alternates": [each.to_wire() for each in alternates]}
 
@@ -123,7 +123,7 @@ def _resized(tx: Transaction, move: Move, ctx: StepContext) -> Move:
 
 def _evacuated(tx: Transaction, move: Move, ctx: StepContext) -> Move:
     record = move.record
-    now: dict[str, Any] = {"power_state": states.RUNNING}
+    now: JSONObject = {"power_state": states.RUNNING}
     if move.instance.vm_state in states.AT_REST:
         # The memory of a suspended guest was on the dead host.
         shelved = move.instance.vm_state == states.SHELVED

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from conductor_stub.moves import claims, live, machine
 from conductor_stub.moves.machine import Move, MoveMachine, MoveTimeout
 from conductor_stub.steps import faults
@@ -14,6 +12,7 @@ from fleet import failpoints, move_states, states
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import moves
 from fleet.db.tables.moves import MigrationRow
+from fleet.json_codec import JSONObject
 from fleet.objects import Place
 from fleet.objects.plans import StoredFailure
 
@@ -86,7 +85,7 @@ def _next_attempt(tx: Transaction, move: Move, why: StoredFailure, ctx: StepCont
         return machine.end_unmoved(tx, move, {**why, "message": reason}, ctx)
     alternates = [Place(**each) for each in record.plan.get("alternates", ())]
     places = usable(tx, alternates, {(host, node) for host, node in tried}, ctx)
-    values: dict[str, Any] = {"plan": {**record.plan, "tried": tried}}
+    values: JSONObject = {"plan": {**record.plan, "tried": tried}}
     if places:
         values = {"plan": {"tried": tried, **claims.chosen(places[0], places[1:])}}
         values.update(dest_compute=places[0].host, dest_node=places[0].nodename)

@@ -57,7 +57,7 @@ def _binds_domains(group: GroupRow) -> bool:
 
 
 def may_go(tx: Transaction, record: MigrationRow, group_uuid: str, host: str, ctx: StepContext) -> bool:
-    """Whether no other member was sent elsewhere meanwhile, decided under the lock of the group."""
+    """Return True if no other member was sent elsewhere meanwhile, decided under the lock of the group."""
     if record.migration_type != move_states.EVACUATION:
         return True
     group = groups.lock(tx, group_uuid)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -30,6 +29,7 @@ from fleet.db.instances import instances, moves
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.hardware.aliases import Aliases
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Flavor, Image, fields, host_report
 from fleet.objects.build_request import parse_flavor
 from fleet.rpc import versions
@@ -70,7 +70,7 @@ class MoveIntake:
         self._acts = Acts(database, placement.now)
 
     @endpoint
-    def resize_instance(self, context: RequestContext, name: fields.Name, flavor: Any) -> dict[str, Any]:
+    def resize_instance(self, context: RequestContext, name: fields.Name, flavor: object) -> JSONObject:
         """:raises errors.NotFound: errors.Conflict: errors.InvalidInput: errors.QuotaExceeded:"""
         asked = parse_flavor(flavor, "flavor")
 
@@ -88,7 +88,7 @@ class MoveIntake:
     @endpoint
     def migrate_instance(
         self, context: RequestContext, name: fields.Name, host: fields.Name | None = None
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Resize to the same flavor: a move to another host.
 
         :param host: the only host to consider; it must pass the filters
@@ -99,7 +99,7 @@ class MoveIntake:
     @endpoint
     def live_migrate_instance(
         self, context: RequestContext, name: fields.Name, host: fields.Name | None = None
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Move an instance to another host while its guest runs.
 
         :param host: the only host to consider; it must pass the filters
@@ -119,7 +119,7 @@ class MoveIntake:
     @endpoint
     def abort_live_migration(
         self, context: RequestContext, name: fields.Name, migration: fields.Uuid | None = None
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """End a live migration; the guest stays where it is.
 
         :param migration: the record, if it must be this one
@@ -130,7 +130,7 @@ class MoveIntake:
     @endpoint
     def evacuate_instance(
         self, context: RequestContext, name: fields.Name, host: fields.Name | None = None
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Move an instance away from a host that is down.
 
         :param host: the only host to consider; it must pass the filters
@@ -140,12 +140,12 @@ class MoveIntake:
         return self._accept(context, self._database.read(instances.find, name), move_states.EVACUATION, None, host)
 
     @endpoint
-    def confirm_resize(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def confirm_resize(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """Keep the new flavor and host. :raises errors.NotFound: errors.Conflict: no resize waits for it"""
         return self._decide(context, name, confirm)
 
     @endpoint
-    def revert_resize(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def revert_resize(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """Return to the former flavor and host. :raises errors.NotFound: errors.Conflict: no resize waits for it"""
         return self._decide(context, name, revert)
 
@@ -154,9 +154,9 @@ class MoveIntake:
         context: RequestContext,
         row: RequestedInstance,
         kind: str,
-        spec: Mapping[str, Any] | None,
+        spec: Mapping[str, object] | None,
         destination: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         if self._database.read(attachments.of_instances, [row.uuid]):
             self._placement.require_volumes()
         if row.interfaces:
@@ -173,16 +173,14 @@ class MoveIntake:
         self._placement.hand_out(context, [uuid], move.attempt)
         return view(move.record)
 
-    def _decide(
-        self, context: RequestContext, name: str, work: Callable[..., Move], *more: str | None
-    ) -> dict[str, Any]:
+    def _decide(self, context: RequestContext, name: str, work: Callable[..., Move], *more: str | None) -> JSONObject:
         row = self._database.read(instances.find, name)
         move = self._database.write(work, row.uuid, self._placement.step_context(context), *more)
         self._placement.notify(context, move)
         return view(move.record)
 
 
-def _whereabouts(tx: Transaction, uuid: str) -> dict[str, Any]:
+def _whereabouts(tx: Transaction, uuid: str) -> JSONObject:
     """Where an instance is, and where it is going."""
     row = instances.get(tx, uuid)
     record = moves.of_instance(tx, uuid)
@@ -196,7 +194,7 @@ def accept(
     uuid: str,
     instance_uuid: str,
     kind: str,
-    new_spec: Mapping[str, Any] | None,
+    new_spec: JSONMapping | None,
     ctx: StepContext,
     destination: str | None = None,
     same_host: bool = False,
@@ -297,7 +295,7 @@ def _require_settled(row: RequestedInstance, kind: str) -> None:
 
 
 def _require_movable_volumes(
-    tx: Transaction, row: RequestedInstance, destination: str | None, new_spec: Mapping[str, Any] | None, stays: bool
+    tx: Transaction, row: RequestedInstance, destination: str | None, new_spec: Mapping[str, object] | None, stays: bool
 ) -> None:
     """Volumes follow an instance to hosts that reach them.
 
@@ -329,11 +327,11 @@ def _require_movable_volumes(
         refuse(f"has volume {first.volume}, whose data no other host reaches: detach it first, or see volume_hosts")
 
 
-def _own_disks(spec: Mapping[str, Any]) -> tuple[str, ...]:
+def _own_disks(spec: JSONMapping) -> tuple[str, ...]:
     return devices.own(spec["flavor"].get("ephemeral_gb", 0), spec["flavor"].get("swap", 0))
 
 
-def _take_growth(tx: Transaction, row: RequestedInstance, flavor: Mapping[str, Any], ctx: StepContext) -> None:
+def _take_growth(tx: Transaction, row: RequestedInstance, flavor: JSONMapping, ctx: StepContext) -> None:
     """:raises errors.QuotaExceeded: the project may not have what the new flavor has more"""
     _known, headroom = quotas.headroom(tx, quotas.BUILDS, [row.project_id], ctx.limits.default_quota)
     local_gb = capacity.local_disk_gb(flavor["root_gb"], flavor["ephemeral_gb"], flavor.get("swap", 0))

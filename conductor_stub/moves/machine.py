@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext, not_after
@@ -96,7 +95,7 @@ class Move:
         return not self.instance.deleted and self.instance.task_state != states.DELETING
 
 
-class MoveMachine(PlacedRow[Move]):
+class MoveMachine(PlacedRow[Move, Move]):
     waiting, placing = move_states.ACCEPTED, move_states.PREPARING
 
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[Move]:
@@ -152,7 +151,7 @@ def require_part(move: Move, host: str) -> None:
         raise errors.NotFound(kind="Migration", name=f"{move.uuid} on host {host}")
 
 
-def set_status(tx: Transaction, move: Move, status: str, ctx: StepContext, **values: Any) -> Move:
+def set_status(tx: Transaction, move: Move, status: str, ctx: StepContext, **values: object) -> Move:
     """Write the status of a locked move, the task of its instance, and the usage of both hosts."""
     task = _TASKS.get((move.record.migration_type, status))
     due = ctx.due(ctx.limits.placing_timeout_s) if status in move_states.UNDER_WAY else None
@@ -167,7 +166,7 @@ def end_unmoved(tx: Transaction, move: Move, failure: StoredFailure, ctx: StepCo
     return set_status(tx, move, move_states.ERROR, ctx, failure=failure, **moves.NOTHING_HELD)
 
 
-def set_instance(tx: Transaction, row: RequestedInstance, ctx: StepContext, **values: Any) -> None:
+def set_instance(tx: Transaction, row: RequestedInstance, ctx: StepContext, **values: object) -> None:
     tx.update(INSTANCES, row.uuid, {"updated_at": ctx.now, **values})
     tx.touch(INSTANCES, row.uuid)
 
@@ -186,7 +185,7 @@ def add_event(
     ctx: StepContext,
     host: str | None = None,
     node: str | None = None,
-    **result: Any,
+    **result: object,
 ) -> None:
     result.update(host=host, node=node, request_id=ctx.request_id)
     history.add_event(tx, move.instance.uuid, event, now=ctx.now, attempt=move.attempt, **result)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import oslo_messaging
 import pydantic
@@ -12,6 +12,7 @@ from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Claimed, fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -35,7 +36,7 @@ class MigrationManager:
     @endpoint
     def get_host_migrations(
         self, context: RequestContext, host: fields.Name, instance_uuids: list[fields.Uuid] | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         return [migration.to_wire() for migration in self._progress.of_host(host, instance_uuids)]
 
     @endpoint
@@ -47,8 +48,8 @@ class MigrationManager:
         host: fields.Name,
         node: fields.Name,
         incarnation: fields.Token,
-        claim: dict[str, Any],
-    ) -> dict[str, Any]:
+        claim: JSONObject,
+    ) -> JSONObject:
         here = Attempt(migration_uuid, attempt, host, node, incarnation)
         return self._progress.claim(context, here, Claimed.from_wire(claim)).to_wire()
 
@@ -60,7 +61,7 @@ class MigrationManager:
         attempt: fields.Natural,
         host: fields.Name,
         status: fields.Name,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         return self._progress.advance(context, Attempt(migration_uuid, attempt, host), status).to_wire()
 
     @endpoint
@@ -83,5 +84,5 @@ class MigrationManager:
         host: fields.Name,
         status: fields.Name,
         failure: Failure,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         return self._progress.fail(context, Attempt(migration_uuid, attempt, host), status, failure).to_wire()

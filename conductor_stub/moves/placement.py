@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -22,6 +21,7 @@ from fleet.db.catalog import groups
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import hosts
 from fleet.db.instances import instances, moves
+from fleet.json_codec import JSONObject
 from fleet.objects import Place, Selection, host_report
 from fleet.rpc.clients import ComputeAPI, MigrationAPI, SchedulerAPI
 
@@ -35,7 +35,7 @@ _REACHED_BY: Mapping[str, str] = {
 }
 
 
-class MovePlacement(Placement[Move]):
+class MovePlacement(Placement[Move, Move]):
     def __init__(
         self,
         database: Database,
@@ -124,10 +124,10 @@ class MovePlacement(Placement[Move]):
     def _about(self, context: RequestContext, row: Move, attempt: int) -> RequestContext:
         return context.about(instance_uuid=row.instance.uuid, attempt=attempt, migration=row.uuid)
 
-    def _request(self, batch: Batch) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _request(self, batch: Batch) -> tuple[JSONObject, JSONObject]:
         return self._database.read(self._read_request, batch.rows[0])
 
-    def _read_request(self, connection: Connection, move: Move) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _read_request(self, connection: Connection, move: Move) -> tuple[JSONObject, JSONObject]:
         """As for a build, with the new flavor and without the source. A host that was forced on the build is not forced
         on its moves (as in nova).
         """
@@ -175,7 +175,7 @@ class MovePlacement(Placement[Move]):
         return reach.beside(refusal, lacking) if lacking else refusal
 
     def _send(
-        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: dict[str, Any]
+        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: JSONObject
     ) -> None:
         (row,), (selection,) = batch.rows, selections
         place = Place(selection.host, selection.nodename, selection.limits)

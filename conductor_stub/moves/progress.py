@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts read of their moves, and report about them."""
+"""The conductor's methods for agents about moves."""
 
 from __future__ import annotations
 

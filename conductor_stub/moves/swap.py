@@ -14,9 +14,10 @@ from fleet.db.engine import claimed
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import moves
 from fleet.db.tables.instances import RequestedInstance
+from fleet.json_codec import JSONMapping, JSONObject
 
 
-def swap(tx: Transaction, move: Move, spec: Mapping[str, Any], ctx: StepContext, **values: Any) -> None:
+def swap(tx: Transaction, move: Move, spec: Mapping[str, object], ctx: StepContext, **values: Any) -> None:
     """Put the instance where the record holds its claim, with ``spec``. The record then holds what the instance had."""
     record, row = move.record, move.instance
     here = {"host": record.held_host, "node": record.held_node, **claimed.columns(claimed.of(record))}
@@ -24,7 +25,7 @@ def swap(tx: Transaction, move: Move, spec: Mapping[str, Any], ctx: StepContext,
     moves.update(tx, record.uuid, ctx.now, held_host=row.host, held_node=row.node, **claimed.columns(claimed.of(row)))
 
 
-def _sizes(row: RequestedInstance, spec: Mapping[str, Any]) -> dict[str, Any]:
+def _sizes(row: RequestedInstance, spec: JSONMapping) -> JSONObject:
     """Columns of an instance of this flavor. It keeps its size if that of the record cannot be read."""
     if stored_json.is_unreadable(spec):
         return {}

@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 BATCH = 200
 
 
-class MoveSweeper(PlacedSweeper[Move]):
+class MoveSweeper(PlacedSweeper[Move, Move]):
     _placement: MovePlacement
 
     def __init__(self, database: Database, placement: MovePlacement, limits: StepLimits, clock: Clock = utcnow) -> None:

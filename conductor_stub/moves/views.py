@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fleet import move_states
 from fleet.db.tables.moves import MigrationRow
+from fleet.json_codec import JSONObject
 
 #: Kinds and statuses of moves in which a host copies a guest.
 COPIES = ((move_states.RESIZE, move_states.POST_MIGRATING), (move_states.LIVE_MIGRATION, move_states.RUNNING))
 
 
-def view(record: MigrationRow) -> dict[str, Any]:
+def view(record: MigrationRow) -> JSONObject:
     """Times are ISO 8601 text in UTC. ``resized`` is False for a move that keeps the flavor."""
     names = ("uuid", "instance_uuid", "migration_type", "status", "attempt", "failure", "request_id")
     places = ("source_compute", "source_node", "dest_compute", "dest_node")

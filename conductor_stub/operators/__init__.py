@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators see and change, behind the ``fleet`` command.
+"""The methods behind the ``fleet`` command.
 
 Read ``manager`` (the RPC surface of instances, hosts and services), ``catalog`` (that of flavors, images and aggregates),
 ``groups`` (server groups), ``quotas`` (how much projects may have), ``key_pairs`` (public keys of users), ``tenancy`` (what

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import oslo_messaging
 import pydantic
@@ -15,6 +15,7 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
 from fleet.db.tables.acts import AcceptedBuild
 from fleet.db.upkeep import acts
+from fleet.json_codec import JSONObject
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -29,10 +30,10 @@ class ActManager:
         self._database = database
 
     @endpoint
-    def list_acts(self, context: RequestContext, limit: Limit = 100) -> list[dict[str, Any]]:
+    def list_acts(self, context: RequestContext, limit: Limit = 100) -> list[JSONObject]:
         """Return what administrators have changed and what builds were accepted, the newest first."""
 
-        def read(connection: Connection) -> list[dict[str, Any]]:
+        def read(connection: Connection) -> list[JSONObject]:
             recorded = [{name: getattr(row, name) for name in _FIELDS} for row in acts.newest(connection, limit)]
             found = recorded + [_build(row) for row in acts.newest_builds(connection, limit)]
             return sorted(found, key=_moment, reverse=True)[:limit]
@@ -40,13 +41,13 @@ class ActManager:
         return [{**act, "created_at": plain(act["created_at"])} for act in self._database.read(read)]
 
 
-def _build(row: AcceptedBuild) -> dict[str, Any]:
+def _build(row: AcceptedBuild) -> JSONObject:
     changes = {"vm_state": [None, states.BUILDING]}
     sender = {"user_id": row.user_id, "project_id": row.project_id, "request_id": row.request_id}
     subject = f"{row.name} ({row.uuid})"
     return {"act": "server.create", "subject": subject, "changes": changes, **sender, "created_at": row.created_at}
 
 
-def _moment(act: dict[str, Any]) -> datetime.datetime:
+def _moment(act: JSONObject) -> datetime.datetime:
     moment: datetime.datetime = act["created_at"]
     return moment

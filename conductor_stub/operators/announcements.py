@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import oslo_messaging
 from oslo_log import log as logging
 
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.db.feed import feed
+from fleet.json_codec import JSONObject
 from fleet.objects import Aggregate
 from fleet.rpc.clients import SchedulerAPI
 
@@ -24,7 +23,7 @@ class Announcements:
         self._database = database
         self._scheduler = scheduler
 
-    def aggregate_changed(self, context: RequestContext, aggregate: Aggregate) -> dict[str, Any]:
+    def aggregate_changed(self, context: RequestContext, aggregate: Aggregate) -> JSONObject:
         """Return the aggregate as it goes over the wire."""
         # A scheduler that has read this generation from the feed has this change, or a newer one, already.
         generation = self._database.read(feed.generation)

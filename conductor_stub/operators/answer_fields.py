@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from fleet.json_codec import JSONObject
 from fleet.objects.quota import RESOURCES
 
 #: A scalar, or a list of scalars.
@@ -205,7 +206,7 @@ _OF_CATALOGS: Fields = {
 ANSWERS: Fields = {**_OF_INSTANCES, **_OF_VOLUMES, **_OF_CATALOGS}
 
 
-def listed(answer: Any, shown: Shown) -> Any:
+def listed(answer: object, shown: Shown) -> Any:
     """Return what ``shown`` lists of an answer. :param answer: of any shape; what has another one is dropped"""
     if isinstance(shown, Instead):
         return shown.value
@@ -222,7 +223,7 @@ def listed(answer: Any, shown: Shown) -> Any:
     return _of_record(answer, shown)
 
 
-def _of_record(record: Mapping[str, Any], shown: Fields) -> dict[str, Any]:
+def _of_record(record: Mapping[str, object], shown: Fields) -> JSONObject:
     """Most fields are scalars, and a list has a thousand records: no call for each of them."""
     kept = {}
     for name, value in record.items():

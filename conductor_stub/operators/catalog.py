@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import oslo_messaging
 from oslo_utils import uuidutils
@@ -19,6 +18,7 @@ from fleet.db.catalog import images
 from fleet.db.engine.database import Database
 from fleet.db.hosts import aggregates
 from fleet.db.upkeep import removal
+from fleet.json_codec import JSONObject
 from fleet.objects import Aggregate, ImageRecord, fields, uuid_like
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -38,11 +38,11 @@ class CatalogManager:
     # Images
 
     @endpoint
-    def list_images(self, context: RequestContext) -> list[dict[str, Any]]:
+    def list_images(self, context: RequestContext) -> list[JSONObject]:
         return [image.to_wire() for image in self._database.read(images.list_all)]
 
     @endpoint
-    def create_image(self, context: RequestContext, image: dict[str, Any]) -> dict[str, Any]:
+    def create_image(self, context: RequestContext, image: JSONObject) -> JSONObject:
         """:raises errors.Conflict: the name is taken; errors.InvalidInput:"""
         fields.parse(uuid_like.GivenName, image.get("name"), "image.name")
         wanted = dataclasses.replace(ImageRecord.from_wire(image), uuid=uuidutils.generate_uuid())
@@ -52,7 +52,7 @@ class CatalogManager:
         return written.to_wire()
 
     @endpoint
-    def show_image(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def show_image(self, context: RequestContext, name: fields.Name) -> JSONObject:
         return self._database.read(images.find, name).to_wire()
 
     @endpoint
@@ -65,13 +65,13 @@ class CatalogManager:
     # Aggregates
 
     @endpoint
-    def list_aggregates(self, context: RequestContext) -> list[dict[str, Any]]:
+    def list_aggregates(self, context: RequestContext) -> list[JSONObject]:
         return [aggregate.to_wire() for aggregate in self._database.read(aggregates.list_all)]
 
     @endpoint
     def create_aggregate(
         self, context: RequestContext, name: uuid_like.GivenName, metadata: fields.Texts | None = None
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         uuid = uuidutils.generate_uuid()
         shown = functools.partial(aggregates.find, name=uuid)
         asked = (uuid, name, metadata or {}, self._clock())
@@ -79,30 +79,28 @@ class CatalogManager:
         return self._announcements.aggregate_changed(context, self._database.read(aggregates.find, name))
 
     @endpoint
-    def show_aggregate(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def show_aggregate(self, context: RequestContext, name: fields.Name) -> JSONObject:
         return self._database.read(aggregates.find, name).to_wire()
 
     @endpoint
-    def rename_aggregate(
-        self, context: RequestContext, name: fields.Name, new_name: uuid_like.GivenName
-    ) -> dict[str, Any]:
+    def rename_aggregate(self, context: RequestContext, name: fields.Name, new_name: uuid_like.GivenName) -> JSONObject:
         found = self._database.read(aggregates.find, name)
         return self._change(
             context, "aggregate.rename", str(found.id), aggregates.rename, found.id, new_name, self._clock()
         )
 
     @endpoint
-    def add_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
+    def add_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> JSONObject:
         return self._change(context, "aggregate.add_host", name, aggregates.add_host, name, host)
 
     @endpoint
-    def remove_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> dict[str, Any]:
+    def remove_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> JSONObject:
         return self._change(context, "aggregate.remove_host", name, aggregates.remove_host, name, host)
 
     @endpoint
     def set_aggregate_metadata(
         self, context: RequestContext, name: fields.Name, metadata: dict[fields.Name, fields.Text | None]
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         return self._change(context, "aggregate.set_metadata", name, aggregates.set_metadata, name, metadata)
 
     @endpoint
@@ -113,8 +111,8 @@ class CatalogManager:
         self._announcements.aggregate_deleted(context, found)
 
     def _change(
-        self, context: RequestContext, act: str, name: str, work: Callable[..., Aggregate], *args: Any
-    ) -> dict[str, Any]:
+        self, context: RequestContext, act: str, name: str, work: Callable[..., Aggregate], *args: object
+    ) -> JSONObject:
         """Change an aggregate, and tell the schedulers."""
         shown = functools.partial(aggregates.find, name=name)
         changed = self._acts.write(context, act, name, shown, work, *args)

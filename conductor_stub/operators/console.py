@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What guests have printed on their consoles, namespace ``operator``. Their hosts have it."""
+"""Reads the consoles of guests from their hosts, namespace ``operator``. Their hosts have it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users change of an instance that exists. No host and no scheduler needs to know it."""
+"""Changes names, descriptions, metadata and tags of instances. No host and no scheduler needs to know it."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -14,6 +12,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.instances import instances
+from fleet.json_codec import JSONObject
 from fleet.objects import InstanceChanges, fields, host_name
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
@@ -31,7 +30,7 @@ class DetailsManager:
         self._clock = clock
 
     @endpoint
-    def update_instance(self, context: RequestContext, name: fields.Name, changes: dict[str, Any]) -> dict[str, Any]:
+    def update_instance(self, context: RequestContext, name: fields.Name, changes: JSONObject) -> JSONObject:
         """Return the instance as ``list_instances`` does. :param changes: an InstanceChanges
 
         :raises errors.NotFound: also if it was deleted; errors.Conflict: several have that name; errors.InvalidInput:
@@ -39,7 +38,7 @@ class DetailsManager:
         require_size(changes, "changes")
         wanted = InstanceChanges.from_wire(changes)
 
-        def change(tx: Transaction) -> dict[str, Any]:
+        def change(tx: Transaction) -> JSONObject:
             row = instances.lock(tx, found.uuid)
             if row.deleted:
                 raise errors.NotFound(kind="Instance", name=name)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conductor reads for ``fleet doctor``: its database, and signs of trouble in the ledger."""
+"""Reads the database and signs of trouble in the ledger for ``fleet doctor``."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from fleet.clock import Clock, utcnow
 from fleet.db.connection import replication
 from fleet.db.engine.database import Database
 from fleet.db.schema.schema import latest, version
 from fleet.db.upkeep import diagnosis
+from fleet.json_codec import JSONObject
 
 
 class Diagnosis:
@@ -21,7 +21,7 @@ class Diagnosis:
         self._host = host
         self._clock = clock
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> JSONObject:
         """Return the findings.
 
         ``host`` and ``now`` (the database's clock), ``database`` (``engine``, ``took_s`` of a query, ``version`` of the

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
@@ -15,6 +14,7 @@ from fleet.db.engine.database import Connection, Database
 from fleet.db.instances import builds, instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
+from fleet.json_codec import JSONObject
 from fleet.objects import BuildRequest, Holding
 
 
@@ -26,7 +26,7 @@ class DryRun:
         self._intake = intake
         self._placement = placement
 
-    def request_of(self, name: str) -> dict[str, Any]:
+    def request_of(self, name: str) -> JSONObject:
         """For a first attempt to place this instance now. ``holding`` in the spec is what it holds already.
 
         :raises errors.NotFound: errors.Conflict:
@@ -34,7 +34,7 @@ class DryRun:
         row = self._database.read(instances.find, name)
         return self._request(row)
 
-    def requests_of(self, uuids: Sequence[str]) -> list[dict[str, Any]]:
+    def requests_of(self, uuids: Sequence[str]) -> list[JSONObject]:
         """:meth:`request_of` each of these instances that exist, with ``uuid``. Hosts that do not reach its volumes are
         left out.
         """
@@ -50,7 +50,7 @@ class DryRun:
 
         return [{"uuid": row.uuid, **self._request(row, left_out)} for row, left_out in self._database.read(read)]
 
-    def _request(self, row: RequestedInstance, left_out: Sequence[str] = ()) -> dict[str, Any]:
+    def _request(self, row: RequestedInstance, left_out: Sequence[str] = ()) -> JSONObject:
         found = self._placement.scheduling_request([row])
         spec = {**found["request_spec"], "holding": _holding(row).to_wire()}
         properties = dict(found["filter_properties"])
@@ -58,14 +58,17 @@ class DryRun:
             properties["ignore_hosts"] = [*(properties.get("ignore_hosts") or ()), *left_out]
         return {**found, "request_spec": spec, "filter_properties": properties}
 
-    def request_for(self, context: RequestContext, request: BuildRequest) -> dict[str, Any]:
+    def request_for(self, context: RequestContext, request: BuildRequest) -> JSONObject:
         """For this request. :raises errors.InvalidInput: errors.NotFound: as ``create`` does"""
         stored, rows = self._intake.plan(context, request)
         return self._placement.scheduling_request([builds.accepted(stored, row) for row in rows])
 
 
 def _holding(row: RequestedInstance) -> Holding:
-    """What the instance holds. If no host has claimed it, only its uuid: the scheduler may have a booking for it."""
+    """Return the resources that the instance holds.
+
+    If no host has claimed it, only its uuid: the scheduler may have a booking for it.
+    """
     if row.host is None:
         return Holding(row.uuid)
     return Holding(row.uuid, row.host, row.node, claimed.of(row))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to instances and volumes, for callers that follow it."""
+"""Events of instances and volumes, for callers that follow them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import oslo_messaging
 import pydantic
@@ -14,6 +14,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
 from fleet.db.feed import recent_events
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -39,7 +40,7 @@ class EventsManager:
         last: Last | None = None,
         host: fields.Name | None = None,
         uuid: fields.Uuid | None = None,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Return ``events``, oldest first, and the ``position`` to continue from; see ``fleet.db.feed.recent_events.after``.
 
         A project sees the events of its own instances and volumes.
@@ -56,7 +57,7 @@ class EventsManager:
             raise errors.NotTrusted(reason="only the administrator sees the events of a host")
         project_id = None if context.is_admin else context.project_id or ""
 
-        def read(connection: Connection) -> tuple[list[dict[str, Any]], dict[str, int]]:
+        def read(connection: Connection) -> tuple[list[JSONObject], dict[str, int]]:
             if after is not None:
                 return recent_events.after(connection, after, self._clock(), project_id)
             position = recent_events.newest(connection)

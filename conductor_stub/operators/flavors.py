@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
 
 import oslo_messaging
 from oslo_utils import uuidutils
@@ -20,6 +19,7 @@ from fleet.db.catalog.flavors import Offer
 from fleet.db.engine.database import Database
 from fleet.db.hosts import flavor_mix
 from fleet.db.upkeep import removal
+from fleet.json_codec import JSONObject
 from fleet.objects import Flavor, fields
 from fleet.objects.flavor_mix import Shape
 from fleet.rpc import versions
@@ -32,7 +32,7 @@ _CHANGES = (*_SIZES, "description", "is_public")
 
 @dataclasses.dataclass(frozen=True)
 class _Told:
-    """What the catalog keeps of a flavor beside its sizes."""
+    """Fields of a flavor in the catalog beside its sizes."""
 
     is_public: fields.Flag = True
     description: fields.LongText | None = None
@@ -49,7 +49,7 @@ class FlavorManager:
         self._clock = clock
 
     @endpoint
-    def list_flavors(self, context: RequestContext) -> list[dict[str, Any]]:
+    def list_flavors(self, context: RequestContext) -> list[JSONObject]:
         """Return the flavors, each with its shares in the flavor mix; null if it was not asked for."""
         known, mix = self._database.read(
             lambda connection: (flavors.list_all(connection, context.scope), flavor_mix.read(connection))
@@ -66,7 +66,7 @@ class FlavorManager:
         ]
 
     @endpoint
-    def create_flavor(self, context: RequestContext, flavor: dict[str, Any]) -> dict[str, Any]:
+    def create_flavor(self, context: RequestContext, flavor: JSONObject) -> JSONObject:
         """:raises errors.Conflict: errors.InvalidInput: it has no name"""
         wanted, told = Flavor.from_wire(flavor), fields.parse(_Told, flavor, "flavor")
         wanted.require_bounds()
@@ -79,7 +79,7 @@ class FlavorManager:
         return written.to_wire()
 
     @endpoint
-    def show_flavor(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def show_flavor(self, context: RequestContext, name: fields.Name) -> JSONObject:
         return self._database.read(flavors.offer, name, context.scope).to_wire()
 
     @endpoint
@@ -87,9 +87,9 @@ class FlavorManager:
         self,
         context: RequestContext,
         name: fields.Name,
-        changes: dict[str, Any] | None = None,
+        changes: JSONObject | None = None,
         extra_specs: dict[fields.Name, fields.Text | None] | None = None,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """:param changes: sizes, a new ``name``, ``description`` and ``is_public``
         :param extra_specs: None removes a key; others stay
 
@@ -153,7 +153,7 @@ class FlavorManager:
         return found.flavor
 
 
-def _changed(found: Offer, changes: Mapping[str, Any], extra_specs: Mapping[str, str | None]) -> Offer:
+def _changed(found: Offer, changes: Mapping[str, object], extra_specs: Mapping[str, str | None]) -> Offer:
     """:raises errors.InvalidInput: naming the field"""
     unknown = sorted(set(changes) - set(_CHANGES))
     if unknown:

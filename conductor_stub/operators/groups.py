@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import oslo_messaging
 from oslo_utils import uuidutils
@@ -16,6 +15,7 @@ from fleet.db.catalog import groups, quotas
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.tables.catalog import GroupRow
 from fleet.db.upkeep import removal
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields, group_rule, instance_group, uuid_like
 from fleet.objects.group_rule import GroupRule
 from fleet.objects.quota import Quota
@@ -40,10 +40,10 @@ class GroupManager:
         self._clock = clock
 
     @endpoint
-    def list_groups(self, context: RequestContext, project_id: fields.Name | None = None) -> list[dict[str, Any]]:
+    def list_groups(self, context: RequestContext, project_id: fields.Name | None = None) -> list[JSONObject]:
         """:param project_id: only those of this project; None: all that the caller may see"""
 
-        def read(connection: Connection) -> list[dict[str, Any]]:
+        def read(connection: Connection) -> list[JSONObject]:
             found = [row for row in groups.list_all(connection) if context.may_see(row.project_id)]
             return [_group_view(connection, row) for row in found if project_id in (None, row.project_id)]
 
@@ -56,8 +56,8 @@ class GroupManager:
         name: uuid_like.GivenName,
         policy: instance_group.Policy,
         max_server_per_host: fields.Positive = 1,
-        rules: list[dict[str, Any]] | None = None,
-    ) -> dict[str, Any]:
+        rules: list[JSONObject] | None = None,
+    ) -> JSONObject:
         """:raises errors.QuotaExceeded: errors.InvalidInput: errors.NotTrusted: a project makes a rule that chooses hosts"""
         uuid = uuidutils.generate_uuid()
         parsed = _allowed_rules(context, rules) or ()
@@ -68,7 +68,7 @@ class GroupManager:
         return self._show_group(context, uuid)
 
     @endpoint
-    def show_group(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def show_group(self, context: RequestContext, name: fields.Name) -> JSONObject:
         return self._show_group(context, name)
 
     @endpoint
@@ -79,8 +79,8 @@ class GroupManager:
         new_name: uuid_like.GivenName | None = None,
         policy: instance_group.Policy | None = None,
         max_server_per_host: fields.Positive | None = None,
-        rules: list[dict[str, Any]] | None = None,
-    ) -> dict[str, Any]:
+        rules: list[JSONObject] | None = None,
+    ) -> JSONObject:
         """:param rules: in place of all that the group has"""
         uuid = self._database.read(groups.find, name, context.scope).uuid
         parsed = _allowed_rules(context, rules)
@@ -92,11 +92,13 @@ class GroupManager:
         found = self._database.read(groups.find, name, context.scope)
         self._database.write(removal.group, found.uuid)
 
-    def _show_group(self, context: RequestContext, name: str) -> dict[str, Any]:
+    def _show_group(self, context: RequestContext, name: str) -> JSONObject:
         return self._database.read(lambda read: _group_view(read, groups.find(read, name, context.scope)))
 
 
-def _allowed_rules(context: RequestContext, rules: Sequence[Mapping[str, Any]] | None) -> tuple[GroupRule, ...] | None:
+def _allowed_rules(
+    context: RequestContext, rules: Sequence[Mapping[str, object]] | None
+) -> tuple[GroupRule, ...] | None:
     """:raises errors.InvalidInput: errors.NotTrusted: a project chooses no hosts"""
     if rules is None:
         return None
@@ -107,7 +109,7 @@ def _allowed_rules(context: RequestContext, rules: Sequence[Mapping[str, Any]] |
     return parsed
 
 
-def _create_group(tx: Transaction, default: Quota, uuid: str, group: Mapping[str, Any]) -> None:
+def _create_group(tx: Transaction, default: Quota, uuid: str, group: JSONMapping) -> None:
     """:param group: the arguments of ``groups.create``"""
     project_id = group["project_id"]
     known, headroom = quotas.headroom(tx, quotas.SERVER_GROUPS, [project_id], default, [uuid])
@@ -116,7 +118,7 @@ def _create_group(tx: Transaction, default: Quota, uuid: str, group: Mapping[str
     groups.create(tx, uuid, **group)
 
 
-def _group_view(connection: Connection, row: GroupRow) -> dict[str, Any]:
+def _group_view(connection: Connection, row: GroupRow) -> JSONObject:
     members = groups.members(connection, row.uuid)
     return {
         "uuid": row.uuid,

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import orjson
 from oslo_utils import timeutils
@@ -14,6 +13,7 @@ from fleet import errors
 from fleet.db.engine.database import Connection
 from fleet.db.instances import instances
 from fleet.db.volumes import attachments
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 
 #: Of one answer, about.
@@ -22,7 +22,7 @@ MOST_BYTES = 64 * 2**20
 _PART = 250
 
 
-def parsed(filters: Mapping[str, Any]) -> dict[str, Any]:
+def parsed(filters: Mapping[str, object]) -> JSONObject:
     """Return the filters with their types. :raises errors.InvalidInput: naming one that cannot be read"""
     found = dict(filters)
     if found.get("deleted") is not None:
@@ -42,15 +42,15 @@ def read(
     marker: str | None,
     newest_first: bool,
     brief: bool,
-    filters: Mapping[str, Any],
-) -> list[dict[str, Any]]:
+    filters: JSONMapping,
+) -> list[JSONObject]:
     """Return the instances after the marker. The parameters are those of ``instances.list_all``.
 
     :raises errors.InvalidInput: they have more than MOST_BYTES; errors.NotFound: an unknown marker
     """
     if brief:
         return [row._asdict() for row in instances.list_brief(connection, limit, marker, newest_first, **filters)]
-    found: list[dict[str, Any]] = []
+    found: list[JSONObject] = []
     size = 0
     while True:
         wanted = _PART if limit is None else min(_PART, limit - len(found))

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import oslo_messaging
 
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.catalog import key_pairs
 from fleet.db.engine.database import Database
+from fleet.json_codec import JSONObject
 from fleet.objects import KeyPair, fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -24,17 +23,17 @@ class KeyPairManager:
         self._clock = clock
 
     @endpoint
-    def list_key_pairs(self, context: RequestContext) -> list[dict[str, Any]]:
+    def list_key_pairs(self, context: RequestContext) -> list[JSONObject]:
         return [each.to_wire() for each in self._database.read(key_pairs.list_all, _owner(context))]
 
     @endpoint
-    def create_key_pair(self, context: RequestContext, key_pair: dict[str, Any]) -> dict[str, Any]:
+    def create_key_pair(self, context: RequestContext, key_pair: JSONObject) -> JSONObject:
         """:raises errors.Conflict: the user has another of this name; errors.InvalidInput: naming the field"""
         wanted = KeyPair.from_wire(key_pair)
         return self._database.write(key_pairs.create, _owner(context), wanted, self._clock()).to_wire()
 
     @endpoint
-    def show_key_pair(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def show_key_pair(self, context: RequestContext, name: fields.Name) -> JSONObject:
         return self._database.read(key_pairs.find, _owner(context), name).to_wire()
 
     @endpoint

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import oslo_messaging
 
@@ -18,6 +17,7 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.instances import history, instances
 from fleet.db.tables.instances import RequestedInstance
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -38,7 +38,7 @@ class LockManager:
     @endpoint
     def lock_instance(
         self, context: RequestContext, name: fields.Name, reason: fields.Text | None = None
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Refuse changes by members. A lock of an administrator stays as it is when the owner locks, too.
 
         :raises errors.NotFound: also if it was deleted; errors.Conflict: several have that name
@@ -46,7 +46,7 @@ class LockManager:
         return self._change(context, name, "server.lock", functools.partial(_lock, reason=reason))
 
     @endpoint
-    def unlock_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def unlock_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """Allow changes again. One that is not locked is a success.
 
         :raises errors.NotFound: errors.Conflict: errors.NotTrusted: an administrator has locked it
@@ -55,13 +55,13 @@ class LockManager:
 
     def _change(
         self, context: RequestContext, name: str, act: str, work: Callable[..., RequestedInstance]
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         found = self._database.read(instances.find, name)
         subject, shown = f"{found.name} ({found.uuid})", functools.partial(_shown, uuid=found.uuid)
         return instance_view(self._acts.write(context, act, subject, shown, work, context, found.uuid, self._clock()))
 
 
-def _shown(tx: Transaction, uuid: str) -> dict[str, Any]:
+def _shown(tx: Transaction, uuid: str) -> JSONObject:
     row = instances.get(tx, uuid)
     return {name: getattr(row, name) for name in ("locked_by", "locked_reason")}
 
@@ -98,7 +98,7 @@ def _write(
     tx: Transaction,
     row: RequestedInstance,
     event: str,
-    values: dict[str, Any],
+    values: JSONObject,
     context: RequestContext,
     now: datetime.datetime,
 ) -> RequestedInstance:

@@ -34,6 +34,7 @@ from fleet.db.instances import history, instances, moves, room_queue
 from fleet.db.tables.hosts import ServiceRow
 from fleet.db.upkeep import removal
 from fleet.db.volumes import attachments
+from fleet.json_codec import JSONObject
 from fleet.objects import Aggregate, BuildRequest, fields, host_labels, host_report, request_keys
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
@@ -85,7 +86,7 @@ class OperatorManager:
         marker: fields.Uuid | None = None,
         newest_first: bool = False,
         brief: bool = False,
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         """The oldest first, or the newest.
 
         :param filters: named in ``instances.FILTERS``; ``changed_since`` is ISO 8601 text, ``deleted`` true or false
@@ -96,7 +97,7 @@ class OperatorManager:
         require_filters(filters or {}, instances.FILTERS)
         wanted = instance_list.parsed(filters or {})
 
-        def read(connection: Connection) -> list[dict[str, Any]]:
+        def read(connection: Connection) -> list[JSONObject]:
             found = instance_list.read(connection, limit, marker, newest_first, brief, wanted)
             if not found and wanted.get("host"):
                 services.require_host(connection, str(wanted["host"]))
@@ -105,10 +106,10 @@ class OperatorManager:
         return self._database.read(read)
 
     @endpoint
-    def show_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def show_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """:raises errors.NotFound: errors.Conflict: several have that name"""
 
-        def read(connection: Connection) -> dict[str, Any]:
+        def read(connection: Connection) -> JSONObject:
             row = instances.find(connection, name)
             return {
                 "instance": instance_view(row),
@@ -122,25 +123,25 @@ class OperatorManager:
         return self._database.read(read)
 
     @endpoint
-    def newest_faults(self, context: RequestContext, uuids: fields.Uuids) -> dict[str, dict[str, Any]]:
+    def newest_faults(self, context: RequestContext, uuids: fields.Uuids) -> dict[str, JSONObject]:
         """The newest fault of each of these instances that has one, by uuid."""
         found = self._database.read(history.newest_faults, uuids)
         return {uuid: shown(fault) for uuid, fault in found.items()}
 
     @endpoint
-    def trace(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def trace(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """See :func:`conductor_stub.operators.trace.read`."""
         return self._database.read(trace.read, name)
 
     @staticmethod
-    def _last_migration(connection: Connection, uuid: str) -> dict[str, Any] | None:
+    def _last_migration(connection: Connection, uuid: str) -> JSONObject | None:
         found = moves.list_all(connection, instance_uuid=uuid)
         return views.view(found[0]) if found else None
 
     @endpoint
     def list_migrations(
         self, context: RequestContext, filters: dict[fields.Name, fields.Name | list[fields.Uuid]] | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         """The newest first. :raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host"""
         filters = filters or {}
         require_filters(filters, moves.FILTERS)
@@ -152,10 +153,10 @@ class OperatorManager:
     @endpoint
     def list_queue(
         self, context: RequestContext, project_id: fields.Text | None = None, limit: fields.Positive | None = None
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """``builds`` that wait for room, in the order in which they are woken, and ``now``."""
 
-        def read(connection: Connection) -> list[dict[str, Any]]:
+        def read(connection: Connection) -> list[JSONObject]:
             kept = room_queue.pulse(connection)
             return [
                 waiting_view(place, row, kept.kept_host if row.uuid == kept.kept_for else None)
@@ -165,16 +166,16 @@ class OperatorManager:
         return {"builds": self._database.read(read), "now": plain(self._clock())}
 
     @endpoint
-    def request_of(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def request_of(self, context: RequestContext, name: fields.Name) -> JSONObject:
         return self._dry_run.request_of(name)
 
     @endpoint
-    def requests_of(self, context: RequestContext, uuids: fields.Uuids) -> list[dict[str, Any]]:
+    def requests_of(self, context: RequestContext, uuids: fields.Uuids) -> list[JSONObject]:
         """The requests that place these instances now; one that does not exist is left out."""
         return self._dry_run.requests_of(uuids)
 
     @endpoint
-    def request_for(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
+    def request_for(self, context: RequestContext, request: JSONObject) -> JSONObject:
         require_size(request, "request")
         request_keys.examine(request)
         return self._dry_run.request_for(context, BuildRequest.from_wire(request))
@@ -182,7 +183,7 @@ class OperatorManager:
     # Hosts and services
 
     @endpoint
-    def list_hosts(self, context: RequestContext) -> list[dict[str, Any]]:
+    def list_hosts(self, context: RequestContext) -> list[JSONObject]:
         return self._database.read(self._host_views, None)
 
     @endpoint
@@ -197,10 +198,10 @@ class OperatorManager:
         return [[view[name] for name in columns] for view in self._database.read(self._host_views, None)]
 
     @endpoint
-    def show_host(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def show_host(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """:raises errors.NotFound:"""
 
-        def read(connection: Connection) -> dict[str, Any]:
+        def read(connection: Connection) -> JSONObject:
             nodes = self._host_views(connection, name)
             if not nodes:
                 raise errors.NotFound(kind="Host", name=name)
@@ -212,7 +213,7 @@ class OperatorManager:
 
         return self._database.read(read)
 
-    def _host_views(self, connection: Connection, name: str | None) -> list[dict[str, Any]]:
+    def _host_views(self, connection: Connection, name: str | None) -> list[JSONObject]:
         agents = {row.host: row for row in services.list_all(connection) if row.binary == services.COMPUTE}
         zones = _zones(aggregates.list_all(connection))
         health = {host: self._health(agent) for host, agent in agents.items()}
@@ -235,10 +236,10 @@ class OperatorManager:
         return {"state": "up" if up else "down", "status": "enabled" if enabled else "disabled"}
 
     @endpoint
-    def list_services(self, context: RequestContext) -> list[dict[str, Any]]:
+    def list_services(self, context: RequestContext) -> list[JSONObject]:
         """All services; an agent's with the ``driver`` that the nodes of its host report."""
 
-        def read(connection: Connection) -> list[dict[str, Any]]:
+        def read(connection: Connection) -> list[JSONObject]:
             types = hosts.hypervisor_types(connection)
             return [{**self._service_view(row), "driver": _driver(row, types)} for row in services.list_all(connection)]
 
@@ -252,7 +253,7 @@ class OperatorManager:
         disabled: fields.Flag,
         binary: fields.Name = services.COMPUTE,
         reason: fields.Text | None = None,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """:raises errors.NotFound:"""
         asked = (services.set_disabled, host, binary, disabled, reason, self._clock())
         return self._service_view(
@@ -269,13 +270,13 @@ class OperatorManager:
     def _change_service(
         self, context: RequestContext, act: str, work: Callable[..., Changed], host: str, binary: str, *args: Any
     ) -> Changed:
-        def shown(tx: Transaction) -> dict[str, Any] | None:
+        def shown(tx: Transaction) -> JSONObject | None:
             found = services.get(tx, host, binary)
             return None if found is None else {name: getattr(found, name) for name in _ADMINISTERED}
 
         return self._acts.write(context, act, f"{binary} on {host}", shown, work, host, binary, *args)
 
-    def _service_view(self, row: ServiceRow) -> dict[str, Any]:
+    def _service_view(self, row: ServiceRow) -> JSONObject:
         view = {"host": row.host, "binary": row.binary, **self._health(row), "disabled_reason": row.disabled_reason}
         spoken = {"rpc_version": row.rpc_version, "release": row.release}
         return {
@@ -319,7 +320,7 @@ class OperatorManager:
         self._acts.write(context, "host.delete", host, shown, removal.host_of_agent, host, self._clock(), down_time_s)
 
     @endpoint
-    def examine(self, context: RequestContext) -> dict[str, Any]:
+    def examine(self, context: RequestContext) -> JSONObject:
         return self._diagnosis.run()
 
 
@@ -327,8 +328,8 @@ def _driver(service: ServiceRow, types: Mapping[str, str]) -> str | None:
     return types.get(service.host) if service.binary == services.COMPUTE else None
 
 
-def _registered(tx: Transaction, host: str) -> dict[str, Any]:
-    """What is known of a host, for the record of its removal."""
+def _registered(tx: Transaction, host: str) -> JSONObject:
+    """Return the record of a host that an act keeps of its removal."""
     agent = services.get(tx, host, services.COMPUTE)
     nodes = [row.hypervisor_hostname for row in hosts.list_all(tx, host, ("hypervisor_hostname",))]
     return {"nodes": nodes, "agent": agent is not None and not agent.deleted}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
 
 import oslo_messaging
 from oslo_utils import uuidutils
@@ -16,6 +15,7 @@ from fleet.context import RequestContext
 from fleet.db.catalog import networks
 from fleet.db.catalog.networks import Known
 from fleet.db.engine.database import Database
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.network import Network
 from fleet.rpc import versions
@@ -35,12 +35,12 @@ class NetworkManager:
         self._clock = clock
 
     @endpoint
-    def list_networks(self, context: RequestContext) -> list[dict[str, Any]]:
+    def list_networks(self, context: RequestContext) -> list[JSONObject]:
         """By name."""
         return [_view(each) for each in self._database.read(networks.list_all, context.scope)]
 
     @endpoint
-    def create_network(self, context: RequestContext, network: dict[str, Any]) -> dict[str, Any]:
+    def create_network(self, context: RequestContext, network: JSONObject) -> JSONObject:
         """:param network: a Network
 
         :raises errors.InvalidInput: errors.Conflict: the name is taken, or another network on its bridge overlaps it
@@ -52,7 +52,7 @@ class NetworkManager:
         return _view(self._database.read(networks.find, uuid))
 
     @endpoint
-    def show_network(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def show_network(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """:raises errors.NotFound: errors.Conflict: several match"""
         return _view(self._database.read(networks.find, name, context.scope))
 
@@ -64,11 +64,11 @@ class NetworkManager:
 
 
 def _reader(uuid: str) -> Reader:
-    """What an act records of a network."""
+    """Return the fields of a network that an act records."""
     return lambda tx: _view(networks.find(tx, uuid))
 
 
-def _view(known: Known) -> dict[str, Any]:
+def _view(known: Known) -> JSONObject:
     row = known.row
     return {
         **{name: getattr(row, name) for name in _COLUMNS},

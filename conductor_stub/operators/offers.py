@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a project may choose for a build: a flavor by name, an image by id, and hints about its own instances.
+"""The flavors, images and hints that a project may choose for a build: a flavor by name, an image by id, and hints about
+its own instances.
 
 Sizes, extra specs and image properties decide which hosts take a build, some of them reserved ones. So the administrator
 offers them, and a project chooses. ``fleet-api`` may grant more to a caller whose roles a policy rule names
@@ -9,17 +10,17 @@ offers them, and a project chooses. ``fleet-api`` may grant more to a caller who
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from fleet import errors
 from fleet.db.catalog import images
 from fleet.db.engine.database import Connection
 from fleet.db.instances import instances
 from fleet.db.volumes import volumes
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Image
 from fleet.rpc.trust import grants
 
-Request = Mapping[str, Any]
+Request = JSONMapping
 #: Hints that name instances or volumes.
 _NEIGHBOURS = ("same_host", "different_host")
 #: Stands for what the project does not have, in a hint that is to find nothing.
@@ -69,7 +70,7 @@ def with_own_neighbours(request: Request, own: Callable[[list[str]], set[str]]) 
     return {**request, "scheduler_hints": {**hints, **shown}}
 
 
-def _recorded(connection: Connection, given: Mapping[str, Any]) -> dict[str, Any]:
+def _recorded(connection: Connection, given: Mapping[str, object]) -> JSONObject:
     """:raises errors.InvalidInput: errors.NotTrusted: errors.NotFound:"""
     wanted = Image.from_wire(given, "request.image")
     if not wanted.id:
@@ -89,7 +90,7 @@ def _listed(value: object) -> list[str]:
     return [each for each in found if isinstance(each, str)] or [_NOTHING]
 
 
-def require_no_places(filters: Mapping[str, Any]) -> None:
+def require_no_places(filters: Mapping[str, object]) -> None:
     """:raises errors.NotTrusted: a project does not know where its objects are"""
     for name in ("host", "pool"):
         if filters.get(name) is not None:
@@ -97,5 +98,5 @@ def require_no_places(filters: Mapping[str, Any]) -> None:
 
 
 def may_choose_freely(roles: object) -> bool:
-    """Whether ``fleet-api`` has granted more than the offers to the caller."""
+    """Return True if ``fleet-api`` has granted more than the offers to the caller."""
     return isinstance(roles, list) and grants.FREE_CHOICE in roles

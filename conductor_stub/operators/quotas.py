@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import oslo_messaging
 
@@ -13,6 +12,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.catalog import quotas
 from fleet.db.engine.database import Database
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.quota import RESOURCES, Limit, Limits, Quota, Resource
 from fleet.rpc import versions
@@ -30,13 +30,13 @@ class QuotaManager:
         self._default_quota = default_quota
 
     @endpoint
-    def list_quotas(self, context: RequestContext) -> list[dict[str, Any]]:
+    def list_quotas(self, context: RequestContext) -> list[JSONObject]:
         """The projects that have limits of their own, by name: ``project_id``, ``limits`` and ``own``."""
         found = self._database.read(quotas.list_all)
         return [{"project_id": name, **self._limits(own)} for name, own in found.items()]
 
     @endpoint
-    def show_quota(self, context: RequestContext, project_id: fields.Name) -> dict[str, Any]:
+    def show_quota(self, context: RequestContext, project_id: fields.Name) -> JSONObject:
         """Return ``project_id``, ``limits`` (-1 is unlimited), ``own`` (those set for the project), ``default`` and
         ``used``. A project that nobody has heard of has the defaults and uses nothing.
         """
@@ -48,7 +48,7 @@ class QuotaManager:
     @endpoint
     def set_quota(
         self, context: RequestContext, project_id: fields.Name, limits: dict[Resource, Limit | None]
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Change limits of a project. What it has above them stays. Return what :meth:`show_quota` does.
 
         :param limits: -1 is unlimited, None returns to the default; others stay
@@ -62,8 +62,10 @@ class QuotaManager:
         """Return a project to the defaults, if it has limits of its own."""
         self._write(context, "quota.delete", project_id, quotas.remove, project_id)
 
-    def _write(self, context: RequestContext, act: str, project_id: str, work: Callable[..., None], *args: Any) -> None:
+    def _write(
+        self, context: RequestContext, act: str, project_id: str, work: Callable[..., None], *args: object
+    ) -> None:
         self._acts.write(context, act, project_id, lambda tx: quotas.own(tx, project_id), work, *args)
 
-    def _limits(self, own: Limits) -> dict[str, Any]:
+    def _limits(self, own: Limits) -> JSONObject:
         return {"limits": self._default_quota.with_own(own).to_wire(), "own": dict(own)}

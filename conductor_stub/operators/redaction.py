@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a project does not learn from an answer of the conductor: names of hosts and pools, and how much they have.
+"""Removes from answers of the conductor what a project may not read: names of hosts and pools, and their capacity.
 
 It learns why a request was refused: the reason code, how many hosts each filter kept, and what the request lacks on the
 nearest host. ``host_id`` tells whether two of its instances share a host.
@@ -7,11 +7,11 @@ nearest host. ``host_id`` tells whether two of its instances share a host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from conductor_stub.operators import answer_fields
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import host_id
 
 #: Names of hosts, nodes and pools, and what names a place on them.
@@ -32,12 +32,12 @@ _NO_HOST = "No valid host was found."
 _FAILED = "It has failed. An administrator sees where and why."
 
 
-def answer_of(method: str, answer: Any, project: str) -> Any:
+def answer_of(method: str, answer: object, project: str) -> Any:
     """Return the answer of a method as its project may see it: the fields that are listed, without places."""
     return answer_fields.listed(redact(answer, project), answer_fields.ANSWERS.get(method, answer_fields.NOTHING))
 
 
-def redact(answer: Any, project: str) -> Any:
+def redact(answer: object, project: str) -> Any:
     """Return an answer of the conductor, of any shape, as its project may see it."""
     if isinstance(answer, list):
         return [redact(each, project) for each in answer]
@@ -57,7 +57,7 @@ def redact(answer: Any, project: str) -> Any:
     return shown
 
 
-def _without_places(said: Mapping[str, Any]) -> dict[str, Any]:
+def _without_places(said: JSONMapping) -> JSONObject:
     """A fault, the reason of a failure, an event, or why a build waits: the texts name hosts."""
     if "details" not in said:
         return {"message": None if "event" in said else _NO_HOST}
@@ -71,12 +71,12 @@ def _without_places(said: Mapping[str, Any]) -> dict[str, Any]:
     return {"message": " ".join([_NO_HOST, *_counted(counts), *_lacking(details)]), "details": kept}
 
 
-def _counted(counts: list[dict[str, Any]]) -> list[str]:
+def _counted(counts: list[JSONObject]) -> list[str]:
     kept = ", ".join(f"{each['name']} kept {each['end']} of {each['start']}" for each in counts)
     return [f"Hosts: {kept}."] if kept else []
 
 
-def _lacking(details: Mapping[str, Any]) -> list[str]:
+def _lacking(details: JSONMapping) -> list[str]:
     """Say what the request lacks on the nearest host for which numbers say it."""
     for miss in details.get("nearest") or ():
         lacks = [

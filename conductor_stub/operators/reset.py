@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal
+from typing import Literal
 
 import oslo_messaging
 
@@ -19,6 +19,7 @@ from fleet.db.engine.database import Database, Transaction
 from fleet.db.hosts import hosts
 from fleet.db.instances import history, instances, moves
 from fleet.db.tables.instances import RequestedInstance
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -47,9 +48,7 @@ class ResetManager:
         self._acts = Acts(database, clock)
 
     @endpoint
-    def reset_state(
-        self, context: RequestContext, name: fields.Name, state: Literal["active", "error"]
-    ) -> dict[str, Any]:
+    def reset_state(self, context: RequestContext, name: fields.Name, state: Literal["active", "error"]) -> JSONObject:
         """Set ``vm_state``, end a power task, and return the instance. Nothing is done to the guest.
 
         :raises errors.NotFound: errors.Conflict: a build, a move or a deletion is under way, which ends by itself; or it is
@@ -62,7 +61,7 @@ class ResetManager:
         return instance_view(row)
 
 
-def _shown(tx: Transaction, uuid: str) -> dict[str, Any]:
+def _shown(tx: Transaction, uuid: str) -> JSONObject:
     row = instances.get(tx, uuid)
     return {name: getattr(row, name) for name in ("vm_state", "task_state")}
 
@@ -88,7 +87,7 @@ def reset(tx: Transaction, uuid: str, state: str, ctx: StepContext) -> Requested
 
 
 def _require(tx: Transaction, row: RequestedInstance, state: str) -> None:
-    """What a machine drives is left to it: a row that is taken from it would leave claims behind.
+    """Refuse a reset of a row that a state machine drives: a row that is taken from it would leave claims behind.
 
     :raises errors.Conflict:
     """

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import oslo_messaging
@@ -15,6 +15,7 @@ from fleet.db.engine.database import Connection, Database
 from fleet.db.engine.list_search import Found, Search
 from fleet.db.instances import instance_search
 from fleet.db.volumes import volume_search
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -45,7 +46,7 @@ class SearchManager:
         limit: Limit = 50,
         offset: fields.Natural = 0,
         label: fields.Name | None = None,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Return ``instances``, the ``total`` that match, and ``states``: how many match in each ``vm_state``.
 
         :param text: a part of name, uuid, project, flavor or, for the administrator, host; in any case
@@ -55,7 +56,7 @@ class SearchManager:
         require_filters(filters or {}, instance_search.FILTERS)
         search = Search(text, state, sort, descending, limit, offset)
 
-        def read(connection: Connection) -> dict[str, Any]:
+        def read(connection: Connection) -> JSONObject:
             found = instance_search.find(connection, search, filters or {}, label, bool(context.is_admin))
             names = (*instance_search.PLAIN, "disk_gb", "group_uuid")
             more = None if label is None else lambda row: {"label": instance_search.label_of(row, label)}
@@ -74,7 +75,7 @@ class SearchManager:
         descending: bool = True,
         limit: Limit = 50,
         offset: fields.Natural = 0,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Return ``volumes``, the ``total`` that match, and ``states``: how many match in each status.
 
         :param text: a part of name, uuid, project, type or, for the administrator, host or pool; in any case
@@ -83,7 +84,7 @@ class SearchManager:
         require_filters(filters or {}, volume_search.FILTERS)
         search = Search(text, state, sort, descending, limit, offset)
 
-        def read(connection: Connection) -> dict[str, Any]:
+        def read(connection: Connection) -> JSONObject:
             found = volume_search.find(connection, search, filters or {}, bool(context.is_admin))
             return {
                 "volumes": _rows(found, volume_search.PLAIN),
@@ -94,9 +95,7 @@ class SearchManager:
         return self._database.read(read)
 
 
-def _rows(
-    found: Found, names: Sequence[str], more: Callable[[Any], Mapping[str, Any]] | None = None
-) -> list[dict[str, Any]]:
+def _rows(found: Found, names: Sequence[str], more: Callable[[Any], JSONMapping] | None = None) -> list[JSONObject]:
     rows = [{name: plain(getattr(row, name)) for name in names} for row in found.rows]
     if more is not None:
         for shown, row in zip(rows, found.rows, strict=True):
@@ -104,5 +103,5 @@ def _rows(
     return rows
 
 
-def _counts(found: Found) -> list[dict[str, Any]]:
+def _counts(found: Found) -> list[JSONObject]:
     return [{"state": state, "count": count} for state, count in found.states.items()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a caller may ask that acts for a project (``is_admin`` of its context is false), whatever program it is.
+"""Limits callers that act for a project (``is_admin`` of their context is false) to calls about objects of that project.
 
 ``fleet-api`` decides by roles what each user may do. This check is in the conductor, behind it: it holds for every message,
 and with signed messages a sender cannot claim another project, or to be the administrator (``fleet.rpc.trust.signing``).
@@ -20,9 +20,10 @@ from fleet.db.catalog import groups
 from fleet.db.engine.database import Connection, Database
 from fleet.db.instances import instances
 from fleet.db.volumes import volumes
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 
-Arguments = Mapping[str, Any]
+Arguments = JSONMapping
 #: (connection, project, arguments) -> the arguments that the method receives.
 _Check = Callable[[Connection, str, Arguments], Arguments]
 
@@ -190,7 +191,7 @@ class Tenancy:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def admit(self, context: Mapping[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    def admit(self, context: Mapping[str, object], message: JSONObject) -> JSONObject:
         """Return the message that the method receives.
 
         :raises errors.NotTrusted: the method is the administrator's; errors.NotFound: errors.Conflict:
@@ -210,7 +211,7 @@ class Tenancy:
 
         return {**message, "args": dict(self._database.read(admitted))}
 
-    def release(self, context: Mapping[str, Any], message: Mapping[str, Any], answer: Any) -> Any:
+    def release(self, context: Mapping[str, object], message: JSONMapping, answer: Any) -> Any:
         """Return the answer that the caller receives: a project does not see names and sizes of hosts."""
         method = (message.get("namespace") or "", str(message.get("method")))
         if context.get("is_admin", True) or method not in CHECKS:
@@ -231,7 +232,7 @@ def _by_uuid(arguments: Arguments, argument: str, uuid_of: Callable[[str], str])
 
 
 def _is_name(value: object) -> TypeGuard[str]:
-    """What is none is left for the method, whose refusal names the field."""
+    """Return True if the value is a name; the method refuses any other one and names the field."""
     try:
         return bool(fields.parse(fields.Name, value))
     except errors.InvalidInput:
@@ -244,5 +245,5 @@ def _texts(value: object) -> list[str]:
     return [each for each in found if isinstance(each, str) and each]
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _mapping(value: object) -> JSONMapping:
     return value if isinstance(value, dict) else {}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal
+from typing import Literal
 
 import oslo_messaging
 
@@ -13,6 +13,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.db.hosts import tolerances
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.tolerance import Tolerance
 from fleet.rpc import versions
@@ -28,11 +29,11 @@ class ToleranceManager:
         self._acts = Acts(database, clock)
 
     @endpoint
-    def list_tolerances(self, context: RequestContext) -> list[dict[str, Any]]:
+    def list_tolerances(self, context: RequestContext) -> list[JSONObject]:
         return [each.to_wire() for each in self._database.read(tolerances.list_all)]
 
     @endpoint
-    def set_tolerance(self, context: RequestContext, tolerance: dict[str, Any]) -> dict[str, Any]:
+    def set_tolerance(self, context: RequestContext, tolerance: JSONObject) -> JSONObject:
         """Promise something for a scope, in place of what it promised before.
 
         :raises errors.InvalidInput: errors.NotFound: no such zone or aggregate

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened to instances, and to volumes and snapshots, for ``fleet trace``."""
+"""The history of instances, volumes and snapshots, for ``fleet trace``."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from typing import Any
 
 from fleet import errors
 from fleet.db.engine.database import Connection
 from fleet.db.instances import history, instances
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volume_history, volumes
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import location
 
 #: Events in one answer. Nobody would read more, and a message should stay small.
 LENGTH = 5000
 
 
-def read(connection: Connection, name: str) -> dict[str, Any]:
+def read(connection: Connection, name: str) -> JSONObject:
     """``events``, oldest first, each with ``instance_uuid`` or ``volume_uuid``; their ``instances`` and ``volumes``.
 
     :param name: an instance, a reservation or request id, a volume or a snapshot; the first of them that there is
@@ -39,7 +38,7 @@ def read(connection: Connection, name: str) -> dict[str, Any]:
     }
 
 
-def _of_instances(connection: Connection, name: str) -> list[dict[str, Any]]:
+def _of_instances(connection: Connection, name: str) -> list[JSONObject]:
     queries: tuple[dict[str, str], ...] = ({"reservation_id": name}, {"request_id": name})
     try:
         queries = ({"uuid": instances.find(connection, name).uuid},)
@@ -57,14 +56,14 @@ def _volume(connection: Connection, name: str) -> str:
     raise errors.NotFound(kind="Instance, volume, snapshot, reservation or request", name=name)
 
 
-def _summary(row: VolumeRow) -> dict[str, Any]:
+def _summary(row: VolumeRow) -> JSONObject:
     """As of an instance: the status is ``vm_state``, the step ``task_state``."""
     same = {name: getattr(row, name) for name in ("uuid", "name", "attempt", "updated_at", "step_deadline", "deadline")}
     host = location.append_host(row.host, row.pool)
     return _plain({**same, "vm_state": row.status, "task_state": row.step, "host": host})
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(values: JSONMapping) -> JSONObject:
     return {
         name: value.isoformat(timespec="milliseconds") + "Z" if isinstance(value, datetime.datetime) else value
         for name, value in values.items()

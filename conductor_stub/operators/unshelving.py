@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import oslo_messaging
 from oslo_log import log as logging
 
@@ -14,6 +12,7 @@ from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.db.instances import instances
+from fleet.json_codec import JSONObject
 from fleet.objects import Zone, fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -36,7 +35,7 @@ class UnshelveManager:
         name: fields.Name,
         availability_zone: fields.Text | None = None,
         host: fields.Name | None = None,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Let a shelved instance run again. Return ``uuid``, ``name``, ``vm_state`` and ``task_state``.
 
         :param availability_zone: of an instance without a host: to choose one from; "" is any

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import oslo_messaging
 import pydantic
@@ -15,6 +15,7 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import hosts
 from fleet.db.upkeep import use_history
+from fleet.json_codec import JSONObject
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -36,13 +37,13 @@ class UseManager:
         self._clock = clock
 
     @endpoint
-    def use_over_time(self, context: RequestContext, hours: Hours = 24, points: Points = 97) -> dict[str, Any]:
+    def use_over_time(self, context: RequestContext, hours: Hours = 24, points: Points = 97) -> JSONObject:
         """Return ``times``, at each ``instances``, ``vcpus``, ``memory_mb`` and ``disk_gb`` of the instances that ran,
         ``limits``: what the hosts of today may give away of each resource, and ``began``: since when there is a fleet.
         See ``fleet.db.upkeep.use_history``.
         """
 
-        def read(connection: Connection) -> dict[str, Any]:
+        def read(connection: Connection) -> JSONObject:
             found = use_history.read(connection, self._clock(), hours, points)
             sums = {name: [each[place] for each in found.sums] for place, name in enumerate(use_history.SUMS)}
             times, began = [plain(each) for each in found.times], plain(use_history.began(connection))

@@ -14,6 +14,7 @@ from fleet.db.instances import instances, queued_builds
 from fleet.db.instances.room_queue import ListedBuild
 from fleet.db.tables.base import Row
 from fleet.db.tables.instances import RequestedInstance
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Zone, host_name
 
 
@@ -21,17 +22,17 @@ def plain(value: Any) -> Any:
     return value.isoformat(timespec="milliseconds") + "Z" if isinstance(value, datetime.datetime) else value
 
 
-def shown(row: Row) -> dict[str, Any]:
+def shown(row: Row) -> JSONObject:
     """A fault or an event of an instance."""
     return {name: plain(value) for name, value in row._mapping.items() if name not in ("id", "instance_uuid")}
 
 
-def instance_view(row: RequestedInstance) -> dict[str, Any]:
+def instance_view(row: RequestedInstance) -> JSONObject:
     """:param row: from a query of ``fleet.db.instances.instances``, or from ``instances.moved``"""
     return _view(vars(row) if isinstance(row, types.SimpleNamespace) else cast("Row", row)._asdict())
 
 
-def instance_views(rows: Sequence[RequestedInstance]) -> list[dict[str, Any]]:
+def instance_views(rows: Sequence[RequestedInstance]) -> list[JSONObject]:
     """:func:`instance_view` of each, for many."""
     # Attributes of a row are slow to read.
     read: Sequence[Any] = rows
@@ -39,7 +40,7 @@ def instance_views(rows: Sequence[RequestedInstance]) -> list[dict[str, Any]]:
     return [_view(dict(zip(names, row, strict=True))) for row in read]
 
 
-def _view(stored: Mapping[str, Any]) -> dict[str, Any]:
+def _view(stored: JSONMapping) -> JSONObject:
     request = stored["spec"]
     spec = instances.changed_spec(request, stored["resized_spec"], stored["details"])
     zone = Zone.parse(request.get("availability_zone") or "")
@@ -60,13 +61,13 @@ def _view(stored: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def waiting_view(place: int, row: ListedBuild, kept_host: str | None) -> dict[str, Any]:
+def waiting_view(place: int, row: ListedBuild, kept_host: str | None) -> JSONObject:
     names = ("uuid", "name", "project_id", "reason", "message", "lacks", "queued_at", "wait_until")
     view = {name: plain(getattr(row, name)) for name in names}
     return {**view, "place": place, "flavor": row.flavor_name, "kept_host": kept_host}
 
 
-def queued_view(connection: Connection, row: RequestedInstance) -> dict[str, Any] | None:
+def queued_view(connection: Connection, row: RequestedInstance) -> JSONObject | None:
     """Why the build waits for room, since when and until when; None if it does not."""
     queued = queued_builds.find(connection, row.uuid) if row.task_state == states.QUEUED else None
     if queued is None:
@@ -75,7 +76,7 @@ def queued_view(connection: Connection, row: RequestedInstance) -> dict[str, Any
     return {"reason": queued.reason, "message": queued.message, "lacks": queued.lacks, **times}
 
 
-def require_filters(filters: Mapping[str, Any], known: Sequence[str]) -> None:
+def require_filters(filters: Mapping[str, object], known: Sequence[str]) -> None:
     """:raises errors.InvalidInput: a filter that is not known"""
     for name in filters:
         if name not in known:

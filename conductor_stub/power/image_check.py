@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the filters let an instance be on its host with another image, as they would at a boot or a move to it.
+"""Checks by the filters that an instance may stay on its host with another image, as at a boot or a move.
 
 Some images are kept to some hosts, for a license or for isolation. A rebuild does not move the instance, so without this
 check it would get around them.
@@ -8,7 +8,6 @@ check it would get around them.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -18,6 +17,7 @@ from fleet.context import RequestContext
 from fleet.db.engine import claimed
 from fleet.db.instances import instances
 from fleet.db.tables.instances import RequestedInstance
+from fleet.json_codec import JSONObject
 from fleet.objects import Holding, Image
 from fleet.rpc.clients import SchedulerAPI
 
@@ -53,6 +53,6 @@ class ImageCheck:
             )
 
 
-def _refusing(found: dict[str, Any]) -> str:
+def _refusing(found: JSONObject) -> str:
     """The filter that drops the host; without names of hosts, which projects do not see."""
     return next((str(each["name"]) for each in found.get("filters") or () if each["start"] and not each["end"]), "")

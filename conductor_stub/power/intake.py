@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import types
-from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -20,6 +19,7 @@ from fleet.db.engine.database import Database
 from fleet.db.instances import instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.hardware.aliases import Aliases
+from fleet.json_codec import JSONObject
 from fleet.objects import RebuildRequest, fields
 from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI
@@ -54,42 +54,42 @@ class PowerIntake:
         self._clock = clock
 
     @endpoint
-    def stop_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def stop_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """Switch the guest off. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, name, states.POWERING_OFF)
 
     @endpoint
-    def start_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def start_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """Switch the guest on. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, name, states.POWERING_ON)
 
     @endpoint
-    def reboot_instance(self, context: RequestContext, name: fields.Name, hard: fields.Flag = False) -> dict[str, Any]:
+    def reboot_instance(self, context: RequestContext, name: fields.Name, hard: fields.Flag = False) -> JSONObject:
         """End the guest and start it again. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, name, states.REBOOTING_HARD if hard else states.REBOOTING)
 
     @endpoint
-    def suspend_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def suspend_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """Halt the guest, and keep its memory. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, name, states.SUSPENDING)
 
     @endpoint
-    def resume_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def resume_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """Let a suspended guest continue. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, name, states.RESUMING)
 
     @endpoint
-    def shelve_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def shelve_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """Switch the guest off until it is unshelved. :raises errors.NotFound: errors.Conflict: errors.VersionPinned:"""
         return self._accept(context, name, states.SHELVING)
 
     @endpoint
-    def shelve_offload_instance(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def shelve_offload_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """Let a shelved instance give its host back. :raises errors.NotFound: errors.Conflict: errors.VersionPinned:"""
         return self._accept(context, name, states.SHELVING_OFFLOADING)
 
     @internal
-    def unshelve(self, context: RequestContext, uuid: str) -> dict[str, Any]:
+    def unshelve(self, context: RequestContext, uuid: str) -> JSONObject:
         """Switch the guest of a shelved instance on, which has kept its host. :raises: as of other tasks"""
         return self._accept(context, uuid, states.UNSHELVING)
 
@@ -103,7 +103,7 @@ class PowerIntake:
             self._database.write(machine.stay, row.uuid)
 
     @endpoint
-    def rebuild_instance(self, context: RequestContext, name: fields.Name, request: dict[str, Any]) -> dict[str, Any]:
+    def rebuild_instance(self, context: RequestContext, name: fields.Name, request: JSONObject) -> JSONObject:
         """Make the guest anew from an image. :param request: a RebuildRequest
 
         :raises errors.NotFound: also of an image or a key; errors.Conflict: errors.InvalidInput: errors.VersionPinned:
@@ -121,7 +121,7 @@ class PowerIntake:
         self.notify(context, row)
         return _view(row)
 
-    def _accept(self, context: RequestContext, name: str, task: str) -> dict[str, Any]:
+    def _accept(self, context: RequestContext, name: str, task: str) -> JSONObject:
         self._compute.require_power(task)
         found = self._database.read(instances.find, name)
         ctx = StepContext(self._limits, self._clock(), context.request_id)
@@ -145,5 +145,5 @@ class PowerIntake:
             LOG.warning("The agent of host %s has no queue; the sweeper will notify it again", row.host)
 
 
-def _view(row: RequestedInstance) -> dict[str, Any]:
+def _view(row: RequestedInstance) -> JSONObject:
     return {key: getattr(row, key) for key in ("uuid", "name", "vm_state", "task_state")}

@@ -10,7 +10,6 @@ import dataclasses
 import datetime
 import types
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from conductor_stub.power import offload
 from conductor_stub.steps import faults
@@ -22,6 +21,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instances
 from fleet.db.tables.instances import RequestedInstance
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 
 #: State of an instance after each task.
@@ -52,7 +52,7 @@ class PowerTimeout(errors.FleetError):
 
 @dataclasses.dataclass(frozen=True)
 class PowerReport:
-    """What a host has done for a task.
+    """The report of a host about a power task.
 
     ``failure`` is "" if it is done; ``power_state`` is the guest's, afterwards. ``attempt`` and ``deadline`` are the row's,
     as the host has read it; None from an older agent.
@@ -67,7 +67,7 @@ class PowerReport:
     deadline: fields.Text | None = None
 
 
-class PowerMachine(TimedRow[RequestedInstance]):
+class PowerMachine(TimedRow[RequestedInstance, PowerTimeout]):
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[RequestedInstance]:
         return list(instances.lock_all(tx, uuids).values())
 
@@ -90,7 +90,7 @@ class PowerMachine(TimedRow[RequestedInstance]):
         return late
 
     @failpoints.commits("conductor.power_overdue")
-    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> PowerTimeout | None:
         return super().time_out(tx, uuid, ctx)
 
 
@@ -118,7 +118,7 @@ def stay(tx: Transaction, uuid: str) -> None:
         tx.update(instances.INSTANCES, uuid, {"step_deadline": None})
 
 
-def begin(tx: Transaction, row: RequestedInstance, task: str, ctx: StepContext, **values: Any) -> RequestedInstance:
+def begin(tx: Transaction, row: RequestedInstance, task: str, ctx: StepContext, **values: object) -> RequestedInstance:
     """Write the task of a locked row, which may have it, and ``values``."""
     deadline = ctx.now + seconds(allowed_s(task, ctx.limits))
     # The cast that follows may be lost: the sweeper then repeats it.
@@ -141,7 +141,7 @@ def done(tx: Transaction, report: PowerReport, ctx: StepContext) -> bool:
         return False
     if report.attempt not in (None, row.attempt) or not _is_of_this_task(row, report):
         return False
-    found: dict[str, Any] = {"power_state": report.power_state}
+    found: dict[str, object] = {"power_state": report.power_state}
     if report.failure:
         found |= _failed(tx, row, RebuildFailed(host=row.host, reason=report.failure), ctx)
         _end(tx, row, ctx, found, "failed", report.failure)
@@ -159,7 +159,7 @@ def _is_of_this_task(row: RequestedInstance, report: PowerReport) -> bool:
     return is_offload or report.deadline in (None, instances.task_deadline(row.task_state, row.deadline))
 
 
-def _succeed(tx: Transaction, row: RequestedInstance, found: dict[str, Any], ctx: StepContext) -> None:
+def _succeed(tx: Transaction, row: RequestedInstance, found: JSONObject, ctx: StepContext) -> None:
     if row.task_state == states.SHELVING_OFFLOADING:
         offload.leave(tx, row, ctx)
         _add_event(tx, row, ctx)
@@ -182,7 +182,7 @@ def _then(row: RequestedInstance) -> str:
     return _THEN[str(row.task_state)]
 
 
-def _failed(tx: Transaction, row: RequestedInstance, error: Exception, ctx: StepContext) -> dict[str, Any]:
+def _failed(tx: Transaction, row: RequestedInstance, error: Exception, ctx: StepContext) -> JSONObject:
     """The columns of a row whose task has failed. A rebuild leaves the guest worse than it was, and an offload may."""
     if row.task_state == states.SHELVING_OFFLOADING:
         # The guest may be destroyed already, so the offload is tried again.
@@ -197,7 +197,7 @@ def _end(
     tx: Transaction,
     row: RequestedInstance,
     ctx: StepContext,
-    values: Mapping[str, Any],
+    values: Mapping[str, object],
     result: str = history.SUCCESS,
     message: str = "",
 ) -> None:
@@ -215,7 +215,7 @@ def _add_event(
     )
 
 
-def _set(tx: Transaction, row: RequestedInstance, ctx: StepContext, **values: Any) -> RequestedInstance:
+def _set(tx: Transaction, row: RequestedInstance, ctx: StepContext, **values: object) -> RequestedInstance:
     values["updated_at"] = ctx.now
     tx.update(instances.INSTANCES, row.uuid, values)
     tx.touch(instances.INSTANCES, row.uuid)

@@ -22,6 +22,7 @@ from fleet.db.instances import boot_data, instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.hardware.aliases import Aliases
+from fleet.json_codec import JSONObject
 from fleet.objects import BootData, Flavor, Image, RebuildRequest, host_name
 
 #: States from which an instance is rebuilt.
@@ -43,7 +44,7 @@ class Plan:
 
     @property
     def changes_image(self) -> bool:
-        """Whether the instance, which is on a host, is to have another image."""
+        """Return True if the instance, which is on a host, is to have another image."""
         return (
             self.row.host is not None
             and self.image.to_wire() != Image(**instances.spec_of(self.row)["image"]).to_wire()
@@ -93,7 +94,7 @@ def accept(tx: Transaction, uuid: str, planned: Plan, ctx: StepContext) -> Reque
     return machine.begin(tx, row, states.REBUILD_DISK, ctx, **values)
 
 
-def _changed(row: RequestedInstance, planned: Plan) -> dict[str, Any]:
+def _changed(row: RequestedInstance, planned: Plan) -> JSONObject:
     """The columns that change."""
     before, changes = instances.spec_of(row), planned.request.changes
     details = changes.details({"metadata": before["metadata"], "tags": before.get("tags", [])})
@@ -108,9 +109,9 @@ def _changed(row: RequestedInstance, planned: Plan) -> dict[str, Any]:
 
 
 def _boot_data(kept: BootData, planned: Plan) -> BootData:
-    """What the guest finds from now on."""
+    """Return the boot data that the guest reads from now on."""
     request = planned.request
-    changes: dict[str, Any] = {}
+    changes: JSONObject = {}
     if request.key_name is not None:
         changes.update(key_name=request.key_name, public_key=planned.public_key)
     if request.user_data is not None:

@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 BATCH = 500
 
 
-class PowerSweeper(TimedSweeper[RequestedInstance]):
+class PowerSweeper(TimedSweeper[RequestedInstance, PowerTimeout]):
     def __init__(self, database: Database, intake: PowerIntake, limits: StepLimits, clock: Clock = utcnow) -> None:
         super().__init__(database, PowerMachine(), limits, clock)
         self._intake = intake

@@ -7,7 +7,6 @@ import collections
 import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from conductor_stub.moves import intake
 from conductor_stub.moves.machine import Move
@@ -31,7 +30,7 @@ PLANNED = "planned"
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What is left of a recovery.
+    """The work that is left in a recovery.
 
     :param waiting: guests that may be moved now, in their order
     :param unplanned: none of its guests was tried yet, and there was no plan yet
@@ -143,13 +142,16 @@ def _settle_guest(
 def _try_again(tx: Transaction, each: RecoveryGuestRow, problem: str, now: datetime.datetime) -> None:
     """Next time the scheduler chooses among all hosts: the plan of the beginning does not hold any more."""
     wait_s = min(_AGAIN_AFTER_S * 2 ** min(each.tries, 10), _AT_MOST_S)
-    waiting: dict[str, Any] = {"status": recovery_states.WAITING, "migration_uuid": None, "destination": None}
+    waiting: dict[str, object] = {"status": recovery_states.WAITING, "migration_uuid": None, "destination": None}
     waiting.update(problem=problem, tries=each.tries + 1, due_at=now + seconds(wait_s))
     recoveries.update_guest(tx, each.id, now, **waiting)
 
 
 def _reports_despite_fence(tx: Transaction, row: RecoveryRow) -> bool:
-    """Whether the life of the agent that was silent goes on. A host that was started again has an agent of a new life."""
+    """Return True if the life of the agent that was silent goes on.
+
+    A host that was started again has an agent of a new life.
+    """
     service = services.get(tx, row.host, services.COMPUTE)
     if service is None or row.fenced_at is None or service.last_seen_up is None:
         return False

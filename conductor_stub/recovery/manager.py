@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators see of recoveries, and decide about them."""
+"""The methods by which operators read and change recoveries."""
 
 from __future__ import annotations
 
 import datetime
 import functools
-from typing import Annotated, Any
+from typing import Annotated
 
 import oslo_messaging
 import pydantic
@@ -20,6 +20,7 @@ from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import services
 from fleet.db.instances import recoveries
 from fleet.db.tables.recovery import RecoveryRow
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -43,10 +44,10 @@ class RecoveryManager:
         self._acts = Acts(database, clock)
 
     @endpoint
-    def list_recoveries(self, context: RequestContext, limit: Limit = 100) -> dict[str, Any]:
+    def list_recoveries(self, context: RequestContext, limit: Limit = 100) -> JSONObject:
         """Return ``recoveries``, those that have not ended first; ``domains`` as last counted; ``paused``: all are."""
 
-        def read(connection: Connection) -> dict[str, Any]:
+        def read(connection: Connection) -> JSONObject:
             rows = recoveries.newest(connection, limit)
             counts = recoveries.counts(connection, [row.uuid for row in rows])
             domains = recoveries.domains(connection)
@@ -63,14 +64,14 @@ class RecoveryManager:
         return self._database.read(read)
 
     @endpoint
-    def show_recovery(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def show_recovery(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """Return the recovery with its ``guests`` and ``steps``.
 
         :param name: a uuid, or a host: its newest recovery
         :raises errors.NotFound:
         """
 
-        def read(connection: Connection) -> dict[str, Any]:
+        def read(connection: Connection) -> JSONObject:
             row = recoveries.find(connection, name)
             guests = [
                 {field: getattr(each, field) for field in _OF_GUEST} for each in recoveries.guests(connection, row.uuid)
@@ -86,7 +87,7 @@ class RecoveryManager:
     @endpoint
     def pause_recovery(
         self, context: RequestContext, paused: fields.Flag, name: fields.Name | None = None
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Pause or resume a recovery. A fence that runs already, and moves under way, go on.
 
         :param name: a uuid or a host; None: all recoveries, also those that are still to come
@@ -101,7 +102,7 @@ class RecoveryManager:
         return {"name": subject, "paused": paused}
 
     @endpoint
-    def start_recovery(self, context: RequestContext, host: fields.Name) -> dict[str, Any]:
+    def start_recovery(self, context: RequestContext, host: fields.Name) -> JSONObject:
         """Recover a host that is down now, whatever ``enabled`` and ``largest_share`` are. The host is fenced first.
 
         :raises errors.NotFound: errors.Conflict: the host is up, or has no guests
@@ -111,12 +112,12 @@ class RecoveryManager:
         return _view(self._acts.write(context, "recovery.start", host, shown, work))
 
 
-def _view(row: RecoveryRow) -> dict[str, Any]:
+def _view(row: RecoveryRow) -> JSONObject:
     shown = {name: getattr(row, name) for name in _SHOWN}
     return {**shown, **{name: plain(getattr(row, name)) for name in _TIMES}}
 
 
-def _switch(tx: Transaction, uuid: str | None) -> dict[str, Any]:
+def _switch(tx: Transaction, uuid: str | None) -> JSONObject:
     if uuid is None:
         fleet = recoveries.domains(tx).get(recoveries.FLEET)
         return {"paused": fleet is not None and fleet.paused}
@@ -124,7 +125,7 @@ def _switch(tx: Transaction, uuid: str | None) -> dict[str, Any]:
     return {"paused": row.paused, "status": row.status}
 
 
-def _of_host(tx: Transaction, host: str) -> dict[str, Any]:
+def _of_host(tx: Transaction, host: str) -> JSONObject:
     return {"recovery": host in recoveries.open_hosts(tx)}
 
 

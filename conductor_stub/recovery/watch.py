@@ -29,7 +29,7 @@ GAP_S = 60
 
 @dataclasses.dataclass(frozen=True)
 class Watch:
-    """What one look has found.
+    """The result of one look at all hosts.
 
     :param begun: hosts by the uuid of their new recovery
     :param stopped: hosts of domains in which too many are silent
@@ -43,7 +43,7 @@ class Watch:
 
 
 def is_used(connection: Connection, settings: RecoverySettings) -> bool:
-    """Whether a host may have to be recovered."""
+    """Return True if a host may have to be recovered."""
     on = any(each.metadata.get(METADATA) == ON for each in aggregates.list_all(connection))
     return settings.enabled or on or recoveries.any_open(connection)
 
@@ -100,7 +100,7 @@ def begin(
 
 
 def _counts(agent: Agent) -> bool:
-    """Whether the silence of the host would say anything about the network."""
+    """Return True if the silence of the host would say anything about the network."""
     by_operator = agent.disabled and not (agent.disabled_reason or "").startswith(services.AUTO)
     return agent.last_seen_up is not None and not agent.forced_down and not by_operator
 

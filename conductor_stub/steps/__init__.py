@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What builds, moves and volumes have in common: one state machine, and what drives a row through it.
+"""The state machine that builds, moves and volumes share, and the workers that drive a row through it.
 
 Read ``machine`` (the lives of rows, drawn), ``limits`` (time limits, and the context of a transaction), ``placement``
 (waiting rows get a host), ``sweeper`` (what was lost is repeated), ``attempt`` (an attempt on one host, and why it failed),

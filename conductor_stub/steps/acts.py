@@ -81,7 +81,7 @@ def log(context: RequestContext, act: str, subject: str, outcome: str) -> None:
     LOG.info("Act %s: %s (user %s, project %s, request %s): %s", act, subject, user, project, by["request_id"], outcome)
 
 
-def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> JSONObject:
+def difference(before: Mapping[str, object], after: Mapping[str, object]) -> JSONObject:
     """The fields that differ, each with its values before and after; None for one that is missing."""
     names = {**before, **after}
     pairs = {name: [before.get(name), after.get(name)] for name in names}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, states
@@ -37,13 +36,13 @@ class Failure:
     message: str
     duration_s: float | None = None
 
-    def event(self) -> dict[str, Any]:
+    def event(self) -> dict[str, object]:
         """Columns of the event that records it."""
         return {"result": self.code, "message": self.message, "step": self.step, "duration_s": self.duration_s}
 
     @property
     def counts(self) -> bool:
-        """Whether the host's number of failed builds grows. It does not for a refused claim or a full host."""
+        """Return True if the host's number of failed builds grows. It does not for a refused claim or a full host."""
         return self.step == states.SPAWN_STEP
 
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.json_codec import JSONMapping
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +22,12 @@ class ClientToken:
     fingerprint: str
 
     @classmethod
-    def of(cls, context: RequestContext, request: Mapping[str, Any], token: str) -> Self:
+    def of(cls, context: RequestContext, request: JSONMapping, token: str) -> Self:
         """:param request: as it is sent"""
         text = json.dumps(request, sort_keys=True)
         return cls(context.project_id or "", token, hashlib.sha256(text.encode()).hexdigest())
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, object]:
         """Columns of the request's row. A unique index lets only one of two conductors write the token."""
         return {"project_id": self.project_id, "client_token": self.token, "fingerprint": self.fingerprint}
 

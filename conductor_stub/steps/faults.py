@@ -13,6 +13,7 @@ from conductor_stub.steps.limits import StepContext
 from fleet import errors, states
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import history
+from fleet.json_codec import JSONObject
 from fleet.reasons import Reason
 
 #: Reason of a failed attempt by its result (the name of an error). Any other result is an internal error of the host.
@@ -43,7 +44,7 @@ class AttemptLost(errors.FleetError):
     template = "{reason}"
 
 
-def describe(error: Exception) -> tuple[str, int, str, dict[str, Any]]:
+def describe(error: Exception) -> tuple[str, int, str, JSONObject]:
     """``(error name, code, message, details)`` of any exception, without traceback and secrets."""
     if isinstance(error, errors.FleetError):
         # The transport raises a remote error as a class of its own, whose name is ours with a suffix.
@@ -64,11 +65,11 @@ def write(
     history.add_fault(tx, uuid, now=ctx.now, host=host, request_id=ctx.request_id, **columns)
 
 
-def _coded(reason: Reason) -> dict[str, Any]:
+def _coded(reason: Reason) -> JSONObject:
     return {"reason_code": reason.value}
 
 
-def attempts(rows: Sequence[Any]) -> list[dict[str, Any]]:
+def attempts(rows: Sequence[Any]) -> list[JSONObject]:
     """Failed attempts for the details of a fault, from rows of ``history.failed_attempts``."""
     return [
         {
@@ -84,7 +85,7 @@ def attempts(rows: Sequence[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def retries_exceeded(uuid: str, tried: Sequence[dict[str, Any]], remark: str = "") -> errors.MaxRetriesExceeded:
+def retries_exceeded(uuid: str, tried: Sequence[JSONObject], remark: str = "") -> errors.MaxRetriesExceeded:
     """:param remark: added at the end of the message"""
     listed = "; ".join(_said(each) for each in tried)
     reason = f"Instance {uuid} was tried {_places(tried)}: {listed}{remark}"
@@ -94,7 +95,7 @@ def retries_exceeded(uuid: str, tried: Sequence[dict[str, Any]], remark: str = "
     return errors.MaxRetriesExceeded(reason=reason, details={**_coded(why), "attempts": list(tried)})
 
 
-def _places(tried: Sequence[dict[str, Any]]) -> str:
+def _places(tried: Sequence[JSONObject]) -> str:
     """Number of hosts; also of attempts and of nodes, if there were more of them."""
     hosts = len({each["host"] for each in tried})
     nodes = len({(each["host"], each.get("node")) for each in tried})
@@ -104,7 +105,7 @@ def _places(tried: Sequence[dict[str, Any]]) -> str:
     return where if len(tried) == nodes else f"{len(tried)} times {where}"
 
 
-def _said(tried: dict[str, Any]) -> str:
+def _said(tried: JSONObject) -> str:
     step = f" in step {tried['step']}" if tried["step"] else ""
     duration = f" after {tried['duration_s']:.1f} s" if tried["duration_s"] is not None else ""
     node = f":{tried['node']}" if tried.get("node") not in (None, tried["host"]) else ""

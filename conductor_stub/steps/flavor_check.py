@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flavor and an image ask of a host, and whether they fit each other."""
+"""Checks that a flavor and an image fit each other, and reads their demands on a host."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from oslo_utils import units
 
@@ -13,7 +11,7 @@ from fleet.hardware.aliases import Aliases, requested_devices
 from fleet.objects import Flavor, Image
 
 
-def requested_hardware(flavor: Flavor, image: Image, aliases: Aliases) -> dict[str, Any]:
+def requested_hardware(flavor: Flavor, image: Image, aliases: Aliases) -> dict[str, object]:
     """NUMA topology and PCI devices that each instance asks for. :raises errors.InvalidInput: they contradict"""
     topology = constraints.requested_topology(flavor, image)
     devices = requested_devices(flavor, image, aliases)

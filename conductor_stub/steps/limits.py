@@ -62,7 +62,7 @@ class StepLimits:
 
 @dataclasses.dataclass(frozen=True)
 class StepContext:
-    """What each transaction of a step receives: the limits, the time, and the id of the request that causes it.
+    """The limits, the time and the request id that each transaction of a step receives.
 
     :param now: by the database's clock
     """

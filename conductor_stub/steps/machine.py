@@ -29,17 +29,35 @@ from __future__ import annotations
 import abc
 import datetime
 from collections.abc import Collection, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from conductor_stub.steps.limits import StepContext
 from fleet.db.engine.database import Transaction
 from fleet.objects import Place
 
-RowT = TypeVar("RowT")
+
+class Timed(Protocol):
+    """The columns that every kind of row has while it is under way."""
+
+    @property
+    def uuid(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def step_deadline(self) -> datetime.datetime | None: ...
+    @property
+    def deadline(self) -> datetime.datetime | None: ...
+    @property
+    def request_id(self) -> str | None: ...
 
 
-class TimedRow(abc.ABC, Generic[RowT]):
-    """Rows have ``uuid``, ``attempt``, ``step_deadline`` and ``deadline``."""
+RowT = TypeVar("RowT", bound=Timed)
+#: What a kind of row returns of one that has timed out
+EndT = TypeVar("EndT")
+
+
+class TimedRow(abc.ABC, Generic[RowT, EndT]):
+    """The steps of one kind of row. Of a row that a sweeper or a worker saw, only one of them goes on."""
 
     # Supplied by each kind of row
 
@@ -58,31 +76,29 @@ class TimedRow(abc.ABC, Generic[RowT]):
         """Write the status of locked rows, and ``due`` as their step deadline, or the row's deadline if that is earlier."""
 
     @abc.abstractmethod
-    def timed_out(self, tx: Transaction, row: RowT, ctx: StepContext) -> Any:
+    def timed_out(self, tx: Transaction, row: RowT, ctx: StepContext) -> EndT | None:
         """End a locked row whose deadline has passed; return what :meth:`time_out` is to return."""
 
     # The same for all
 
-    def postpone(self, tx: Transaction, seen: Sequence[Any], ctx: StepContext) -> list[RowT]:
+    def postpone(self, tx: Transaction, seen: Sequence[RowT], ctx: StepContext) -> list[RowT]:
         """Take rows whose step is overdue, and repeat it. Return those taken.
 
         :param seen: rows as the sweeper read them; one that has changed since is left out
         """
         return self._repeat(tx, self._overdue(tx, seen, ctx), ctx)
 
-    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> Any:
+    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> EndT | None:
         """End the row if its deadline has passed while it was under way; None if it has not."""
-        rows: list[Any] = self.lock(tx, [uuid])
-        for row in rows:
+        for row in self.lock(tx, [uuid]):
             if self.status(row) is not None and row.deadline is not None and row.deadline <= ctx.now:
                 return self.timed_out(tx, row, ctx)
         return None
 
-    def _overdue(self, tx: Transaction, seen: Sequence[Any], ctx: StepContext) -> list[RowT]:
+    def _overdue(self, tx: Transaction, seen: Sequence[RowT], ctx: StepContext) -> list[RowT]:
         """Lock the rows that are still as they were ``seen``, and overdue."""
         expected = {row.uuid: (self.status(row), row.attempt, row.step_deadline) for row in seen}
-        locked: list[Any] = self.lock(tx, expected)
-        due = [row for row in locked if row.step_deadline is not None and row.step_deadline <= ctx.now]
+        due = [row for row in self.lock(tx, expected) if row.step_deadline is not None and row.step_deadline <= ctx.now]
         return [row for row in due if (self.status(row), row.attempt, row.step_deadline) == expected[row.uuid]]
 
     def _repeat(self, tx: Transaction, rows: Sequence[RowT], ctx: StepContext) -> list[RowT]:
@@ -94,7 +110,7 @@ class TimedRow(abc.ABC, Generic[RowT]):
         return repeated
 
 
-class PlacedRow(TimedRow[RowT]):
+class PlacedRow(TimedRow[RowT, EndT]):
     """A row that a scheduler finds a host for."""
 
     waiting: ClassVar[str]
@@ -109,7 +125,7 @@ class PlacedRow(TimedRow[RowT]):
         """Statuses in which no host holds anything for the row."""
         return self.waiting, self.placing
 
-    def is_at(self, row: Any, attempt: int, statuses: Collection[str]) -> bool:
+    def is_at(self, row: RowT, attempt: int, statuses: Collection[str]) -> bool:
         return row.attempt == attempt and self.status(row) in statuses
 
     def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[RowT]:
@@ -140,7 +156,7 @@ class PlacedRow(TimedRow[RowT]):
         rows = [row for row in self.lock(tx, uuids) if self.is_at(row, attempt, self.unclaimed)]
         return [self.refused(tx, row, error, ctx) for row in rows]
 
-    def postpone(self, tx: Transaction, seen: Sequence[Any], ctx: StepContext) -> list[RowT]:
+    def postpone(self, tx: Transaction, seen: Sequence[RowT], ctx: StepContext) -> list[RowT]:
         """Take rows whose step is overdue: unclaimed ones wait again, others repeat their step. Return those taken.
 
         :param seen: rows as the sweeper read them; one that has changed since is left out

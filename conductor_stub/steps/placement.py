@@ -20,18 +20,19 @@ from oslo_log import log as logging
 
 from conductor_stub.steps.avoidance import Avoidance
 from conductor_stub.steps.limits import StepContext, StepLimits
-from conductor_stub.steps.machine import PlacedRow, RowT
+from conductor_stub.steps.machine import EndT, PlacedRow, RowT
 from fleet import errors, failpoints
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
+from fleet.json_codec import JSONObject
 from fleet.objects import Selection
 from fleet.reasons import Reason
 
 LOG = logging.getLogger(__name__)
 
 #: Calls the scheduler with a request spec and filter properties.
-Select = Callable[[RequestContext, dict[str, Any], dict[str, Any]], Sequence[dict[str, Any]]]
+Select = Callable[[RequestContext, JSONObject, JSONObject], Sequence[JSONObject]]
 
 #: The scheduler gave no answer, or cannot answer now: the row is tried again until its deadline.
 NO_ANSWER = (
@@ -84,8 +85,8 @@ class Kind(Generic[RowT]):
     cast: Callable[[RequestContext, Sequence[str], int], None]
     split: Callable[[Sequence[RowT], int], list[Batch]]
     about: Callable[[RequestContext, RowT, int], RequestContext]
-    request: Callable[[Batch], tuple[dict[str, Any], dict[str, Any]]]
-    send: Callable[[RequestContext, Batch, Sequence[Selection], dict[str, Any]], None]
+    request: Callable[[Batch], tuple[JSONObject, JSONObject]]
+    send: Callable[[RequestContext, Batch, Sequence[Selection], JSONObject], None]
     ask_again_at: Callable[[Batch, Exception], datetime.datetime | None]
     give_up: Callable[[RequestContext, Batch, Exception], None]
     explain: Callable[[Batch, errors.NoValidHost], errors.NoValidHost] = lambda _batch, refusal: refusal
@@ -94,13 +95,13 @@ class Kind(Generic[RowT]):
     take: Callable[[RequestContext, Sequence[str], int], Sequence[RowT]] | None = None
 
 
-class Placement(Generic[RowT]):
+class Placement(Generic[RowT, EndT]):
     """Moves rows from ``waiting`` to the queue of a host. It holds no state: the rows do."""
 
     def __init__(
         self,
         database: Database,
-        machine: PlacedRow[RowT],
+        machine: PlacedRow[RowT, EndT],
         kind: Kind[RowT],
         limits: StepLimits,
         clock: Clock = utcnow,
@@ -141,7 +142,7 @@ class Placement(Generic[RowT]):
         failpoints.hit("conductor.hand_out.after")
 
     def place_here(
-        self, context: RequestContext, rows: Sequence[Any], attempt: int, run: Callable[[Callable[[], None]], None]
+        self, context: RequestContext, rows: Sequence[RowT], attempt: int, run: Callable[[Callable[[], None]], None]
     ) -> None:
         """Place rows of one request that this process has accepted as taken.
 
@@ -181,7 +182,7 @@ class Placement(Generic[RowT]):
         for row in batch.rows:
             self._place(context, Batch([row], batch.attempt, batch.avoided))
 
-    def _ask(self, context: RequestContext, batch: Batch) -> tuple[Sequence[Selection], dict[str, Any]] | Exception:
+    def _ask(self, context: RequestContext, batch: Batch) -> tuple[Sequence[Selection], JSONObject] | Exception:
         """Selections, and the filter properties that were sent. An error is returned, and handled outside of ``except``."""
         try:
             spec, properties = self._kind.request(batch)

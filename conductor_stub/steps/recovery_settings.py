@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the section [recovery] of the configuration says."""
+"""Parses the section [recovery] of the configuration."""
 
 from __future__ import annotations
 

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from fleet.db.catalog.groups import PlacedMember
 from fleet.db.tables.catalog import GroupRow
+from fleet.json_codec import JSONObject
 from fleet.objects import Instance, Place, Zone, instance_group
 
 _POLICIES_THAT_NEED_HOSTS = (instance_group.AFFINITY, instance_group.ANTI_AFFINITY)
 
 
-def build_request_spec(instances: Sequence[Instance]) -> dict[str, Any]:
+def build_request_spec(instances: Sequence[Instance]) -> dict[str, object]:
     """One request for all ``instances``. They share flavor, image and networks; the other properties are the first one's."""
     first = instances[0]
     flavor = first.flavor
@@ -41,10 +41,10 @@ def build_request_spec(instances: Sequence[Instance]) -> dict[str, Any]:
     }
 
 
-def build_filter_properties(spec: dict[str, Any]) -> dict[str, Any]:
-    """What filters read besides the sizes. ``spec`` is the stored build request."""
+def build_filter_properties(spec: JSONObject) -> JSONObject:
+    """Return the filter properties of a stored build request ``spec``. ``spec`` is the stored build request."""
     zone = Zone.parse(spec["availability_zone"])
-    properties: dict[str, Any] = {"scheduler_hints": spec["scheduler_hints"], "instance_type": spec["flavor"]}
+    properties: JSONObject = {"scheduler_hints": spec["scheduler_hints"], "instance_type": spec["flavor"]}
     if spec["ignore_hosts"]:
         properties["ignore_hosts"] = spec["ignore_hosts"]
     if zone.host:
@@ -54,33 +54,33 @@ def build_filter_properties(spec: dict[str, Any]) -> dict[str, Any]:
     return properties
 
 
-def attempts_allowed(spec: dict[str, Any], max_attempts: int) -> int:
+def attempts_allowed(spec: JSONObject, max_attempts: int) -> int:
     """Number of hosts that may be tried: ``scheduler_max_attempts``, or fewer if the request says so."""
     return min(spec.get("max_attempts") or max_attempts, max_attempts)
 
 
-def may_retry(filter_properties: dict[str, Any], max_attempts: int) -> bool:
-    """Whether another host may be tried. Not if one attempt is allowed, or if a host or node is forced."""
+def may_retry(filter_properties: JSONObject, max_attempts: int) -> bool:
+    """Return True if another host may be tried. Not if one attempt is allowed, or if a host or node is forced."""
     forced = (filter_properties.get("force_hosts") or [], filter_properties.get("force_nodes") or [])
     return max_attempts > 1 and all(len(names) != 1 for names in forced)
 
 
 def populate_retry(
-    filter_properties: dict[str, Any], max_attempts: int, attempt: int, tried: Sequence[tuple[str, str | None]]
+    filter_properties: JSONObject, max_attempts: int, attempt: int, tried: Sequence[tuple[str, str | None]]
 ) -> None:
     """Add the hosts that were tried, unless no other host may be tried."""
     if may_retry(filter_properties, max_attempts):
         filter_properties["retry"] = {"num_attempts": attempt, "hosts": [list(pair) for pair in tried]}
 
 
-def leave_alone(filter_properties: dict[str, Any], hosts: Sequence[str]) -> None:
+def leave_alone(filter_properties: JSONObject, hosts: Sequence[str]) -> None:
     """Exclude ``hosts`` this time. A forced host is not excluded."""
     if hosts and not filter_properties.get("force_hosts") and not filter_properties.get("force_nodes"):
         filter_properties["ignore_hosts"] = sorted({*filter_properties.get("ignore_hosts", ()), *hosts})
 
 
 def setup_instance_group(
-    filter_properties: dict[str, Any], group: GroupRow, members: Sequence[PlacedMember], own_uuids: Sequence[str]
+    filter_properties: JSONObject, group: GroupRow, members: Sequence[PlacedMember], own_uuids: Sequence[str]
 ) -> None:
     """Add the members of the group and the hosts that they run on, and the rules of the group."""
     others = {row.host for row in members if row.host is not None and row.uuid not in own_uuids}
@@ -96,7 +96,7 @@ def setup_instance_group(
     )
 
 
-def populate_filter_properties(filter_properties: dict[str, Any], place: Place) -> dict[str, Any]:
+def populate_filter_properties(filter_properties: JSONObject, place: Place) -> dict[str, object]:
     """A copy for the chosen host: the host counts as tried, and its limits are added unless it was forced."""
     local = dict(filter_properties)
     retry = local.get("retry")

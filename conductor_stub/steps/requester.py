@@ -12,7 +12,7 @@ from fleet.objects import fields
 _NAMES = ("request_id", "project_id", "user_id")
 
 
-def on_behalf(context: RequestContext, data: Mapping[str, Any], field: str, **about: Any) -> RequestContext:
+def on_behalf(context: RequestContext, data: Mapping[str, object], field: str, **about: Any) -> RequestContext:
     """Return the context of the step. :param about: for its log lines. :raises errors.InvalidInput: naming the field"""
     whose = {name: fields.parse(fields.Text | None, data.get(name), f"{field}.{name}") for name in _NAMES}  # type: ignore[arg-type]
     return context.about(**about).on_behalf(**whose)

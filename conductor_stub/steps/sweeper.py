@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, Generic
+from typing import Generic
 
 from oslo_log import log as logging
 
 from conductor_stub.steps.limits import StepContext, StepLimits
-from conductor_stub.steps.machine import PlacedRow, RowT, TimedRow
+from conductor_stub.steps.machine import EndT, PlacedRow, RowT, TimedRow
 from conductor_stub.steps.placement import Placement
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -27,8 +27,10 @@ from fleet.db.engine.database import Database
 LOG = logging.getLogger(__name__)
 
 
-class Sweeper(abc.ABC, Generic[RowT]):
-    def __init__(self, database: Database, machine: TimedRow[RowT], limits: StepLimits, clock: Clock = utcnow) -> None:
+class Sweeper(abc.ABC, Generic[RowT, EndT]):
+    def __init__(
+        self, database: Database, machine: TimedRow[RowT, EndT], limits: StepLimits, clock: Clock = utcnow
+    ) -> None:
         self._database = database
         self._machine = machine
         self._limits = limits
@@ -39,17 +41,17 @@ class Sweeper(abc.ABC, Generic[RowT]):
         """Act on every overdue step; return how many there were."""
 
     @abc.abstractmethod
-    def _context(self, row: Any) -> RequestContext:
+    def _context(self, row: RowT) -> RequestContext:
         """Context of the request that asked for ``row``, so that log lines go on under its id."""
 
     @abc.abstractmethod
-    def _ended(self, context: RequestContext, row: Any, result: Any) -> None:
+    def _ended(self, context: RequestContext, row: RowT, result: EndT) -> None:
         """The deadline of ``row`` has passed. :param result: of ``TimedRow.time_out``"""
 
-    def _step_context(self, row: Any) -> StepContext:
+    def _step_context(self, row: RowT) -> StepContext:
         return StepContext(self._limits, self._clock(), row.request_id)
 
-    def _end(self, row: Any) -> bool:
+    def _end(self, row: RowT) -> bool:
         """End the row if its deadline has passed; return whether it has."""
         context = self._context(row)
         result = self._database.write(self._machine.time_out, row.uuid, self._step_context(row))
@@ -57,20 +59,20 @@ class Sweeper(abc.ABC, Generic[RowT]):
             self._ended(context, row, result)
         return result is not None
 
-    def _postpone(self, row: Any) -> Any:
+    def _postpone(self, row: RowT) -> RowT | None:
         """The row, if its step is still overdue and this sweeper repeats it; None otherwise."""
         return next(iter(self._database.write(self._machine.postpone, [row], self._step_context(row))), None)
 
 
-class TimedSweeper(Sweeper[RowT]):
+class TimedSweeper(Sweeper[RowT, EndT]):
     """The host is known: it is notified again."""
 
     @abc.abstractmethod
-    def _overdue(self) -> Sequence[Any]:
+    def _overdue(self) -> Sequence[RowT]:
         """Rows whose step is overdue."""
 
     @abc.abstractmethod
-    def _again(self, context: RequestContext, row: Any) -> None:
+    def _again(self, context: RequestContext, row: RowT) -> None:
         """Notify the host of a row that repeats its step."""
 
     def sweep(self) -> int:
@@ -81,26 +83,26 @@ class TimedSweeper(Sweeper[RowT]):
         return len(overdue)
 
 
-class PlacedSweeper(Sweeper[RowT]):
+class PlacedSweeper(Sweeper[RowT, EndT]):
     """A row without a host is handed out again. What a claimed one does depends on its host."""
 
-    _machine: PlacedRow[RowT]
+    _machine: PlacedRow[RowT, EndT]
 
     def __init__(
         self,
         database: Database,
-        machine: PlacedRow[RowT],
-        placement: Placement[RowT],
+        machine: PlacedRow[RowT, EndT],
+        placement: Placement[RowT, EndT],
         limits: StepLimits,
         clock: Clock = utcnow,
     ) -> None:
         super().__init__(database, machine, limits, clock)
         self._placement = placement
 
-    def _hand_out_again(self, rows: Sequence[Any]) -> int:
+    def _hand_out_again(self, rows: Sequence[RowT]) -> int:
         """Postpone rows of one request and attempt that wait for a host, and hand them out; return how many."""
         status = self._machine.status(rows[0])
-        postponed: list[Any] = self._database.write(self._machine.postpone, rows, self._step_context(rows[0]))
+        postponed = self._database.write(self._machine.postpone, rows, self._step_context(rows[0]))
         if postponed:
             context, number = self._context(postponed[0]), len(postponed)
             LOG.warning("%d %ss were overdue in step %s and are handed out again", number, self._placement.noun, status)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
@@ -17,6 +16,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.upkeep import removal
 from fleet.db.volumes import pools, volumes
+from fleet.json_codec import JSONObject
 from fleet.objects import Place
 
 _machine = VolumeMachine()
@@ -31,7 +31,7 @@ _NEW = (volume_states.CREATING, volume_states.MANAGING)
 
 
 def request_of(row: VolumeRow, size_gb: int) -> pools.Request:
-    """What the volume asks of its pool for ``size_gb`` GiB."""
+    """Return the volume's request to its pool for ``size_gb`` GiB."""
     volume_type = volumes.type_of(row)
     return pools.Request(size_gb, volume_type is None or volume_type.thin)
 
@@ -75,17 +75,17 @@ def claim(
     )
 
 
-def state_of(uuid: str) -> Callable[[Transaction], dict[str, Any]]:
+def state_of(uuid: str) -> Callable[[Transaction], JSONObject]:
     """Return a reader of the status and the place of a volume, for the record of an act."""
 
-    def read(tx: Transaction) -> dict[str, Any]:
+    def read(tx: Transaction) -> JSONObject:
         row = volumes.get(tx, uuid)
         return {name: getattr(row, name) for name in ("status", "host", "pool", "deleted")}
 
     return read
 
 
-def release(tx: Transaction, row: VolumeRow, of: volumes.Claim, ctx: StepContext) -> dict[str, Any]:
+def release(tx: Transaction, row: VolumeRow, of: volumes.Claim, ctx: StepContext) -> JSONObject:
     """Give back one claim of a locked volume; return the columns that say so."""
     host, pool, size_gb = (getattr(row, name) for name in of)
     if host is not None:
@@ -95,7 +95,7 @@ def release(tx: Transaction, row: VolumeRow, of: volumes.Claim, ctx: StepContext
 
 
 def is_due_from(row: VolumeRow, attempt: Attempt, status: str) -> bool:
-    """Whether the volume waits for this report of a backend."""
+    """Return True if the volume waits for this report of a backend."""
     if row.deleted or row.attempt != attempt.number:
         return False
     if row.step is None and row.held_host is None:
@@ -193,7 +193,7 @@ def take_gigabytes(tx: Transaction, project_id: str | None, size_gb: int, ctx: S
     headroom.take(project_id, gigabytes=size_gb)
 
 
-def begun(status: str, step: str, ctx: StepContext) -> dict[str, Any]:
+def begun(status: str, step: str, ctx: StepContext) -> JSONObject:
     """Columns of a volume that something is begun with."""
     deadline = ctx.now + seconds(ctx.limits.volume_timeout_s)
     due = ctx.due(ctx.limits.placing_timeout_s, deadline)
@@ -224,7 +224,7 @@ def _retyped(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     return volumes.write(tx, row, ctx.now, **changed, **SETTLED)
 
 
-def _with_new_type(row: VolumeRow) -> dict[str, Any]:
+def _with_new_type(row: VolumeRow) -> JSONObject:
     if row.status != volume_states.RETYPING:
         return {}
     wanted = row.spec["retype"]["volume_type"]
@@ -233,11 +233,11 @@ def _with_new_type(row: VolumeRow) -> dict[str, Any]:
 
 
 def is_replaceable(row: VolumeRow) -> bool:
-    """Whether the backend that must act was only chosen, so that another may take its place."""
+    """Return True if the backend that must act was only chosen, so that another may take its place."""
     return row.snapshot_of is None and (row.status == volume_states.CREATING or row.step == volume_states.COPYING)
 
 
-def leaving(ctx: StepContext) -> dict[str, Any]:
+def leaving(ctx: StepContext) -> JSONObject:
     """Columns of an available volume that holds space of a pool which must remove its data.
 
     It has no deadline: the volume can be used, and its data elsewhere take space as long as they are there.

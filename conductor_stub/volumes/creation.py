@@ -23,6 +23,7 @@ from fleet.db.catalog import images, quotas
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volume_requests, volume_types, volumes
+from fleet.json_codec import JSONObject
 from fleet.objects import ImageRecord, VolumeImage, VolumeRequest, VolumeType, location
 from fleet.objects.quota import NO_LIMITS, Quota
 from fleet.telemetry import metrics
@@ -53,7 +54,7 @@ class ClientToken(client_token.ClientToken):
 class _Acceptance:
     """The rows of a request that is accepted."""
 
-    rows: Sequence[dict[str, Any]]
+    rows: Sequence[JSONObject]
     token: ClientToken | None
 
     @property
@@ -98,7 +99,7 @@ class VolumeCreation:
         :raises errors.InvalidInput: errors.NotFound: errors.Conflict: errors.QuotaExceeded:
         """
 
-        def rows(ctx: StepContext) -> list[dict[str, Any]]:
+        def rows(ctx: StepContext) -> list[JSONObject]:
             return _rows(context, asked, self._wanted(context, asked), ctx)
 
         return self.write_once(context, asked.to_wire(), rows, client_token)
@@ -106,8 +107,8 @@ class VolumeCreation:
     def write_once(
         self,
         context: RequestContext,
-        asked: Mapping[str, Any],
-        make: Callable[[StepContext], list[dict[str, Any]]],
+        asked: Mapping[str, object],
+        make: Callable[[StepContext], list[JSONObject]],
         client_token: str | None,
     ) -> Answer:
         """Write the rows that ``make`` returns, and place them. A token that was used has its first answer.
@@ -120,7 +121,7 @@ class VolumeCreation:
         first = self._database.read(token.first_answer) if token else None
         return first or self._accept(context, make(self._placement.step_context(context)), token)
 
-    def _accept(self, context: RequestContext, rows: list[dict[str, Any]], token: ClientToken | None) -> Answer:
+    def _accept(self, context: RequestContext, rows: list[JSONObject], token: ClientToken | None) -> Answer:
         with self._local.room() as start:
             if start is not None:
                 rows = [{**row, "step": volume_states.PLACING} for row in rows]
@@ -136,7 +137,7 @@ class VolumeCreation:
                 self._hand_out(context, rows)
         return [{"uuid": row["uuid"], "name": row["name"]} for row in rows]
 
-    def _hand_out(self, context: RequestContext, rows: Sequence[dict[str, Any]]) -> None:
+    def _hand_out(self, context: RequestContext, rows: Sequence[JSONObject]) -> None:
         for row in rows:
             about = context.about(volume=row["uuid"], attempt=FIRST_ATTEMPT)
             self._placement.hand_out(about, [row["uuid"]], FIRST_ATTEMPT)
@@ -186,7 +187,7 @@ def _insert(
 
 @dataclasses.dataclass(frozen=True)
 class _Wanted:
-    """What a request comes to.
+    """A request to create a volume, with its defaults filled in.
 
     :param source: ``uuid`` and ``host`` (its location) of what is copied; ``is_snapshot``
     :param image: what a backend needs of the image
@@ -195,8 +196,8 @@ class _Wanted:
 
     size_gb: int
     volume_type: VolumeType | None
-    source: dict[str, Any] | None
-    image: dict[str, Any] | None = None
+    source: JSONObject | None
+    image: JSONObject | None = None
     is_bootable: bool = False
 
 
@@ -242,7 +243,7 @@ def _size_of(asked: VolumeRequest, image: ImageRecord | None) -> int:
     return size_gb
 
 
-def _to_be_read(image: ImageRecord) -> dict[str, Any]:
+def _to_be_read(image: ImageRecord) -> JSONObject:
     return {each.name: getattr(image, each.name) for each in dataclasses.fields(VolumeImage)}
 
 
@@ -253,7 +254,7 @@ def _source_of(connection: Connection, asked: VolumeRequest) -> VolumeRow | None
     return volumes.find(connection, asked.source) if asked.source else None
 
 
-def _rows(context: RequestContext, asked: VolumeRequest, wanted: _Wanted, ctx: StepContext) -> list[dict[str, Any]]:
+def _rows(context: RequestContext, asked: VolumeRequest, wanted: _Wanted, ctx: StepContext) -> list[JSONObject]:
     deadline = ctx.now + seconds(ctx.limits.volume_timeout_s)
     spec = {
         "volume_type": wanted.volume_type and wanted.volume_type.to_wire(),

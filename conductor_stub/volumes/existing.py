@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users ask about data that lie on a pool already: they become a volume, and a volume is left to itself."""
+"""Takes existing data of a pool into management as a volume, and releases volumes from management."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -19,6 +17,7 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import services
 from fleet.db.volumes import pools, volume_types, volumes
+from fleet.json_codec import JSONObject
 from fleet.objects import ManageRequest, VolumeType, fields, location, request_keys
 from fleet.rpc import versions
 from fleet.rpc.clients import VolumeAPI
@@ -43,8 +42,8 @@ class ExistingIntake:
 
     @endpoint
     def manage_volume(
-        self, context: RequestContext, request: dict[str, Any], client_token: fields.Token | None = None
-    ) -> dict[str, Any]:
+        self, context: RequestContext, request: JSONObject, client_token: fields.Token | None = None
+    ) -> JSONObject:
         """Return as ``create_volumes`` does. Whether the reference can be managed, its backend finds out.
 
         :raises errors.InvalidInput:
@@ -56,14 +55,14 @@ class ExistingIntake:
         warnings = request_keys.unknown(request, ManageRequest, "request")
         asked = ManageRequest.from_wire(request)
 
-        def row(ctx: StepContext) -> list[dict[str, Any]]:
+        def row(ctx: StepContext) -> list[JSONObject]:
             return [_row(context, asked, *self._database.read(_resolve, asked), ctx)]
 
         made = self._creation.write_once(context, asked.to_wire(), row, client_token)
         return {"volumes": made, "warnings": warnings}
 
     @endpoint
-    def unmanage_volume(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def unmanage_volume(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """The volume goes, and its data stay on their pool.
 
         :raises errors.NotFound: errors.Conflict: several volumes match, or it is not available, or has snapshots
@@ -77,7 +76,7 @@ class ExistingIntake:
         return views.of_volume(row)
 
     @endpoint
-    def list_manageable(self, context: RequestContext, host: fields.Name) -> list[dict[str, Any]]:
+    def list_manageable(self, context: RequestContext, host: fields.Name) -> list[JSONObject]:
         """Return what lies on a backend or a pool and is no volume: ``pool``, ``reference``, ``size_gb``, ``reason``.
 
         :param host: ``machine@backend#pool``, or without the pool
@@ -112,7 +111,7 @@ def _resolve(connection: Connection, asked: ManageRequest) -> tuple[str, VolumeT
 
 def _row(
     context: RequestContext, asked: ManageRequest, where: str, volume_type: VolumeType | None, ctx: StepContext
-) -> dict[str, Any]:
+) -> JSONObject:
     """The volume as it is accepted. Its size is 0 until its backend has read it."""
     uuid = uuidutils.generate_uuid()
     return {

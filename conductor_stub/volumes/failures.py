@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt, Failure, usable
@@ -62,7 +61,7 @@ def _unextended(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepCont
 
 
 def _not_managed(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext) -> VolumeRow:
-    """What was to be managed is on this pool or nowhere. It stays as it was."""
+    """End a volume whose data could not be managed: the data stay as they were. It stays as it was."""
     tried = _tried(row, row.host, row.pool, failure)
     released = claims.release(tx, row, volumes.OWN, ctx)
     # This error begins in the same way.
@@ -106,7 +105,7 @@ def _elsewhere(
     row: VolumeRow,
     tried: list[TriedPool],
     avoided: Collection[tuple[str | None, str | None]],
-    values: Mapping[str, Any],
+    values: Mapping[str, object],
     ctx: StepContext,
 ) -> VolumeRow:
     """Go on to the first alternate that is not avoided, or to the scheduler."""

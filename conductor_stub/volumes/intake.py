@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users ask about volumes: accepted in one transaction each, or refused with the reason."""
+"""Accepts users' requests about volumes in one transaction each, or refuses them with the reason."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import oslo_messaging
@@ -22,6 +22,7 @@ from fleet.db.hosts import services
 from fleet.db.tables.hosts import ServiceRow
 from fleet.db.tables.volumes import PoolRow
 from fleet.db.volumes import attachments, pools, volume_history, volume_types, volumes
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import (
     VolumeChanges,
     VolumeRequest,
@@ -52,8 +53,8 @@ class VolumeIntake:
 
     @endpoint
     def create_volumes(
-        self, context: RequestContext, request: dict[str, Any], client_token: fields.Token | None = None
-    ) -> dict[str, Any]:
+        self, context: RequestContext, request: JSONObject, client_token: fields.Token | None = None
+    ) -> JSONObject:
         """Return ``volumes``, each with ``uuid`` and ``name``, and ``warnings``.
 
         :param client_token: a repeated request with the same token gets the volumes of the first one
@@ -67,7 +68,7 @@ class VolumeIntake:
         return {"volumes": volumes, "warnings": warnings}
 
     @endpoint
-    def list_volumes(self, context: RequestContext, filters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    def list_volumes(self, context: RequestContext, filters: JSONObject | None = None) -> list[JSONObject]:
         """:param filters: named in ``fleet.db.volumes.volumes.FILTERS``
         :raises errors.InvalidInput: an unknown filter
         :raises errors.NotFound: a type or a backend that neither exists nor has volumes
@@ -76,12 +77,12 @@ class VolumeIntake:
         return self._database.read(_listed, filters or {}, context.scope)
 
     @endpoint
-    def show_volume(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def show_volume(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """:raises errors.NotFound: errors.Conflict: several volumes match"""
         return self._database.read(_shown, name)
 
     @endpoint
-    def update_volume(self, context: RequestContext, name: fields.Name, changes: dict[str, Any]) -> dict[str, Any]:
+    def update_volume(self, context: RequestContext, name: fields.Name, changes: JSONObject) -> JSONObject:
         """Change the name, the description or the metadata in any status. No pool and no scheduler needs to know it.
 
         :param changes: a VolumeChanges
@@ -90,7 +91,7 @@ class VolumeIntake:
         require_size(changes, "changes")
         wanted = VolumeChanges.from_wire(changes)
 
-        def change(tx: Transaction) -> dict[str, Any]:
+        def change(tx: Transaction) -> JSONObject:
             row = volumes.lock(tx, found.uuid)
             if row.deleted:
                 raise errors.NotFound(kind="Volume", name=name)
@@ -103,7 +104,7 @@ class VolumeIntake:
     @endpoint
     def delete_volume(
         self, context: RequestContext, name: fields.Name, with_snapshots: fields.Flag = False
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Delete a volume in any status.
 
         :param with_snapshots: delete its snapshots first
@@ -122,7 +123,7 @@ class VolumeIntake:
         return views.of_volume(row)
 
     @endpoint
-    def extend_volume(self, context: RequestContext, name: fields.Name, size: volume.Size) -> dict[str, Any]:
+    def extend_volume(self, context: RequestContext, name: fields.Name, size: volume.Size) -> JSONObject:
         """:param size: the new size in GiB
         :raises errors.NotFound: errors.Conflict: errors.InvalidInput: errors.PoolSpaceUnavailable:
         """
@@ -134,7 +135,7 @@ class VolumeIntake:
         return views.of_volume(row)
 
     @endpoint
-    def list_pools(self, context: RequestContext, name: fields.Name | None = None) -> list[dict[str, Any]]:
+    def list_pools(self, context: RequestContext, name: fields.Name | None = None) -> list[JSONObject]:
         """:param name: ``machine@backend#pool``, or without the pool. :raises errors.NotFound: nothing has this name"""
         found = self._database.read(self._read_pools)
         if name is None:
@@ -144,13 +145,13 @@ class VolumeIntake:
             raise errors.NotFound(kind="Storage pool", name=name)
         return named
 
-    def _read_pools(self, connection: Connection) -> list[dict[str, Any]]:
+    def _read_pools(self, connection: Connection) -> list[JSONObject]:
         ctx = self._placement.step_context()
         agents = {row.host: row for row in services.list_all(connection) if row.binary == services.VOLUME}
         return [_with_service(row, agents.get(row.host), ctx) for row in pools.list_all(connection)]
 
     @endpoint
-    def create_volume_type(self, context: RequestContext, volume_type: dict[str, Any]) -> dict[str, Any]:
+    def create_volume_type(self, context: RequestContext, volume_type: JSONObject) -> JSONObject:
         """:raises errors.InvalidInput: errors.Conflict:"""
         wanted = VolumeType.from_wire(volume_type)
         fields.require_small(wanted.extra_specs, "volume_type.extra_specs")
@@ -166,7 +167,7 @@ class VolumeIntake:
         description: fields.Text | None = None,
         new_name: fields.Name | None = None,
         is_public: fields.Flag | None = None,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """:param extra_specs: to be set; None removes one
         :param is_public: whether every project may use it; volumes of others stay
 
@@ -181,12 +182,12 @@ class VolumeIntake:
         self._change_type(context, "volume_type.delete", name, volume_types.remove, name)
 
     def _change_type(
-        self, context: RequestContext, act: str, name: str, work: Callable[..., Changed], *args: Any
+        self, context: RequestContext, act: str, name: str, work: Callable[..., Changed], *args: object
     ) -> Changed:
         return self._acts.write(context, act, name, functools.partial(volume_types.find, name=name), work, *args)
 
     @endpoint
-    def list_volume_types(self, context: RequestContext) -> list[dict[str, Any]]:
+    def list_volume_types(self, context: RequestContext) -> list[JSONObject]:
         return [each.to_wire() for each in self._database.read(volume_types.list_all, context.scope)]
 
     @endpoint
@@ -215,7 +216,7 @@ class VolumeIntake:
     def _change_access(
         self, context: RequestContext, act: str, name: str, work: Callable[..., Sequence[str]], project_id: str
     ) -> list[str]:
-        def shown(tx: Transaction) -> dict[str, Any]:
+        def shown(tx: Transaction) -> JSONObject:
             return {"projects": list(volume_types.projects(tx, name))}
 
         return list(self._acts.write(context, act, name, shown, work, name, project_id))
@@ -238,12 +239,12 @@ def _change_type(
     return volume_types.change(tx, name, VolumeType.from_wire(wanted))
 
 
-def _with_service(row: PoolRow, service: ServiceRow | None, ctx: StepContext) -> dict[str, Any]:
+def _with_service(row: PoolRow, service: ServiceRow | None, ctx: StepContext) -> JSONObject:
     up = service is not None and services.is_up(service, ctx.now, ctx.limits.service_down_time_s)
     return views.of_pool(row, up, service is None or service.disabled)
 
 
-def _listed(connection: Connection, filters: Mapping[str, Any], project: str | None) -> list[dict[str, Any]]:
+def _listed(connection: Connection, filters: JSONMapping, project: str | None) -> list[JSONObject]:
     """Live volumes.
 
     :param project: for which they are listed; None: the administrator
@@ -256,14 +257,14 @@ def _listed(connection: Connection, filters: Mapping[str, Any], project: str | N
     return []
 
 
-def _with_guests(connection: Connection, found: Sequence[Any]) -> list[dict[str, Any]]:
+def _with_guests(connection: Connection, found: Sequence[Any]) -> list[JSONObject]:
     """Volumes as users see them, with the guests that have them."""
     attached = [row.uuid for row in found if row.status in volume_states.WITH_A_GUEST]
     guests = attachments.of_volumes(connection, attached)
     return [views.of_volume(row, guests.get(row.uuid)) for row in found]
 
 
-def _require_places(connection: Connection, filters: Mapping[str, Any], project: str | None) -> None:
+def _require_places(connection: Connection, filters: JSONMapping, project: str | None) -> None:
     """:raises errors.NotFound: nothing has the type, the backend or the pool that the filters name"""
     host, pool, volume_type = (filters.get(name) for name in ("host", "pool", "volume_type"))
     there = [row for row in pools.list_all(connection, host) if pool in (None, row.pool)]
@@ -274,7 +275,7 @@ def _require_places(connection: Connection, filters: Mapping[str, Any], project:
         volume_types.find(connection, volume_type, project)
 
 
-def _shown(connection: Connection, name: str) -> dict[str, Any]:
+def _shown(connection: Connection, name: str) -> JSONObject:
     """A volume with the names of its snapshots, and what failed in its life. :raises errors.NotFound: errors.Conflict:"""
     row = volumes.find(connection, name)
     faults = [views.of_event(each) for each in volume_history.faults(connection, row.uuid)]

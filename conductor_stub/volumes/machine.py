@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext, not_after
@@ -14,11 +13,12 @@ from fleet import errors, failpoints, volume_states
 from fleet.db.engine.database import Transaction
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volumes
+from fleet.json_codec import JSONMapping
 from fleet.objects.plans import VolumePlan
 from fleet.reasons import Reason
 
 #: Columns of a volume that nothing is done with.
-SETTLED: Mapping[str, Any] = {"step": None, "step_deadline": None, "deadline": None}
+SETTLED: JSONMapping = {"step": None, "step_deadline": None, "deadline": None}
 
 
 #: What a volume is at the end of what is done with it, by its status.
@@ -51,7 +51,7 @@ class VolumeTimeout(errors.FleetError):
         return cls(kind=kind, wanted=_WANTED[row.status], timeout_s=timeout_s, step=str(row.step), place=place)
 
 
-class VolumeMachine(PlacedRow[VolumeRow]):
+class VolumeMachine(PlacedRow[VolumeRow, VolumeRow]):
     waiting, placing = volume_states.SCHEDULING, volume_states.PLACING
 
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[VolumeRow]:
@@ -107,7 +107,7 @@ class VolumeMachine(PlacedRow[VolumeRow]):
         return super().refuse(tx, uuids, attempt, error, ctx)
 
 
-def listed(tried: Sequence[Mapping[str, Any]]) -> str:
+def listed(tried: Sequence[Mapping[str, object]]) -> str:
     """Return the pools that failed, with the step and the reason."""
     return "; ".join(f"{each['backend']} in step {each['step']}: {each['reason']}" for each in tried)
 
@@ -124,7 +124,7 @@ def _is_race(refusal: Exception) -> bool:
     return isinstance(refusal, errors.PoolSpaceUnavailable)
 
 
-def give_up(tx: Transaction, row: VolumeRow, error: Exception, ctx: StepContext, **values: Any) -> VolumeRow:
+def give_up(tx: Transaction, row: VolumeRow, error: Exception, ctx: StepContext, **values: object) -> VolumeRow:
     """End what is done with a locked volume: it is in error, or available where it is if it was to migrate.
 
     What it claims stays claimed: its backend may have made it.

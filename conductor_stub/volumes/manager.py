@@ -15,6 +15,7 @@ from conductor_stub.volumes.placement import VolumePlacement
 from conductor_stub.volumes.progress import Done, Find, VolumeProgress
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Volume, fields
 from fleet.objects.volume import Size
 from fleet.rpc import batch_answers, versions
@@ -45,18 +46,18 @@ class VolumeManager:
     def report_pools(
         self,
         context: RequestContext,
-        reports: list[dict[str, Any]],
+        reports: list[JSONObject],
         pools: dict[fields.Name, list[fields.Name]],
         copies: Annotated[dict[fields.Name, dict[fields.Uuid, Percent]], pydantic.Field(max_length=MOST_STEPS)]
         | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         self._progress.copied(copies or {})
         return self._progress.report(reports, pools)
 
     @endpoint
     def get_host_volumes(
         self, context: RequestContext, host: fields.Name, volume_uuids: list[fields.Uuid] | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         return [volume.to_wire() for volume in self._progress.of_host(host, volume_uuids)]
 
     @endpoint
@@ -73,7 +74,7 @@ class VolumeManager:
         attempt: fields.Natural,
         host: fields.Name,
         status: Status,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         return self._progress.done(context, Attempt(volume_uuid, attempt, host), status).to_wire()
 
     @endpoint
@@ -85,7 +86,7 @@ class VolumeManager:
         host: fields.Name,
         status: Status,
         failure: Failure,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         return self._progress.fail(context, Attempt(volume_uuid, attempt, host), status, failure).to_wire()
 
     @endpoint
@@ -97,14 +98,14 @@ class VolumeManager:
         host: fields.Name,
         size_gb: Size,
         stored_gb: fields.Natural = 0,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         found = self._progress.measured(context, Attempt(volume_uuid, attempt, host), size_gb, stored_gb)
         return found.to_wire()
 
     @endpoint
     def volume_steps(
-        self, context: RequestContext, steps: Annotated[list[dict[str, Any]], pydantic.Field(max_length=MOST_STEPS)]
-    ) -> list[dict[str, Any]]:
+        self, context: RequestContext, steps: Annotated[list[JSONObject], pydantic.Field(max_length=MOST_STEPS)]
+    ) -> list[JSONObject]:
         """Do what each step asks for; return an answer for each, in their order. A refused step holds back no other."""
         parsed = [_parse_step(context, each, f"steps.{number}") for number, each in enumerate(steps)]
         # Log lines about all steps name no single volume.
@@ -119,7 +120,7 @@ class VolumeManager:
         ]
 
 
-def _told(answer: Volume | errors.FleetError) -> dict[str, Any]:
+def _told(answer: Volume | errors.FleetError) -> JSONObject:
     if isinstance(answer, errors.FleetError):
         return batch_answers.refusal(answer)
     return batch_answers.result(answer.to_wire())
@@ -143,7 +144,7 @@ class _Done:
     status: Status
 
 
-def _parse_step(context: RequestContext, data: dict[str, Any], field: str) -> Find | Done | errors.InvalidInput:
+def _parse_step(context: RequestContext, data: JSONObject, field: str) -> Find | Done | errors.InvalidInput:
     """The step; or the error, if it is invalid."""
     try:
         if fields.parse(_Method, data.get("method"), f"{field}.method") == "get_host_volumes":

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users ask about where a volume is: it migrates to another pool, or gets another type, which may need that."""
+"""Accepts requests to migrate a volume to another pool, or to change its type, which may need a migration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -17,6 +17,7 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volume_types, volumes
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -34,9 +35,7 @@ class MigrationIntake:
         self._placement = placement
 
     @endpoint
-    def migrate_volume(
-        self, context: RequestContext, name: fields.Name, host: fields.Name | None = None
-    ) -> dict[str, Any]:
+    def migrate_volume(self, context: RequestContext, name: fields.Name, host: fields.Name | None = None) -> JSONObject:
         """:param host: the backend or the pool to migrate to, ``machine@backend#pool``. None: the scheduler chooses
         :raises errors.NotFound: errors.Conflict: errors.InvalidInput:
         """
@@ -54,7 +53,7 @@ class MigrationIntake:
         name: fields.Name,
         volume_type: fields.Name,
         migration_policy: Literal["never", "on-demand"] = "never",
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """:param migration_policy: whether the volume may migrate if its pool does not suit the type
         :raises errors.NotFound: errors.Conflict:
         """
@@ -90,7 +89,7 @@ def begin(tx: Transaction, uuid: str, host: str | None, ctx: StepContext) -> Vol
 
 
 @failpoints.commits("conductor.volume_retype")
-def begin_retype(tx: Transaction, uuid: str, asked: Mapping[str, Any], ctx: StepContext) -> VolumeRow:
+def begin_retype(tx: Transaction, uuid: str, asked: Mapping[str, object], ctx: StepContext) -> VolumeRow:
     """``available → retyping/scheduling``. :raises errors.NotFound: errors.Conflict:"""
     row = volumes.lock(tx, uuid)
     if row.status == volume_states.RETYPING and row.spec["retype"] == asked:
@@ -101,7 +100,7 @@ def begin_retype(tx: Transaction, uuid: str, asked: Mapping[str, Any], ctx: Step
     return _begun(tx, row, volume_states.RETYPING, ctx, plan={}, spec={**row.spec, "retype": dict(asked)})
 
 
-def _begun(tx: Transaction, row: VolumeRow, status: str, ctx: StepContext, **values: Any) -> VolumeRow:
+def _begun(tx: Transaction, row: VolumeRow, status: str, ctx: StepContext, **values: object) -> VolumeRow:
     begun = claims.begun(status, volume_states.SCHEDULING, ctx)
     # A late report of an earlier migration is not about this one.
     return volumes.write(tx, row, ctx.now, **begun, **values, attempt=row.attempt + 1, failure=None)

@@ -24,13 +24,14 @@ from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volumes
+from fleet.json_codec import JSONObject
 from fleet.objects import Place, Selection, location
 from fleet.rpc.clients import VolumeAPI, VolumeSchedulerAPI, VolumeTaskAPI
 
 LOG = logging.getLogger(__name__)
 
 
-class VolumePlacement(Placement[VolumeRow]):
+class VolumePlacement(Placement[VolumeRow, VolumeRow]):
     def __init__(
         self,
         database: Database,
@@ -41,7 +42,7 @@ class VolumePlacement(Placement[VolumeRow]):
         clock: Clock = utcnow,
         grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
     ) -> None:
-        def select(context: RequestContext, spec: dict[str, Any], properties: dict[str, Any]) -> list[dict[str, Any]]:
+        def select(context: RequestContext, spec: JSONObject, properties: JSONObject) -> list[JSONObject]:
             others = {request_spec.RETYPE: scheduler.retype, request_spec.MANAGE: scheduler.manage_existing}
             decide = others.get(spec["operation"], scheduler.select_backend)
             return decide(context, spec, properties)
@@ -116,14 +117,14 @@ class VolumePlacement(Placement[VolumeRow]):
     def _about(self, context: RequestContext, row: VolumeRow, attempt: int) -> RequestContext:
         return context.about(volume=row.uuid, attempt=attempt)
 
-    def _request(self, batch: Batch) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _request(self, batch: Batch) -> tuple[JSONObject, JSONObject]:
         row, *others = batch.rows
         volumes.require_readable(row)
         several = {"volume_ids": batch.uuids} if others else {}
         return {**request_spec.build_request_spec(row), **several}, request_spec.build_filter_properties(row)
 
     def _send(
-        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: dict[str, Any]
+        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: JSONObject
     ) -> None:
         """Claim the space of several new volumes together."""
         if len(batch.rows) == 1:
@@ -200,5 +201,5 @@ def _claim_step(row: VolumeRow, places: Sequence[Place], ctx: StepContext) -> St
 
 
 def _may_be(row: VolumeRow, place: Place) -> bool:
-    """Whether the volume may be placed there: only a retype may leave it on its pool."""
+    """Return True if the volume may be placed there: only a retype may leave it on its pool."""
     return row.status == volume_states.RETYPING or (place.host, place.nodename) != (row.host, row.pool)

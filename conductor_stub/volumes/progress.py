@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What agents of storage backends read of the ledger, and report about their pools and volumes."""
+"""The conductor's methods for agents of storage backends: the ledger, and reports about pools and volumes."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -18,6 +17,7 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
+from fleet.json_codec import JSONObject
 from fleet.objects import PoolReport, Volume
 from fleet.telemetry import metrics
 
@@ -49,8 +49,8 @@ class VolumeProgress:
         self._placement = placement
 
     def report(
-        self, reports: Sequence[Mapping[str, Any]], served: Mapping[str, Collection[str]]
-    ) -> list[dict[str, Any]]:
+        self, reports: Sequence[Mapping[str, object]], served: Mapping[str, Collection[str]]
+    ) -> list[JSONObject]:
         """Store inventories, each in a transaction of its own, so that a refused one does not hold back the others.
 
         :param served: by backend, all its pools; others are removed
@@ -63,7 +63,7 @@ class VolumeProgress:
                 LOG.info("Pool %s#%s is no longer reported: removed", host, gone)
         return answers
 
-    def _report(self, data: Mapping[str, Any]) -> dict[str, Any]:
+    def _report(self, data: Mapping[str, object]) -> JSONObject:
         answer = {"host": data.get("host"), "pool": data.get("pool"), "accepted": True, "reason": ""}
         try:
             report = PoolReport.from_wire(data)
@@ -98,7 +98,7 @@ class VolumeProgress:
         ]
 
     def removable(self, host: str, uuids: Collection[str]) -> list[str]:
-        """Those of the volumes that the backend may remove: the ledger has deleted them, or has them elsewhere."""
+        """Return the volumes that the backend may remove: the ledger has deleted them, or has them elsewhere."""
         return self._database.read(volumes.not_on_host, host, uuids)
 
     def done(self, context: RequestContext, attempt: Attempt, status: str) -> Volume:

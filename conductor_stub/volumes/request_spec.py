@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fleet import volume_states
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volumes
+from fleet.json_codec import JSONObject
 from fleet.objects import location
 
 RETYPE = "retype_volume"
@@ -20,7 +19,7 @@ _OPERATION = {
 }
 
 
-def build_request_spec(row: VolumeRow) -> dict[str, Any]:
+def build_request_spec(row: VolumeRow) -> JSONObject:
     """:param row: the volume's row. A copy is made on the pool of its source."""
     source = row.spec.get("source") or {}
     is_new = row.status == volume_states.CREATING
@@ -49,7 +48,7 @@ def build_request_spec(row: VolumeRow) -> dict[str, Any]:
     }
 
 
-def build_filter_properties(row: VolumeRow) -> dict[str, Any]:
+def build_filter_properties(row: VolumeRow) -> JSONObject:
     """Hints, and the pools that must not be chosen: those that were tried, and the one that the volume migrates from.
 
     Both names of the list have the same content.

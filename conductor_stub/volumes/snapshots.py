@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users ask about snapshots. A snapshot is a row of ``volumes`` on the pool of its volume, which it claims space of."""
+"""Accepts users' requests about snapshots.
+
+A snapshot is a row of ``volumes`` on the pool of its volume, which it claims space of.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -20,6 +22,7 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import VolumeChanges, fields, location, uuid_like
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
@@ -45,7 +48,7 @@ class SnapshotIntake:
         name: uuid_like.GivenText = "",
         metadata: fields.Texts | None = None,
         description: fields.Text = "",
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """:raises errors.NotFound: errors.Conflict: errors.PoolSpaceUnavailable:"""
         fields.require_small(metadata or {}, "metadata")
         found = self._database.read(volumes.find, volume)
@@ -64,18 +67,18 @@ class SnapshotIntake:
         return views.of_snapshot(row)
 
     @endpoint
-    def list_snapshots(self, context: RequestContext, filters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    def list_snapshots(self, context: RequestContext, filters: JSONObject | None = None) -> list[JSONObject]:
         """:param filters: named in ``fleet.db.volumes.volumes.FILTERS``. :raises errors.InvalidInput: an unknown filter"""
         volumes.require_known(filters)
         return [views.of_snapshot(row) for row in self._database.read(volumes.snapshots, filters or {})]
 
     @endpoint
-    def show_snapshot(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def show_snapshot(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """:raises errors.NotFound: errors.Conflict: several snapshots match"""
         return views.of_snapshot(self._database.read(volumes.find, name, "Snapshot"))
 
     @endpoint
-    def update_snapshot(self, context: RequestContext, name: fields.Name, changes: dict[str, Any]) -> dict[str, Any]:
+    def update_snapshot(self, context: RequestContext, name: fields.Name, changes: JSONObject) -> JSONObject:
         """Change name, description and metadata. :param changes: a VolumeChanges
 
         :raises errors.NotFound: errors.Conflict: several snapshots match; errors.InvalidInput:
@@ -94,7 +97,7 @@ class SnapshotIntake:
         return views.of_snapshot(self._database.write(change))
 
     @endpoint
-    def delete_snapshot(self, context: RequestContext, name: fields.Name) -> dict[str, Any]:
+    def delete_snapshot(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """Delete a snapshot in any status. :raises errors.NotFound: errors.Conflict: several snapshots match"""
         found = self._database.read(volumes.find, name, "Snapshot")
         subject, shown = f"{found.name} ({found.uuid})", claims.state_of(found.uuid)
@@ -106,7 +109,7 @@ class SnapshotIntake:
 
 
 @failpoints.commits("conductor.snapshot")
-def create(tx: Transaction, of: str, asked: Mapping[str, Any], said: Mapping[str, Any], ctx: StepContext) -> VolumeRow:
+def create(tx: Transaction, of: str, asked: JSONMapping, said: Mapping[str, object], ctx: StepContext) -> VolumeRow:
     """Add a snapshot, whose space is claimed on the pool of its volume.
 
     :param said: ``metadata`` and ``description``

@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 BATCH = 200
 
 
-class VolumeSweeper(PlacedSweeper[VolumeRow]):
+class VolumeSweeper(PlacedSweeper[VolumeRow, VolumeRow]):
     _placement: VolumePlacement
 
     def __init__(

@@ -41,7 +41,7 @@ class Steps:
         self._database = database
         self._writes: GroupCommit[Step, Any] = grouped(self._write_all, key=lambda step: step.uuid)
 
-    def write(self, work: Callable[..., Any], uuid: str, *args: Any, pool: tuple[str, str] | None = None) -> Any:
+    def write(self, work: Callable[..., Any], uuid: str, *args: object, pool: tuple[str, str] | None = None) -> Any:
         """Run ``work(tx, *args)`` and return its answer.
 
         :param work: locks nothing but the volume and one pool

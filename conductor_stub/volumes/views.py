@@ -9,6 +9,7 @@ from fleet import volume_states
 from fleet.db.tables.volumes import PoolRow, VolumeEventRow, VolumeRow
 from fleet.db.volumes import pools, volumes
 from fleet.db.volumes.attachments import PlacedAttachment
+from fleet.json_codec import JSONObject
 from fleet.objects import location
 
 _VOLUME = ("uuid", "name", "size_gb", "status", "step", "attempt", "volume_type", "availability_zone", "failure")
@@ -20,7 +21,7 @@ _POOL = (
 _MOMENTS = ("created_at", "updated_at", "deadline")
 
 
-def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> dict[str, Any]:
+def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> JSONObject:
     """Times are ISO 8601 text in UTC. ``host`` is ``machine@backend#pool``.
 
     :param attachment: its row, with names and places, if the volume has one
@@ -53,11 +54,11 @@ def is_bootable(row: VolumeRow) -> bool:
     return bool(row.spec.get("bootable", bool(row.spec.get("image"))))
 
 
-def _attachments(row: PlacedAttachment | None) -> list[dict[str, Any]]:
+def _attachments(row: PlacedAttachment | None) -> list[JSONObject]:
     return [] if row is None else [of_attachment(row)]
 
 
-def of_attachment(row: PlacedAttachment) -> dict[str, Any]:
+def of_attachment(row: PlacedAttachment) -> JSONObject:
     """:param row: from a query of ``fleet.db.volumes.attachments``. Where the data of the volume are is not shown."""
     names = ("uuid", "instance_name", "volume_name", "size_gb", "device", "status")
     shown = {name: getattr(row, name) for name in names}
@@ -65,7 +66,7 @@ def of_attachment(row: PlacedAttachment) -> dict[str, Any]:
     return {**shown, **where, "created_at": _plain(row.created_at)}
 
 
-def _migration(row: VolumeRow) -> dict[str, Any] | None:
+def _migration(row: VolumeRow) -> JSONObject | None:
     """The step of a migration, and the pool that it leads to, or leaves; None if there is none.
 
     ``copied_percent`` is there once the backend has reported it.
@@ -77,7 +78,7 @@ def _migration(row: VolumeRow) -> dict[str, Any] | None:
     return {"step": row.step, "pool": row.plan.get("to")} if row.status == volume_states.MIGRATING else None
 
 
-def of_snapshot(row: VolumeRow) -> dict[str, Any]:
+def of_snapshot(row: VolumeRow) -> JSONObject:
     """As :func:`of_volume`; ``volume`` is the uuid of the volume."""
     moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
     names = ("uuid", "name", "size_gb", "status", "failure", "project_id", "user_id", "request_id")
@@ -86,13 +87,13 @@ def of_snapshot(row: VolumeRow) -> dict[str, Any]:
     return {**shown, **said, "host": location.append_host(row.host, row.pool)}
 
 
-def of_event(row: VolumeEventRow) -> dict[str, Any]:
+def of_event(row: VolumeEventRow) -> JSONObject:
     """An event of the history of a volume. ``host`` is ``machine@backend#pool``."""
     shown = {name: getattr(row, name) for name in ("event", "attempt", "step", "result", "message", "duration_s")}
     return {**shown, "host": location.append_host(row.host, row.pool), "created_at": _plain(row.created_at)}
 
 
-def of_pool(row: PoolRow, up: bool, disabled: bool) -> dict[str, Any]:
+def of_pool(row: PoolRow, up: bool, disabled: bool) -> JSONObject:
     """``name`` is ``machine@backend#pool``. ``over_subscription`` is the ratio that applies."""
     shown = {name: getattr(row, name) for name in _POOL}
     space = pools.space_of(row)

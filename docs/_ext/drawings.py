@@ -254,7 +254,7 @@ def _lines(text: str) -> list[str]:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """What Sphinx calls."""
+    """Register the extension with Sphinx."""
     from docutils import nodes
     from docutils.parsers import rst
 

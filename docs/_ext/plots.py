@@ -129,7 +129,7 @@ def table(plot: Plot) -> str:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """What Sphinx calls."""
+    """Register the extension with Sphinx."""
     from docutils import nodes
     from docutils.parsers import rst
 

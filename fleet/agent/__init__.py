@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What agents have in common, whether they serve hosts or storage backends.
+"""Code that agents of hosts and of storage backends share.
 
 Read ``life`` (from start to stop, drawn), ``connection`` (what a process sends and receives with), ``host_names`` and
 ``identity`` (what a process serves, and that no other does), ``beginning`` (the start is repeated until it succeeds),

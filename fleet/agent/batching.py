@@ -23,6 +23,7 @@ from oslo_log import log as logging
 from fleet import errors
 from fleet.agent.patience import UNKNOWN_OUTCOME
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.rpc import batch_answers
 
 LOG = logging.getLogger(__name__)
@@ -42,14 +43,14 @@ class Signal(Protocol):
 
     def clear(self) -> None: ...
 
-    def wait(self, timeout: float | None = None) -> Any: ...
+    def wait(self, timeout: float | None = None) -> object: ...
 
 
 class Step:
     """One call. It is tried once in a batch and then alone, so a bad step fails its batch once at most."""
 
     def __init__(
-        self, batcher: Batcher, context: RequestContext, method: str, arguments: dict[str, Any], woken: Signal
+        self, batcher: Batcher, context: RequestContext, method: str, arguments: JSONObject, woken: Signal
     ) -> None:
         self._batcher = batcher
         self.context = context
@@ -58,16 +59,16 @@ class Step:
         #: Set when the step is over, or its thread may send.
         self.woken = woken
         self.taken = self.over = self.alone = False
-        self.answer: dict[str, Any] | None = None
+        self.answer: dict[str, object] | None = None
         self.failure: Exception | None = None
 
-    def ask(self) -> Any:
+    def ask(self) -> object:
         """:raises errors.FleetError: as the conductor's own method does
         :raises oslo_messaging.MessagingException: as the conductor's own method does
         """
         return self._batcher.ask(self)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> dict[str, object]:
         return {"method": self.method, **self.context.whose(), **self.arguments}
 
 
@@ -111,7 +112,7 @@ class Batcher:
         """:param method: of the client, with its ``arguments``"""
         return Step(self, context, method, arguments, self._signal())
 
-    def ask(self, step: Step) -> Any:
+    def ask(self, step: Step) -> object:
         """See :meth:`Step.ask`."""
         if step.alone or not self._conductor.takes_steps():
             return self._ask_one(step)
@@ -169,7 +170,7 @@ class Batcher:
         for step in due:
             step.woken.set()
 
-    def _ask_one(self, step: Step) -> Any:
+    def _ask_one(self, step: Step) -> object:
         return getattr(self._conductor, step.method)(step.context, **step.arguments)
 
     def _ask_all(self, steps: list[Step]) -> None:

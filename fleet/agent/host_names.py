@@ -27,7 +27,7 @@ def expand(elements: Iterable[str], option: str = "hosts") -> list[str]:
 
 
 class _Malformed(Exception):
-    """What is wrong with the option."""
+    """The option is malformed."""
 
 
 def _expand(elements: Iterable[str]) -> list[str]:

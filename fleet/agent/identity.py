@@ -18,11 +18,12 @@ import resource
 import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 from urllib import parse
 
 from fleet import errors
 from fleet.clock import utcnow
+from fleet.json_codec import JSONObject
 
 #: Directory below that of the agent's state.
 DIRECTORY = "hosts"
@@ -130,7 +131,7 @@ def _take(file: IO[str], host: str) -> Identity:
     return identity
 
 
-def _write(file: IO[str], values: Mapping[str, Any]) -> None:
+def _write(file: IO[str], values: Mapping[str, object]) -> None:
     file.seek(0)
     file.truncate()
     json.dump(values, file)
@@ -138,7 +139,7 @@ def _write(file: IO[str], values: Mapping[str, Any]) -> None:
     os.fsync(file.fileno())
 
 
-def _read(file: IO[str]) -> dict[str, Any]:
+def _read(file: IO[str]) -> JSONObject:
     """Return what the last holder wrote; empty if a crash has truncated it."""
     file.seek(0)
     try:

@@ -79,7 +79,7 @@ def _nothing() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """What all that a process serves shares.
+    """Parts that all services of one process share.
 
     :param stopping: set when the process stops
     :param stop_s: seconds for running work to end after a stop. The next agent, or the sweeper, finds work that has not.

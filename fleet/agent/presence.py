@@ -9,7 +9,6 @@ import socket
 import time
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -18,6 +17,7 @@ from fleet.agent.identity import Identity
 from fleet.agent.patience import UNKNOWN_OUTCOME, Patience
 from fleet.clock import seconds, utcnow
 from fleet.clock.skew import ClockSkew
+from fleet.json_codec import JSONObject
 from fleet.rpc import versions
 from fleet.rpc.clients import ConductorAPI
 
@@ -49,7 +49,7 @@ class Presence:
         self._skew = skew or ClockSkew(0)
         self._lost = False
 
-    def register(self, hosts: Iterable[str]) -> list[dict[str, Any]]:
+    def register(self, hosts: Iterable[str]) -> list[JSONObject]:
         """Register, and repeat until the conductor has answered; return its answer.
 
         :raises errors.HostTaken:
@@ -78,7 +78,7 @@ class Presence:
         except UNKNOWN_OUTCOME as silence:
             LOG.info("Cannot report to the conductor that this agent stops (%s)", type(silence).__name__)
 
-    def heartbeat(self, hosts: Sequence[str]) -> dict[str, Any] | None:
+    def heartbeat(self, hosts: Sequence[str]) -> JSONObject | None:
         """Return the answer: ``superseded`` hosts, and ``alarmed`` ones; None if there was none."""
         if not hosts:
             return None
@@ -120,7 +120,7 @@ class Presence:
 
 def registrations(
     binary: str, topic: str, hosts: Iterable[str], identities: Mapping[str, Identity], incarnation: str
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the registrations of ``hosts`` for this process."""
     process = {"incarnation": incarnation, "pid": os.getpid(), "hostname": socket.gethostname()}
     process.update(versions.spoken(topic))
@@ -129,5 +129,5 @@ def registrations(
     ]
 
 
-def _identity(known: Identity | None) -> dict[str, Any]:
+def _identity(known: Identity | None) -> dict[str, object]:
     return {"identity": None} if known is None else {"identity": known.uuid, "life": known.life}

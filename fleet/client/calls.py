@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands and programs ask of a fleet, whichever way it travels, with failures in plain words."""
+"""Calls to a fleet, over AMQP or HTTP, with failures in plain words."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import oslo_messaging
 from oslo_utils import uuidutils
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects.answers.volumes import MadeVolumes
 from fleet.rpc.clients import OperatorCalls
 from fleet.rpc.clients.operator.volumes import Token
 from fleet.rpc.rabbit import broker
 
 #: One object as the conductor returns it: an instance, a host, a flavor.
-Record = Mapping[str, Any]
+Record = JSONMapping
 
 Answer = TypeVar("Answer")
 
@@ -53,7 +54,7 @@ class Calls(abc.ABC):
         return OperatorCalls(self.ask)
 
     @abc.abstractmethod
-    def ask(self, method: str, **arguments: Any) -> Any:
+    def ask(self, method: str, **arguments: object) -> Any:
         """Call ``method`` of the contract's ``operator`` namespace. :attr:`operator` has a method for each, with types."""
 
     def serves(self, method: str) -> bool:
@@ -64,7 +65,7 @@ class Calls(abc.ABC):
         """Make later calls for this project and this user."""
         self.project_id, self.user_id = project_id, user_id
 
-    def create(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
+    def create(self, request: JSONObject, client_token: str | None = None) -> JSONObject:
         """Request a build. After a timeout it is repeated once, with a token that prevents a second build.
 
         :param client_token: the user's own; by default a new one, if all conductors know tokens
@@ -72,14 +73,14 @@ class Calls(abc.ABC):
         return self._once(lambda token: self._create(request, token), client_token)
 
     @abc.abstractmethod
-    def _create(self, request: dict[str, Any], token: str | None) -> dict[str, Any]:
+    def _create(self, request: JSONObject, token: str | None) -> JSONObject:
         """Request a build once."""
 
-    def create_volumes(self, request: dict[str, Any], client_token: str | None = None) -> MadeVolumes:
+    def create_volumes(self, request: JSONObject, client_token: str | None = None) -> MadeVolumes:
         """Request volumes; as :meth:`create`."""
         return self._once(lambda token: self.operator.create_volumes(request, **_named(token)), client_token)
 
-    def manage_volume(self, request: dict[str, Any], client_token: str | None = None) -> MadeVolumes:
+    def manage_volume(self, request: JSONObject, client_token: str | None = None) -> MadeVolumes:
         """Request that what lies on a pool becomes a volume; as :meth:`create`."""
         return self._once(lambda token: self.operator.manage_volume(request, **_named(token)), client_token)
 
@@ -106,26 +107,26 @@ class Calls(abc.ABC):
         """Delete instances."""
 
     @abc.abstractmethod
-    def explain(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
+    def explain(self, asked: Mapping[str, object], best: int) -> JSONObject:
         """Ask the scheduler what it would do.
 
         :param asked: an answer of the conductor's ``request_of`` or ``request_for``
         """
 
     @abc.abstractmethod
-    def capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
+    def capacity(self, asked: Mapping[str, object], group_by: str | None) -> JSONObject:
         """Ask the scheduler how much more would fit. :param asked: as for :meth:`explain`"""
 
     @abc.abstractmethod
-    def describe_filters(self) -> dict[str, Any]:
+    def describe_filters(self) -> JSONObject:
         """Ask the scheduler which parts of a request its filters judge."""
 
     @abc.abstractmethod
-    def explain_volume(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
+    def explain_volume(self, asked: Mapping[str, object], best: int) -> JSONObject:
         """Ask the scheduler for volumes what it would do. :param asked: ``request_spec`` and ``filter_properties``"""
 
     @abc.abstractmethod
-    def volume_capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
+    def volume_capacity(self, asked: Mapping[str, object], group_by: str | None) -> JSONObject:
         """Ask the scheduler for volumes how many more fit. :param asked: as for :meth:`explain_volume`"""
 
     @abc.abstractmethod
@@ -133,7 +134,7 @@ class Calls(abc.ABC):
         """Wait for an answer from ``topic``. :raises oslo_messaging.MessageUndeliverable: it has no queue"""
 
     @abc.abstractmethod
-    def describe_host(self, host: str) -> dict[str, Any]:
+    def describe_host(self, host: str) -> JSONObject:
         """Ask an agent. :raises oslo_messaging.MessageUndeliverable: no agent serves ``host``"""
 
     @abc.abstractmethod

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import getpass
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import oslo_messaging
@@ -17,6 +17,7 @@ from oslo_config import cfg
 from fleet import context
 from fleet.checks import required
 from fleet.client.calls import Calls, CommandFailed, Record, nobody_takes
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.rpc import clients, nova_broker, transport
 from fleet.rpc.rabbit import broker
 
@@ -84,36 +85,36 @@ class Connection(Calls):
         made.user_name = _login()
         return made
 
-    def _create(self, request: dict[str, Any], token: str | None) -> dict[str, Any]:
+    def _create(self, request: JSONObject, token: str | None) -> JSONObject:
         return self._served_by("conductor").tasks.create(self._context(), request, token)
 
     def terminate(self, uuids: list[str]) -> None:
         self._served_by("conductor").tasks.terminate_instances(self._context(), uuids)
 
-    def explain(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
+    def explain(self, asked: JSONMapping, best: int) -> JSONObject:
         with self._scheduler_failures():
             return self._served_by("scheduler").scheduler.explain(self._context(), **asked, best=best)
 
-    def describe_filters(self) -> dict[str, Any]:
+    def describe_filters(self) -> JSONObject:
         return self._served_by("scheduler").scheduler.describe_filters(self._context())
 
-    def explain_volume(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
+    def explain_volume(self, asked: JSONMapping, best: int) -> JSONObject:
         with self._scheduler_failures():
             return self._served_by("volume_scheduler").volume_scheduler.explain(self._context(), **asked, best=best)
 
-    def volume_capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
+    def volume_capacity(self, asked: JSONMapping, group_by: str | None) -> JSONObject:
         with self._scheduler_failures():
             served = self._served_by("volume_scheduler").volume_scheduler
             return served.capacity(self._context(), **asked, group_by=group_by)
 
-    def capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
+    def capacity(self, asked: JSONMapping, group_by: str | None) -> JSONObject:
         with self._scheduler_failures():
             return self._served_by("scheduler").scheduler.capacity(self._context(), **asked, group_by=group_by)
 
     def ping(self, topic: str) -> None:
         clients.BaseAPI(self._open().bus, self._conf, topic).ping(context.new_context(), topic)
 
-    def describe_host(self, host: str) -> dict[str, Any]:
+    def describe_host(self, host: str) -> JSONObject:
         opened = self._open()
         if opened.hosts is None:
             opened.hosts = clients.ComputeAPI(transport.get_host_transport(self._conf, opened.bus), self._conf)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from fleet import move_states, states, volume_states
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
+from fleet.json_codec import JSONObject
 from fleet.objects.answers.instances import MigrationView
 
 #: Instances in one call: the answer stays much smaller than a message may be.
@@ -34,7 +34,7 @@ def ended(instance: Record) -> bool:
     return answer
 
 
-def gone(uuid: str) -> dict[str, Any]:
+def gone(uuid: str) -> JSONObject:
     """Return the record of an instance that is no longer listed: it was deleted."""
     return {"uuid": uuid, "vm_state": states.DELETED}
 

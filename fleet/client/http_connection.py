@@ -11,6 +11,7 @@ import oslo_messaging
 import requests
 
 from fleet.client.calls import Calls, CommandFailed
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.rpc import batch_answers
 from fleet.rpc.rabbit import broker
 
@@ -52,45 +53,45 @@ class HttpConnection(Calls):
     def timeout_s(self) -> int:
         return self._timeout_s
 
-    def ask(self, method: str, **arguments: Any) -> Any:
+    def ask(self, method: str, **arguments: object) -> Any:
         return self._call("operator", method, arguments)
 
-    def _create(self, request: dict[str, Any], token: str | None) -> dict[str, Any]:
-        answer: dict[str, Any] = self._call("compute_task", "create", {"request": request, "client_token": token})
+    def _create(self, request: JSONObject, token: str | None) -> JSONObject:
+        answer: dict[str, object] = self._call("compute_task", "create", {"request": request, "client_token": token})
         return answer
 
     def terminate(self, uuids: list[str]) -> None:
         self._call("compute_task", "terminate_instances", {"instance_uuids": uuids})
 
-    def explain(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
+    def explain(self, asked: Mapping[str, object], best: int) -> JSONObject:
         with self._scheduler_failures():
-            answer: dict[str, Any] = self._call("scheduler", "explain", {**asked, "best": best})
+            answer: dict[str, object] = self._call("scheduler", "explain", {**asked, "best": best})
             return answer
 
-    def capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
+    def capacity(self, asked: Mapping[str, object], group_by: str | None) -> JSONObject:
         with self._scheduler_failures():
-            answer: dict[str, Any] = self._call("scheduler", "capacity", {**asked, "group_by": group_by})
+            answer: dict[str, object] = self._call("scheduler", "capacity", {**asked, "group_by": group_by})
             return answer
 
-    def describe_filters(self) -> dict[str, Any]:
-        answer: dict[str, Any] = self._call("scheduler", "describe_filters", {})
+    def describe_filters(self) -> JSONObject:
+        answer: dict[str, object] = self._call("scheduler", "describe_filters", {})
         return answer
 
-    def explain_volume(self, asked: Mapping[str, Any], best: int) -> dict[str, Any]:
+    def explain_volume(self, asked: Mapping[str, object], best: int) -> JSONObject:
         with self._scheduler_failures():
-            answer: dict[str, Any] = self._call("volume_scheduler", "explain", {**asked, "best": best})
+            answer: dict[str, object] = self._call("volume_scheduler", "explain", {**asked, "best": best})
             return answer
 
-    def volume_capacity(self, asked: Mapping[str, Any], group_by: str | None) -> dict[str, Any]:
+    def volume_capacity(self, asked: Mapping[str, object], group_by: str | None) -> JSONObject:
         with self._scheduler_failures():
-            answer: dict[str, Any] = self._call("volume_scheduler", "capacity", {**asked, "group_by": group_by})
+            answer: dict[str, object] = self._call("volume_scheduler", "capacity", {**asked, "group_by": group_by})
             return answer
 
     def ping(self, topic: str) -> None:
         self._call("baseapi", "ping", {"topic": topic})
 
-    def describe_host(self, host: str) -> dict[str, Any]:
-        answer: dict[str, Any] = self._call("compute", "describe_host", {"host": host})
+    def describe_host(self, host: str) -> JSONObject:
+        answer: dict[str, object] = self._call("compute", "describe_host", {"host": host})
         return answer
 
     def depths(self, queues: Iterable[str]) -> dict[str, broker.Depth | None] | None:
@@ -112,7 +113,7 @@ class HttpConnection(Calls):
     def close(self) -> None:
         self._session.close()
 
-    def _call(self, topic: str, method: str, arguments: dict[str, Any]) -> Any:
+    def _call(self, topic: str, method: str, arguments: JSONObject) -> Any:
         body = {"arguments": arguments, "project_id": self.project_id, "user_id": self.user_id}
         url = f"{self._url}{PATH}/{topic}/{method}"
         try:
@@ -131,7 +132,7 @@ class HttpConnection(Calls):
             raise self._refusal(answer.status_code, said, answer.headers.get("WWW-Authenticate", ""))
         return _read(said)
 
-    def _refusal(self, code: int, said: Any, scheme: str) -> CommandFailed:
+    def _refusal(self, code: int, said: object, scheme: str) -> CommandFailed:
         """The answer of fleet-api, or of another server, in which no method was called."""
         parts = said.values() if isinstance(said, dict) else ()
         message = next((str(each["message"]) for each in parts if isinstance(each, dict) and "message" in each), "")
@@ -144,7 +145,7 @@ class HttpConnection(Calls):
         return CommandFailed(f"{self._url} answered {code}: {message.strip() or 'no reason given'}")
 
 
-def _read(said: Mapping[str, Any]) -> Any:
+def _read(said: JSONMapping) -> Any:
     """Return the result of a call. :raises errors.FleetError: oslo_messaging.MessagingException:"""
     failure = _FAILURES.get(said.get("error", ""))
     if failure is not None:

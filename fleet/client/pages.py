@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from fleet import errors
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
+from fleet.json_codec import JSONMapping
 
 #: The largest instances that there can be are then less than an answer may have.
 _BATCH = 200
 
 
-def instances(conductor: Calls, filters: Mapping[str, Any], most: int | None = None) -> list[Record]:
+def instances(conductor: Calls, filters: JSONMapping, most: int | None = None) -> list[Record]:
     """Return the instances, the oldest first. :param most: only that many; None: all"""
     found: list[Record] = []
     while True:

@@ -38,7 +38,7 @@ _OPTIONAL = (ledger_queue.TOPIC, *domains.OF_VOLUMES)
 
 
 class Asked(Protocol):
-    """What the checks of daemons ask; :class:`fleet.client.calls.Calls` is one."""
+    """The calls that checks of daemons make; :class:`fleet.client.calls.Calls` has them."""
 
     @property
     def operator(self) -> OperatorCalls:
@@ -137,7 +137,7 @@ def ping(conductor: Asked, topic: str) -> Finding:
     return findings.bad(topic, f"no answer: {failure}", fix)
 
 
-def _asked(ask: Callable[[], Any]) -> Any:
+def _asked(ask: Callable[[], Any]) -> object:
     """Return the answer, or the reason why there is none, in words."""
     try:
         return ask()

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from fleet import pool_capacity
 from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.client.connection import Record
+from fleet.json_codec import JSONMapping
 from fleet.objects import location
 
 
-def examine(backends: Sequence[Record], pools: Sequence[Record], ledger: Mapping[str, Any] | None) -> Iterator[Finding]:
+def examine(
+    backends: Sequence[Record], pools: Sequence[Record], ledger: Mapping[str, object] | None
+) -> Iterator[Finding]:
     """:param backends: the services of storage backends
     :param ledger: ``volumes`` of the conductor's answer; None: the conductor is too old for it
     """
@@ -82,7 +84,7 @@ def _promised(pool: Record) -> str:
     )
 
 
-def _volumes(ledger: Mapping[str, Any]) -> Iterator[Finding]:
+def _volumes(ledger: JSONMapping) -> Iterator[Finding]:
     if ledger["overdue"]:
         fix = "No conductor sweeps volumes: one of them must have volume in conductor_domains; read their logs."
         yield findings.bad("volumes", f"{ledger['overdue']} steps are overdue, and no conductor has acted on them", fix)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base of all expected errors, and the errors of any request."""
 
-from typing import Any
-
 from fleet import control_characters
 from fleet.reasons import Reason
 
@@ -98,7 +96,7 @@ class QuotaExceeded(FleetError):
     reason_code = Reason.POLICY
     final = True
     project_id: str
-    exceeded: list[dict[str, Any]]
+    exceeded: list[dict[str, object]]
 
     @property
     def message(self) -> str:

@@ -24,7 +24,7 @@ class PoolSpaceUnavailable(FleetError):
 
 
 class InvalidReference(FleetError):
-    """What is to become a volume does not exist on the pool, or cannot be one. Name another, or change it."""
+    """The data to manage do not exist on the pool, or cannot be a volume. Name another, or change it."""
 
     code = 400
     reason_code = Reason.MISCONFIGURED

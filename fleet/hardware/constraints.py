@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Mapping
-from typing import Any
 
 from oslo_utils import strutils
 
@@ -50,7 +49,7 @@ _MOST_CELLS = 64
 class _Source:
     """The flavor's extra specs or the image's properties: the same names with different prefixes."""
 
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     prefix: str
     path: str
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
 
 from fleet.hardware import pools as device_pools
 from fleet.hardware import topology_fit, usage
 from fleet.hardware.pools import Pools
+from fleet.json_codec import JSONMapping
 from fleet.objects.numa import HostTopology, InstanceTopology, Limits
 from fleet.objects.pci import PciDevice, PciRequest
 
@@ -113,7 +113,7 @@ def without(hardware: Hardware, topology: InstanceTopology | None, devices: Iter
     return dataclasses.replace(hardware, topology=known, pools=back)
 
 
-def wants_thread_siblings(extra_specs: Mapping[str, str], image_properties: Mapping[str, Any]) -> bool:
+def wants_thread_siblings(extra_specs: Mapping[str, str], image_properties: JSONMapping) -> bool:
     """Return True if the request needs hyperthreading: pinned vcpus with the thread policy ``require``."""
     policies = (extra_specs.get("hw:cpu_policy"), image_properties.get("hw_cpu_policy"))
     threads = (extra_specs.get("hw:cpu_thread_policy"), image_properties.get("hw_cpu_thread_policy"))

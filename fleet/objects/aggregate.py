@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 
 
@@ -26,5 +26,5 @@ class Aggregate:
     def from_wire(cls, data: object, field: str = "aggregate") -> Aggregate:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)

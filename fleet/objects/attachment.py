@@ -6,10 +6,11 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 
 #: Disks of a guest that a volume may be. The first ones are its own.
@@ -35,7 +36,7 @@ class VolumeConnection:
         """:raises errors.InvalidInput: naming the field"""
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)
 
 
@@ -65,7 +66,7 @@ class Attachment:
         """:raises errors.InvalidInput: naming the field"""
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the instances of a request find at their first boot: a public key, a password, and user data with secrets.
+"""Boot data of the instances of a request: a public key, a password, and user data with secrets.
 
 They are kept apart from the request, so that no message, log line or record of it has them. Only the host of an instance
 reads them.
@@ -10,10 +10,11 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated
 
 import pydantic
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.key_pair import PublicKey
 
@@ -52,5 +53,5 @@ class BootData:
     def from_wire(cls, data: object, field: str = "boot_data") -> BootData:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)

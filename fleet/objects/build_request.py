@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import fields, hints, network
 from fleet.objects.access_address import AccessV4, AccessV6
 from fleet.objects.attachment import DEVICES
@@ -126,7 +127,7 @@ class BuildRequest:
             reason = f"is for one instance, and the request is for {self.num_instances}"
             raise errors.InvalidInput(field=f"{field}.address", reason=reason)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         wire = dataclasses.asdict(self)
         for name, unset in _ADDED.items():
             if wire[name] == unset:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the host of a build reports: the claim before the spawn, the finish after it, or a failed attempt."""
+"""Reports of the host of a build: the claim before the spawn, the finish after it, or a failed attempt."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.claimed import Claimed
 from fleet.objects.host_limits import HostLimits
@@ -31,14 +32,14 @@ class Claim:
     method: ClassVar[str] = "claim_instance"
 
     @classmethod
-    def from_wire(cls, data: Mapping[str, Any], field: str = "") -> Claim:
+    def from_wire(cls, data: Mapping[str, object], field: str = "") -> Claim:
         """:raises errors.InvalidInput: naming the field"""
         prefix = f"{field}." if field else ""
         claim = Claimed.from_wire(data.get("claim"), f"{prefix}claim")
         limits = HostLimits.from_wire(data.get("limits"), f"{prefix}limits")
         return fields.parse(cls, {**data, "claim": claim, "limits": limits}, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         """The arguments of the RPC method."""
         limits = self.limits and self.limits.to_wire()
         return {**vars(self), "claim": self.claim.to_wire(), "limits": limits}
@@ -60,11 +61,11 @@ class Finish:
     method: ClassVar[str] = "finish_build"
 
     @classmethod
-    def from_wire(cls, data: Mapping[str, Any], field: str = "") -> Finish:
+    def from_wire(cls, data: Mapping[str, object], field: str = "") -> Finish:
         """:raises errors.InvalidInput: naming the field"""
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         """The arguments of the RPC method."""
         return dict(vars(self))
 
@@ -77,9 +78,9 @@ class FailedAttempt:
     attempt: int
     host: str
     node: str | None
-    failure: dict[str, Any]
+    failure: JSONObject
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         """Arguments of the RPC methods ``reschedule`` and ``abort_build``."""
         return dict(vars(self))
 
@@ -88,7 +89,7 @@ BuildStep = Claim | Finish
 _KINDS: Mapping[str, type[Claim] | type[Finish]] = {kind.method: kind for kind in (Claim, Finish)}
 
 
-def from_wire(data: Mapping[str, Any], field: str) -> BuildStep:
+def from_wire(data: Mapping[str, object], field: str) -> BuildStep:
     """A step of any kind: ``method``, and its arguments. :raises errors.InvalidInput: naming the field"""
     kind = _KINDS.get(str(data.get("method")))
     if kind is None:

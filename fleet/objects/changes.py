@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users may change of an instance or a volume that exists: name, description and metadata; of an instance tags, too."""
+"""Changes that users may make to an instance or a volume: name, description and metadata; of an instance tags, too."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterable
+from typing import Annotated, Literal, Self
 
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields, uuid_like
 from fleet.objects.access_address import AccessV4, AccessV6
 from fleet.objects.host_name import HostName
@@ -59,13 +60,13 @@ class Changes:
         """:raises errors.InvalidInput: naming the field"""
         return fields.parse(cls, data, field)
 
-    def details(self, before: Mapping[str, Any]) -> dict[str, Any]:
+    def details(self, before: JSONMapping) -> JSONObject:
         """Return what changes beside the name.
 
         :param before: ``metadata`` (and of an instance ``tags``) as they are
         :raises errors.InvalidInput: there would be too many keys or tags
         """
-        found: dict[str, Any] = {}
+        found: JSONObject = {}
         if self.description is not None:
             found["description"] = self.description
         if self.metadata is not None:
@@ -89,7 +90,7 @@ class InstanceChanges(Changes):
     hostname: HostName | None = None
     disk_config: DiskConfig | None = None
 
-    def details(self, before: Mapping[str, Any]) -> dict[str, Any]:
+    def details(self, before: JSONMapping) -> JSONObject:
         found = super().details(before)
         if self.tags is not None or self.add_tags or self.remove_tags:
             kept = before["tags"] if self.tags is None else self.tags
@@ -101,11 +102,14 @@ class InstanceChanges(Changes):
 
 @dataclasses.dataclass(frozen=True)
 class VolumeChanges(Changes):
-    """What users may change of a volume or a snapshot. :param bootable: of a volume: whether it has a system to boot"""
+    """Changes that users may make to a volume or a snapshot.
+
+    :param bootable: of a volume: whether it has a system to boot
+    """
 
     bootable: fields.Flag | None = None
 
-    def details(self, before: Mapping[str, Any]) -> dict[str, Any]:
+    def details(self, before: JSONMapping) -> JSONObject:
         found = super().details(before)
         return found if self.bootable is None else {**found, "bootable": self.bootable}
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields, numa, pci
 
 
@@ -16,8 +16,8 @@ class Claimed:
     memory_mb: fields.Natural
     disk_gb: fields.Natural
     vcpus: fields.Natural
-    numa_topology: dict[str, Any] | None = None
-    pci_devices: list[dict[str, Any]] | None = None
+    numa_topology: JSONObject | None = None
+    pci_devices: list[JSONObject] | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "claim") -> Claimed:
@@ -27,5 +27,5 @@ class Claimed:
         pci.devices_from_wire(claimed.pci_devices, f"{field}.pci_devices")
         return claimed
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar
 import pydantic
 
 from fleet import errors, json_codec
+from fleet.json_codec import JSONMapping
 
 Value = TypeVar("Value")
 
@@ -80,7 +81,7 @@ def parse_text(cls: type[Value], text: str) -> Value | None:
         return None
 
 
-def require_small(values: Mapping[str, Any], field: str) -> None:
+def require_small(values: Mapping[str, object], field: str) -> None:
     """Check free-form values before they are stored.
 
     :raises errors.InvalidInput: they have more than MOST_BYTES in all, a value that could not be read back, or a control
@@ -108,7 +109,7 @@ def invalid_input(invalid: pydantic.ValidationError, field: str = "") -> errors.
     return errors.InvalidInput(field=path, reason=_reason(first))
 
 
-def _reason(error: Mapping[str, Any]) -> str:
+def _reason(error: JSONMapping) -> str:
     """Return pydantic's sentence, without patterns and without Python types that JSON does not have."""
     if error["type"] == "string_pattern_mismatch":
         if "[0-9a-fA-F]" in error["ctx"]["pattern"]:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from fleet import capacity, errors
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 
 #: Of one instance; no hypervisor has more. Sets of vcpus are made of this number.
@@ -41,7 +41,7 @@ class Flavor:
             raise errors.InvalidInput(field=f"{field}.vcpus", reason=reason)
         fields.require_small(self.extra_specs, f"{field}.extra_specs")
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         # Not asdict, which is ten times slower: lists of instances have a flavor each.
         return {**vars(self), "extra_specs": dict(self.extra_specs)}
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 
 #: The default half-life: three days, in seconds.
@@ -103,7 +104,7 @@ class FlavorMix:
         total = sum(each.requests for each in self.counts.values())
         return {shape: each.requests / total for shape, each in self.counts.items() if each.requests > 0}
 
-    def to_wire(self) -> list[dict[str, Any]]:
+    def to_wire(self) -> list[JSONObject]:
         return [{**shape._asdict(), **counts._asdict()} for shape, counts in self.counts.items()]
 
     @classmethod

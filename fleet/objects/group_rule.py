@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import fields, host_labels
 
 AFFINITY = "affinity"
@@ -70,9 +71,9 @@ class GroupRule:
         """The policy without ``soft-``."""
         return self.policy.removeprefix(SOFT)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         """Only what the policy reads."""
-        wire: dict[str, Any] = {"policy": self.policy, "label": self.label}
+        wire: JSONObject = {"policy": self.policy, "label": self.label}
         if self.policy == ANTI_AFFINITY:
             wire["max_members"] = self.max_members
         elif self.policy == SPREAD:

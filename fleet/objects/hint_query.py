@@ -27,7 +27,7 @@ def parse(text: str) -> Any:
     return query
 
 
-def _check(query: Any) -> None:
+def _check(query: object) -> None:
     if not isinstance(query, list):
         raise ValueError(f"must be a list, not {json.dumps(query)[:60]}")
     if not query:

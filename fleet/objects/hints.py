@@ -16,7 +16,7 @@ DEFAULT_CIDR = "/24"
 _FIELD = "filter_properties.scheduler_hints"
 
 
-def check(hints: Mapping[str, Any], field: str) -> None:
+def check(hints: Mapping[str, object], field: str) -> None:
     """:raises errors.InvalidInput: a hint has not the form that its filter reads; its field is named"""
     for name in ("same_host", "different_host"):
         value = hints.get(name)
@@ -28,7 +28,7 @@ def check(hints: Mapping[str, Any], field: str) -> None:
     near_network(hints, field)
 
 
-def query(hints: Mapping[str, Any], field: str = _FIELD) -> Any:
+def query(hints: Mapping[str, object], field: str = _FIELD) -> Any:
     """Return the parsed hint ``query``; None if there is none. :raises errors.InvalidInput:"""
     text = single(hints.get("query"))
     if not text:
@@ -41,7 +41,7 @@ def query(hints: Mapping[str, Any], field: str = _FIELD) -> Any:
         raise errors.InvalidInput(field=f"{field}.query", reason=f"cannot be read: {wrong}") from None
 
 
-def near_network(hints: Mapping[str, Any], field: str = _FIELD) -> Network | None:
+def near_network(hints: Mapping[str, object], field: str = _FIELD) -> Network | None:
     """Return the network of the hints ``build_near_host_ip`` and ``cidr``; None without the former.
 
     :raises errors.InvalidInput:
@@ -65,6 +65,6 @@ def near_network(hints: Mapping[str, Any], field: str = _FIELD) -> Network | Non
         raise errors.InvalidInput(field=f"{field}.build_near_host_ip", reason=reason) from None
 
 
-def single(hint: Any) -> Any:
+def single(hint: object) -> Any:
     """Return a hint that may have one value; newer releases of nova send a list of one."""
     return hint[0] if isinstance(hint, list) and len(hint) == 1 else hint

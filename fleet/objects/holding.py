@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.claimed import Claimed
 
@@ -27,5 +27,5 @@ class Holding:
             Claimed.from_wire(holding.claimed.to_wire(), f"{field}.claimed")
         return holding
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)

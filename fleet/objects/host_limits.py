@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated
 
 import pydantic
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields, numa
 
 _Number = Annotated[float, pydantic.Field(allow_inf_nan=False)]
@@ -31,7 +32,7 @@ class HostLimits:
         """:raises errors.InvalidInput: naming the field"""
         return fields.parse(cls, data or {}, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         """Return the bounds that exist, without those of cells, which only the host tests."""
         said = {"memory_mb": self.memory_mb, "disk_gb": self.disk_gb, "vcpu": self.vcpu}
         return {name: most for name, most in said.items() if most is not None}

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated
 
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import fields, host_labels, numa, pci
 
 #: ``hypervisor_type`` of simulated hosts.
@@ -60,10 +61,10 @@ class HostReport:
     host_ip: fields.Text = ""
     cpu_info: fields.LongText = ""
     supported_instances: list[list[fields.Text]] = dataclasses.field(default_factory=list)
-    numa_topology: dict[str, Any] | None = None
-    pci_device_pools: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    metrics: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    stats: dict[str, Any] = dataclasses.field(default_factory=dict)
+    numa_topology: JSONObject | None = None
+    pci_device_pools: list[JSONObject] = dataclasses.field(default_factory=list)
+    metrics: list[JSONObject] = dataclasses.field(default_factory=list)
+    stats: JSONObject = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_wire(cls, data: object, field: str = "report") -> HostReport:
@@ -76,7 +77,7 @@ class HostReport:
         pci.pools_from_wire(report.pci_device_pools, f"{field}.pci_device_pools")
         return report
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)
 
 
@@ -93,5 +94,5 @@ class Inventory:
     def from_wire(cls, data: object, field: str = "inventory") -> Inventory:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 
 
@@ -26,6 +26,6 @@ class Image:
     def from_wire(cls, data: object, field: str = "image") -> Image:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         # Not asdict: as of a flavor.
         return {**vars(self), "properties": dict(self.properties)}

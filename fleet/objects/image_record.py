@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.image import Image
 
@@ -53,7 +54,7 @@ class ImageRecord:
     def from_wire(cls, data: object, field: str = "image") -> ImageRecord:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)
 
     def to_image(self) -> Image:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.flavor import Flavor
 from fleet.objects.image import Image
@@ -31,8 +31,8 @@ class Instance:
     host: fields.Text | None = None
     node: fields.Text | None = None
     availability_zone: fields.Text | None = None
-    numa_topology: dict[str, Any] | None = None
-    pci_requests: list[dict[str, Any]] | None = None
+    numa_topology: JSONObject | None = None
+    pci_requests: list[JSONObject] | None = None
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
     #: ISO 8601, UTC; None if it has not happened.
     created_at: fields.Text | None = None
@@ -42,10 +42,10 @@ class Instance:
     claimed_memory_mb: int = 0
     claimed_disk_gb: int = 0
     claimed_vcpus: int = 0
-    claimed_numa_topology: dict[str, Any] | None = None
-    claimed_pci_devices: list[dict[str, Any]] | None = None
+    claimed_numa_topology: JSONObject | None = None
+    claimed_pci_devices: list[JSONObject] | None = None
     #: Its plugs into networks (``network.Interface``); None without any.
-    interfaces: list[dict[str, Any]] | None = None
+    interfaces: list[JSONObject] | None = None
     #: Of one that is unshelved: the attempt whose disk was kept. It starts with that disk, not with its image's.
     shelved_attempt: int | None = None
     #: Of its power task, ISO 8601, UTC: a report names the task by it. None without such a task.
@@ -55,6 +55,6 @@ class Instance:
     def from_wire(cls, data: object, field: str = "instance") -> Instance:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         # Not asdict, which also copies nested values: an instance is sent with every step of its build.
         return {**vars(self), "flavor": self.flavor.to_wire(), "image": self.image.to_wire()}

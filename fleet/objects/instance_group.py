@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from typing import Literal
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 
 AFFINITY = "affinity"
@@ -30,5 +31,5 @@ class InstanceGroup:
     def from_wire(cls, data: object, field: str = "group") -> InstanceGroup:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)

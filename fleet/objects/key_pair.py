@@ -7,10 +7,11 @@ import base64
 import binascii
 import dataclasses
 import hashlib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 
 #: What nova calls the only kind of key pairs that fleet has.
@@ -84,7 +85,7 @@ class KeyPair:
     def from_wire(cls, data: object, field: str = "key_pair") -> KeyPair:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return {**dataclasses.asdict(self), "type": TYPE, "fingerprint": self.fingerprint}
 
     @property

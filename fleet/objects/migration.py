@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from fleet import move_states
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.attachment import Attachment
 from fleet.objects.claimed import Claimed
@@ -20,14 +20,14 @@ class Sizing:
     """A flavor, and what follows from it and the image."""
 
     flavor: Flavor
-    numa_topology: dict[str, Any] | None = None
-    pci_requests: list[dict[str, Any]] | None = None
+    numa_topology: JSONObject | None = None
+    pci_requests: list[JSONObject] | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "sizing") -> Sizing:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)
 
     def of(self, instance: Instance) -> Instance:
@@ -54,9 +54,9 @@ class Migration:
     new: Sizing
     dest_compute: fields.Name | None = None
     dest_node: fields.Name | None = None
-    limits: dict[str, Any] | None = None
+    limits: JSONObject | None = None
     held: Holding | None = None
-    failure: dict[str, Any] | None = None
+    failure: JSONObject | None = None
     step_within_s: fields.Finite | None = None
     volumes: list[Attachment] = dataclasses.field(default_factory=list)
 
@@ -65,7 +65,7 @@ class Migration:
         """:raises errors.InvalidInput: naming the field"""
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)
 
     @property

@@ -6,11 +6,12 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import fields, uuid_like
 
 #: What a request may name in place of networks: the default network if there is one, or none at all.
@@ -100,7 +101,7 @@ class Network:
 
 @dataclasses.dataclass(frozen=True)
 class WantedNetwork:
-    """What a request names. :param network: name or uuid. :param address: None: any that is free"""
+    """A network that a request names. :param network: name or uuid. :param address: None: any that is free"""
 
     __pydantic_config__ = pydantic.ConfigDict(extra="forbid")
 
@@ -146,7 +147,7 @@ class Interface:
     address: Address | Literal[""] = ""
     mac: Mac | Literal[""] = ""
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)
 
     @property

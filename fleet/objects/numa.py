@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import fields, structure
 
 SHARED: Final = "shared"
@@ -98,7 +99,7 @@ class HostTopology:
             raise errors.InvalidInput(field=f"{field}.cells", reason="has two cells with the same id")
         return topology if topology.cells else None
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return {"cells": [_wire(cell) for cell in self.cells]}
 
     def emptied(self) -> HostTopology:
@@ -171,7 +172,7 @@ class InstanceTopology:
         topology = fields.parse(cls, data, field)
         return cls(tuple(_completed(cell) for cell in topology.cells)) if topology.cells else None
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return {"cells": [_wire(cell) for cell in self.cells]}
 
 
@@ -231,7 +232,7 @@ def _completed(cell: InstanceCell) -> InstanceCell:
     return dataclasses.replace(cell, cpuset=vcpus, pcpuset=own, cpu_policy=policy)
 
 
-def _wire(value: Any) -> Any:
+def _wire(value: object) -> Any:
     """Return sets as sorted lists: equal topologies have equal JSON."""
     if dataclasses.is_dataclass(value):
         return {each.name: _wire(getattr(value, each.name)) for each in dataclasses.fields(value)}

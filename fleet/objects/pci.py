@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields, structure
 
 REQUIRED, LEGACY, PREFERRED, SOCKET = "required", "legacy", "preferred", "socket"
@@ -36,7 +37,7 @@ class PciPool:
     def kind(self) -> Kind:
         return self.numa_node, self.tags
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return {**dict(sorted(self.tags)), "numa_node": self.numa_node, "count": self.count}
 
 
@@ -53,7 +54,7 @@ class PciDevice:
     def kind(self) -> Kind:
         return self.numa_node, self.tags
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         own = {"address": self.address, "numa_node": self.numa_node, "request_id": self.request_id}
         return {**dict(sorted(self.tags)), **own}
 
@@ -68,7 +69,7 @@ class PciRequest:
     request_id: fields.Text | None = None
     numa_policy: NumaPolicy | None = None
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return {**dataclasses.asdict(self), "spec": [dict(each) for each in self.spec]}
 
 
@@ -123,18 +124,18 @@ def _device(data: object, field: str) -> PciDevice:
     return PciDevice(address, _cell_id(record, field), _tags(record, _OWN_KEYS, field), request_id or None)
 
 
-def _record(data: object, field: str) -> Mapping[str, Any]:
-    record = fields.parse(dict[str, Any], data, field)
+def _record(data: object, field: str) -> JSONMapping:
+    record = fields.parse(JSONObject, data, field)
     # nova's pool objects keep additional properties in a dict of their own.
-    return {**record, **fields.parse(dict[str, Any], record.get("tags") or {}, f"{field}.tags")}
+    return {**record, **fields.parse(JSONObject, record.get("tags") or {}, f"{field}.tags")}
 
 
-def _cell_id(record: Mapping[str, Any], field: str) -> int | None:
+def _cell_id(record: Mapping[str, object], field: str) -> int | None:
     number = record.get("numa_node")
     return None if number is None or number == -1 else fields.parse(fields.Natural, number, f"{field}.numa_node")
 
 
-def _tags(record: Mapping[str, Any], left_out: tuple[str, ...], field: str) -> Tags:
+def _tags(record: Mapping[str, object], left_out: tuple[str, ...], field: str) -> Tags:
     named = {key: value for key, value in record.items() if key not in (*left_out, "numa_node", "tags")}
     texts = {key: str(value) for key, value in named.items() if value is not None}
     return frozenset(fields.parse(fields.Texts, texts, field).items())

@@ -6,7 +6,9 @@ The types have the keys that this release writes. A reader keeps keys that it do
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
+
+from fleet.json_codec import JSONObject
 
 
 class StoredPlace(TypedDict):
@@ -14,7 +16,7 @@ class StoredPlace(TypedDict):
 
     host: str
     nodename: str | None
-    limits: dict[str, Any] | None
+    limits: JSONObject | None
 
 
 class StoredFailure(TypedDict):
@@ -22,7 +24,7 @@ class StoredFailure(TypedDict):
 
     error: str
     message: str
-    details: dict[str, Any]
+    details: JSONObject
 
 
 class MovePlan(TypedDict, total=False):
@@ -37,7 +39,7 @@ class MovePlan(TypedDict, total=False):
     """
 
     destination: str
-    limits: dict[str, Any] | None
+    limits: JSONObject | None
     alternates: list[StoredPlace]
     tried: list[list[str | None]]
     follows: bool

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
 from fleet import errors, pool_capacity
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields, location
 
 #: GiB, or a word: neither limits the volumes on a pool.
@@ -48,7 +49,7 @@ class PoolReport:
 
     host: fields.Name
     pool: fields.Name
-    capabilities: dict[str, Any]
+    capabilities: JSONObject
     availability_zone: fields.Text | None = None
 
     @classmethod
@@ -63,7 +64,7 @@ class PoolReport:
         )
         return report
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dict(vars(self))
 
     def read(self, field: str = "report") -> Capabilities:
@@ -92,7 +93,7 @@ def _check_ratio(value: float | str | None, field: str) -> None:
         raise errors.InvalidInput(field=field, reason=f'must be "auto" or a number of at least 1, got {value!r}')
 
 
-def flatten(host: str, stats: Mapping[str, Any], availability_zone: str | None) -> list[PoolReport]:
+def flatten(host: str, stats: JSONMapping, availability_zone: str | None) -> list[PoolReport]:
     """Return a report for each pool of a driver's statistics: the keys of the backend fill in for those of a pool.
 
     A driver that reports no pools is one pool, of the name of its backend.
@@ -104,5 +105,5 @@ def flatten(host: str, stats: Mapping[str, Any], availability_zone: str | None) 
     return [PoolReport(host, each["pool_name"], {**of_backend, **_set(each)}, availability_zone) for each in pools]
 
 
-def _set(pool: Mapping[str, Any]) -> dict[str, Any]:
+def _set(pool: Mapping[str, object]) -> JSONObject:
     return {key: value for key, value in pool.items() if value is not None}

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 
 UNLIMITED = -1
@@ -41,7 +42,7 @@ class Quota:
     def limits_any(self, names: tuple[str, ...]) -> bool:
         return any(getattr(self, name) != UNLIMITED for name in names)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)
 
 

@@ -14,7 +14,7 @@ from fleet.objects.changes import InstanceChanges
 
 @dataclasses.dataclass(frozen=True)
 class RebuildRequest:
-    """What is None stays as it is.
+    """A request to rebuild an instance. A field that is None stays as it is.
 
     ``image`` is the name or the uuid of a record. ``changes`` are those of ``update_instance``. An empty ``key_name`` and
     empty ``user_data`` remove what the guest has had. ``admin_password`` is for the default user of the guest.

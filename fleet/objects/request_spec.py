@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields, group_rule, numa, pci
 from fleet.objects.flavor import Flavor
 from fleet.objects.group_rule import GroupRule
@@ -94,7 +95,7 @@ class RequestSpec:
     instance_uuids: tuple[str, ...] = ()
     image: Image = dataclasses.field(default_factory=Image)
     instance: InstanceProperties = dataclasses.field(default_factory=InstanceProperties)
-    scheduler_hints: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    scheduler_hints: JSONMapping = dataclasses.field(default_factory=dict)
     retry: Retry | None = None
     ignore_hosts: tuple[str, ...] = ()
     force_hosts: tuple[str, ...] = ()
@@ -107,8 +108,8 @@ class RequestSpec:
     group_uuid: str | None = None
     group_max_server_per_host: int = 1
     group_rules: tuple[GroupRule, ...] = ()
-    request_spec: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    filter_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    request_spec: JSONMapping = dataclasses.field(default_factory=dict)
+    filter_properties: JSONMapping = dataclasses.field(default_factory=dict)
     numa_topology: numa.InstanceTopology | None = None
     pci_requests: tuple[pci.PciRequest, ...] = ()
     holding: Holding | None = None

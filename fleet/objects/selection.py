@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 
 
@@ -15,9 +15,9 @@ class Place:
 
     host: fields.Name
     nodename: fields.Name | None
-    limits: dict[str, Any] | None = dataclasses.field(default_factory=dict)
+    limits: JSONObject | None = dataclasses.field(default_factory=dict)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return {"host": self.host, "nodename": self.nodename, "limits": self.limits}
 
 
@@ -27,15 +27,15 @@ class Selection:
 
     host: fields.Name
     nodename: fields.Name | None
-    limits: dict[str, Any] | None = dataclasses.field(default_factory=dict)
+    limits: JSONObject | None = dataclasses.field(default_factory=dict)
     alternates: list[Place] = dataclasses.field(default_factory=list)
-    decision: dict[str, Any] = dataclasses.field(default_factory=dict)
+    decision: JSONObject = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_wire(cls, data: object, field: str = "selection") -> Selection:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return {
             "host": self.host,
             "nodename": self.nodename,

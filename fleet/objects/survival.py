@@ -22,7 +22,7 @@ class Loss:
 
 
 class Proof(Protocol):
-    """What becomes of the guests of one loss; see ``scheduler.planning.survival.room``."""
+    """The places of the guests of one loss, or what they lack; see ``scheduler.planning.survival.room``."""
 
     lost: Sequence[str]
     guests: int

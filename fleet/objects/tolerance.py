@@ -7,11 +7,12 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import fields, host_labels
 from fleet.objects.survival import Loss
 
@@ -51,7 +52,7 @@ class Tolerance:
             raise errors.InvalidInput(field=f"{field}.name", reason=reason)
         return made
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)
 
     @property
@@ -66,7 +67,7 @@ class Tolerance:
         return f"{self.number} {noun}"
 
     def losses(self, hosts: Sequence[str], label_of: Mapping[str, str]) -> Iterator[Loss] | None:
-        """What may be lost; None if it is too much to look at.
+        """Return the losses that the promise covers; None if there are too many to look at.
 
         :param hosts: of the scope, in order
         :param label_of: the value of ``label`` of those that have one. A host without it is a domain of its own

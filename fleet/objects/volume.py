@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import pydantic
 
 from fleet import volume_states
+from fleet.json_codec import JSONObject
 from fleet.objects import fields, location, uuid_like
 from fleet.objects.volume_type import VolumeType
 
@@ -56,14 +57,14 @@ class VolumeRequest:
         fields.require_small(request.metadata, f"{field}.metadata")
         return request
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         # An empty one is left out, so that a request is the same as in earlier releases.
         return {name: value for name, value in vars(self).items() if value or name != "description"}
 
 
 @dataclasses.dataclass(frozen=True)
 class ManageRequest:
-    """What lies on a pool is to become a volume.
+    """A request to manage data of a pool as a volume.
 
     :param host: the pool, ``machine@backend#pool``, or a backend with one pool
     :param reference: what it is called there, in the words of the pool's driver
@@ -83,13 +84,13 @@ class ManageRequest:
         fields.require_small(request.metadata, f"{field}.metadata")
         return request
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dict(vars(self))
 
 
 @dataclasses.dataclass(frozen=True)
 class VolumeImage:
-    """What a backend needs of an image to make a volume of it: part of an ``ImageRecord``."""
+    """The fields of an image that a backend needs to make a volume of it: part of an ``ImageRecord``."""
 
     uuid: fields.Text
     name: fields.Text
@@ -138,7 +139,7 @@ class Volume:
         """:raises errors.InvalidInput: naming the field"""
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)
 
     @property

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from fleet import pool_capacity
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 
 
@@ -25,10 +25,10 @@ class VolumeType:
         """:raises errors.InvalidInput: naming the field"""
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return dict(vars(self))
 
     @property
     def thin(self) -> bool:
-        """Whether volumes of this type may be thin."""
+        """Return True if volumes of this type may be thin."""
         return pool_capacity.asks_for_thin(self.extra_specs)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+from fleet.json_codec import JSONMapping
 
 #: Resources whose allocation ratio can be changed: of hosts, and of pools (their over-subscription).
 RATIOS = ("cpu", "ram", "disk")
@@ -40,8 +41,8 @@ class Demand:
     ``name`` is shown to users.
     """
 
-    request_spec: Mapping[str, Any]
-    filter_properties: Mapping[str, Any]
+    request_spec: JSONMapping
+    filter_properties: JSONMapping
     lifetimes_s: Sequence[float | None]
     at_s: float = 0.0
     name: str = ""

@@ -7,27 +7,27 @@ On the wire each answer is ``{"result": â€¦}``, or ``{"error": NAME, "facts": {â
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import oslo_messaging
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 
 #: oslo.messaging raises an error of another process in a class of its own, which has this at the end of its name.
 _REMOTE = "_Remote"
 
 
-def result(value: Any) -> dict[str, Any]:
+def result(value: Any) -> dict[str, object]:
     return {"result": value}
 
 
-def refusal(error: errors.FleetError) -> dict[str, Any]:
+def refusal(error: errors.FleetError) -> dict[str, object]:
     """Return the answer for ``error``; an error from a call gets the name of its class, without oslo.messaging's mark."""
     return {"error": type(error).__name__.removesuffix(_REMOTE), "facts": error.kwargs, "message": error.message}
 
 
-def read(answer: Mapping[str, Any]) -> Any:
+def read(answer: JSONMapping) -> Any:
     """Return the result of one call.
 
     :raises errors.FleetError: the call was refused

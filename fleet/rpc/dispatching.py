@@ -28,7 +28,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
         self._monitor = call_monitor.CallMonitor()
         self._method = functools.lru_cache(_REMEMBERED)(self._found)
 
-    def dispatch(self, incoming: Any) -> Any:
+    def dispatch(self, incoming: Any) -> object:
         """Return the answer of the method.
 
         :raises oslo_messaging.UnsupportedVersion: no endpoint has the namespace in this version
@@ -53,7 +53,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
             raise oslo_messaging.UnsupportedVersion(version, method=name)
         for endpoint in served:
             if hasattr(endpoint, name) and self.access_policy.is_allowed(endpoint, name):
-                method: Callable[..., Any] = getattr(endpoint, name)
+                method: Callable[..., object] = getattr(endpoint, name)
                 return method
         raise oslo_messaging.NoSuchMethod(name)
 

@@ -26,7 +26,7 @@ def expected_errors(method: Endpoint) -> Endpoint:
     """Return a method's ``FleetError`` to the caller as an answer: without a traceback in the log or on the wire."""
 
     @functools.wraps(method)
-    def answered(*args: Any, **kwargs: Any) -> Any:
+    def answered(*args: object, **kwargs: object) -> object:
         try:
             return method(*args, **kwargs)
         except errors.FleetError as refusal:
@@ -54,13 +54,13 @@ def endpoint(method: Endpoint) -> Endpoint:
         for name, parameter in inspect.signature(method, eval_str=True).parameters.items()
         if name not in ("self", "context")
     }
-    checked: Callable[..., Any] = method
+    checked: Callable[..., object] = method
     if any(parameter.annotation is not Any for parameter in parameters.values()):
         checked = pydantic.validate_call(config=pydantic.ConfigDict(arbitrary_types_allowed=True))(method)
     needed = [name for name, parameter in parameters.items() if parameter.default is inspect.Parameter.empty]
 
     @functools.wraps(method)
-    def called(self: object, context: object, /, **arguments: Any) -> Any:
+    def called(self: object, context: object, /, **arguments: object) -> object:
         for name in needed:
             if name not in arguments:
                 raise errors.InvalidInput(field=name, reason="is required")

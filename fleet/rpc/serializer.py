@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import oslo_messaging
 
 from fleet import context as fleet_context
+from fleet.json_codec import JSONObject
 from fleet.ledger_identity import LedgerIdentity
 
 #: Key of a message's context: the ledger that its sender works for.
@@ -28,13 +27,13 @@ class ContextSerializer(oslo_messaging.NoOpSerializer):
         super().__init__()
         self._ledger = ledger or LedgerIdentity()
 
-    def serialize_context(self, ctxt: fleet_context.RequestContext) -> dict[str, Any]:
+    def serialize_context(self, ctxt: fleet_context.RequestContext) -> dict[str, object]:
         # What is not set is not sent: more than half of all.
         values = {name: value for name, value in ctxt.to_dict().items() if value is not None}
         ledger = self._ledger.uuid
         return values if ledger is None else {**values, LEDGER: ledger}
 
-    def deserialize_context(self, ctxt: dict[str, Any]) -> fleet_context.RequestContext:
+    def deserialize_context(self, ctxt: JSONObject) -> fleet_context.RequestContext:
         try:
             sound = {key: each for key, each in ctxt.items() if _is_sound(each)}
             return fleet_context.RequestContext.from_dict({"is_admin": True, **sound})

@@ -79,7 +79,7 @@ class _BoundedServer(http.server.ThreadingHTTPServer):
         self._guard = threading.Lock()
         super().__init__(*arguments)
 
-    def process_request(self, request: Any, client_address: Any) -> None:
+    def process_request(self, request: Any, client_address: object) -> None:
         if not self._has_room():
             self.shutdown_request(request)
             return
@@ -96,7 +96,7 @@ class _BoundedServer(http.server.ThreadingHTTPServer):
         """Called twice a second by the server loop."""
         self._end_older_than(LONGEST_S)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """Log at debug: a client that is gone, or was disconnected, is not an error of the daemon."""
         LOG.debug("A request to the health page of %s was not answered", client_address)
 

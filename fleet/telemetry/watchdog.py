@@ -9,7 +9,6 @@ import threading
 import time
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -34,7 +33,7 @@ class Part:
     took_s: float = 0.0
     problem: str = "no round trip yet"
 
-    def to_json(self, now: float) -> dict[str, Any]:
+    def to_json(self, now: float) -> dict[str, object]:
         age = None if self.ended_at is None else round(now - self.ended_at, 1)
         return {"ready": not self.problem, "problem": self.problem, "took_s": round(self.took_s, 4), "age_s": age}
 
@@ -92,7 +91,7 @@ class Watchdog:
     def live(self) -> bool:
         return not self._stuck()
 
-    def detail(self) -> dict[str, Any]:
+    def detail(self) -> dict[str, object]:
         """Return each part with its newest round trip, for people and programs."""
         now = self._clock()
         parts = {name: part.to_json(now) | {"problem": self._problem(part)} for name, part in self._parts.items()}

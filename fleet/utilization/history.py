@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from fleet.json_codec import JSONObject
 from fleet.objects.flavor_mix import Shape
 from fleet.utilization.pools import Pools, PoolSample, measure_pools, use_of_pools
 from fleet.utilization.sample import Hosts, Sample, measure, use_of
@@ -18,7 +19,7 @@ SECONDS, REQUESTS = "seconds", "requests"
 
 
 class _Sample(Protocol):
-    def to_json(self) -> dict[str, Any]: ...
+    def to_json(self) -> JSONObject: ...
 
 
 #: What is sampled at one moment, and the sample of it.
@@ -37,13 +38,13 @@ class Timeline(abc.ABC, Generic[_Reading, _Taken]):
         self._due = _moments(first, last, count)
         self._next: float | None = next(self._due)
         self._samples: list[_Taken] = []
-        self._use: list[dict[str, Any]] = []
+        self._use: list[JSONObject] = []
 
     @abc.abstractmethod
     def _measure(self, at: float, found: _Reading, placed: int, refused: int) -> _Taken: ...
 
     @abc.abstractmethod
-    def _use_of(self, names: Sequence[str], found: _Reading) -> list[dict[str, Any]]: ...
+    def _use_of(self, names: Sequence[str], found: _Reading) -> list[JSONObject]: ...
 
     def due(self, at: float) -> bool:
         """Return True if a moment before ``at`` has no sample yet."""
@@ -63,7 +64,7 @@ class Timeline(abc.ABC, Generic[_Reading, _Taken]):
         self._samples.append(self._measure(self._last, found, placed, refused))
         self._use = self._use_of(names, found)
 
-    def _over_time(self) -> dict[str, Any]:
+    def _over_time(self) -> JSONObject:
         return {"axis": self.axis, "samples": [each.to_json() for each in self._samples]}
 
 
@@ -79,10 +80,10 @@ class History(Timeline[Hosts, Sample]):
     def _measure(self, at: float, found: Hosts, placed: int, refused: int) -> Sample:
         return measure(at, found, self._shares, placed, refused)
 
-    def _use_of(self, names: Sequence[str], found: Hosts) -> list[dict[str, Any]]:
+    def _use_of(self, names: Sequence[str], found: Hosts) -> list[JSONObject]:
         return use_of(names, found)
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> JSONObject:
         """Return the averages over all samples, the samples, and the use of each host at the end."""
         last = self._samples[-1]
         return {
@@ -106,10 +107,10 @@ class PoolHistory(Timeline[Pools, PoolSample]):
     def _measure(self, at: float, found: Pools, placed: int, refused: int) -> PoolSample:
         return measure_pools(at, found, placed, refused)
 
-    def _use_of(self, names: Sequence[str], found: Pools) -> list[dict[str, Any]]:
+    def _use_of(self, names: Sequence[str], found: Pools) -> list[JSONObject]:
         return use_of_pools(names, found)
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> JSONObject:
         """Return the samples, and the use of each pool at the end."""
         return {"over_time": self._over_time(), "pools_used": self._use}
 

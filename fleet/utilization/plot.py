@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from fleet.json_codec import JSONMapping
 from fleet.utilization.history import SECONDS
 
 #: Endings of a file's name that can be drawn.
@@ -31,12 +32,15 @@ class _Panel(NamedTuple):
 
     title: str
     unit: str
-    lines: Mapping[str, Callable[[Mapping[str, Any]], float]]
+    lines: Mapping[str, Callable[[JSONMapping], float]]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Subject:
-    """What is drawn. :param used: key of the figures with the use of each place, whose names are below ``place``"""
+    """The subject of a drawing.
+
+    :param used: key of the figures with the use of each place, whose names are below ``place``
+    """
 
     panels: Sequence[_Panel]
     place: str
@@ -72,7 +76,7 @@ def require() -> None:
         ) from None
 
 
-def draw(path: pathlib.Path, scenarios: Mapping[str, Mapping[str, Any]]) -> None:
+def draw(path: pathlib.Path, scenarios: Mapping[str, JSONMapping]) -> None:
     """Write a drawing; the ending of ``path`` (one of :data:`ENDINGS`) is its format.
 
     :param scenarios: name → ``over_time``, and ``hosts_used`` or ``pools_used``, as the histories of
@@ -104,7 +108,7 @@ def draw(path: pathlib.Path, scenarios: Mapping[str, Mapping[str, Any]]) -> None
     figure.savefig(path, format=path.suffix[1:].lower(), metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def _draw_panel(axes: Any, panel: _Panel, scenarios: Mapping[str, Mapping[str, Any]], is_last: bool) -> None:
+def _draw_panel(axes: Any, panel: _Panel, scenarios: Mapping[str, JSONMapping], is_last: bool) -> None:
     for number, (name, figures) in enumerate(scenarios.items()):
         samples = figures["over_time"]["samples"]
         scale = _HOUR_S if figures["over_time"]["axis"] == SECONDS else 1.0
@@ -134,7 +138,7 @@ def _draw_panel(axes: Any, panel: _Panel, scenarios: Mapping[str, Mapping[str, A
         axes.tick_params(labelbottom=False)
 
 
-def _draw_map(axes: Any, name: str, subject: _Subject, used: Sequence[Mapping[str, Any]], most: float) -> Any:
+def _draw_map(axes: Any, name: str, subject: _Subject, used: Sequence[JSONMapping], most: float) -> Any:
     """Draw one cell per host or pool, in the order of their names."""
     shares = [100 * each["used"] for each in sorted(used, key=lambda each: each[subject.place])]
     columns = min(max(_COLUMNS, math.ceil(math.sqrt(len(shares) * 3))), max(len(shares), 1))

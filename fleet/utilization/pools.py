@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy
+
+from fleet.json_codec import JSONObject
 
 
 @dataclasses.dataclass(frozen=True)
 class Pools:
-    """What pools of a known capacity have: arrays in GiB with one element per pool, and the number of all pools.
+    """Capacity and use of the pools whose capacity is known: arrays in GiB with one element per pool, and the number of
+    all pools.
 
     :param room: the largest thin volume that each takes
     :param empty: pools without volumes, also of those without a known capacity
@@ -41,7 +43,7 @@ class PoolSample:
     placed: int
     refused: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JSONObject:
         return dataclasses.asdict(self)
 
 
@@ -59,7 +61,7 @@ def measure_pools(at: float, pools: Pools, placed: int, refused: int) -> PoolSam
     )
 
 
-def use_of_pools(names: Sequence[str], pools: Pools) -> list[dict[str, Any]]:
+def use_of_pools(names: Sequence[str], pools: Pools) -> list[JSONObject]:
     """Return the share of each pool's capacity that volumes are promised."""
     shares = pools.provisioned / numpy.maximum(pools.total, 1)
     return [{"pool": name, "used": round(share, 4)} for name, share in zip(names, shares.tolist(), strict=True)]

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy
 
+from fleet.json_codec import JSONObject
 from fleet.objects.flavor_mix import Shape
 
 
 @dataclasses.dataclass(frozen=True)
 class Hosts:
-    """What the hosts have and use: arrays with one element per host.
+    """Capacity and use of the hosts: arrays with one element per host.
 
     :param free: vcpus, memory in MB and disk in MB that may still be sold: ratios and reserved amounts are counted.
         Below 0 on a host above its limit. What is used and what is free are the limit together
@@ -51,7 +51,7 @@ class Sample:
     placed: int
     refused: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JSONObject:
         found = dataclasses.asdict(self)
         return {**found, "largest": str(self.largest) if self.largest else None}
 
@@ -90,7 +90,7 @@ def measure(at: float, hosts: Hosts, shares: Mapping[Shape, float], placed: int,
     )
 
 
-def use_of(names: Sequence[str], hosts: Hosts) -> list[dict[str, Any]]:
+def use_of(names: Sequence[str], hosts: Hosts) -> list[JSONObject]:
     """Return the share of each host's limit that is used: the larger one of vcpus and memory."""
     vcpus, memory_mb = hosts.vcpus_used + hosts.free[0], hosts.memory_mb_used + hosts.free[1]
     shares = numpy.maximum(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what.
+"""Identity and permissions of callers.
 
 ``identity`` finds the user of a request, by ``users`` (a file of passwords), ``tokens`` (keystone's) or ``sessions`` (of the
 page); ``attempts`` limits failed sign-ins. ``projects`` resolves names of projects. ``policies`` are the rules.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who a request is from, and what its sender may do.
+"""The identity and the roles of the sender of a request.
 
 ``auth_strategy = none`` takes everybody for the administrator. With ``http_basic`` the sender is a user of a file, with
 ``keystone`` one of OpenStack's identity service.
@@ -12,13 +12,13 @@ import binascii
 import math
 import pathlib
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import falcon
 from oslo_config import cfg
 
 from fleet import errors
 from fleet.context import RequestContext, new_context
+from fleet.json_codec import JSONObject
 from fleet.rpc.trust import grants
 from fleet_api.access import tokens
 from fleet_api.access.attempts import Attempts
@@ -66,7 +66,7 @@ class Identity:
             response.set_header(name, caller.request_id)
 
     def process_resource(
-        self, request: falcon.Request, _response: falcon.Response, resource: Any, _params: dict[str, Any]
+        self, request: falcon.Request, _response: falcon.Response, resource: object, _params: JSONObject
     ) -> None:
         """:raises Fault: the roles of the sender do not allow the request"""
         if resource is not None and not is_public(request.method, request.path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether keystone knows a project that an administrator names: a quota of a wrong id would hold for nobody.
+"""Asks keystone whether a project exists that an administrator names: a quota of a wrong id would hold for nobody.
 
 Without keystone any name is a project.
 """

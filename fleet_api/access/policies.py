@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each role may do, as rules of oslo.policy. ``[oslo_policy] policy_file`` may change them.
+"""Permissions of each role, as rules of oslo.policy. ``[oslo_policy] policy_file`` may change them.
 
 Each responder names its rule (``fleet_api.requests.guard``); OTHERS is for administrators only. A project sees only its own
 servers; no rule changes that: ``scope``.

@@ -7,11 +7,10 @@ and any name is one.
 
 from __future__ import annotations
 
-from typing import Any
-
 import falcon
 from typing_extensions import TypedDict
 
+from fleet.json_codec import JSONObject
 from fleet_api.access import identity
 from fleet_api.access.policies import ALL_QUOTAS
 from fleet_api.requests import answers, bodies, guard
@@ -24,7 +23,7 @@ class ProjectShown(TypedDict):
     domain_id: str
     enabled: bool
     is_domain: bool
-    links: dict[str, Any]
+    links: JSONObject
 
 
 class NoLinks(TypedDict):

@@ -28,6 +28,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet_api.access.users import User
 from fleet_api.requests.faults import Fault
 
@@ -64,12 +65,12 @@ class Protected:
         self._is_public = is_public
         self._remembered = _Remembered(conf[GROUP].token_cache_time)
         self._no_answer: WSGIApplication = lambda _environ, _start_response: ()
-        options: dict[str, Any] = {"oslo_config_config": conf}
+        options: JSONObject = {"oslo_config_config": conf}
         if not conf[GROUP].memcached_servers:
             options["cache"] = _CACHE
         #: By the type of the service.
         self._checked: dict[str, WSGIApplication] = {}
-        self._checked_again: dict[str, Any] = {}
+        self._checked_again: JSONObject = {}
         try:
             for _begin, service in _SERVICES:
                 of_service = {**options, "service_type": service}
@@ -191,7 +192,7 @@ class _Remembered:
         with self._lock:
             return self._known.get(key)
 
-    def set(self, key: str, value: Any, time: int = 0) -> None:
+    def set(self, key: str, value: object, time: int = 0) -> None:
         with self._lock:
             self._known[key] = value
 

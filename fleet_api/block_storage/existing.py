@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import falcon
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet.objects.answers import volumes as operator_answers
 from fleet_api.block_storage import views
@@ -87,7 +87,7 @@ class ExistingVolumes:
     @answers.gives(answers.Answer({"manageable-volumes": list[BriefManageable]}))
     @bodies.asks("host")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        """What lies on a pool, or on all pools of a backend, and is no volume."""
+        """List data of a pool, or of all pools of a backend, that are no volumes."""
         response.media = {"manageable-volumes": [_brief(each) for each in self._found(request)]}
 
     @guard.by("volume:manage")
@@ -110,10 +110,10 @@ def _reference(given: Mapping[str, str]) -> str:
     return next(iter(given.values()))
 
 
-def _brief(found: Mapping[str, Any]) -> BriefManageable:
+def _brief(found: JSONMapping) -> BriefManageable:
     reference: Reference = {"source-name": found["reference"]}
     return {"reference": reference, "size": found["size_gb"], "safe_to_manage": not found["reason"]}
 
 
-def _whole(found: Mapping[str, Any]) -> Manageable:
+def _whole(found: JSONMapping) -> Manageable:
     return {**_brief(found), "reason_not_safe": found["reason"] or None, "cinder_id": None, "extra_info": None}

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import falcon
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet.objects.changes import NewMetadata
 from fleet_api.requests import answers, bodies, guard
@@ -26,8 +27,8 @@ class Metadata:
 
     def __init__(
         self,
-        show: Callable[[falcon.Request, Mapping[str, str]], Mapping[str, Any]],
-        change: Callable[[falcon.Request, Mapping[str, str], Mapping[str, Any]], Mapping[str, Any]],
+        show: Callable[[falcon.Request, Mapping[str, str]], JSONMapping],
+        change: Callable[[falcon.Request, Mapping[str, str], JSONMapping], JSONMapping],
     ) -> None:
         self._show = show
         self._change = change

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NotRequired
+from typing import NotRequired
 
 import falcon
 from typing_extensions import TypedDict
 
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects.answers.volumes import PoolView
 from fleet_api.block_storage import views
 from fleet_api.requests import answers, bodies, guard
@@ -25,7 +25,7 @@ class PoolShown(TypedDict):
     """``capabilities`` are what the backend reports and what the ledger counts, with ``detail``."""
 
     name: str
-    capabilities: NotRequired[dict[str, Any]]
+    capabilities: NotRequired[JSONObject]
 
 
 class ZoneState(TypedDict):
@@ -62,9 +62,9 @@ class Pools:
         response.media = {"availabilityZoneInfo": [{"zoneName": zone, "zoneState": available} for zone in zones]}
 
 
-def _capabilities(pool: PoolView) -> dict[str, Any]:
-    """What the backend reports, and what the ledger counts."""
-    stored: Mapping[str, Any] = pool
+def _capabilities(pool: PoolView) -> JSONObject:
+    """Return the capabilities of a pool: the report of the backend, and the sums of the ledger."""
+    stored: JSONMapping = pool
     counted = {name: stored[name] for name in _CAPABILITIES}
     where = {"backend_state": pool["state"], "timestamp": views.plain(pool["updated_at"])}
     return {**(pool["capabilities"] or {}), **counted, **where}

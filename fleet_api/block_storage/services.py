@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, NotRequired
+from typing import NotRequired
 
 import falcon
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet_api.block_storage import views
 from fleet_api.requests import answers, bodies, guard
@@ -103,17 +103,17 @@ class BackendServices:
             shown["disabled_reason"] = None if enabled else reason
         response.media = shown
 
-    def _agents(self, request: falcon.Request) -> list[Mapping[str, Any]]:
+    def _agents(self, request: falcon.Request) -> list[JSONMapping]:
         found = self._conductor.operator(request).list_services()
         return [dict(each) for each in found if each["binary"] == _AGENT]
 
 
-def _is_on(service: Mapping[str, Any], host: str | None) -> bool:
+def _is_on(service: JSONMapping, host: str | None) -> bool:
     """:param host: a backend, or a machine with all its backends; None: any"""
     return host in (None, service["host"], service["host"].partition("@")[0])
 
 
-def _view(service: Mapping[str, Any], zone: str | None) -> BackendService:
+def _view(service: JSONMapping, zone: str | None) -> BackendService:
     return {
         "binary": _NAME,
         "host": service["host"],

@@ -11,6 +11,7 @@ import falcon
 from oslo_utils import uuidutils
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet.objects.answers.volumes import SnapshotView
 from fleet_api.block_storage import views
@@ -109,8 +110,8 @@ class Snapshots:
             lambda request, path, changes: self._change(request, path["snapshot_id"], changes),
         )
 
-    def _change(self, request: falcon.Request, snapshot_id: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._conductor.operator(request).update_snapshot(name=snapshot_id, changes=changes)
+    def _change(self, request: falcon.Request, snapshot_id: str, changes: Mapping[str, object]) -> JSONMapping:
+        found: JSONMapping = self._conductor.operator(request).update_snapshot(name=snapshot_id, changes=changes)
         return found
 
     @guard.by("volume:change")
@@ -124,10 +125,10 @@ class Snapshots:
         wanted = views.filters(request, _FILTERS)
         return self._conductor.operator(request).list_snapshots(filters=wanted)
 
-    def _shown(self, request: falcon.Request, snapshot_id: str) -> Mapping[str, Any]:
+    def _shown(self, request: falcon.Request, snapshot_id: str) -> JSONMapping:
         """By uuid only. :raises errors.NotFound:"""
         if not uuidutils.is_uuid_like(snapshot_id):
             raise errors.NotFound(kind="Snapshot", name=snapshot_id)
-        found: Mapping[str, Any] = self._conductor.operator(request).show_snapshot(name=snapshot_id)
+        found: JSONMapping = self._conductor.operator(request).show_snapshot(name=snapshot_id)
         views.require_own(request, found, "Snapshot", snapshot_id)
         return found

@@ -11,6 +11,7 @@ import pydantic
 from typing_extensions import TypedDict
 
 from fleet import errors, volume_states
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.access import identity, policies
 from fleet_api.access.identity import ADMIN
 from fleet_api.requests import answers, bodies, microversions, paging
@@ -34,7 +35,7 @@ _SORTED_BY = {
 #: Versions from which a volume has a field.
 _GROUP, _PROVIDER, _SHARED, _CLUSTER, _TYPE_ID, _QUOTA = (3, 13), (3, 21), (3, 48), (3, 61), (3, 63), (3, 65)
 _SNAPSHOT_USER = (3, 41)
-View = Callable[[falcon.Request, Mapping[str, Any]], object]
+View = Callable[[falcon.Request, JSONMapping], object]
 
 #: Marks fields that only some senders get.
 OF_ALL = pydantic.Field(description="Only for users who may see volumes of all projects.")
@@ -122,12 +123,12 @@ class SnapshotShown(BriefSnapshot, _Snapshot):
     """A snapshot, its size in GiB."""
 
 
-def brief_volume(request: falcon.Request, volume: Mapping[str, Any]) -> BriefVolume:
+def brief_volume(request: falcon.Request, volume: JSONMapping) -> BriefVolume:
     links = microversions.links(request, f"/volumes/{volume['uuid']}", microversions.VOLUME)
     return {"id": volume["uuid"], "name": volume["name"], "links": links}
 
 
-def volume(request: falcon.Request, found: Mapping[str, Any]) -> VolumeShown:
+def volume(request: falcon.Request, found: JSONMapping) -> VolumeShown:
     """Return a volume as a list with details shows it."""
     moving = _migration_status(found)
     shown: VolumeShown = {
@@ -158,14 +159,14 @@ def volume(request: falcon.Request, found: Mapping[str, Any]) -> VolumeShown:
     version = request.context.version
     for since, name, value in _NEWER:
         if version >= since:
-            cast(dict[str, Any], shown)[name] = value
+            cast(JSONObject, shown)[name] = value
     if not sees_all(request):
         for name in _OF_POOLS:
-            cast(dict[str, Any], shown).pop(name, None)
+            cast(JSONObject, shown).pop(name, None)
     return shown
 
 
-def _migration_status(found: Mapping[str, Any]) -> str | None:
+def _migration_status(found: JSONMapping) -> str | None:
     """Return the step of a migration, or how the last one has ended; None if there was none."""
     if found["status"] in (volume_states.MIGRATING, volume_states.RETYPING) and found.get("migration"):
         step: str | None = found["migration"]["step"]
@@ -175,12 +176,12 @@ def _migration_status(found: Mapping[str, Any]) -> str | None:
     return None if ended is None else "success" if ended else "error"
 
 
-def new_volume(request: falcon.Request, found: Mapping[str, Any]) -> VolumeShown:
+def new_volume(request: falcon.Request, found: JSONMapping) -> VolumeShown:
     """Return a volume as the answer to its creation or a change has it: without its place and project."""
     shown = volume(request, found)
     for name in (*_OF_POOLS, "os-vol-tenant-attr:tenant_id"):
         if name != "migration_status":
-            cast(dict[str, Any], shown).pop(name, None)
+            cast(JSONObject, shown).pop(name, None)
     return shown
 
 
@@ -196,7 +197,7 @@ _NEWER: Sequence[tuple[microversions.Version, str, Any]] = (
 )
 
 
-def _attachment(found: Mapping[str, Any]) -> VolumeAttachment:
+def _attachment(found: JSONMapping) -> VolumeAttachment:
     return {
         "id": found["volume"],
         "attachment_id": found["uuid"],
@@ -208,7 +209,7 @@ def _attachment(found: Mapping[str, Any]) -> VolumeAttachment:
     }
 
 
-def brief_snapshot(request: falcon.Request, found: Mapping[str, Any]) -> BriefSnapshot:
+def brief_snapshot(request: falcon.Request, found: JSONMapping) -> BriefSnapshot:
     shown: BriefSnapshot = {
         "id": found["uuid"],
         "name": found["name"],
@@ -227,7 +228,7 @@ def brief_snapshot(request: falcon.Request, found: Mapping[str, Any]) -> BriefSn
     return shown
 
 
-def snapshot(request: falcon.Request, found: Mapping[str, Any]) -> SnapshotShown:
+def snapshot(request: falcon.Request, found: JSONMapping) -> SnapshotShown:
     return {
         **brief_snapshot(request, found),
         "os-extended-snapshot-attributes:project_id": found["project_id"] or ADMIN,
@@ -235,9 +236,7 @@ def snapshot(request: falcon.Request, found: Mapping[str, Any]) -> SnapshotShown
     }
 
 
-def listed(
-    request: falcon.Request, found: Sequence[Mapping[str, Any]], path: str, shown: View, most: int
-) -> dict[str, Any]:
+def listed(request: falcon.Request, found: Sequence[JSONMapping], path: str, shown: View, most: int) -> JSONObject:
     """Return the part of a list that the request asks for, the newest first. :param path: of the list, below ``/v3``"""
     kind = path.partition("/")[0]
     newest = sorted(found, key=lambda each: (each["created_at"], each["uuid"]), reverse=True)
@@ -247,7 +246,7 @@ def listed(
     if (marker := request.get_param("marker")) and marker not in uuids:
         raise errors.NotFound(kind=f"The marker in {kind}:", name=marker[:100])
     part, more = paging.cut(request, found, uuids, most)
-    answer: dict[str, Any] = {kind: [shown(request, each) for each in part]}
+    answer: JSONObject = {kind: [shown(request, each) for each in part]}
     if bodies.flag(request, "with_count"):
         answer["count"] = count
     # A full part has a link, also if nothing follows: clients go on until a part is not full.
@@ -256,12 +255,12 @@ def listed(
     return answer
 
 
-def filters(request: falcon.Request, known: Mapping[str, str]) -> dict[str, Any]:
+def filters(request: falcon.Request, known: Mapping[str, str]) -> JSONObject:
     """Return the conductor's filters. :param known: its names, by parameter
 
     :raises Fault: volumes of other projects are asked for, and the sender may not see them
     """
-    found: dict[str, Any] = {ours: value for name, ours in known.items() if (value := request.get_param(name))}
+    found: JSONObject = {ours: value for name, ours in known.items() if (value := request.get_param(name))}
     if not (bodies.flag(request, "all_tenants") or request.context.is_open):
         found["project_id"] = request.context.caller.project_id
     elif not request.context.is_open:
@@ -274,7 +273,7 @@ def sees_all(request: falcon.Request) -> bool:
     return identity.allows(request, policies.ALL_VOLUMES)
 
 
-def require_own(request: falcon.Request, found: Mapping[str, Any], kind: str, name: str) -> None:
+def require_own(request: falcon.Request, found: JSONMapping, kind: str, name: str) -> None:
     """:raises errors.NotFound: it belongs to another project, or was deleted"""
     if found["status"] == "deleted" or not (
         sees_all(request) or found["project_id"] == request.context.caller.project_id

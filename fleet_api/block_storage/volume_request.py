@@ -9,6 +9,7 @@ from typing import Any
 import falcon
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.volume import Size
 from fleet_api.block_storage import views, volume_types
@@ -55,13 +56,13 @@ _NOT_HERE = {
 }
 
 
-def parse(request: falcon.Request, conductor: Conductor) -> dict[str, Any]:
+def parse(request: falcon.Request, conductor: Conductor) -> JSONObject:
     """Return the request for one volume. :raises errors.FleetError: naming the field; NotHere:"""
     asked = bodies.part(request, "volume", _Volume)
     refuse_given(asked, _NOT_HERE)
     image_id = asked.imageRef or asked.image_id
     origins = {"source": asked.source_volid, "snapshot": asked.snapshot_id, "image": image_id}
-    wanted: dict[str, Any] = {name: given for name, given in origins.items() if given}
+    wanted: JSONObject = {name: given for name, given in origins.items() if given}
     if len(wanted) > 1:
         raise errors.InvalidInput(field="volume", reason="may have one of source_volid, snapshot_id and imageRef")
     _require_origin(request, conductor, asked, image_id)

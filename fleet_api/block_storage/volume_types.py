@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, NotRequired
 
 import falcon
 import pydantic
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import VolumeType, fields
 from fleet_api.access import identity, policies
 from fleet_api.block_storage import views
@@ -93,7 +94,7 @@ class VolumeTypes:
         if any(each.name == asked.name for each in _all(self._conductor, request)):
             # The conductor takes an equal type for a request that was repeated.
             raise errors.Conflict(kind="Volume type", name=asked.name, reason="exists already")
-        wanted: dict[str, Any] = {
+        wanted: JSONObject = {
             "name": asked.name,
             "extra_specs": asked.extra_specs,
             "description": asked.description or "",
@@ -118,7 +119,7 @@ class VolumeTypes:
         known = self._by_id(request, type_id)
         asked = bodies.part(request, "volume_type", _Change)
         given = {"description": asked.description, "new_name": asked.name}
-        changes: dict[str, Any] = {
+        changes: JSONObject = {
             name: value for name, value in given.items() if value is not None and value != known.name
         }
         if asked.is_public not in (None, known.is_public):

@@ -12,6 +12,7 @@ from oslo_utils import strutils, uuidutils
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 from fleet.objects.answers.volumes import VolumeView
 from fleet.objects.changes import NewMetadata
@@ -73,7 +74,7 @@ class _Update:
     metadata: NewMetadata | None = None
 
 
-_ACTIONS: Mapping[str, Any] = {
+_ACTIONS: JSONMapping = {
     "os-extend": _Extend,
     "os-migrate_volume": _Migrate,
     "os-retype": _Retype,
@@ -149,7 +150,7 @@ class Volumes:
         names = {"name": asked.name or asked.display_name, "description": asked.description}
         if asked.description is None:
             names["description"] = asked.display_description
-        changes: dict[str, Any] = {name: given for name, given in names.items() if given is not None}
+        changes: JSONObject = {name: given for name, given in names.items() if given is not None}
         if asked.metadata is not None:
             changes |= {"metadata": asked.metadata, "replace_metadata": True}
         if not changes:
@@ -192,8 +193,8 @@ class Volumes:
             lambda request, path, changes: self._change(request, path["volume_id"], **changes),
         )
 
-    def _change(self, request: falcon.Request, volume_id: str, **changes: Any) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._conductor.operator(request).update_volume(name=volume_id, changes=changes)
+    def _change(self, request: falcon.Request, volume_id: str, **changes: object) -> JSONMapping:
+        found: JSONMapping = self._conductor.operator(request).update_volume(name=volume_id, changes=changes)
         return found
 
     @guard.by("volume:change")
@@ -210,33 +211,33 @@ class Volumes:
         self._actions[name](request, volume_id, wanted)
         response.status = falcon.HTTP_200 if name == "os-set_bootable" else falcon.HTTP_202
 
-    def _extend(self, request: falcon.Request, volume_id: str, wanted: Any) -> None:
+    def _extend(self, request: falcon.Request, volume_id: str, wanted: object) -> None:
         size = fields.parse(_Extend, wanted, "os-extend").new_size
         self._conductor.operator(request).extend_volume(name=volume_id, size=size)
 
-    def _migrate(self, request: falcon.Request, volume_id: str, wanted: Any) -> None:
+    def _migrate(self, request: falcon.Request, volume_id: str, wanted: object) -> None:
         identity.require(request, policies.MIGRATE_VOLUME)
         host = fields.parse(_Migrate, wanted, "os-migrate_volume").host
         with bodies.naming("os-migrate_volume.host"):
             self._conductor.operator(request).migrate_volume(name=volume_id, **({"host": host} if host else {}))
 
-    def _retype(self, request: falcon.Request, volume_id: str, wanted: Any) -> None:
+    def _retype(self, request: falcon.Request, volume_id: str, wanted: object) -> None:
         asked = fields.parse(_Retype, wanted, "os-retype")
         with bodies.naming("os-retype.new_type"):
             name = volume_types.find(self._conductor, request, asked.new_type).name
         policy = asked.migration_policy
         self._conductor.operator(request).retype_volume(name=volume_id, volume_type=name, migration_policy=policy)
 
-    def _unmanage(self, request: falcon.Request, volume_id: str, _wanted: Any) -> None:
+    def _unmanage(self, request: falcon.Request, volume_id: str, _wanted: object) -> None:
         """The volume goes, and its data stay on their pool."""
         identity.require(request, policies.MANAGE_VOLUME)
         self._conductor.operator(request).unmanage_volume(name=volume_id)
 
-    def _set_bootable(self, request: falcon.Request, volume_id: str, wanted: Any) -> None:
+    def _set_bootable(self, request: falcon.Request, volume_id: str, wanted: object) -> None:
         asked = fields.parse(_Bootable, wanted, "os-set_bootable").bootable
         self._change(request, volume_id, bootable=strutils.bool_from_string(asked))
 
-    def _force_delete(self, request: falcon.Request, volume_id: str, _wanted: Any) -> None:
+    def _force_delete(self, request: falcon.Request, volume_id: str, _wanted: object) -> None:
         """A volume is deleted in any status, so there is nothing to force."""
         identity.require(request, policies.FORCE_DELETE_VOLUME)
         self._conductor.operator(request).delete_volume(name=volume_id)
@@ -245,10 +246,10 @@ class Volumes:
         wanted = views.filters(request, _FILTERS)
         return self._conductor.operator(request).list_volumes(filters=wanted)
 
-    def _shown(self, request: falcon.Request, volume_id: str) -> Mapping[str, Any]:
+    def _shown(self, request: falcon.Request, volume_id: str) -> JSONMapping:
         """By uuid only: clients look for a name in the list. :raises errors.NotFound:"""
         if not uuidutils.is_uuid_like(volume_id):
             raise errors.NotFound(kind="Volume", name=volume_id)
-        found: Mapping[str, Any] = self._conductor.operator(request).show_volume(name=volume_id)
+        found: JSONMapping = self._conductor.operator(request).show_volume(name=volume_id)
         views.require_own(request, found, "Volume", volume_id)
         return found

@@ -11,6 +11,7 @@ import falcon
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
@@ -68,11 +69,11 @@ class AggregateShown(NewAggregate):
 _ONE = answers.Answer({"aggregate": AggregateShown})
 
 
-def view(request: falcon.Request, aggregate: Mapping[str, Any]) -> AggregateShown:
+def view(request: falcon.Request, aggregate: JSONMapping) -> AggregateShown:
     return {**_new(request, aggregate), "hosts": aggregate["hosts"], "metadata": aggregate["metadata"]}
 
 
-def _new(request: falcon.Request, aggregate: Mapping[str, Any]) -> NewAggregate:
+def _new(request: falcon.Request, aggregate: JSONMapping) -> NewAggregate:
     """Return it without hosts and metadata, as the answer to a creation shows it."""
     shown: NewAggregate = {
         "id": aggregate["id"],
@@ -89,7 +90,7 @@ def _new(request: falcon.Request, aggregate: Mapping[str, Any]) -> NewAggregate:
     return shown
 
 
-def _require_change(action: str, aggregate: Mapping[str, Any], wanted: Any) -> None:
+def _require_change(action: str, aggregate: JSONMapping, wanted: Any) -> None:
     """:raises errors.Conflict: the host is there already; errors.NotFound: it is not there"""
     if action == "add_host" and wanted.host in aggregate["hosts"]:
         raise errors.Conflict(kind="Aggregate", name=aggregate["name"], reason=f"has host {wanted.host} already")
@@ -97,7 +98,7 @@ def _require_change(action: str, aggregate: Mapping[str, Any], wanted: Any) -> N
         raise errors.NotFound(kind=f"Host of aggregate {aggregate['name']}", name=wanted.host)
 
 
-_ACTIONS: Mapping[str, Any] = {"add_host": _Host, "remove_host": _Host, "set_metadata": _Metadata}
+_ACTIONS: JSONMapping = {"add_host": _Host, "remove_host": _Host, "set_metadata": _Metadata}
 
 
 class Aggregates:
@@ -165,7 +166,7 @@ class Aggregates:
         )
         response.media = {"aggregate": view(request, changed)}
 
-    def _find(self, request: falcon.Request, aggregate_id: str) -> Mapping[str, Any]:
+    def _find(self, request: falcon.Request, aggregate_id: str) -> JSONMapping:
         for each in self._conductor.operator(request).list_aggregates():
             if str(each["id"]) == aggregate_id:
                 return each

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import falcon
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
@@ -60,6 +61,6 @@ class ExtraSpecs:
             raise errors.NotFound(kind=f"Extra spec of flavor {flavor_id}:", name=key)
         return specs[key]
 
-    def _change(self, request: falcon.Request, flavor_id: str, specs: dict[str, Any]) -> None:
+    def _change(self, request: falcon.Request, flavor_id: str, specs: JSONObject) -> None:
         self._conductor.flavor(request, flavor_id)
         self._conductor.operator(request).update_flavor(name=flavor_id, extra_specs=specs)

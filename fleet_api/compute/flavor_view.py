@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, NotRequired
 
 import falcon
 import pydantic
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 from fleet_api.requests import answers, bodies, microversions
 
@@ -71,7 +71,7 @@ class FlavorShown(BriefFlavor, _Sizes):
     """A flavor with its sizes in MB and GB."""
 
 
-def brief(request: falcon.Request, offer: Mapping[str, Any]) -> BriefFlavor:
+def brief(request: falcon.Request, offer: JSONMapping) -> BriefFlavor:
     key = offer["flavorid"]
     shown: BriefFlavor = {
         "id": key,
@@ -83,7 +83,7 @@ def brief(request: falcon.Request, offer: Mapping[str, Any]) -> BriefFlavor:
     return shown
 
 
-def view(request: falcon.Request, offer: Mapping[str, Any]) -> FlavorShown:
+def view(request: falcon.Request, offer: JSONMapping) -> FlavorShown:
     """:param offer: the conductor's answer to ``show_flavor``"""
     version = request.context.version
     shown: FlavorShown = {
@@ -103,7 +103,7 @@ def view(request: falcon.Request, offer: Mapping[str, Any]) -> FlavorShown:
     return shown
 
 
-def wanted(request: falcon.Request) -> dict[str, Any]:
+def wanted(request: falcon.Request) -> JSONObject:
     """Return the flavor of a body, as the conductor takes it. :raises errors.InvalidInput:"""
     asked = bodies.part(request, "flavor", NewFlavor)
     if asked.description is not None:

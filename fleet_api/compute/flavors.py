@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import falcon
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 from fleet_api.access import identity, policies
 from fleet_api.compute.flavor_view import (
@@ -63,7 +63,7 @@ class Access(TypedDict):
 
 _ONE = answers.Answer({"flavor": FlavorShown})
 _ACCESS = answers.Answer({"flavor_access": list[Access]})
-_ACTIONS: Mapping[str, Any] = {"addTenantAccess": _Tenant, "removeTenantAccess": _Tenant}
+_ACTIONS: JSONMapping = {"addTenantAccess": _Tenant, "removeTenantAccess": _Tenant}
 
 
 class Flavors:
@@ -82,13 +82,13 @@ class Flavors:
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/flavors/detail", view)
 
-    def _list(self, request: falcon.Request, path: str, shown: Any) -> dict[str, Any]:
+    def _list(self, request: falcon.Request, path: str, shown: Any) -> JSONObject:
         found = [each for each in self._conductor.offers(request) if _is_asked(request, each)]
         least_ram, least_disk = bodies.number(request, "minRam") or 0, bodies.number(request, "minDisk") or 0
         found = [each for each in found if each["memory_mb"] >= least_ram and each["root_gb"] >= least_disk]
         ordered = paging.ordered(request, found, _SORTED_BY, "flavorid")
         part, more = paging.cut(request, ordered, [each["flavorid"] for each in ordered], _MOST)
-        answer: dict[str, Any] = {"flavors": [shown(request, each) for each in part]}
+        answer: JSONObject = {"flavors": [shown(request, each) for each in part]}
         if more and part:
             answer["flavors_links"] = paging.next_link(request, path, part[-1]["flavorid"])
         return answer
@@ -156,8 +156,11 @@ def _shown(flavor_id: str, projects: list[str]) -> list[Access]:
     return [{"flavor_id": flavor_id, "tenant_id": each} for each in projects]
 
 
-def _is_asked(request: falcon.Request, offer: Mapping[str, Any]) -> bool:
-    """Who may change flavors asks for public ones, others, or with ``None`` both. Members see those that they may use."""
+def _is_asked(request: falcon.Request, offer: JSONMapping) -> bool:
+    """A caller who may change flavors asks for public ones, others, or with ``None`` both.
+
+    Members see those that they may use.
+    """
     if not identity.allows(request, policies.OTHERS):
         return True
     given = request.get_param("is_public")

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, NotRequired
 
 import falcon
 import pydantic
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields, group_rule, host_labels, instance_group
 from fleet_api.access import identity
 from fleet_api.access.identity import ADMIN
@@ -64,7 +64,7 @@ class GroupShown(TypedDict):
 _ONE = answers.Answer({"server_group": GroupShown})
 
 
-def view(request: falcon.Request, group: Mapping[str, Any]) -> GroupShown:
+def view(request: falcon.Request, group: JSONMapping) -> GroupShown:
     shown: GroupShown = {"id": group["uuid"], "name": group["name"], "members": group["members"]}
     if request.context.version >= _OWNED:
         shown["project_id"], shown["user_id"] = group["project_id"] or ADMIN, group.get("user_id") or ADMIN
@@ -73,7 +73,7 @@ def view(request: falcon.Request, group: Mapping[str, Any]) -> GroupShown:
     return {**shown, "policy": _policy(group), "rules": _rules(group)}
 
 
-def _policy(group: Mapping[str, Any]) -> str:
+def _policy(group: JSONMapping) -> str:
     """The policy over hosts. Of a group with rules only, nova's word for the first of them."""
     if group["policy"] != instance_group.NONE:
         return str(group["policy"])
@@ -81,7 +81,7 @@ def _policy(group: Mapping[str, Any]) -> str:
     return first.replace(group_rule.SPREAD, group_rule.ANTI_AFFINITY)
 
 
-def _rules(group: Mapping[str, Any]) -> dict[str, int | str]:
+def _rules(group: JSONMapping) -> dict[str, int | str]:
     """The options of the policy, in nova's flat form. The first rule over a label is shown, the others are not."""
     if group["policy"] == group_rule.ANTI_AFFINITY:
         return {"max_server_per_host": group["max_server_per_host"]}
@@ -93,7 +93,7 @@ def _rules(group: Mapping[str, Any]) -> dict[str, int | str]:
     return {"label": first["label"], **most, **skew}
 
 
-def _wanted(policy: instance_group.Policy, rules: _Rules) -> tuple[str, dict[str, Any]]:
+def _wanted(policy: instance_group.Policy, rules: _Rules) -> tuple[str, JSONObject]:
     """Return the policy over hosts, and the other arguments of ``create_group``.
 
     :raises errors.InvalidInput: rules that the policy does not have
@@ -108,7 +108,7 @@ def _wanted(policy: instance_group.Policy, rules: _Rules) -> tuple[str, dict[str
         if rules.max_skew is not None:
             raise errors.InvalidInput(field="server_group.rules.max_skew", reason="needs a label, such as rack")
         return policy, {"max_server_per_host": most}
-    rule: dict[str, Any] = {"policy": policy, "label": rules.label}
+    rule: JSONObject = {"policy": policy, "label": rules.label}
     if rules.max_skew is not None:
         if not policy.endswith(group_rule.ANTI_AFFINITY):
             reason = "is for policies anti-affinity and soft-anti-affinity only"
@@ -160,9 +160,9 @@ class Groups:
         self._conductor.operator(request).delete_group(name=self._find(request, group_id)["uuid"])
         response.status = falcon.HTTP_204
 
-    def _find(self, request: falcon.Request, group_id: str) -> Mapping[str, Any]:
+    def _find(self, request: falcon.Request, group_id: str) -> JSONMapping:
         """By uuid only: clients look for a name in the list. :raises errors.NotFound:"""
-        found: Mapping[str, Any] = self._conductor.operator(request).show_group(name=group_id)
+        found: JSONMapping = self._conductor.operator(request).show_group(name=group_id)
         if found["uuid"] != group_id:
             raise errors.NotFound(kind="Server group", name=group_id)
         return found

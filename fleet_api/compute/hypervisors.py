@@ -13,6 +13,7 @@ from oslo_utils import timeutils
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.compute.services import COMPUTE, UUIDS, service_id
 from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
@@ -78,7 +79,7 @@ class HypervisorShown(BriefHypervisor, _Capacity):
     service: HypervisorService
     uptime: NotRequired[Annotated[str | None, answers.since("2.88", "In a list it is null.")]]
     current_workload: NotRequired[Annotated[int, answers.until("2.88")]]
-    cpu_info: NotRequired[Annotated[str | dict[str, Any], answers.until("2.88")]]
+    cpu_info: NotRequired[Annotated[str | JSONObject, answers.until("2.88")]]
 
 
 class Uptime(BriefHypervisor):
@@ -108,10 +109,10 @@ class Hypervisors:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
-    def _all(self, request: falcon.Request) -> list[Mapping[str, Any]]:
+    def _all(self, request: falcon.Request) -> list[JSONMapping]:
         """Return the nodes, each with its ``number``: the id in versions before uuids."""
         listed = self._conductor.operator(request).list_hosts()
-        found: list[Mapping[str, Any]] = [{**each, "number": number} for number, each in enumerate(listed, 1)]
+        found: list[JSONMapping] = [{**each, "number": number} for number, each in enumerate(listed, 1)]
         if pattern := request.get_param("hypervisor_hostname_pattern"):
             found = [each for each in found if pattern in each["node"]]
         return found
@@ -128,10 +129,10 @@ class Hypervisors:
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/os-hypervisors/detail", self._view)
 
-    def _list(self, request: falcon.Request, path: str, shown: Any) -> dict[str, Any]:
+    def _list(self, request: falcon.Request, path: str, shown: Any) -> JSONObject:
         found = self._all(request)
         part, more = paging.cut(request, found, [each["uuid"] for each in found], _MOST)
-        answer: dict[str, Any] = {"hypervisors": [shown(request, each) for each in part]}
+        answer: JSONObject = {"hypervisors": [shown(request, each) for each in part]}
         if request.context.version >= _UUIDS and bodies.flag(request, "with_servers"):
             for host, listed in zip(part, answer["hypervisors"], strict=True):
                 listed["servers"] = self._servers(request, host)
@@ -154,7 +155,7 @@ class Hypervisors:
     @guard.by("fleet:others")
     @answers.gives(answers.Answer({"hypervisors": list[BriefHypervisor]}))
     def on_get_search(self, request: falcon.Request, response: falcon.Response, hypervisor_id: str) -> None:
-        """Those with this text in their names. Before version 2.53."""
+        """Search hypervisors by a part of their names. Before version 2.53."""
         response.media = {"hypervisors": [self._brief(request, each) for each in self._like(request, hypervisor_id)]}
 
     @guard.by("fleet:others")
@@ -179,7 +180,7 @@ class Hypervisors:
             raise Fault(400, "The host does not report its uptime.")
         response.media = {"hypervisor": {**self._brief(request, found), "uptime": uptime}}
 
-    def _uptime(self, request: falcon.Request, host: Mapping[str, Any]) -> str | None:
+    def _uptime(self, request: falcon.Request, host: JSONMapping) -> str | None:
         """Return the words of the command ``uptime``, without users and load; None if the host does not report it."""
         nodes = self._conductor.operator(request).show_host(name=host["host"])["nodes"]
         booted = next((each.get("booted_at") for each in nodes if each["node"] == host["node"]), None)
@@ -190,18 +191,18 @@ class Hypervisors:
         hours, minutes = divmod(ran.seconds // 60, 60)
         return f" {now:%H:%M:%S} up {ran.days} days, {hours:2}:{minutes:02}"
 
-    def _like(self, request: falcon.Request, text: str) -> list[Mapping[str, Any]]:
+    def _like(self, request: falcon.Request, text: str) -> list[JSONMapping]:
         microversions.require_before(request, _UUIDS)
         found = [each for each in self._all(request) if text in each["node"]]
         if not found:
             raise Fault(404, f"No hypervisor matching '{text[:100]}' could be found.")
         return found
 
-    def _servers(self, request: falcon.Request, host: Mapping[str, Any]) -> list[ServerThere]:
+    def _servers(self, request: falcon.Request, host: Mapping[str, object]) -> list[ServerThere]:
         found = self._conductor.operator(request).list_brief(filters={"host": host["host"]})
         return [{"uuid": each["uuid"], "name": each["name"]} for each in found]
 
-    def _one(self, request: falcon.Request, hypervisor_id: str) -> Mapping[str, Any]:
+    def _one(self, request: falcon.Request, hypervisor_id: str) -> JSONMapping:
         """:raises errors.NotFound:"""
         for each in self._all(request):
             if hypervisor_id == str(self._brief(request, each)["id"]):
@@ -220,7 +221,7 @@ class Hypervisors:
         response.media = {"hypervisor_statistics": shown}
 
     @staticmethod
-    def _brief(request: falcon.Request, host: Mapping[str, Any]) -> BriefHypervisor:
+    def _brief(request: falcon.Request, host: JSONMapping) -> BriefHypervisor:
         return {
             "id": host["uuid" if request.context.version >= _UUIDS else "number"],
             "hypervisor_hostname": host["node"],
@@ -228,7 +229,7 @@ class Hypervisors:
             "status": host["status"],
         }
 
-    def _view(self, request: falcon.Request, host: Mapping[str, Any]) -> HypervisorShown:
+    def _view(self, request: falcon.Request, host: JSONMapping) -> HypervisorShown:
         version = request.context.version
         serving = service_id(host["host"], COMPUTE) if version >= _UUIDS else host["number"]
         shown: HypervisorShown = {

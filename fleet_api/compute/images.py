@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import falcon
 import pydantic
 from typing_extensions import TypedDict
 
+from fleet.json_codec import JSONObject
 from fleet.objects import ImageRecord
 from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
@@ -44,7 +43,7 @@ class ImageShown(_Known):
     """Other fields are the image's properties, as text."""
 
 
-def view(image: ImageRecord) -> dict[str, Any]:
+def view(image: ImageRecord) -> JSONObject:
     known: ImageShown = {
         "id": image.uuid,
         "name": image.name,
@@ -89,7 +88,7 @@ class Images:
             wanted = ids.removeprefix("in:").split(",")
             found = [each for each in found if each.uuid in wanted]
         part, more = paging.cut(request, found, [each.uuid for each in found], _MOST)
-        answer: dict[str, Any] = {"images": [view(each) for each in part], "first": "/v2/images"}
+        answer: JSONObject = {"images": [view(each) for each in part], "first": "/v2/images"}
         if more:
             answer["next"] = f"/v2/images?marker={part[-1].uuid}"
         response.media = answer

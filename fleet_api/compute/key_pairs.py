@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, NotRequired
 
 import falcon
 from cryptography.hazmat.primitives import serialization
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields, key_pair
 from fleet_api.access import identity
 from fleet_api.requests import answers, bodies, guard, paging
@@ -64,7 +64,7 @@ class KeyPairShown(ListedKeyPair):
     updated_at: None
 
 
-def view(request: falcon.Request, found: Mapping[str, Any]) -> ListedKeyPair:
+def view(request: falcon.Request, found: JSONMapping) -> ListedKeyPair:
     shown: ListedKeyPair = {
         "name": found["name"],
         "public_key": found["public_key"],

@@ -33,7 +33,7 @@ class Limits:
     @answers.gives(answers.Answer({"limits": LimitsShown}))
     @bodies.asks("tenant_id", "project_id", "reserved")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        """Those of the own project. :raises faults.Fault: another project's are the administrator's"""
+        """Show the limits of the own project. :raises faults.Fault: another project's are the administrator's"""
         own = request.context.caller.project_id
         project_id = request.get_param("tenant_id") or request.get_param("project_id") or own
         if project_id != own:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, NotRequired
 
 import falcon
 from typing_extensions import TypedDict
 
 from fleet import move_states
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.requests import answers, bodies, guard, paging
 from fleet_api.requests.conductor import Conductor
 
@@ -21,7 +22,7 @@ _TYPE, _UUID, _PROJECT = (2, 23), (2, 59), (2, 80)
 
 
 class Places(TypedDict):
-    """What the moves of a list and the live migrations of a server both have."""
+    """Fields that the moves of a list and the live migrations of a server share."""
 
     id: int
     status: str
@@ -61,13 +62,13 @@ class Migrations:
         records = [each for each in found if wanted in (None, _type(each))]
         part, more = paging.cut(request, records, [each["uuid"] for each in records], self._most)
         keys = {each.name: each.id for each in self._conductor.flavors(request)} if part else {}
-        answer: dict[str, Any] = {"migrations": [view(request, each, keys) for each in part]}
+        answer: JSONObject = {"migrations": [view(request, each, keys) for each in part]}
         if more and request.context.version >= _UUID:
             answer["migrations_links"] = paging.next_link(request, "/os-migrations", part[-1]["uuid"])
         response.media = answer
 
 
-def view(request: falcon.Request, record: Mapping[str, Any], keys: Mapping[str, int | None]) -> MigrationShown:
+def view(request: falcon.Request, record: JSONMapping, keys: Mapping[str, int | None]) -> MigrationShown:
     """Return a move as in a list. :param keys: the numbers of flavors by name; one that is gone has none"""
     shown: MigrationShown = {
         **places(request, record),
@@ -80,7 +81,7 @@ def view(request: falcon.Request, record: Mapping[str, Any], keys: Mapping[str, 
     return shown
 
 
-def places(request: falcon.Request, record: Mapping[str, Any]) -> Places:
+def places(request: falcon.Request, record: JSONMapping) -> Places:
     """Return whence and whither a server moves, and since when."""
     version = request.context.version
     shown: Places = {
@@ -106,10 +107,10 @@ def _plain(moment: str | None) -> str | None:
     return moment.removesuffix("Z") if moment else None
 
 
-def number(record: Mapping[str, Any]) -> int:
+def number(record: JSONMapping) -> int:
     """Return a number that is always the same for the same record, which has none."""
     return uuid.UUID(record["uuid"]).int >> 97
 
 
-def _type(record: Mapping[str, Any]) -> str:
+def _type(record: JSONMapping) -> str:
     return move_states.shown_type(record["migration_type"], record["resized"])

@@ -143,7 +143,7 @@ def uses(
     return used
 
 
-def changes(wanted: Mapping[str, Any], face: Face) -> dict[str, int]:
+def changes(wanted: Mapping[str, object], face: Face) -> dict[str, int]:
     """Return the limits of a body. :raises errors.InvalidInput: naming one that is not a limit of the service"""
     limits = {}
     for name, value in wanted.items():

@@ -6,13 +6,14 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 import falcon
 import pydantic
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
@@ -46,7 +47,7 @@ class _Change:
 
 
 #: Before version 2.53: the last part of the path, and what it changes.
-_ACTIONS: Mapping[str, Mapping[str, Any]] = {
+_ACTIONS: Mapping[str, JSONMapping] = {
     "enable": {"status": "enabled"},
     "disable": {"status": "disabled"},
     "disable-log-reason": {"status": "disabled"},
@@ -108,7 +109,7 @@ class Services:
         self._change(request, about, _of_action(service_id, change))
         response.media = {"service": _changed(service_id, change)}
 
-    def _change(self, request: falcon.Request, about: Mapping[str, Any], change: _Change) -> None:
+    def _change(self, request: falcon.Request, about: JSONMapping, change: _Change) -> None:
         where = {"host": about["host"], "binary": about["binary"]}
         if change.disabled_reason is not None and change.status != "disabled":
             raise errors.InvalidInput(field="service.disabled_reason", reason="needs the status disabled")
@@ -120,7 +121,7 @@ class Services:
                 **where, disabled=change.status == "disabled", reason=reason
             )
 
-    def _of_host(self, request: falcon.Request, change: _Change) -> Mapping[str, Any]:
+    def _of_host(self, request: falcon.Request, change: _Change) -> JSONMapping:
         """:raises errors.InvalidInput: errors.NotFound:"""
         for name in ("host", "binary"):
             if not getattr(change, name):
@@ -141,31 +142,31 @@ class Services:
         self._conductor.operator(request).delete_service(host=about["host"], binary=about["binary"])
         response.status = falcon.HTTP_204
 
-    def _all(self, request: falcon.Request) -> list[Mapping[str, Any]]:
+    def _all(self, request: falcon.Request) -> list[JSONMapping]:
         zones = dict(self._conductor.operator(request).host_table(columns=["host", "zone"]))
         found = self._conductor.operator(request).list_services()
         return [{**each, "zone": zones.get(each["host"], "internal")} for each in found]
 
-    def _named(self, request: falcon.Request, wanted: str) -> Mapping[str, Any]:
+    def _named(self, request: falcon.Request, wanted: str) -> JSONMapping:
         for each in self._all(request):
             if service_id(each["host"], each["binary"]) == wanted:
                 return each
         raise errors.NotFound(kind="Service", name=wanted)
 
-    def _numbered(self, request: falcon.Request, wanted: str) -> Mapping[str, Any]:
+    def _numbered(self, request: falcon.Request, wanted: str) -> JSONMapping:
         for number, each in enumerate(self._all(request), 1):
             if str(number) == wanted:
                 return each
         raise errors.NotFound(kind="Service", name=wanted)
 
     @staticmethod
-    def _view(request: falcon.Request, service: Mapping[str, Any], number: int) -> ServiceShown:
+    def _view(request: falcon.Request, service: JSONMapping, number: int) -> ServiceShown:
         version = request.context.version
         identity = service_id(service["host"], service["binary"]) if version >= UUIDS else number
         seen = service["last_seen_up"]
         shown: ServiceShown = {
             "id": identity,
-            "binary": _NAMES.get(service["binary"], service["binary"]),
+            "binary": _NAMES.get(str(service["binary"]), str(service["binary"])),
             "host": service["host"],
             "zone": service["zone"],
             "status": service["status"],

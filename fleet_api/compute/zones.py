@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import falcon
 from typing_extensions import TypedDict
 
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.requests import answers, guard
 from fleet_api.requests.conductor import Conductor
 
@@ -51,15 +51,15 @@ class Zones:
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, detail=True)
 
-    def _list(self, request: falcon.Request, detail: bool) -> dict[str, Any]:
-        zones: dict[str, dict[str, Any]] = {}
+    def _list(self, request: falcon.Request, detail: bool) -> JSONObject:
+        zones: dict[str, JSONObject] = {}
         for row in self._conductor.operator(request).host_table(columns=_OF_ZONES):
             host = dict(zip(_OF_ZONES, row, strict=True))
             zones.setdefault(host["zone"], {})[host["host"]] = host
         return {"availabilityZoneInfo": [self._view(name, zones[name], detail) for name in sorted(zones)]}
 
     @staticmethod
-    def _view(name: str, hosts: Mapping[str, Any], detail: bool) -> ZoneShown:
+    def _view(name: str, hosts: JSONMapping, detail: bool) -> ZoneShown:
         states: Iterable[tuple[str, bool, bool]] = [
             (host, each["state"] == "up", each["status"] == "enabled") for host, each in hosts.items()
         ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from typing import Any
 
 import falcon
 from typing_extensions import TypedDict
@@ -64,7 +63,7 @@ class SubnetShown(TypedDict, total=False):
     enable_dhcp: bool
     dns_nameservers: list[str]
     allocation_pools: list[Pool]
-    host_routes: list[Any]
+    host_routes: list[object]
     tenant_id: str
     project_id: str
     tags: list[str]
@@ -80,7 +79,7 @@ def _times(found: NetworkView) -> dict[str, str]:
     return {"created_at": moment, "updated_at": moment}
 
 
-def _view(found: NetworkView) -> dict[str, Any]:
+def _view(found: NetworkView) -> dict[str, object]:
     return {
         "id": found["uuid"],
         "name": found["name"],
@@ -96,7 +95,7 @@ def _view(found: NetworkView) -> dict[str, Any]:
     }
 
 
-def _subnet(found: NetworkView) -> dict[str, Any]:
+def _subnet(found: NetworkView) -> dict[str, object]:
     common = {name: _STATE[name] for name in ("tags", "description", "revision_number")}
     return {
         "id": found["uuid"],

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import falcon
@@ -11,6 +11,7 @@ from oslo_utils import uuidutils
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.rpc.clients.operator.instances import Listing
 from fleet_api.access import identity
 from fleet_api.network.selection import chosen, shown
@@ -50,7 +51,7 @@ PortShown = TypedDict(
 )
 
 
-def _views(instance: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _views(instance: JSONMapping) -> Iterator[dict[str, object]]:
     project = instance["project_id"] or identity.ADMIN
     for plug in instance.get("interfaces") or ():
         yield {
@@ -94,8 +95,8 @@ class Ports:
             raise errors.NotFound(kind="Port", name=port_id)
         response.media = {"port": shown(request, found)}
 
-    def _all(self, request: falcon.Request, server_id: str | None) -> Iterator[dict[str, Any]]:
-        """Those of one server, or of all of the project."""
+    def _all(self, request: falcon.Request, server_id: str | None) -> Iterator[JSONObject]:
+        """Return the ports of one server, or of all servers of the project."""
         if server_id:
             if uuidutils.is_uuid_like(server_id):
                 try:

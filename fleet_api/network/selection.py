@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
 import falcon
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.requests import paging
 
 _MOST = 1000
 
 
-def chosen(request: falcon.Request, found: Iterable[Mapping[str, Any]], known: Collection[str]) -> list[dict[str, Any]]:
+def chosen(request: falcon.Request, found: Iterable[JSONMapping], known: Collection[str]) -> list[dict[str, object]]:
     """Return the objects that have one of the wanted values in each field, with the wanted fields.
 
     :param known: fields that parameters name. Other parameters are ignored, as the API has it
@@ -27,7 +27,7 @@ def chosen(request: falcon.Request, found: Iterable[Mapping[str, Any]], known: C
     return [shown(request, each) for each in part]
 
 
-def shown(request: falcon.Request, entry: Mapping[str, Any]) -> dict[str, Any]:
+def shown(request: falcon.Request, entry: Mapping[str, object]) -> JSONObject:
     """Return the fields that the parameter ``fields`` names; all without it. :raises errors.InvalidInput: none is known"""
     wanted = request.get_param_as_list("fields")
     if not wanted:

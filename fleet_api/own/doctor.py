@@ -35,7 +35,7 @@ class Doctor:
     @guard.by("fleet:others")
     @answers.gives(answers.Answer({"findings": list[FindingShown]}))
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        """What is right and wrong with daemons, database and ledger, with advice."""
+        """Show the findings about daemons, database and ledger, with advice."""
         context = request.context.caller
         asked = _Asked(self._conductor.operator(request), self._conductor.calls, context)
         found = examination.daemons(asked, lambda _hosts: [])

@@ -14,13 +14,13 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import falcon
 import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.rpc.clients.operator.instances import Newest
 from fleet_api.access import identity
 from fleet_api.requests import answers, bodies, guard
@@ -121,7 +121,7 @@ class Events:
         """
         position = _position(request.get_header("Last-Event-ID"))
         last = bodies.number(request, "last")
-        earlier: list[Mapping[str, Any]] = []
+        earlier: list[Mapping[str, object]] = []
         if position is None:
             newest: Newest = {"last": last} if last else {}
             found = self._conductor.operator(request).list_events(**newest)
@@ -133,7 +133,7 @@ class Events:
         response.set_header("X-Accel-Buffering", "no")
 
     def _stream(
-        self, request: falcon.Request, position: Mapping[str, int], earlier: Sequence[Mapping[str, Any]]
+        self, request: falcon.Request, position: Mapping[str, int], earlier: Sequence[JSONMapping]
     ) -> Iterator[bytes]:
         """Yield the texts of events until the process ends. :param earlier: events that come first"""
         sees_all = identity.sees_all(request)
@@ -179,7 +179,7 @@ class Events:
 
 def _changes(
     before: Mapping[str, tuple[str, str]] | None, now: Mapping[str, tuple[str, str]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     if before is None:
         return
     for host in sorted(before.keys() | now.keys()):
@@ -188,11 +188,11 @@ def _changes(
             yield {"host": host, "state": state, "status": status}
 
 
-def _shown(event: Mapping[str, Any], sees_all: bool) -> dict[str, Any]:
+def _shown(event: Mapping[str, object], sees_all: bool) -> dict[str, object]:
     return {name: value for name, value in event.items() if sees_all or name not in _OF_HOSTS}
 
 
-def _text(kind: str, data: Mapping[str, Any], position: Mapping[str, int] | None = None) -> str:
+def _text(kind: str, data: Mapping[str, object], position: Mapping[str, int] | None = None) -> str:
     """Return an event; the JSON of ``data`` has no line ends."""
     name = f"id: {position['instance']}.{position['volume']}\n" if position else ""
     return f"{name}event: {kind}\ndata: {json.dumps(data)}\n\n"

@@ -19,6 +19,7 @@ import falcon
 import pydantic
 from pydantic.json_schema import GenerateJsonSchema
 
+from fleet.json_codec import JSONObject
 from fleet.rpc import versions
 from fleet_api.access.policies import CALLS, DOCUMENT, OTHERS, RULES
 from fleet_api.requests import answers, bodies, guard, templates
@@ -65,7 +66,7 @@ class Route(NamedTuple):
 
 
 #: The form of the document is that of its specification.
-_Document = dict[str, Any]
+_Document = JSONObject
 
 
 class OpenAPI:
@@ -86,7 +87,7 @@ class OpenAPI:
         return json.dumps(document([*self._routes, Route(DOCUMENT, self)]))
 
 
-def document(routes: Iterable[Route]) -> dict[str, Any]:
+def document(routes: Iterable[Route]) -> dict[str, object]:
     """Return the document of these routes."""
     served = [(route, method, each) for route in routes for method, each in route.responders()]
     found = [body for _, _, each in served if (body := bodies.taken_by(each)) is not None]
@@ -94,7 +95,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     given = [answer for _, _, each in served for answer in answers.given_by(each).values()]
     shown, shown_components = _schemas((kind for answer in given for kind in answer.kinds()), _Shown, _ANSWERS)
     rules = {rule.name: rule for rule in RULES}
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, dict[str, object]] = {}
     for route, method, responder in served:
         rule = rules.get(guard.rule_of(responder))
         operation = {
@@ -142,13 +143,13 @@ _ABOUT = (
 )
 
 
-def _kinds(body: bodies.Body) -> list[Any]:
+def _kinds(body: bodies.Body) -> list[object]:
     return [kind for kind in (*body.parts.values(), body.entire) if kind is not None]
 
 
 def _schemas(
     found: Iterable[Any], generator: type[GenerateJsonSchema], prefix: str = ""
-) -> tuple[dict[int, Any], dict[str, Any]]:
+) -> tuple[dict[int, object], dict[str, object]]:
     """Return the schema of each kind by its id, and the definitions that they refer to. :param prefix: of their names"""
     kinds = {id(kind): kind for kind in found}
     adapters = [(number, "validation", pydantic.TypeAdapter(kind)) for number, kind in kinds.items()]
@@ -163,14 +164,14 @@ def _schemas(
 
 
 class _Shown(GenerateJsonSchema):
-    def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
+    def typed_dict_schema(self, schema: Any) -> dict[str, object]:
         """Return the form of an object. It has no other keys, unless its kind allows them."""
         return {"additionalProperties": False, **super().typed_dict_schema(schema)}
 
 
-def _responses(responder: Callable[..., None], schemas: Mapping[int, Any]) -> dict[str, Any]:
+def _responses(responder: Callable[..., None], schemas: Mapping[int, object]) -> dict[str, object]:
     """Return what a responder sends, by status."""
-    fault: dict[str, Any] = {"$ref": "#/components/responses/Fault"}
+    fault: dict[str, object] = {"$ref": "#/components/responses/Fault"}
     found = {answers.FAILURE: fault}
     for status, answer in answers.given_by(responder).items():
         schema = _answer(answer, schemas)
@@ -181,9 +182,9 @@ def _responses(responder: Callable[..., None], schemas: Mapping[int, Any]) -> di
     return dict(sorted(found.items()))
 
 
-def _answer(answer: answers.Answer, schemas: Mapping[int, Any]) -> dict[str, Any]:
+def _answer(answer: answers.Answer, schemas: Mapping[int, Any]) -> dict[str, object]:
     if answer.entire is not None:
-        found: dict[str, Any] = schemas[id(answer.entire)]
+        found: dict[str, object] = schemas[id(answer.entire)]
         return found
     return {
         "type": "object",
@@ -194,7 +195,7 @@ def _answer(answer: answers.Answer, schemas: Mapping[int, Any]) -> dict[str, Any
 
 
 class _Forms(GenerateJsonSchema):
-    def int_schema(self, schema: Any) -> dict[str, Any]:
+    def int_schema(self, schema: Any) -> dict[str, object]:
         """Return the form of a number. Clients send it as text as well, unless the field is strict."""
         number = super().int_schema(schema)
         return number if schema.get("strict") else {"anyOf": [number, {"type": "string", "pattern": "^[+-]?[0-9]+$"}]}
@@ -205,7 +206,7 @@ def _named(name: str) -> str:
     return ".".join(part.strip("_") for part in name.removeprefix("fleet_api__").split("__"))
 
 
-def _plain(schema: Any, prefix: str = "") -> Any:
+def _plain(schema: Any, prefix: str = "") -> object:
     """Return a schema with the names and the patterns that readers know. Patterns are keys, too."""
     if isinstance(schema, list):
         return [_plain(each, prefix) for each in schema]
@@ -223,11 +224,11 @@ def _pattern(text: str) -> str:
     return _CHARACTER.sub(r"\\u\1", text)
 
 
-def _body(body: bodies.Body, schemas: Mapping[int, Any]) -> dict[str, Any]:
+def _body(body: bodies.Body, schemas: Mapping[int, Any]) -> dict[str, object]:
     if body.entire is not None:
-        found: dict[str, Any] = schemas[id(body.entire)]
+        found: dict[str, object] = schemas[id(body.entire)]
         return found
-    others: dict[str, Any] = {name: {"type": ["object", "null"]} for name in body.others}
+    others: dict[str, object] = {name: {"type": ["object", "null"]} for name in body.others}
     forms = [
         {
             "type": "object",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fleet has and nova's API lacks, under ``/fleet/v1``: for the page, and for scripts.
+"""Routes beside nova's API, under ``/fleet/v1``: for the page, and for scripts.
 
 The answers are those of the RPC (docs/wire-contract.md, docs/explain.md), but for the hosts: ten thousand of them are
 columns and rows, which is a quarter of the size.
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import falcon
 from typing_extensions import TypedDict
 
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet.objects.answers.hosts import ActView
 from fleet_api.access import identity
@@ -41,7 +42,7 @@ class _Wanted:
 
     __pydantic_config__ = bodies.STRICT
 
-    request: dict[fields.Name, Any]
+    request: dict[fields.Name, object]
     best: fields.Natural = 10
     group_by: Literal["zone", "aggregate"] | None = None
 
@@ -52,7 +53,7 @@ class _Call:
 
     __pydantic_config__ = bodies.STRICT
 
-    arguments: dict[fields.Name, Any] = dataclasses.field(default_factory=dict)
+    arguments: dict[fields.Name, object] = dataclasses.field(default_factory=dict)
     project_id: fields.Text | None = None
     user_id: fields.Text | None = None
 
@@ -61,7 +62,7 @@ class HostTable(TypedDict):
     """A row has a value for each column."""
 
     columns: list[str]
-    rows: list[list[Any]]
+    rows: list[list[object]]
 
 
 class FlavorOfBuild(TypedDict):
@@ -84,18 +85,18 @@ class BuildShown(TypedDict):
     updated_at: str | None
     deadline: str | None
     flavor: FlavorOfBuild
-    fault: dict[str, Any] | None
+    fault: dict[str, object] | None
 
 
 class Result(TypedDict):
-    result: Any
+    result: object
 
 
 class Refusal(TypedDict):
     """``error`` is the name of a class of errors, ``facts`` are its arguments."""
 
     error: str
-    facts: dict[str, Any]
+    facts: dict[str, object]
     message: str
 
 
@@ -147,7 +148,7 @@ class Own:
     @answers.gives(_ON_THE_WIRE)
     @bodies.asks("hours", "points")
     def on_get_use(self, request: falcon.Request, response: falcon.Response) -> None:
-        """What instances had in the last ``hours``, at evenly spaced times. :raises errors.InvalidInput:"""
+        """Show the use of instances in the last ``hours``, at evenly spaced times. :raises errors.InvalidInput:"""
         asked = {name: value for name in ("hours", "points") if (value := bodies.number(request, name)) is not None}
         response.media = self._conductor.operator(request).use_over_time(**asked)
 
@@ -155,7 +156,7 @@ class Own:
     @answers.gives(answers.Answer({"acts": list[ActView]}))
     @bodies.asks("limit")
     def on_get_acts(self, request: falcon.Request, response: falcon.Response) -> None:
-        """What administrators have changed and which builds were accepted, the newest first. :raises errors.InvalidInput:"""
+        """List the acts of administrators and the accepted builds, the newest first. :raises errors.InvalidInput:"""
         limit = bodies.number(request, "limit")
         asked = {} if limit is None else {"limit": limit}
         response.media = {"acts": self._conductor.operator(request).list_acts(**asked)}
@@ -210,7 +211,7 @@ def _wanted(request: falcon.Request) -> _Wanted:
     return bodies.entire(request, _Wanted)
 
 
-def _build(instance: Mapping[str, Any], fault: Mapping[str, Any] | None) -> BuildShown:
+def _build(instance: JSONMapping, fault: Mapping[str, object] | None) -> BuildShown:
     flavor = instance["flavor"]
     known = {name: instance[name] for name in _BUILD_FIELDS}
     of_flavor = {name: flavor[name] for name in FlavorOfBuild.__annotations__}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every request passes.
+"""The steps that every request passes.
 
 ``roots`` (other paths of the same services), ``microversions`` (discovery, and the version of each request),
 ``well_formed`` and ``bodies`` (parsing of what clients send), ``guard`` (the rule of each responder), ``conductor`` (asks

@@ -14,6 +14,8 @@ import falcon
 import pydantic
 from typing_extensions import TypedDict
 
+from fleet.json_codec import JSONObject
+
 #: Key of :func:`given_by` for all failures.
 FAILURE = "default"
 
@@ -27,9 +29,9 @@ class Answer:
     With ``entire`` the whole body is of that kind. With none of them the answer has no body.
     """
 
-    parts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    optional: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    entire: Any = None
+    parts: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    optional: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    entire: object = None
     media_type: str = falcon.MEDIA_JSON
 
     def kinds(self) -> list[Any]:
@@ -45,7 +47,7 @@ class Link(TypedDict):
 #: The answer without a body.
 NOTHING = Answer()
 #: An object whose form is that of an RPC.
-AsOnTheWire = dict[str, Any]
+AsOnTheWire = JSONObject
 
 
 def gives(answer: Answer, *statuses: int | str) -> Callable[[Responder], Responder]:
@@ -65,7 +67,7 @@ def given_by(responder: Callable[..., None]) -> Mapping[str, Answer]:
     return found
 
 
-def listed(name: str, kind: Any, **more: Any) -> Answer:
+def listed(name: str, kind: Any, **more: object) -> Answer:
     """Return the answer with a list, and the link to its next part. :param more: further keys of some answers"""
     return Answer({name: list[kind]}, {f"{name}_links": list[Link], **more})
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients send: JSON bodies with one key, and parameters of queries. Mistakes are named by field, with code 400."""
+"""Parses what clients send: JSON bodies with one key, and parameters of queries.
+
+Mistakes are named by field, with code 400.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import falcon
 import pydantic
 from oslo_utils import strutils, timeutils
 
 from fleet import errors, json_codec
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet_api.requests.faults import Fault
 
@@ -29,15 +33,15 @@ _MOST_DIGITS = 20
 
 @dataclasses.dataclass(frozen=True)
 class Body:
-    """What a responder takes: a JSON object with one of the keys of ``parts``, beside which ``others`` may stand.
+    """The body that a responder accepts: a JSON object with one of the keys of ``parts``, beside which ``others`` may stand.
 
     A part's kind is what :func:`fleet.objects.fields.parse` takes; None is an empty part. With ``entire`` the whole object
     is of that kind.
     """
 
-    parts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    parts: Mapping[str, object] = dataclasses.field(default_factory=dict)
     others: Collection[str] = ()
-    entire: Any = None
+    entire: object = None
 
 
 def takes(body: Body) -> Callable[[Responder], Responder]:
@@ -45,7 +49,7 @@ def takes(body: Body) -> Callable[[Responder], Responder]:
 
     def decorate(responder: Responder) -> Responder:
         @functools.wraps(responder)
-        def declared(resource: Any, request: falcon.Request, response: falcon.Response, **params: str) -> None:
+        def declared(resource: object, request: falcon.Request, response: falcon.Response, **params: str) -> None:
             request.context.takes = body
             responder(resource, request, response, **params)
 
@@ -75,11 +79,11 @@ def taken_by(responder: Callable[..., None]) -> Body | None:
     return getattr(responder, "body", None)
 
 
-def whole(request: falcon.Request) -> dict[str, Any]:
+def whole(request: falcon.Request) -> JSONObject:
     """Return the body, a JSON object. :raises Fault:"""
     known = getattr(request.context, "body", None)
     if known is not None:
-        found: dict[str, Any] = known
+        found: dict[str, object] = known
         return found
     text = request.bounded_stream.read()
     try:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import falcon
 import oslo_messaging
@@ -14,6 +13,7 @@ from oslo_config import cfg
 
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.rpc import batch_answers, transport
 from fleet.rpc.clients import BaseAPI, ComputeAPI, ComputeTaskAPI, OperatorAPI, SchedulerAPI, VolumeSchedulerAPI
@@ -31,7 +31,7 @@ class Calls:
         tasks, scheduler = ComputeTaskAPI(bus, conf), SchedulerAPI(bus, conf)
         self._scheduler = scheduler
         volume_scheduler = VolumeSchedulerAPI(bus, conf)
-        self._known: Mapping[tuple[str, str], Callable[..., Any]] = {
+        self._known: Mapping[tuple[str, str], Callable[..., object]] = {
             ("compute_task", "create"): tasks.create,
             ("compute_task", "terminate_instances"): tasks.terminate_instances,
             ("scheduler", "explain"): scheduler.explain,
@@ -44,8 +44,8 @@ class Calls:
         }
 
     def answer(
-        self, context: RequestContext, topic: str, method: str, arguments: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], int]:
+        self, context: RequestContext, topic: str, method: str, arguments: Mapping[str, object]
+    ) -> tuple[JSONObject, int]:
         """Return the answer (see ``fleet.rpc.batch_answers``) and its HTTP status.
 
         Failures that are no refusals have the form of refusals, with the name of their class in oslo.messaging.
@@ -67,8 +67,8 @@ class Calls:
             return message, 404 if broken.exc_type == "NoSuchMethod" else 502
 
     def _bound(
-        self, context: RequestContext, topic: str, method: str, arguments: Mapping[str, Any]
-    ) -> Callable[[], Any]:
+        self, context: RequestContext, topic: str, method: str, arguments: Mapping[str, object]
+    ) -> Callable[[], object]:
         """:raises errors.InvalidInput: falcon.HTTPNotFound:"""
         for name in _TAKEN:
             if name in arguments:
@@ -88,13 +88,13 @@ class Calls:
             fields.parse(signature.parameters[name].annotation, value, f"arguments.{name}")
         return functools.partial(call, context, **arguments)
 
-    def ping(self, context: RequestContext, topic: str) -> dict[str, Any]:
+    def ping(self, context: RequestContext, topic: str) -> dict[str, object]:
         return BaseAPI(self._bus, self._conf, topic).ping(context, topic)
 
-    def describe_host(self, context: RequestContext, host: str) -> dict[str, Any]:
+    def describe_host(self, context: RequestContext, host: str) -> dict[str, object]:
         return self._hosts.describe_host(context, host)
 
-    def describe_filters(self, context: RequestContext) -> dict[str, Any]:
+    def describe_filters(self, context: RequestContext) -> dict[str, object]:
         return self._scheduler.describe_filters(context)
 
     @functools.cached_property
@@ -102,5 +102,5 @@ class Calls:
         return ComputeAPI(transport.get_host_transport(self._conf, self._bus), self._conf)
 
 
-def _failure(kind: type[Exception], failure: Exception) -> dict[str, Any]:
+def _failure(kind: type[Exception], failure: Exception) -> dict[str, object]:
     return {"error": kind.__name__, "facts": {}, "message": str(failure)}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 import falcon
@@ -13,6 +12,7 @@ from oslo_config import cfg
 
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Flavor, ImageRecord
 from fleet.rpc import transport
 from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI, OperatorCalls, SchedulerAPI
@@ -38,7 +38,7 @@ class Conductor:
         """Call a method of the namespace ``operator``. :meth:`operator` has a method for each, with types."""
         return self._operator.call(self._caller(request), method, **arguments)
 
-    def create(self, request: falcon.Request, wanted: dict[str, Any], token: str | None) -> dict[str, Any]:
+    def create(self, request: falcon.Request, wanted: JSONObject, token: str | None) -> JSONObject:
         """Request a build. :param token: makes the request safe to repeat"""
         return self._tasks.create(self._caller(request), wanted, token)
 
@@ -49,7 +49,7 @@ class Conductor:
     def terminate(self, request: falcon.Request, uuid: str) -> None:
         self._tasks.terminate_instances(self._caller(request), [uuid])
 
-    def explain(self, request: falcon.Request, wanted: dict[str, Any], best: int) -> dict[str, Any]:
+    def explain(self, request: falcon.Request, wanted: JSONObject, best: int) -> JSONObject:
         """Return where a request would be placed and why; nothing is booked.
 
         :param wanted: as for :meth:`create`
@@ -57,7 +57,7 @@ class Conductor:
         asked = self.operator(request).request_for(wanted)
         return self._scheduler.explain(self._caller(request), **asked, best=best)
 
-    def capacity(self, request: falcon.Request, wanted: dict[str, Any], group_by: str | None) -> dict[str, Any]:
+    def capacity(self, request: falcon.Request, wanted: JSONObject, group_by: str | None) -> JSONObject:
         """Return how many more instances fit. :param wanted: as for :meth:`create`"""
         asked = self.operator(request).request_for(wanted)
         return self._scheduler.capacity(self._caller(request), **asked, group_by=group_by)
@@ -69,11 +69,11 @@ class Conductor:
         """By id only: clients look for a name in the list. :raises errors.NotFound:"""
         return Flavor.from_wire(self.offer(request, flavor_id))
 
-    def offers(self, request: falcon.Request) -> list[Mapping[str, Any]]:
+    def offers(self, request: falcon.Request) -> list[JSONMapping]:
         """The flavors as the catalog has them: with ``is_public`` and ``description``."""
         return [dict(each) for each in self.operator(request).list_flavors()]
 
-    def offer(self, request: falcon.Request, flavor_id: str) -> Mapping[str, Any]:
+    def offer(self, request: falcon.Request, flavor_id: str) -> JSONMapping:
         """By id only: clients look for a name in the list. :raises errors.NotFound:"""
         found = self.operator(request).show_flavor(name=flavor_id)
         if found["flavorid"] != flavor_id:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may make a request: each responder names its rule of ``fleet_api.access.policies``, or that it needs no user.
+"""Checks who may make a request: each responder names its rule of ``fleet_api.access.policies``, or that it needs no user.
 
 A responder without a rule stops the program at its start, so nothing is served by mistake.
 """

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlencode
 
 import falcon
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet_api.requests import answers, bodies, microversions
 
 Item = TypeVar("Item")
@@ -23,11 +24,11 @@ def limit_of(request: falcon.Request, most: int) -> int:
 
 def ordered(
     request: falcon.Request,
-    found: Sequence[Mapping[str, Any]],
+    found: Sequence[Mapping[str, object]],
     known: Mapping[str, str],
     default: str,
     has_sort: bool = False,
-) -> Sequence[Mapping[str, Any]]:
+) -> Sequence[JSONMapping]:
     """Return a whole list in the order that ``sort_key`` and ``sort_dir`` ask for; else as it is.
 
     :param known: names of fields, by the key that clients send

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NotRequired
 
 import falcon
@@ -12,6 +12,7 @@ import pydantic
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 from fleet.objects.changes import DiskConfig
 from fleet_api.access import identity, policies
@@ -88,7 +89,7 @@ class _Unshelve:
     host: fields.Name | None = None
 
 
-_ACTIONS: Mapping[str, Any] = {
+_ACTIONS: JSONMapping = {
     "resize": _Resize,
     "confirmResize": None,
     "revertResize": None,
@@ -136,7 +137,7 @@ _KEY_OF_REBUILD, _USER_DATA_OF_REBUILD = (2, 54), (2, 57)
 
 
 class _Anew(TypedDict):
-    """What only the answer to a rebuild has. ``user_data`` are those of the request."""
+    """Fields that only the answer to a rebuild has. ``user_data`` are those of the request."""
 
     adminPass: NotRequired[str]
     key_name: NotRequired[Annotated[str | None, answers.since("2.54")]]
@@ -209,7 +210,7 @@ class Actions:
     def _plain(self, method: str) -> Callable[[falcon.Request, str, Any], object]:
         """Return the work of an action without arguments."""
 
-        def work(request: falcon.Request, server_id: str, wanted: Any) -> None:
+        def work(request: falcon.Request, server_id: str, wanted: object) -> None:
             _arguments(wanted)
             self._conductor.operator(request).call(method, name=server_id)
 
@@ -220,19 +221,19 @@ class Actions:
     ) -> Callable[[falcon.Request, str, Any], object]:
         """Return the work of an action that may name the only host to consider."""
 
-        def work(request: falcon.Request, server_id: str, wanted: Any) -> None:
+        def work(request: falcon.Request, server_id: str, wanted: object) -> None:
             host = fields.parse(kind, _arguments(wanted), action).host
             with bodies.naming(f"{action}.host"):
                 self._conductor.operator(request).call(method, name=server_id, **({"host": host} if host else {}))
 
         return work
 
-    def _reboot(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+    def _reboot(self, request: falcon.Request, server_id: str, wanted: object) -> None:
         kind = fields.parse(_Reboot, wanted, "reboot").type
         hard = {"hard": True} if kind.upper() == "HARD" else {}
         self._conductor.operator(request).reboot_instance(name=server_id, **hard)
 
-    def _console(self, request: falcon.Request, server_id: str, wanted: Any) -> _Done:
+    def _console(self, request: falcon.Request, server_id: str, wanted: object) -> _Done:
         most = fields.parse(_Console, _arguments(wanted), "os-getConsoleOutput").length
         printed = self._conductor.operator(request).get_console_output(name=server_id)
         if most in (None, -1):
@@ -241,14 +242,14 @@ class Actions:
         lines = printed.split("\n")
         return {"output": "\n".join(lines[len(lines) - min(most, len(lines)) :])}
 
-    def _rebuild(self, request: falcon.Request, server_id: str, wanted: Any) -> dict[str, Any]:
+    def _rebuild(self, request: falcon.Request, server_id: str, wanted: object) -> JSONObject:
         """Return the server as it is then."""
         asked = rebuild.parse(request, self._conductor, wanted)
         if self._passwords is not None:
             asked.setdefault("admin_password", self._passwords())
         self._conductor.operator(request).rebuild_instance(name=server_id, request=asked)
         found = show(self._conductor, request, server_id)
-        server: dict[str, Any] = {**server_view.changed(request, found)}
+        server: JSONObject = {**server_view.changed(request, found)}
         if request.context.version >= _KEY_OF_REBUILD:
             server["key_name"] = found["instance"].get("key_name")
         if request.context.version >= _USER_DATA_OF_REBUILD:
@@ -257,7 +258,7 @@ class Actions:
             server["adminPass"] = asked["admin_password"]
         return {"server": server}
 
-    def _unshelve(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+    def _unshelve(self, request: falcon.Request, server_id: str, wanted: object) -> None:
         """Before version 2.77 the value is ignored, as in nova."""
         body = _arguments(wanted) if request.context.version >= _UNSHELVE_SINCE["availability_zone"] else {}
         given = fields.parse(_Unshelve, body, "unshelve")
@@ -271,28 +272,28 @@ class Actions:
         with bodies.naming("unshelve.host"):
             self._conductor.operator(request).call("unshelve_instance", name=server_id, **to)
 
-    def _lock(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+    def _lock(self, request: falcon.Request, server_id: str, wanted: object) -> None:
         """Before version 2.73 the value is ignored, as in nova."""
         given = _arguments(wanted) if request.context.version >= _LOCK_REASON else {}
         reason = fields.parse(_Lock, given, "lock").locked_reason
         self._conductor.operator(request).lock_instance(name=server_id, **({"reason": reason} if reason else {}))
 
-    def _restore(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+    def _restore(self, request: falcon.Request, server_id: str, wanted: object) -> None:
         """A deletion is final: no server waits to be restored. :raises errors.Conflict:"""
         _arguments(wanted)
         raise errors.Conflict(kind="Server", name=server_id, reason="is not SOFT_DELETED: a deletion is final")
 
-    def _delete(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+    def _delete(self, request: falcon.Request, server_id: str, wanted: object) -> None:
         """Delete the server, as each deletion does it: at once."""
         identity.require(request, policies.DELETE)
         _arguments(wanted)
         self._conductor.terminate(request, server_id)
 
-    def _reset(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+    def _reset(self, request: falcon.Request, server_id: str, wanted: object) -> None:
         state = fields.parse(_Reset, wanted, "os-resetState").state
         self._conductor.operator(request).reset_state(name=server_id, state=state)
 
-    def _resize(self, request: falcon.Request, server_id: str, wanted: Any) -> None:
+    def _resize(self, request: falcon.Request, server_id: str, wanted: object) -> None:
         given = fields.parse(_Resize, wanted, "resize")
         with bodies.naming("resize.flavorRef"):
             flavor = self._conductor.flavor(request, str(given.flavorRef))
@@ -303,7 +304,7 @@ class Actions:
             self._conductor.operator(request).update_instance(name=server_id, changes=changes)
 
 
-def _arguments(wanted: Any) -> Any:
+def _arguments(wanted: object) -> Any:
     """:raises errors.InvalidInput:"""
     if wanted is not None and not isinstance(wanted, dict):
         raise errors.InvalidInput(field="action", reason="must be null or an object")

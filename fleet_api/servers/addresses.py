@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from typing_extensions import TypedDict
 
 from fleet import states
+from fleet.json_codec import JSONMapping
 
 
 class FixedAddress(TypedDict):
@@ -35,21 +33,21 @@ ServerAddress = TypedDict(
 )
 
 
-def view(instance: Mapping[str, Any]) -> dict[str, list[ServerAddress]]:
+def view(instance: JSONMapping) -> dict[str, list[ServerAddress]]:
     """Return the addresses of a server by the name of the network."""
     return {plug["name"]: [_address(plug)] for plug in instance.get("interfaces") or ()}
 
 
-def plain(instance: Mapping[str, Any]) -> dict[str, list[PlainAddress]]:
+def plain(instance: JSONMapping) -> dict[str, list[PlainAddress]]:
     """Return the same with fewer fields."""
     return {plug["name"]: [_plain(plug)] for plug in instance.get("interfaces") or ()}
 
 
-def _plain(plug: Mapping[str, Any]) -> PlainAddress:
+def _plain(plug: JSONMapping) -> PlainAddress:
     return {"version": 4, "addr": plug["address"]}
 
 
-def _address(plug: Mapping[str, Any]) -> ServerAddress:
+def _address(plug: JSONMapping) -> ServerAddress:
     return {
         "version": 4,
         "addr": plug["address"],
@@ -58,7 +56,7 @@ def _address(plug: Mapping[str, Any]) -> ServerAddress:
     }
 
 
-def interfaces(instance: Mapping[str, Any]) -> list[InterfaceShown]:
+def interfaces(instance: JSONMapping) -> list[InterfaceShown]:
     return [
         {
             "port_id": plug["uuid"],
@@ -71,11 +69,11 @@ def interfaces(instance: Mapping[str, Any]) -> list[InterfaceShown]:
     ]
 
 
-def fixed(plug: Mapping[str, Any]) -> FixedAddress:
+def fixed(plug: JSONMapping) -> FixedAddress:
     """A network has one subnet, of the same uuid."""
     return {"subnet_id": plug["network"], "ip_address": plug["address"]}
 
 
-def state(instance: Mapping[str, Any]) -> str:
+def state(instance: JSONMapping) -> str:
     """``DOWN`` until the guest has run."""
     return "DOWN" if instance["vm_state"] in (states.BUILDING, states.ERROR) else "ACTIVE"

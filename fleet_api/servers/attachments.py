@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired
+from collections.abc import Sequence
+from typing import Annotated, NotRequired
 
 import falcon
 from typing_extensions import TypedDict
 
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
@@ -78,19 +79,19 @@ class Attachments:
         self._conductor.operator(request).detach_volume(name=server_id, volume=volume_id)
         response.status = falcon.HTTP_202
 
-    def _one(self, request: falcon.Request, server_id: str, volume_id: str) -> Mapping[str, Any]:
+    def _one(self, request: falcon.Request, server_id: str, volume_id: str) -> JSONMapping:
         for each in self._of(request, server_id):
             if each["volume"] == volume_id:
                 return each
         raise Fault(404, f"Volume {volume_id} is not attached to server {server_id}.")
 
-    def _of(self, request: falcon.Request, server_id: str) -> Sequence[Mapping[str, Any]]:
+    def _of(self, request: falcon.Request, server_id: str) -> Sequence[JSONMapping]:
         # A conductor that is too old knows none.
-        found: Sequence[Mapping[str, Any]] = show(self._conductor, request, server_id).get("volumes", ())
+        found: Sequence[JSONMapping] = show(self._conductor, request, server_id).get("volumes", ())
         return found
 
 
-def _view(request: falcon.Request, found: Mapping[str, Any]) -> AttachmentShown:
+def _view(request: falcon.Request, found: JSONMapping) -> AttachmentShown:
     shown = _new(request, found)
     if request.context.version >= _WITHOUT_ID:
         del shown["id"]
@@ -98,7 +99,7 @@ def _view(request: falcon.Request, found: Mapping[str, Any]) -> AttachmentShown:
     return shown
 
 
-def _new(request: falcon.Request, found: Mapping[str, Any]) -> AttachmentShown:
+def _new(request: falcon.Request, found: JSONMapping) -> AttachmentShown:
     """Return it as the answer to an attachment has it: that one keeps its form."""
     version = request.context.version
     shown: AttachmentShown = {

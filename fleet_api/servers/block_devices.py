@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet_api.requests import bodies
 from fleet_api.requests.faults import NotHere
@@ -41,7 +42,7 @@ class BlockDevice:
 _UNUSED = ("volume_size", "volume_type", "guest_format", "disk_bus", "device_type")
 
 
-def volumes(given: Iterable[BlockDevice], image: str | None) -> list[dict[str, Any]]:
+def volumes(given: Iterable[BlockDevice], image: str | None) -> list[JSONObject]:
     """Return the volumes, as a build request has them. The root disk from the image is what a server has anyway.
 
     :raises errors.InvalidInput: naming the field; NotHere:
@@ -63,7 +64,7 @@ def _is_root(device: BlockDevice, image: str | None) -> bool:
     raise _wrong("source_type", reason)
 
 
-def _volume(device: BlockDevice) -> dict[str, Any]:
+def _volume(device: BlockDevice) -> JSONObject:
     if device.uuid is None:
         raise _wrong("uuid", "is required for a volume")
     if device.destination_type == "local":

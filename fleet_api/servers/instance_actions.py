@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was done with a server: its events, those of one request together. Read only."""
+"""The actions of a server: its events, those of one request together. Read only."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired
+from collections.abc import Sequence
+from typing import Annotated, NotRequired
 
 import falcon
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.objects import host_id
 from fleet_api.access import identity
 from fleet_api.access.identity import ADMIN
@@ -18,7 +19,7 @@ from fleet_api.requests import answers, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.servers.servers import show
 
-Event = Mapping[str, Any]
+Event = JSONMapping
 
 _SUCCESS = "success"
 #: nova's name of the action, by the event that reports it.
@@ -94,7 +95,7 @@ class InstanceActions:
         ended = [_event(request, instance, each) for each in events if each["event"] not in ("create", "terminate")]
         response.media = {"instanceAction": {**_view(request, instance, request_id, events), "events": ended}}
 
-    def _actions(self, request: falcon.Request, server_id: str) -> tuple[Mapping[str, Any], dict[str, list[Event]]]:
+    def _actions(self, request: falcon.Request, server_id: str) -> tuple[JSONMapping, dict[str, list[Event]]]:
         """Return the instance, and its events by request, the oldest first."""
         deleted_too = request.context.version >= _OF_DELETED
         found = show(self._conductor, request, server_id, deleted_too)
@@ -107,9 +108,7 @@ class InstanceActions:
         return found["instance"], actions
 
 
-def _view(
-    request: falcon.Request, instance: Mapping[str, Any], request_id: str, events: Sequence[Event]
-) -> ListedAction:
+def _view(request: falcon.Request, instance: JSONMapping, request_id: str, events: Sequence[Event]) -> ListedAction:
     shown: ListedAction = {
         "action": _ACTIONS[events[0]["event"]],
         "instance_uuid": instance["uuid"],
@@ -124,7 +123,7 @@ def _view(
     return shown
 
 
-def _event(request: falcon.Request, instance: Mapping[str, Any], event: Event) -> ActionEvent:
+def _event(request: falcon.Request, instance: JSONMapping, event: Event) -> ActionEvent:
     """Names of hosts are for administrators, and so are messages, which have them."""
     version, sees_all, good = request.context.version, identity.sees_all(request), event["result"] == _SUCCESS
     shown: ActionEvent = {

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import falcon
 import pydantic
 
+from fleet.json_codec import JSONObject
 from fleet.objects import boot_data, fields
 from fleet.objects.access_address import AccessV4, AccessV6
 from fleet.objects.changes import DiskConfig, NewMetadata
@@ -50,7 +51,7 @@ class Rebuild:
     disk_config: Annotated[DiskConfig | None, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
 
 
-def parse(request: falcon.Request, conductor: Conductor, given: Any) -> dict[str, Any]:
+def parse(request: falcon.Request, conductor: Conductor, given: Any) -> JSONObject:
     """Return the conductor's request. :raises errors.InvalidInput: naming the field; NotHere:"""
     wanted = fields.parse(Rebuild, given, "rebuild")
     refuse_given(wanted, _NOT_HERE)
@@ -58,7 +59,7 @@ def parse(request: falcon.Request, conductor: Conductor, given: Any) -> dict[str
     require_known(request, "rebuild", named, _SINCE)
     with bodies.naming("rebuild.imageRef"):
         image = conductor.image(request, wanted.imageRef).uuid
-    changes: dict[str, Any] = {
+    changes: JSONObject = {
         "name": wanted.name,
         "description": (wanted.description or "") if "description" in given else None,
         "hostname": wanted.hostname,
@@ -69,7 +70,7 @@ def parse(request: falcon.Request, conductor: Conductor, given: Any) -> dict[str
     changes = {name: value for name, value in changes.items() if value is not None}
     if wanted.metadata is not None:
         changes.update(metadata=wanted.metadata, replace_metadata=True)
-    found: dict[str, Any] = {"image": image}
+    found: JSONObject = {"image": image}
     if changes:
         found["changes"] = changes
     if "key_name" in given:

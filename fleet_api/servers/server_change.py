@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import falcon
 import pydantic
 
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet.objects.access_address import AccessV4, AccessV6
 from fleet.objects.changes import DiskConfig
@@ -55,9 +56,7 @@ def parse(request: falcon.Request) -> dict[str, str]:
     return changes
 
 
-def change(
-    conductor: Conductor, request: falcon.Request, server_id: str, changes: Mapping[str, Any]
-) -> Mapping[str, Any]:
+def change(conductor: Conductor, request: falcon.Request, server_id: str, changes: Mapping[str, object]) -> JSONMapping:
     """Change a server, which the caller may see, and return its instance. :param changes: an InstanceChanges"""
-    changed: Mapping[str, Any] = conductor.operator(request).update_instance(name=server_id, changes=dict(changes))
+    changed: JSONMapping = conductor.operator(request).update_instance(name=server_id, changes=dict(changes))
     return changed

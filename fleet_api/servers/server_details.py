@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import falcon
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet.objects.changes import NewMetadata, Tags
 from fleet_api.requests import answers, bodies, guard, microversions
@@ -82,10 +83,10 @@ class Metadata:
             raise Fault(404, "Metadata item was not found.")
         return found[key]
 
-    def _shown(self, request: falcon.Request, server_id: str) -> Mapping[str, Any]:
+    def _shown(self, request: falcon.Request, server_id: str) -> JSONMapping:
         return _instance(self._conductor, request, server_id)
 
-    def _change(self, request: falcon.Request, server_id: str, **changes: Any) -> Mapping[str, Any]:
+    def _change(self, request: falcon.Request, server_id: str, **changes: object) -> JSONMapping:
         return change(self._conductor, request, server_id, changes)
 
 
@@ -149,6 +150,6 @@ class ServerTags:
         return found
 
 
-def _instance(conductor: Conductor, request: falcon.Request, server_id: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = show(conductor, request, server_id)["instance"]
+def _instance(conductor: Conductor, request: falcon.Request, server_id: str) -> JSONMapping:
+    found: JSONMapping = show(conductor, request, server_id)["instance"]
     return found

@@ -9,12 +9,13 @@ from typing import Any
 import falcon
 from oslo_utils import timeutils
 
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import name_pattern
 from fleet_api.access import identity, policies
 from fleet_api.requests import bodies
 from fleet_api.servers import server_view
 
-Instance = Mapping[str, Any]
+Instance = JSONMapping
 #: Parameters that the conductor filters by, and their names there.
 _EXACT = {
     **{name: name for name in ("host", "reservation_id", "project_id", "vm_state")},
@@ -63,9 +64,9 @@ SORTED_BY = {
 }
 
 
-def exact(request: falcon.Request) -> dict[str, Any]:
+def exact(request: falcon.Request) -> JSONObject:
     """Return the filters that the conductor has. :raises errors.InvalidInput: faults.Fault: not allowed"""
-    found: dict[str, Any] = {ours: value for name, ours in _EXACT.items() if (value := request.get_param(name))}
+    found: JSONObject = {ours: value for name, ours in _EXACT.items() if (value := request.get_param(name))}
     if own := _own_project(request):
         found["project_id"] = own
     if bodies.flag(request, "deleted") and identity.sees_all(request):

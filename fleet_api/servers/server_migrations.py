@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import falcon
 
 from fleet import move_states
+from fleet.json_codec import JSONMapping
 from fleet_api.compute import migrations
 from fleet_api.requests import answers, guard
 from fleet_api.requests.conductor import Conductor
@@ -51,14 +49,14 @@ class ServerMigrations:
         self._conductor.operator(request).abort_live_migration(name=server_id, migration=found["uuid"])
         response.status = falcon.HTTP_202
 
-    def _one(self, request: falcon.Request, server_id: str, migration_id: str) -> Mapping[str, Any]:
+    def _one(self, request: falcon.Request, server_id: str, migration_id: str) -> JSONMapping:
         for each in self._of(request, server_id):
             if migration_id in (each["uuid"], str(migrations.number(each))):
                 return each
         message = f"Server {server_id} has no live migration {migration_id[:100]} under way."
         raise Fault(404, message)
 
-    def _of(self, request: falcon.Request, server_id: str) -> list[Mapping[str, Any]]:
+    def _of(self, request: falcon.Request, server_id: str) -> list[JSONMapping]:
         uuid = show(self._conductor, request, server_id)["instance"]["uuid"]
         found = self._conductor.operator(request).list_migrations(filters={"instance_uuid": uuid})
         return [
@@ -68,7 +66,7 @@ class ServerMigrations:
         ]
 
 
-def _view(request: falcon.Request, record: Mapping[str, Any]) -> LiveMigration:
+def _view(request: falcon.Request, record: JSONMapping) -> LiveMigration:
     return {
         **migrations.places(request, record),
         "server_uuid": record["instance_uuid"],

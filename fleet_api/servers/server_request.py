@@ -7,13 +7,13 @@ A field that the fleet cannot honour is refused: if it were ignored, the client 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import falcon
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import boot_data, fields, network
 from fleet.objects.access_address import AccessV4, AccessV6
 from fleet.objects.changes import DiskConfig, Tags
@@ -71,7 +71,7 @@ class _Server:
     hypervisor_hostname: fields.Name | None = None
     metadata: fields.Texts = dataclasses.field(default_factory=dict)
     return_reservation_id: bool = False
-    security_groups: list[dict[str, Any]] | None = None
+    security_groups: list[JSONObject] | None = None
     description: fields.Text | None = None
     tags: Tags | None = None
     key_name: fields.Name | None = None
@@ -99,7 +99,7 @@ _NOT_HERE = {
 class Wanted:
     """``build`` is the build request; ``reservation`` is True if the client wants the reservation id only."""
 
-    build: dict[str, Any]
+    build: JSONObject
     reservation: bool
 
 
@@ -146,7 +146,7 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
     return Wanted(build, server.return_reservation_id)
 
 
-def _networks(wanted: str | list[_Network] | None) -> str | list[dict[str, Any]]:
+def _networks(wanted: str | list[_Network] | None) -> str | list[JSONObject]:
     """An empty list means auto, as in nova. :raises errors.InvalidInput: NotHere:"""
     if not isinstance(wanted, list):
         return wanted or network.AUTO
@@ -159,7 +159,7 @@ def _networks(wanted: str | list[_Network] | None) -> str | list[dict[str, Any]]
     return [{"network": each.uuid, "address": each.fixed_ip} for each in wanted] or network.AUTO
 
 
-def _image(request: falcon.Request, conductor: Conductor, uuid: str) -> dict[str, Any]:
+def _image(request: falcon.Request, conductor: Conductor, uuid: str) -> JSONObject:
     with bodies.naming("server.imageRef"):
         return conductor.image(request, uuid).to_image().to_wire()
 
@@ -174,7 +174,7 @@ def _zone(server: _Server) -> str:
     return f"{zone}:{server.host or ''}{node}"
 
 
-def hints(body: Mapping[str, Any]) -> dict[str, Any]:
+def hints(body: JSONMapping) -> JSONObject:
     """Return what stands under one of HINTS. :raises errors.InvalidInput:"""
     for key in HINTS:
         if key in body:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired, cast
+from typing import Annotated, NotRequired, cast
 
 import falcon
 from typing_extensions import TypedDict
 
 from fleet import states
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import host_id, host_name
 from fleet_api.access import identity
 from fleet_api.access.identity import ADMIN
@@ -109,7 +110,7 @@ _Newer = TypedDict(
         "trusted_image_certificates": NotRequired[Annotated[None, answers.since("2.63")]],
         "locked_reason": NotRequired[Annotated[str | None, answers.since("2.73")]],
         "pinned_availability_zone": NotRequired[Annotated[None, answers.since("2.96")]],
-        "scheduler_hints": NotRequired[Annotated[dict[str, Any], answers.since("2.100")]],
+        "scheduler_hints": NotRequired[Annotated[JSONObject, answers.since("2.100")]],
     },
 )
 
@@ -190,14 +191,14 @@ class ChangedServer(BriefServer, _Changed):
     """A server as the answer to a change shows it before version 2.75."""
 
 
-def status(instance: Mapping[str, Any]) -> str:
+def status(instance: JSONMapping) -> str:
     if instance.get("is_unshelved"):
         return _OF_STATE[states.SHELVED_OFFLOADED]
     found = _OF_TASK.get(instance["task_state"]) or _OF_STATE.get(instance["vm_state"])
     return found or str(instance["vm_state"]).upper()
 
 
-def is_locked(instance: Mapping[str, Any]) -> bool:
+def is_locked(instance: Mapping[str, object]) -> bool:
     """Older conductors know no locks."""
     return instance.get("locked_by") is not None
 
@@ -218,12 +219,12 @@ _OF_HOSTS = (
 )
 
 
-def brief(request: falcon.Request, instance: Mapping[str, Any]) -> BriefServer:
+def brief(request: falcon.Request, instance: JSONMapping) -> BriefServer:
     path = f"/servers/{instance['uuid']}"
     return {"id": instance["uuid"], "name": instance["name"], "links": microversions.links(request, path)}
 
 
-def view(request: falcon.Request, instance: Mapping[str, Any]) -> ListedServer:
+def view(request: falcon.Request, instance: JSONMapping) -> ListedServer:
     """Return a server as in a list with details."""
     version, host = request.context.version, instance["host"]
     project = instance["project_id"] or ADMIN
@@ -266,11 +267,11 @@ def view(request: falcon.Request, instance: Mapping[str, Any]) -> ListedServer:
         if version < _HOSTNAME:
             shown.pop("OS-EXT-SRV-ATTR:hostname", None)
         for name in _OF_HOSTS:
-            cast(dict[str, Any], shown).pop(name, None)
+            cast(JSONObject, shown).pop(name, None)
     return shown
 
 
-def _task(instance: Mapping[str, Any]) -> str | None:
+def _task(instance: JSONMapping) -> str | None:
     """In nova a server that is unshelved is shelved until it runs."""
     task: str | None = instance["task_state"]
     if instance.get("is_unshelved") and task not in (states.SPAWNING, states.DELETING):
@@ -278,7 +279,7 @@ def _task(instance: Mapping[str, Any]) -> str | None:
     return task
 
 
-def _newer(version: microversions.Version, instance: Mapping[str, Any]) -> _Newer:
+def _newer(version: microversions.Version, instance: JSONMapping) -> _Newer:
     """Return the fields that came with later versions."""
     forms: Sequence[tuple[microversions.Version, _Newer]] = (
         ((2, 3), {"OS-EXT-SRV-ATTR:hostname": instance.get("hostname") or host_name.of(instance["name"])}),
@@ -299,7 +300,7 @@ def _newer(version: microversions.Version, instance: Mapping[str, Any]) -> _Newe
     return found
 
 
-def whole(request: falcon.Request, shown: Mapping[str, Any]) -> Server:
+def whole(request: falcon.Request, shown: JSONMapping) -> Server:
     """Return a server as it is shown alone: with its groups, and its fault.
 
     :param shown: the conductor's answer to ``show_instance``
@@ -316,12 +317,12 @@ def whole(request: falcon.Request, shown: Mapping[str, Any]) -> Server:
     return server
 
 
-def changed(request: falcon.Request, shown: Mapping[str, Any]) -> Server | ChangedServer:
+def changed(request: falcon.Request, shown: JSONMapping) -> Server | ChangedServer:
     """Return a server as the answer to a change has it. :param shown: as for :func:`whole`"""
     server = whole(request, shown)
     if request.context.version >= _WHOLE_AFTER_CHANGE:
         return server
-    kept: dict[str, Any] = {name: value for name, value in server.items() if name in _AFTER_CHANGE}
+    kept: JSONObject = {name: value for name, value in server.items() if name in _AFTER_CHANGE}
     kept["addresses"] = addresses.plain(shown["instance"])
     return cast(ChangedServer, kept)
 
@@ -331,7 +332,7 @@ def volume(request: falcon.Request, uuid: str) -> ServerVolume:
     return {"id": uuid, "delete_on_termination": False} if request.context.version >= _OUTLAST else {"id": uuid}
 
 
-def fault(found: Mapping[str, Any]) -> ServerFault:
+def fault(found: JSONMapping) -> ServerFault:
     """Return a fault, with the nearest miss if the conductor says it: not to projects."""
     details = found.get("details") or {}
     code = details.get("reason_code") or found["error"]
@@ -340,7 +341,7 @@ def fault(found: Mapping[str, Any]) -> ServerFault:
     return {"code": found["code"], "created": _seconds(found["created_at"]), "message": message[:2000]}
 
 
-def _flavor(request: falcon.Request, flavor: Mapping[str, Any]) -> FlavorLink | FlavorInside:
+def _flavor(request: falcon.Request, flavor: JSONMapping) -> FlavorLink | FlavorInside:
     if request.context.version < _FLAVOR_INSIDE:
         path = f"/flavors/{flavor['flavorid']}"
         return {"id": flavor["flavorid"], "links": [microversions.link(request, path, "bookmark")]}
@@ -355,7 +356,7 @@ def _flavor(request: falcon.Request, flavor: Mapping[str, Any]) -> FlavorLink | 
     }
 
 
-def _image(request: falcon.Request, image: Mapping[str, Any]) -> ImageLink | str:
+def _image(request: falcon.Request, image: JSONMapping) -> ImageLink | str:
     if not image["id"]:
         return ""
     return {"id": image["id"], "links": [microversions.link(request, f"/images/{image['id']}", "bookmark")]}

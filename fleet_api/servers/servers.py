@@ -13,6 +13,7 @@ from oslo_utils import uuidutils
 from typing_extensions import TypedDict
 
 from fleet import errors, states
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.access import identity, policies
 from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
@@ -103,14 +104,14 @@ class Servers:
             new["adminPass"] = wanted.build["admin_password"]
         response.media = {"server": new, **warnings}
 
-    def _set_password(self, request: falcon.Request, build: dict[str, Any]) -> None:
+    def _set_password(self, request: falcon.Request, build: JSONObject) -> None:
         """With an idempotency key none is made: a repeated request must be the same as the first one."""
         if self._passwords is None or "admin_password" in build or request.get_header(IDEMPOTENCY_KEY):
             return
         if self._conductor.takes_passwords():
             build["admin_password"] = self._passwords()
 
-    def _create(self, request: falcon.Request, build: dict[str, Any]) -> dict[str, Any]:
+    def _create(self, request: falcon.Request, build: JSONObject) -> JSONObject:
         """:raises errors.FleetError: as the conductor does; naming the field of a flavor, volume or network not there"""
         try:
             return self._conductor.create(request, build, request.get_header(IDEMPOTENCY_KEY))
@@ -184,18 +185,18 @@ class Servers:
         self._conductor.terminate(request, server_id)
         response.status = falcon.HTTP_204
 
-    def _list(self, request: falcon.Request, path: str, shown: View) -> dict[str, Any]:
+    def _list(self, request: falcon.Request, path: str, shown: View) -> JSONObject:
         servers, marker = self._page(request, paging.limit_of(request, self._most), shown)
         failed = {each["id"]: each for each in servers if each.get("status") == "ERROR"}
         faults = self._conductor.operator(request).newest_faults(uuids=list(failed)) if failed else {}
         for uuid, newest in faults.items():
             failed[uuid]["fault"] = server_view.fault(newest)
-        answer: dict[str, Any] = {"servers": servers}
+        answer: JSONObject = {"servers": servers}
         if marker:
             answer["servers_links"] = paging.next_link(request, path, marker)
         return answer
 
-    def _page(self, request: falcon.Request, limit: int, shown: View) -> tuple[list[dict[str, Any]], str | None]:
+    def _page(self, request: falcon.Request, limit: int, shown: View) -> tuple[list[JSONObject], str | None]:
         """Return at most ``limit`` servers after the marker, oldest first, and at most about MOST_BYTES of them; and the
         marker of the next page, if there is one.
         """
@@ -208,7 +209,7 @@ class Servers:
         is_brief = shown is server_view.brief and not any(request.has_param(name) for name in server_filters.OF_SPEC)
         calls = self._conductor.operator(request)
         listed: Callable[..., Sequence[Instance]] = calls.list_brief if is_brief else calls.list_instances
-        found: list[dict[str, Any]] = []
+        found: list[JSONObject] = []
         marker, size, batch = request.get_param("marker"), 0, _FIRST_BATCH
         while True:
             more = {"marker": marker} if marker else {}
@@ -228,10 +229,10 @@ class Servers:
             batch = _next_batch(part)
 
     def _sorted(
-        self, request: falcon.Request, exact: Mapping[str, Any], matches: Sequence[Condition], shown: View
-    ) -> tuple[list[dict[str, Any]], str | None]:
+        self, request: falcon.Request, exact: JSONMapping, matches: Sequence[Condition], shown: View
+    ) -> tuple[list[JSONObject], str | None]:
         """Return the part of a list in another order than that of the conductor: all that match are read."""
-        calls, more = self._conductor.operator(request), dict[str, Any]()
+        calls, more = self._conductor.operator(request), JSONObject()
         found: list[Instance] = []
         while part := _known(functools.partial(calls.list_instances, filters=exact, limit=_BATCH, **more)):
             found += [each for each in part if all(match(each) for match in matches)]
@@ -257,14 +258,14 @@ def _next_batch(part: Sequence[Instance]) -> int:
     return min(max(MOST_BYTES // each, 1), _BATCH)
 
 
-def show(conductor: Conductor, request: falcon.Request, server_id: str, deleted_too: bool = False) -> Mapping[str, Any]:
+def show(conductor: Conductor, request: falcon.Request, server_id: str, deleted_too: bool = False) -> JSONMapping:
     """Return the conductor's ``show_instance``. By uuid only: clients look for a name in the list.
 
     :param deleted_too: also one that was deleted, as long as its row is kept
     :raises errors.NotFound: there is none, or it was deleted
     """
     if uuidutils.is_uuid_like(server_id):
-        found: Mapping[str, Any] = conductor.operator(request).show_instance(name=server_id)
+        found: JSONMapping = conductor.operator(request).show_instance(name=server_id)
         if not identity.owns(request, found["instance"]["project_id"]):
             raise errors.NotFound(kind="Instance", name=server_id)
         if deleted_too or not (found["instance"]["deleted"] or found["instance"]["vm_state"] == states.DELETED):

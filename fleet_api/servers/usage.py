@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NotRequired
+from typing import NotRequired
 
 import falcon
 from oslo_utils import timeutils
@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet.clock import utcnow
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.access import identity
 from fleet_api.access.policies import ALL_QUOTAS
 from fleet_api.requests import answers, bodies, guard
@@ -87,7 +88,7 @@ class Usages:
         response.media = {"tenant_usage": _usage(project_id, found, start, stop, True) if found else {}}
 
     def _counted(
-        self, request: falcon.Request, filters: Mapping[str, Any], start: datetime.datetime, stop: datetime.datetime
+        self, request: falcon.Request, filters: Mapping[str, object], start: datetime.datetime, stop: datetime.datetime
     ) -> Iterator[ServerUsage]:
         now = utcnow()
         for instance in self._instances(request, filters):
@@ -96,10 +97,10 @@ class Usages:
                 seconds = (min(stop, ended or now) - max(start, began)).total_seconds()
                 yield _server(instance, began, ended, max(seconds, 0) / 3600, now)
 
-    def _instances(self, request: falcon.Request, filters: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    def _instances(self, request: falcon.Request, filters: Mapping[str, object]) -> Iterator[JSONMapping]:
         """Live ones, then those that were deleted."""
         for which in ({}, {"deleted": True}):
-            more: dict[str, Any] = {}
+            more: JSONObject = {}
             while True:
                 wanted = {**filters, **which}
                 part = self._conductor.operator(request).list_instances(filters=wanted, limit=_BATCH, **more)
@@ -123,7 +124,7 @@ def _moment(text: str | None) -> datetime.datetime | None:
 
 
 def _server(
-    instance: Mapping[str, Any],
+    instance: JSONMapping,
     began: datetime.datetime,
     ended: datetime.datetime | None,
     hours: float,

@@ -43,7 +43,7 @@ class FairDispatcher(task.ThreadedTaskDispatcher):
         self._key = key
         self.set_thread_count(threads)
 
-    def add_task(self, task: Any) -> None:
+    def add_task(self, task: object) -> None:
         super().add_task(_Task(task, self._key(task), self._ended))
 
     def _ended(self, key: Key) -> None:

@@ -98,13 +98,13 @@ class _Channel(channel.HTTPChannel):
     connection the time until its first request.
     """
 
-    def __init__(self, server: _Server, *rest: Any, **named: Any) -> None:
+    def __init__(self, server: _Server, *rest: object, **named: Any) -> None:
         super().__init__(server, *rest, **named)
         self.waits_since: float | None = time.monotonic()
         if server.has_enough_of(self.addr[0]):
             self.will_close = True
 
-    def received(self, data: bytes) -> Any:
+    def received(self, data: bytes) -> object:
         done = super().received(data)
         if self.request is None:
             self.waits_since = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands share.
+"""Code that the commands share.
 
 ``command`` is the base of commands that ask the conductor, ``database_command`` of those that open the database;
 ``application`` is what both programs share. Output: ``listing`` and

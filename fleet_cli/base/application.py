@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs ``fleet`` and ``fleet-manage`` share: options, help, logging, and refusals of a wrong command line."""
+"""Options, help, logging and refusals of a wrong command line, for the programs ``fleet`` and ``fleet-manage``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from cliff import app, commandmanager
 from oslo_config import cfg
 
 from fleet import conf as fleet_conf
+from fleet.json_codec import JSONObject
 from fleet.rpc import nova_broker
 from fleet_cli.base import completion, overview, suggestions, usage
 
@@ -52,7 +53,7 @@ class Application(app.App):
         self._first_steps = first_steps
 
     def build_option_parser(
-        self, description: str | None, version: str | None, argparse_kwargs: dict[str, Any] | None = None
+        self, description: str | None, version: str | None, argparse_kwargs: JSONObject | None = None
     ) -> argparse.ArgumentParser:
         narrow = functools.partial(argparse.HelpFormatter, width=overview.WIDTH - 2)
         given = {"formatter_class": narrow, "prog": self.NAME, "usage": f"{self.NAME} [OPTION ...] COMMAND ..."}

@@ -6,11 +6,11 @@ from __future__ import annotations
 import argparse
 import base64
 from collections.abc import Sequence
-from typing import Any
 
 from fleet import errors
 from fleet.client import argument_types, connection
 from fleet.client.calls import Calls
+from fleet.json_codec import JSONObject
 from fleet.objects import ImageRecord
 from fleet.objects.network import AUTO, NONE
 
@@ -76,7 +76,7 @@ def add_build(parser: Arguments) -> None:
                         "ERROR at once. Default: [conductor] wait_for_capacity of the project.")  # fmt: skip
 
 
-def build_request(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str, Any]:
+def build_request(conductor: Calls, parsed_args: argparse.Namespace) -> JSONObject:
     """Return the BuildRequest of a command line.
 
     :raises connection.CommandFailed: the image, or a host to be ignored, does not exist
@@ -114,7 +114,7 @@ def build_request(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str
     }
 
 
-def _image_of(conductor: Calls, given: dict[str, str | int], properties: dict[str, str]) -> dict[str, Any]:
+def _image_of(conductor: Calls, given: dict[str, str | int], properties: dict[str, str]) -> JSONObject:
     """Return the image with what the fleet's record has of it.
 
     :raises connection.CommandFailed: no record has this id, name or beginning of an id

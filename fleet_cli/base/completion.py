@@ -15,11 +15,12 @@ from typing import Any
 from cliff import command as cliff_command
 
 from fleet.client.connection import Record
+from fleet.json_codec import JSONObject
 
 #: Seconds to wait for names.
 _PATIENCE_S = 2
 #: By kind: the method that lists the objects, and the field with the name.
-KINDS: Mapping[str, tuple[str, dict[str, Any], str]] = {
+KINDS: Mapping[str, tuple[str, JSONObject, str]] = {
     "server": ("list_instances", {"filters": {}, "brief": True}, "name"),
     "host": ("list_hosts", {}, "host"),
     "flavor": ("list_flavors", {}, "name"),

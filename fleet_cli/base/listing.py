@@ -64,7 +64,7 @@ class Fitted(lister.Lister):
         return parsed_args.formatter == "table"
 
     def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[object]]
     ) -> int:
         rows: Sequence[Sequence[Any]] = list(data)
         if self.is_table(parsed_args):
@@ -132,7 +132,7 @@ class List(Fitted, command.Lister):
             return 0
 
 
-def some(names: Sequence[Any], most: int = 3) -> str:
+def some(names: Sequence[object], most: int = 3) -> str:
     """Return the number of names and the first of them."""
     if len(names) <= most:
         return ", ".join(map(str, names))

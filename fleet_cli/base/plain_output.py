@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands print: control characters in names and faults are escaped, so they do nothing to the terminal."""
+"""Output of the commands: control characters in names and faults are escaped, so they do nothing to the terminal."""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ _BORDER, _EDGE = 3, 1
 _UUID = re.compile(r"\b[0-9a-f]{8}[0-9a-f-]{28}\b,?")
 
 
-def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]], chosen: Sequence[str], width: int) -> list[list[Any]]:
+def fitted(
+    names: Sequence[str], rows: Sequence[Sequence[object]], chosen: Sequence[str], width: int
+) -> list[list[Any]]:
     """Return the rows with wrapped cells.
 
     :param chosen: the columns that are shown
@@ -57,7 +59,7 @@ def _unbroken(text: str) -> int:
     return max((len(each) for each in _UUID.findall(text)), default=0)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value.human_readable() if isinstance(value, columns.FormattableColumn) else value)
 
 

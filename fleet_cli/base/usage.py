@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a wrong command line: one line, and where to read more."""
+"""The message about a wrong command line: one line, and where to read more."""
 
 from __future__ import annotations
 

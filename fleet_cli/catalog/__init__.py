@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What requests name: flavors, images, groups, key pairs and quotas."""
+"""Commands about flavors, images, groups, key pairs and quotas."""

@@ -6,11 +6,11 @@ from __future__ import annotations
 import argparse
 import typing
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from fleet import errors
 from fleet.client import argument_types, connection
 from fleet.client.connection import Record
+from fleet.json_codec import JSONObject
 from fleet.objects import group_rule, instance_group
 from fleet_cli.base import command, listing
 
@@ -22,9 +22,9 @@ _RULE_NAMES = ("policy", "label", *_NUMBERS, "value")
 _POLICIES = [each for each in typing.get_args(instance_group.Policy) if each != instance_group.NONE]
 
 
-def _rule(text: str) -> dict[str, Any]:
+def _rule(text: str) -> dict[str, object]:
     """An argparse type: ``policy=POLICY,label=KEY[,max_skew=N][,max_members=N][,value=VALUE …]``."""
-    rule: dict[str, Any] = {}
+    rule: JSONObject = {}
     for part in text.split(","):
         name, value = argument_types.pair(part)
         if name not in _RULE_NAMES:

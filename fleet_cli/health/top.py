@@ -9,11 +9,11 @@ import json
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from fleet import domains, states, volume_states
 from fleet.checks import required
 from fleet.client import argument_types, connection
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.rpc.rabbit.broker import BrokerAway
 from fleet.service import probes
 from fleet_cli.base import command, plain_output
@@ -88,9 +88,9 @@ class Top(command.Command):
             )
         return [metric_pages.page_url(f"{host}:{port}") for port in open_]
 
-    def _views(self, urls: list[str], interval_s: float) -> Iterator[dict[str, Any]]:
+    def _views(self, urls: list[str], interval_s: float) -> Iterator[dict[str, object]]:
         looks = (metric_pages.look(urls, time.monotonic) for _ in itertools.count())
-        queues: dict[str, Any] | None = {}
+        queues: dict[str, object] | None = {}
         for before, after in itertools.pairwise(_spaced(looks, interval_s)):
             if not after.pages:
                 problems = ", ".join(f"{url}: {reason}" for url, reason in after.missing.items())
@@ -99,7 +99,7 @@ class Top(command.Command):
             queues = self._queues() if queues is not None else None
             yield view(Change(before, after), queues)
 
-    def _queues(self) -> dict[str, Any] | None:
+    def _queues(self) -> JSONObject | None:
         try:
             depths = self.conductor.depths(("conductor", "scheduler", *domains.OF_VOLUMES))
         except BrokerAway:
@@ -110,7 +110,7 @@ class Top(command.Command):
             if depth is not None or name not in domains.OF_VOLUMES
         }
 
-    def _show(self, shown: Mapping[str, Any], form: str) -> None:
+    def _show(self, shown: Mapping[str, object], form: str) -> None:
         if form == "json":
             print(json.dumps(shown), file=self.app.stdout, flush=True)
             return
@@ -135,7 +135,7 @@ def _spaced(looks: Iterator[metric_pages.Look], interval_s: float) -> Iterator[m
         yield next(looks)
 
 
-def view(change: Change, queues: Mapping[str, Any] | None) -> dict[str, Any]:
+def view(change: Change, queues: Mapping[str, object] | None) -> dict[str, object]:
     """Return the figures. Rates are per second, times in seconds; None: no daemon has the metric."""
     rate, decisions = change.rate, change.rate("fleet_scheduler_decisions_total")
     return {
@@ -187,7 +187,7 @@ def view(change: Change, queues: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _filters(change: Change, decisions: float) -> list[dict[str, Any]]:
+def _filters(change: Change, decisions: float) -> list[dict[str, object]]:
     """Return the slowest filters first: seconds per decision, and hosts per second that each was the first to drop."""
     spent = change.rates("fleet_scheduler_filter_seconds_total", "filter")
     dropped = change.rates("fleet_scheduler_filter_rejections_total", "filter")
@@ -198,7 +198,7 @@ def _filters(change: Change, decisions: float) -> list[dict[str, Any]]:
     ]
 
 
-def lines(shown: Mapping[str, Any]) -> list[str]:
+def lines(shown: JSONMapping) -> list[str]:
     """Return the figures for people."""
     head = f"{shown['daemons']} daemons, {shown['ready']} ready; per second, over {shown['seconds']} s"
     under_way, queues = shown["under_way"], shown["queues"]
@@ -223,7 +223,7 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _of_volumes(volumes: Mapping[str, Any], pools: Mapping[str, Any]) -> list[str]:
+def _of_volumes(volumes: JSONMapping, pools: JSONMapping) -> list[str]:
     """Nothing for a fleet without storage pools."""
     if not pools["number"]:
         return []
@@ -236,7 +236,7 @@ def _of_volumes(volumes: Mapping[str, Any], pools: Mapping[str, Any]) -> list[st
     ]
 
 
-def _rates(found: Mapping[str, Any]) -> str:
+def _rates(found: JSONMapping) -> str:
     return ", ".join(f"{_words(name)} {_value(name, value)}" for name, value in found.items())
 
 

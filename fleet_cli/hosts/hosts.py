@@ -6,10 +6,10 @@ from __future__ import annotations
 import argparse
 import collections
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from fleet import capacity
 from fleet.client.connection import Record
+from fleet.json_codec import JSONObject
 from fleet.objects import host_report
 from fleet_cli.base import command, listing
 from fleet_cli.hosts import tree
@@ -64,7 +64,7 @@ def _against_limit(nodes: Sequence[Record], resource: str, unit: int) -> str:
     return f"{used / unit:.5g}/{most / unit:.5g}"
 
 
-def _sums(nodes: Sequence[Record]) -> dict[str, Any]:
+def _sums(nodes: Sequence[Record]) -> JSONObject:
     used = {name: _against_limit(nodes, column, unit) for name, (column, unit) in _SHOWN.items()}
     return {**used, "vms": sum(node.get("running_vms") or 0 for node in nodes)}
 
@@ -81,7 +81,7 @@ def _states(nodes: Sequence[Record]) -> str:
     return ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
 
 
-def row(node: Record) -> dict[str, Any]:
+def row(node: Record) -> JSONObject:
     """Return a node of a host as one row."""
     limits = {f"{name}_limit": round(limit(node, name), 3) for name in _LIMITS}
     return {**node, **limits, "driver": node.get("hypervisor_type")}

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``fleet whatif`` and ``fleet replay`` show of a fleet over time: the option ``--plot``, and the samples."""
+"""The option ``--plot`` of ``fleet whatif`` and ``fleet replay``, and the samples of a fleet over time."""
 
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
-from typing import Any
 
 from cliff import columns
 
@@ -42,7 +41,7 @@ def check(path: pathlib.Path | None) -> None:
         raise connection.CommandFailed(f"--plot: {missing}") from None
 
 
-def draw(path: pathlib.Path | None, scenarios: Mapping[str, Mapping[str, Any]]) -> None:
+def draw(path: pathlib.Path | None, scenarios: Mapping[str, Mapping[str, object]]) -> None:
     """:raises connection.CommandFailed: the file cannot be written"""
     if path is None:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would happen, and why: ``explain``, ``capacity``, ``whatif``, ``rebalance`` and ``replay``.
+"""Commands about decisions that were or would be made: ``explain``, ``capacity``, ``whatif``, ``rebalance`` and ``replay``.
 
 They change nothing, but ``rebalance --apply`` and ``replay``.
 """

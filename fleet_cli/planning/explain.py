@@ -12,6 +12,7 @@ from cliff import columns
 from fleet.client import argument_types, connection, faults
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
+from fleet.json_codec import JSONObject
 from fleet.objects.answers.instances import SchedulingRequest
 from fleet_cli.base import build_arguments, command
 
@@ -78,7 +79,7 @@ def add_volume(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> Non
     parser.add_argument("--volume-type", metavar="TYPE", help="With --volume: a type of 'fleet volume type list'.")
 
 
-def volume_asked(conductor: Calls, parsed_args: argparse.Namespace) -> dict[str, Any]:
+def volume_asked(conductor: Calls, parsed_args: argparse.Namespace) -> JSONObject:
     """Return the request for a new volume. :raises connection.CommandFailed: a server is named too, or no such type"""
     if getattr(parsed_args, "server", None) or parsed_args.flavor:
         raise connection.CommandFailed("name a server, or use --flavor, or use --volume")

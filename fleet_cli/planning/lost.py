@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands mean by hosts that are lost: ``any``, a host, or a label."""
+"""Parses which hosts are lost: ``any``, a host, or a label."""
 
 from __future__ import annotations
 

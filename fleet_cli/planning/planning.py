@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands that plan on a copy of the fleet read: everything in the database, and requests."""
+"""Reads the fleet and requests for commands that plan on a copy of the fleet."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from fleet.db.engine.database import Database
 from fleet.db.feed import feed_queries
 from fleet.db.feed.feed import ChangeFeed, Changes
 from fleet.db.volumes import volumes
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects.whatif import Demand
 from fleet.rpc import nova_broker
 from fleet_cli.base import progress
@@ -91,7 +92,7 @@ def known(requests: Mapping[str, Demand], uuid_: str) -> Demand:
     return requests[uuid_]
 
 
-def one_by_one(asked: Mapping[str, Any], count: int) -> list[Demand]:
+def one_by_one(asked: JSONMapping, count: int) -> list[Demand]:
     """Return ``count`` requests for one instance each, from one answer of the conductor's ``request_for``."""
     spec = {**asked["request_spec"], "num_instances": 1}
     properties = spec.get("instance_properties") or {}
@@ -103,7 +104,7 @@ def one_by_one(asked: Mapping[str, Any], count: int) -> list[Demand]:
     return demands
 
 
-def named(count: int) -> dict[str, Any]:
+def named(count: int) -> JSONObject:
     """Return the uuids of ``count`` new instances, as a request spec has them."""
     uuids = [str(uuid.uuid4()) for _ in range(count)]
     return {"instance_uuids": uuids, "instance_properties": {"uuid": uuids[0]}}

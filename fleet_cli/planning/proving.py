@@ -27,7 +27,7 @@ def prove(shown_by: Any, state: Changes, losses: Sequence[Loss], limit_s: float)
 
 
 def remaining(
-    shown_by: Any, state: Changes, losses: Sequence[Loss], asked: Demand, limit_s: float
+    shown_by: object, state: Changes, losses: Sequence[Loss], asked: Demand, limit_s: float
 ) -> Sequence[Remaining]:
     """Return how many instances of ``asked`` fit after each loss."""
     found: Sequence[Remaining] = _run(shown_by, REMAINING, state, losses, (asked,), limit_s)

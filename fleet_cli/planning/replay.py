@@ -6,9 +6,9 @@ from __future__ import annotations
 import argparse
 import pathlib
 from collections.abc import Sequence
-from typing import Any
 
 from fleet.client import argument_types, connection
+from fleet.json_codec import JSONObject
 from fleet_cli.base import command, confirmation, listing, progress
 from fleet_cli.hosts import utilization
 from fleet_cli.planning import explain, trace_arguments
@@ -100,7 +100,7 @@ class Replay(command.ShowOne):
         del summary["pools_used"]
         return _shown(summary)
 
-    def _replay(self, run: Course, requests: Sequence[Any], delete: bool) -> None:
+    def _replay(self, run: Course, requests: Sequence[object], delete: bool) -> None:
         with progress.shown(len(requests), "requests", self.app.options.verbose_level, _LINES) as shown:
             try:
                 run.replay(requests, lambda done: shown.show(done, ""))
@@ -112,6 +112,6 @@ class Replay(command.ShowOne):
                 raise
 
 
-def _shown(summary: dict[str, Any]) -> tuple:
+def _shown(summary: JSONObject) -> tuple:
     forms = {name: form(summary[name]) for name, form in _FORMS.items() if name in summary}
     return command.one(tuple(summary), {**summary, **forms})

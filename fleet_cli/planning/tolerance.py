@@ -10,6 +10,7 @@ from typing import Any
 from fleet.client import argument_types, connection
 from fleet.db.feed import domains
 from fleet.db.hosts import tolerances
+from fleet.json_codec import JSONObject
 from fleet.objects import tolerance as tolerance_objects
 from fleet.objects.tolerance import Tolerance
 from fleet_cli.base import command, database_command, listing
@@ -112,7 +113,7 @@ class ShowTolerance(listing.Fitted, command.Lister):
     def nothing(self, parsed_args: argparse.Namespace) -> str:
         return "Nothing is promised: 'fleet tolerance set' does."
 
-    def _proved(self, each: Tolerance, state: Any, limit_s: float) -> dict[str, Any]:
+    def _proved(self, each: Tolerance, state: Any, limit_s: float) -> JSONObject:
         known = sorted({node.host for node in state.nodes})
         hosts = tolerances.hosts_of(each, known, state.aggregates)
         values = domains.value_of(state, each.label) if each.label else {}
@@ -134,5 +135,5 @@ class ShowTolerance(listing.Fitted, command.Lister):
         return {**row, **numbers, "verdict": verdict, "why": why}
 
 
-def _row(each: Tolerance) -> dict[str, Any]:
+def _row(each: Tolerance) -> JSONObject:
     return {"scope": each.scope, "tolerates": each.what}

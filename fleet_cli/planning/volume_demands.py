@@ -6,12 +6,12 @@ from __future__ import annotations
 import argparse
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from oslo_config import cfg
 
 from fleet.client import connection
 from fleet.client.calls import Calls
+from fleet.json_codec import JSONObject
 from fleet.objects.answers.volumes import VolumeTypeView
 from fleet.objects.whatif import Demand
 from fleet_cli.planning import explain, planning, trace_arguments
@@ -66,5 +66,5 @@ def _demand(asked: VolumeTraceRequest, types: Mapping[str, VolumeTypeView]) -> D
     return Demand(_named(spec), {}, asked.lifetimes_s, asked.at_s, asked.size)
 
 
-def _named(spec: dict[str, Any]) -> dict[str, Any]:
+def _named(spec: JSONObject) -> JSONObject:
     return {**spec, "volume_id": str(uuid.uuid4())}

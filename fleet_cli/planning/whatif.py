@@ -14,13 +14,14 @@ from typing import Any
 from fleet import errors
 from fleet.client import argument_types, connection
 from fleet.db.feed.feed import Changes
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects.whatif import ENTRY_POINTS, RATIOS, VOLUME_RATIO, Change, Demand
 from fleet_cli.base import build_arguments, command, database_command, progress
 from fleet_cli.hosts import utilization
 from fleet_cli.planning import explain, lost, trace_arguments
 from fleet_cli.planning.whatif_domains import Domain, Instances, Volumes
 
-_SHOWN: Mapping[str, Any] = {
+_SHOWN: JSONMapping = {
     "refused_by_reason": explain.Counts,
     "refused_by_size": explain.Counts,
     "unplaced": explain.Lines,
@@ -96,7 +97,7 @@ class WhatIf(command.Lister):
         rows = [(name, *(_value(each, name) for each in figures.values())) for name in domain.figures]
         return ("figure", *figures), rows
 
-    def _run(self, domain: Domain, state: Changes, change: Change, demands: Sequence[Demand]) -> dict[str, Any]:
+    def _run(self, domain: Domain, state: Changes, change: Change, demands: Sequence[Demand]) -> JSONObject:
         (entry,) = metadata.entry_points(group=ENTRY_POINTS, name=domain.entry)
         done = itertools.count(1)
         with progress.shown(len(demands), "requests", self.app.options.verbose_level, _LINES) as shown:
@@ -149,6 +150,6 @@ def _require_known(change: Change, hosts: set[str]) -> None:
             raise errors.NotFound(kind="Host", name=host)
 
 
-def _value(figures: Mapping[str, Any], name: str) -> Any:
+def _value(figures: Mapping[str, object], name: str) -> Any:
     value = figures.get(name)
     return _SHOWN[name](value) if name in _SHOWN else value

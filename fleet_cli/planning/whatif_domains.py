@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``fleet whatif`` plans for: instances on hosts, or volumes on pools."""
+"""The domains of ``fleet whatif``: instances on hosts, or volumes on pools."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ VOLUME_FIGURES = (
 
 
 class Domain(abc.ABC):
-    """What the requests ask for. ``demands`` also returns whether what they ask for is on the removed hosts now."""
+    """One domain of a plan. ``demands`` also returns whether what they ask for is on the removed hosts now."""
 
     entry: ClassVar[str]
     figures: ClassVar[Sequence[str]]

@@ -7,11 +7,11 @@ import argparse
 import collections
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from fleet import states
 from fleet.client import argument_types, connection, faults, following
 from fleet.client.connection import Record
+from fleet.json_codec import JSONObject
 from fleet_cli.base import build_arguments, command, listing, moments, progress
 from fleet_cli.servers import servers
 
@@ -127,7 +127,7 @@ class Boot(listing.Fitted, command.Lister):
                 f"  {each.get('name') or each['uuid']} ({each.get('task_state') or each['vm_state']}{where}{attempt})"
             )
 
-    def _row(self, instance: dict[str, Any], whole: bool) -> dict[str, Any]:
+    def _row(self, instance: JSONObject, whole: bool) -> JSONObject:
         """:param whole: for programs: the fault is the message as it is stored"""
         row = servers.summary(instance)
         if instance["vm_state"] == states.ERROR:
@@ -136,7 +136,7 @@ class Boot(listing.Fitted, command.Lister):
         return row
 
 
-def _noted(rows: Sequence[dict[str, Any]]) -> list[str]:
+def _noted(rows: Sequence[JSONObject]) -> list[str]:
     """Return the faults that several rows have, or that are long, each once with the number of rows. These rows then show
     the number of the note.
     """

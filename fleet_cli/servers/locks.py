@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from fleet import states
 from fleet.client.connection import Record
+from fleet.json_codec import JSONMapping
 from fleet_cli.base import command
 
 
@@ -25,7 +25,7 @@ class _ChangeRow(command.Command):
             found = self.conductor.operator.call(self.method, name=name, **self.options(parsed_args))
             print(f"{found['name']} ({found['uuid']}) {self.outcome(found)}", file=self.app.stdout)
 
-    def options(self, parsed_args: argparse.Namespace) -> Mapping[str, Any]:
+    def options(self, parsed_args: argparse.Namespace) -> JSONMapping:
         """Return the arguments of the method, besides the name."""
         return {}
 
@@ -40,7 +40,7 @@ class LockServer(_ChangeRow):
     method = "lock_instance"
     arguments = (command.argument("--reason", help="Why: the answer to a refused change has it."),)
 
-    def options(self, parsed_args: argparse.Namespace) -> Mapping[str, Any]:
+    def options(self, parsed_args: argparse.Namespace) -> JSONMapping:
         return {"reason": parsed_args.reason} if parsed_args.reason else {}
 
     def outcome(self, instance: Record) -> str:
@@ -71,5 +71,5 @@ class ResetState(_ChangeRow):
         ),
     )
 
-    def options(self, parsed_args: argparse.Namespace) -> Mapping[str, Any]:
+    def options(self, parsed_args: argparse.Namespace) -> JSONMapping:
         return {"state": parsed_args.state}

@@ -6,11 +6,11 @@ from __future__ import annotations
 import argparse
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from fleet import move_states, states
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
+from fleet.json_codec import JSONObject
 from fleet_cli.base import build_arguments, command, listing
 
 COLUMNS = (
@@ -200,6 +200,6 @@ def outcome(migration: Record) -> str:
     return f"{said}: {why(migration)}" if why(migration) else said
 
 
-def shown(migration: Record | None) -> dict[str, Any]:
+def shown(migration: Record | None) -> JSONObject:
     """Return the fields of an instance's last move; empty if it was never moved."""
     return {} if migration is None else {"migration": outcome(migration).partition(": ")[2]}

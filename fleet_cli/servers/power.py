@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
 
 from fleet import states
 from fleet.client import connection, following
 from fleet.client.connection import Record
+from fleet.json_codec import JSONObject
 from fleet_cli.base import command
 
 
@@ -37,7 +37,7 @@ class StopServer(command.Command):
         if not all([self._report(each) for each in accepted]):
             raise connection.CommandFailed("not all succeeded; 'fleet trace SERVER' shows why")
 
-    def options(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def options(self, parsed_args: argparse.Namespace) -> JSONObject:
         """Return the arguments of the method, besides the name."""
         return {}
 
@@ -101,7 +101,7 @@ class UnshelveServer(StopServer):
         command.argument("--host", help="The only host to consider; it must pass the filters."),
     )
 
-    def options(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def options(self, parsed_args: argparse.Namespace) -> JSONObject:
         named = {"availability_zone": parsed_args.availability_zone, "host": parsed_args.host}
         return {name: value for name, value in named.items() if value is not None}
 
@@ -126,7 +126,7 @@ class RebootServer(StopServer):
         command.argument("--hard", action="store_true", help="End the guests by force; also if STOPPED or SUSPENDED."),
     )
 
-    def options(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def options(self, parsed_args: argparse.Namespace) -> JSONObject:
         return {"hard": True} if parsed_args.hard else {}
 
 
@@ -145,7 +145,7 @@ class RebuildServer(StopServer):
             raise connection.CommandFailed("--name is for a single instance")
         super().take_action(parsed_args)
 
-    def options(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    def options(self, parsed_args: argparse.Namespace) -> JSONObject:
         image = {"image": parsed_args.image} if parsed_args.image else {}
         changes = {"changes": {"name": parsed_args.name}} if parsed_args.name else {}
         return {"request": {**image, **changes}}

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import Any
 
 from fleet import states
 from fleet.client import argument_types, faults, pages
 from fleet.client.connection import Record
+from fleet.json_codec import JSONObject
 from fleet_cli.base import command, listing
 from fleet_cli.servers import moves
 
@@ -147,7 +147,7 @@ def _cell(cell: Record) -> str:
     return ", ".join(said)
 
 
-def summary(instance: Record) -> dict[str, Any]:
+def summary(instance: Record) -> JSONObject:
     """Return an instance as one row."""
     power = instance.get("power_state", states.NOSTATE)
     settled = instance.get("vm_state") in (states.ACTIVE, states.RESIZED) and not instance.get("task_state")

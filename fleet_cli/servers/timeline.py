@@ -7,9 +7,9 @@ import argparse
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fleet import states, volume_states
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet_cli.base import command, listing, moments
 
 COLUMNS = (
@@ -72,12 +72,12 @@ class Trace(listing.Fitted, command.Lister):
         return command.table(names, map(_brief, told, numbers))
 
 
-def _subjects(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _subjects(found: JSONMapping) -> list[JSONMapping]:
     """The instances and volumes of an answer. An older conductor knows no volumes."""
     return [*found["instances"], *found.get("volumes", ())]
 
 
-def heading(found: Mapping[str, Any]) -> str:
+def heading(found: JSONMapping) -> str:
     """Return the instances, the request, and its beginning."""
     names = [f"{each['name']} ({each['uuid'][:8]})" for each in _subjects(found)]
     first = found["events"][0]
@@ -103,13 +103,13 @@ def notes(messages: Sequence[str]) -> tuple[list[str], list[int | None]]:
     return told, numbers
 
 
-def _brief(line: Mapping[str, Any], note: int | None) -> dict[str, Any]:
+def _brief(line: JSONMapping, note: int | None) -> JSONObject:
     daemon = line["daemon"].removeprefix("fleet-")
     event = f"{line['event']} ({line['step']})" if line["step"] else line["event"]
     return {**line, "where": line["host"] or daemon, "event": event, "note": note and f"({note})"}
 
 
-def lines(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+def lines(found: JSONMapping) -> list[JSONObject]:
     """:param found: an answer of the conductor's ``trace``"""
     names = {each["uuid"]: each["name"] for each in _subjects(found)}
     began = _moment(found["events"][0]["created_at"])
@@ -118,7 +118,7 @@ def lines(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     return told + [_now(each, began, _VOLUME) for each in found.get("volumes", ()) if each["task_state"]]
 
 
-def _line(event: Mapping[str, Any], began: datetime.datetime, server: str) -> dict[str, Any]:
+def _line(event: JSONMapping, began: datetime.datetime, server: str) -> JSONObject:
     return {
         "time": event["created_at"],
         "since_s": _since(event["created_at"], began),
@@ -134,7 +134,7 @@ def _line(event: Mapping[str, Any], began: datetime.datetime, server: str) -> di
     }
 
 
-def _now(instance: Mapping[str, Any], began: datetime.datetime, agent: str) -> dict[str, Any]:
+def _now(instance: JSONMapping, began: datetime.datetime, agent: str) -> JSONObject:
     since = instance["updated_at"] or began.isoformat()
     building = instance["vm_state"] in (states.BUILDING, volume_states.CREATING)
     until = f"; given up at {instance['deadline']}" if building and instance["deadline"] else ""
@@ -154,7 +154,7 @@ def _now(instance: Mapping[str, Any], began: datetime.datetime, agent: str) -> d
     }
 
 
-def daemon(event: Mapping[str, Any]) -> str:
+def daemon(event: JSONMapping) -> str:
     """Return the daemon of an event."""
     if event.get("volume_uuid"):
         return _of_volume(event)
@@ -163,7 +163,7 @@ def daemon(event: Mapping[str, Any]) -> str:
     return _TELLERS.get(event["event"]) or (_COMPUTE if event.get("host") else _CONDUCTOR)
 
 
-def _of_volume(event: Mapping[str, Any]) -> str:
+def _of_volume(event: Mapping[str, object]) -> str:
     if event.get("step") in volume_states.ACTING:
         return _VOLUME
     return _SCHEDULER if event.get("step") else _CONDUCTOR

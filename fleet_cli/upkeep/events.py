@@ -64,7 +64,7 @@ def told(changes: Mapping[str, list[Any]]) -> str:
     return "\n".join(f"{name}: {_shown(before)} -> {_shown(after)}" for name, (before, after) in changes.items())
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value in (None, ""):
         return "-"
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)

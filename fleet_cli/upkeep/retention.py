@@ -7,7 +7,7 @@ import argparse
 import datetime
 import json
 import os
-from typing import Any, TextIO
+from typing import TextIO
 
 from fleet.client import argument_types, connection
 from fleet.clock import Clock
@@ -15,6 +15,7 @@ from fleet.db.engine.database import Database
 from fleet.db.schema import schema
 from fleet.db.upkeep import clock as ledger_clock
 from fleet.db.upkeep import retention
+from fleet.json_codec import JSONObject
 from fleet_cli.base.database_command import DatabaseCommand
 
 #: Exit status: --max-rows was reached, and more old instances are left.
@@ -127,7 +128,7 @@ class Archive(Purge):
         os.fsync(self._file.fileno())
 
 
-def _line(record: dict[str, Any]) -> str:
+def _line(record: JSONObject) -> str:
     return json.dumps(record, separators=(",", ":"), sort_keys=True) + "\n"
 
 

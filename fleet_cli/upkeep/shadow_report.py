@@ -45,7 +45,7 @@ class ShadowReport(listing.Fitted):
             problem = "is not the report of a shadow"
         raise errors.InvalidInput(field="--file", reason=f"is {path}, which {problem}"[:255])
 
-    def _sums(self, found: Any) -> tuple[Any, Any]:
+    def _sums(self, found: Any) -> tuple[object, object]:
         total = sum(each["count"] for each in found["sums"]) or 1
         ordered = sorted(found["sums"], key=lambda each: (-each["count"], each["kind"], each["flavor"], each["reason"]))
         rows = [
@@ -54,7 +54,7 @@ class ShadowReport(listing.Fitted):
         ]
         return _SUMS, rows
 
-    def _newest(self, found: Any) -> tuple[Any, Any]:
+    def _newest(self, found: Any) -> tuple[object, object]:
         def at(each: Any) -> str:
             return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(each["at"]))
 

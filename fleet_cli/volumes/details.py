@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
 
 from fleet.client import argument_types, connection
 from fleet_cli.base import command
@@ -41,7 +40,7 @@ class _Change(command.Command):
 
     method: str
 
-    def change(self, changed: str, **changes: Any) -> None:
+    def change(self, changed: str, **changes: object) -> None:
         """:param changes: what is None or empty stays, but for a description"""
         wanted = {field: given for field, given in changes.items() if given or (field == "description" and given == "")}
         if not wanted:
@@ -102,6 +101,6 @@ class UnsetVolume(_ChangeVolume):
         self.change(parsed_args.volume, metadata=dict.fromkeys(parsed_args.keys))
 
 
-def _new(parsed_args: argparse.Namespace) -> dict[str, Any]:
+def _new(parsed_args: argparse.Namespace) -> dict[str, object]:
     given = {name: getattr(parsed_args, name) for name in ("name", "description")}
     return {**given, "metadata": dict(parsed_args.metadata)}

@@ -76,7 +76,7 @@ class GaleraNode(PrivateServer):
         return str(statements.row(self.url("information_schema"), _STATUS.format(variable))[0])
 
     def is_synced(self) -> bool:
-        """Whether it takes statements."""
+        """Return True if it takes statements."""
         return statements.answers(self.url("mysql")) and self.status("wsrep_ready") == "ON"
 
     def start(self, first: bool = False) -> None:

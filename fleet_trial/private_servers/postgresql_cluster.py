@@ -120,7 +120,7 @@ class PostgreSQLCluster:
         self.wait_for_followers()
 
     def follows(self, node: Node) -> bool:
-        """Whether ``node`` is a standby that receives from the primary."""
+        """Return True if ``node`` is a standby that receives from the primary."""
         return bool(self.primary.value(_FOLLOWER.format(node.name)))
 
     def start(self) -> None:

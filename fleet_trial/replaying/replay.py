@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from fleet import states
 from fleet.client import faults, following
@@ -36,7 +35,7 @@ class Run(Replay[traces.TraceRequest]):
         self._hosts_before = self._list_hosts()
         super().replay(requests, on_done)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         placed, duration_s = self._outcomes[states.ACTIVE], self.duration_s
         over_time = replay_report.figures(self._hosts_before, self.requests, self._results)
         return {
@@ -70,7 +69,7 @@ class Run(Replay[traces.TraceRequest]):
         with self.lock:
             self._outcomes[states.BUILDING] += len(late)
 
-    def _build_request(self, request: traces.TraceRequest) -> dict[str, Any]:
+    def _build_request(self, request: traces.TraceRequest) -> dict[str, object]:
         flavor = {**self._flavors[request.flavor], "name": f"trace-{request.flavor}"}
         return {"name": "replay", "flavor": flavor, "count": request.count}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a replay has placed comes and goes: the events of its results, in the order of the trace."""
+"""Arrivals and departures of what a replay has placed, in the order of the trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleet_trial.replaying.pacing import Request
 
 
 class Result(Protocol):
-    """What became of one instance or volume of request number ``request``.
+    """The result for one instance or volume of request number ``request``.
 
     ``host`` is None if it was not placed; ``life_s`` is None if it has no end.
     """

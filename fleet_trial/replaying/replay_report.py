@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy
 
 from fleet import capacity
 from fleet.client.connection import Record
+from fleet.json_codec import JSONMapping
 from fleet.objects.flavor_mix import Shape
 from fleet.utilization import hours
 from fleet.utilization.history import REQUESTS, SECONDS, History
@@ -20,7 +21,7 @@ from fleet_trial.replaying.traces import TraceRequest
 
 
 class Result(NamedTuple):
-    """What became of one instance of request number ``request``.
+    """The result for one instance of request number ``request``.
 
     ``host`` is None if it was not placed; ``life_s`` is None if it has no end.
     """
@@ -32,7 +33,7 @@ class Result(NamedTuple):
     life_s: float | None
 
 
-def figures(hosts: Sequence[Record], requests: Sequence[TraceRequest], results: Iterable[Result]) -> dict[str, Any]:
+def figures(hosts: Sequence[Record], requests: Sequence[TraceRequest], results: Iterable[Result]) -> dict[str, object]:
     """Return the figures of ``fleet whatif`` that depend on time.
 
     :param hosts: as ``list_hosts`` returned them before the replay
@@ -122,5 +123,5 @@ class _Fleet:
         )
 
 
-def _column(hosts: Sequence[Mapping[str, Any]], name: str) -> numpy.ndarray:
+def _column(hosts: Sequence[JSONMapping], name: str) -> numpy.ndarray:
     return numpy.array([float(each[name] or 0) for each in hosts])

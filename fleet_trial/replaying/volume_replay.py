@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from fleet import volume_states
 from fleet.client import faults, following
@@ -73,7 +72,7 @@ class VolumeRun(Replay[VolumeTraceRequest]):
         """Volumes deleted by others while they were made, at the end of their lives, and at the end of the replay."""
         return self._outcomes[volume_states.DELETED] + self.gone
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         pools = self._list_pools()
         placed, end_s = self._outcomes[volume_states.AVAILABLE], max((each.at_s for each in self._lives), default=0)
         return {
@@ -102,7 +101,7 @@ def _is_gone(volume: Record) -> bool:
 
 
 def _share(pools: Sequence[Record]) -> str:
-    """What volumes claim, and its share of the capacity of pools that report one."""
+    """Return the space that volumes claim, and its share of the capacity of pools that report one."""
     sized = [each for each in pools if each["total_capacity_gb"] is not None]
     provisioned = sum(each["provisioned_capacity_gb"] for each in sized)
     total = sum(each["total_capacity_gb"] for each in sized)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy
 
@@ -18,7 +18,7 @@ from fleet_trial.replaying.volume_traces import VolumeTraceRequest
 
 
 class Result(NamedTuple):
-    """What became of the volume of request number ``request``. ``host`` is its pool; None if it was not made."""
+    """The result for the volume of request number ``request``. ``host`` is its pool; None if it was not made."""
 
     request: int
     at_s: float
@@ -29,7 +29,7 @@ class Result(NamedTuple):
 
 def figures(
     pools: Sequence[Record], requests: Sequence[VolumeTraceRequest], results: Iterable[Result]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return ``over_time`` and ``pools_used`` as ``fleet whatif`` does.
 
     :param pools: as ``list_pools`` returned them before the replay
@@ -77,6 +77,6 @@ class _Pools:
 
 
 def _ceiling(pool: Record) -> float:
-    """What thin volumes may have together."""
+    """Return the space that thin volumes may have together."""
     total = pool["total_capacity_gb"]
     return float((total - math.floor(total * pool["reserved_percentage"] / 100)) * pool["over_subscription"])

@@ -31,7 +31,7 @@ WORTH_FOLLOWING = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
-    """What the plugins say of a few rows: which filter dropped each (as in :class:`filtering.Round`), and raw weights."""
+    """Results of the plugins for a few rows: which filter dropped each (as in :class:`filtering.Round`), and raw weights."""
 
     dropped_by: numpy.ndarray
     raw: numpy.ndarray | None

@@ -42,7 +42,7 @@ class Tally(NamedTuple):
     dropped: Sequence[int]
 
     def counts(self) -> list[FilterCount]:
-        """What each filter was given and let through, up to the one after which none was left."""
+        """Return how many rows each filter received and passed, up to the filter after which none was left."""
         counted = []
         start = self.considered
         for each, number in zip(self.filters, self.dropped, strict=True):
@@ -148,7 +148,7 @@ def column_limits(prepared: PreparedRequest, hosts: Candidates, before: int) -> 
     return [ColumnLimits(position, found) for position, found in asked if found]
 
 
-def _mask(each: ColumnFilter, hosts: Candidates, request: Any) -> numpy.ndarray | None:
+def _mask(each: ColumnFilter, hosts: Candidates, request: object) -> numpy.ndarray | None:
     """:raises WrongAnswer: it is no mask of the hosts that were asked about"""
     mask = each.mask(hosts, request)
     if mask is not None and not (

@@ -77,7 +77,7 @@ class Pipeline:
 
 def prepare(
     pipeline: Pipeline,
-    request: Any,
+    request: object,
     context: object = None,
     config_options: Mapping[str, Any] | None = None,
     supervision: Supervision | None = None,
@@ -106,7 +106,7 @@ def prepare(
 
 
 def plugin_properties(
-    pipeline: Pipeline, request: Any, context: object, config_options: Mapping[str, Any]
+    pipeline: Pipeline, request: Any, context: object, config_options: Mapping[str, object]
 ) -> dict[str, Any]:
     """Return ``filter_properties`` as a dict: the caller's, completed. Empty if no plugin reads it."""
     if pipeline.columns_only:

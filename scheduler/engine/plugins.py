@@ -132,7 +132,7 @@ class ColumnFilter(BaseHostFilter):
         """
         return {}
 
-    def host_passes(self, host_state: Any, filter_properties: Any) -> bool:
+    def host_passes(self, host_state: Any, filter_properties: object) -> bool:
         """Return the same judgement in nova's form, and write the limits. For subclasses that add to it, and for tests."""
         hosts, request = self.one_host.candidates(host_state, self.clock), self.one_host.request(filter_properties)
         self.prepare(request, lambda: [host_state.nodename])
@@ -247,7 +247,7 @@ class ColumnWeigher(BaseHostWeigher):
         multiplier = self.multiplier(self.one_host.candidates(host_state))
         return float(multiplier[0] if isinstance(multiplier, numpy.ndarray) else multiplier)
 
-    def _weigh_object(self, host_state: Any, weight_properties: Any) -> float:
+    def _weigh_object(self, host_state: object, weight_properties: Any) -> float:
         request = self.one_host.request(weight_properties)
         return float(self.raw(self.one_host.candidates(host_state), request)[0]) if self.applies(request) else 0.0
 

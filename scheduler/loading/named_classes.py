@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fleet import errors, plugins
 
 Base = TypeVar("Base")
 #: The built-in classes of a package, by the package's prefix. Below it the class name alone decides, so nova's module
-#: names (``scheduler.filters.ram_filter.RamFilter``) work too.
+#: names (such as ``filters.ram_filter.RamFilter``) work too.
 BuiltIn = Mapping[str, Sequence[type]]
 _NOVA_HINT = (
     "; nova is not needed here: import from scheduler.filters, scheduler.weights or scheduler.driver what the "
@@ -58,7 +58,7 @@ def subclass(base: type[Base], path: str, option: str) -> type[Base]:
     raise errors.ClassNotFound(option=option, class_name=path, reason=reason)
 
 
-def load(path: str, option: str, built_in: BuiltIn | None = None) -> Any:
+def load(path: str, option: str, built_in: BuiltIn | None = None) -> object:
     """Import what a dotted path names; a leading ``nova.`` is dropped. :raises errors.ClassNotFound:"""
     wanted = path.removeprefix("nova.")
     for package, classes in (built_in or {}).items():

@@ -7,9 +7,10 @@ import json
 import os
 import threading
 from collections.abc import Mapping
-from typing import Any
 
 from oslo_log import log as logging
+
+from fleet.json_codec import JSONMapping
 
 LOG = logging.getLogger(__name__)
 
@@ -24,9 +25,9 @@ class SchedulerOptions:
         self._path = path
         self._lock = threading.Lock()
         self._seen: tuple[int, int] | str | None = None
-        self._options: Mapping[str, Any] = {}
+        self._options: Mapping[str, object] = {}
 
-    def get(self) -> Mapping[str, Any]:
+    def get(self) -> JSONMapping:
         """The file's content as it is now."""
         if not self._path:
             return {}
@@ -41,7 +42,7 @@ class SchedulerOptions:
                 self._options = self._read()
             return self._options
 
-    def _read(self) -> Mapping[str, Any]:
+    def _read(self) -> Mapping[str, object]:
         try:
             with open(self._path, encoding="utf-8") as file:
                 options = json.load(file)

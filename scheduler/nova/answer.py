@@ -6,8 +6,8 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import numa
 
 #: Not newer than what any nova since Stein knows: of a newer version the conductor would ask itself for a backport.
@@ -31,21 +31,21 @@ class Found:
     node_uuid: str
     cell_uuid: str
     zone: str
-    limits: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    request: Mapping[str, Any] | None = None
+    limits: JSONMapping = dataclasses.field(default_factory=dict)
+    request: JSONMapping | None = None
 
 
-def selections(found: Sequence[Sequence[Found]]) -> list[list[dict[str, Any]]]:
+def selections(found: Sequence[Sequence[Found]]) -> list[list[JSONObject]]:
     """Return one list for each instance: the chosen host, then its alternates."""
     return [[_selection(each) for each in hosts] for hosts in found]
 
 
-def dicts(found: Sequence[Sequence[Found]]) -> list[dict[str, Any]]:
+def dicts(found: Sequence[Sequence[Found]]) -> list[JSONObject]:
     """Return the chosen host of each instance in the form before Selection objects."""
     return [{"host": each.host, "nodename": each.nodename, "limits": _legacy(each.limits)} for each, *_others in found]
 
 
-def _selection(found: Found) -> dict[str, Any]:
+def _selection(found: Found) -> JSONObject:
     request = NO_ALLOCATION
     if found.request is not None:
         request = json.dumps(dict(found.request))
@@ -62,7 +62,7 @@ def _selection(found: Found) -> dict[str, Any]:
     return _envelope("Selection", SELECTION, data)
 
 
-def _limits(limits: Mapping[str, Any]) -> dict[str, Any]:
+def _limits(limits: Mapping[str, object]) -> JSONObject:
     """Return all four fields: nova reads each of them. Its claim checks the cells only, the others are left empty."""
     cells = _cells(limits)
     return _envelope(
@@ -70,18 +70,18 @@ def _limits(limits: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _legacy(limits: Mapping[str, Any]) -> dict[str, Any]:
+def _legacy(limits: Mapping[str, object]) -> JSONObject:
     cells = _cells(limits)
     return {"numa_topology": cells} if cells else {}
 
 
-def _cells(limits: Mapping[str, Any]) -> dict[str, Any] | None:
+def _cells(limits: Mapping[str, object]) -> JSONObject | None:
     found = limits.get("numa_topology")
     ratios = found if isinstance(found, numa.Limits) else numa.Limits.from_wire(found)
     return _envelope("NUMATopologyLimits", NUMA_LIMITS, ratios.to_wire()) if ratios else None
 
 
-def _envelope(name: str, version: str, data: Mapping[str, Any]) -> dict[str, Any]:
+def _envelope(name: str, version: str, data: Mapping[str, object]) -> JSONObject:
     return {
         "nova_object.name": name,
         "nova_object.namespace": "nova",

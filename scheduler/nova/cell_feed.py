@@ -43,7 +43,7 @@ class Pace:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What one reading of a cell shows."""
+    """The result of one reading of a cell."""
 
     nodes: Sequence[NodeRow] = ()
     services: Sequence[ServiceRow] = ()
@@ -52,7 +52,7 @@ class Found:
 
 
 class Shown:
-    """What was shown of rows lately: row → its content, and the generation of the reading that showed it."""
+    """Rows that were shown lately: row → its content, and the generation of the reading that showed it."""
 
     def __init__(self) -> None:
         self._of: dict[Hashable, tuple[Hashable, int]] = {}
@@ -173,7 +173,7 @@ class CellFeed:
         if self._database is not None:
             self._database.dispose()
 
-    def _ask(self, work: Callable[..., Any], *args: Any) -> Any:
+    def _ask(self, work: Callable[..., Any], *args: object) -> Any:
         if self._reader is None:
             self._database = self._open_cell(self._cell)
             self._reader = self._database.reader()

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
-from typing import Any
 
 from oslo_log import log as logging
 
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import RequestSpec
 from fleet.telemetry import metrics
 from scheduler.nova.placement import Outcome, Placement, PlacementFailed
@@ -36,7 +35,7 @@ def resources_of(request: RequestSpec) -> dict[str, int]:
     return {name: amount for name, amount in amounts.items() if amount}
 
 
-def allocation(request: NovaRequest, node_uuid: str) -> dict[str, Any]:
+def allocation(request: NovaRequest, node_uuid: str) -> JSONObject:
     """Return the allocation request for a compute node that serves the request alone."""
     return {"allocations": {node_uuid: {"resources": resources_of(request)}}, "mappings": {"": [node_uuid]}}
 
@@ -51,7 +50,7 @@ class Claim:
 
     instance_uuid: str
     providers: frozenset[str]
-    before: Mapping[str, Any]
+    before: JSONMapping
 
 
 class Claims:
@@ -67,7 +66,7 @@ class Claims:
         #: Compute nodes that placement does not know.
         self.unknown: set[str] = set()
 
-    def claim(self, instance_uuid: str, node_uuid: str) -> Mapping[str, Any] | None:
+    def claim(self, instance_uuid: str, node_uuid: str) -> JSONMapping | None:
         """Claim the compute node for an instance. Return the allocation request; None if placement refuses it.
 
         :raises PlacementFailed:
@@ -79,9 +78,9 @@ class Claims:
                 return each
         return None
 
-    def _claim(self, instance_uuid: str, node_uuid: str, allocations: Mapping[str, Any]) -> bool:
+    def _claim(self, instance_uuid: str, node_uuid: str, allocations: JSONMapping) -> bool:
         # A new instance holds nothing, so most builds need one call.
-        held: dict[str, Any] = {}
+        held: JSONObject = {}
         generation = None
         known = False
         for _attempt in range(_ATTEMPTS):

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fleet import errors
 from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.context import new_context
+from fleet.json_codec import JSONMapping
 from scheduler.compute.drivers.driver import Scheduler
 from scheduler.engine.decision import StateAge
 from scheduler.engine.hosts.candidates import Candidates
@@ -31,7 +32,7 @@ class _Compared:
     server: str
     spec: Any
     offered: frozenset[str]
-    explained: Mapping[str, Any]
+    explained: JSONMapping
 
 
 def compare(

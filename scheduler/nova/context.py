@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.rpc.serializer import ContextSerializer
 
 #: Keys that are not kept: nothing here calls a service in a user's name.
@@ -15,5 +14,5 @@ _SECRET = ("auth_token", "service_catalog", "service_token")
 class NovaContextSerializer(ContextSerializer):
     """Drops the user's token and the list of services before anything can log them."""
 
-    def deserialize_context(self, ctxt: dict[str, Any]) -> RequestContext:
+    def deserialize_context(self, ctxt: JSONObject) -> RequestContext:
         return super().deserialize_context({key: value for key, value in ctxt.items() if key not in _SECRET})

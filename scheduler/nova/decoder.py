@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import pydantic
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields, hints, structure
 from scheduler.nova import wanted as resources_wanted
 from scheduler.nova.domain_columns import DISABLED
@@ -57,7 +58,7 @@ class _Group:
     hosts: list[fields.Text] | None = None
 
 
-def decode(arguments: Mapping[str, Any]) -> Call:
+def decode(arguments: Mapping[str, object]) -> Call:
     """:raises errors.InvalidInput: naming the field"""
     flags = fields.parse(Flags, {name: arguments[name] for name in _FLAGS if name in arguments}, "arguments")
     if "spec_obj" in arguments:
@@ -95,7 +96,7 @@ def decode(arguments: Mapping[str, Any]) -> Call:
 _FLAGS = tuple(each.name for each in dataclasses.fields(Flags))
 
 
-def _of_object(spec: Mapping[str, Any], flags: Flags) -> tuple[dict[str, Any], dict[str, Any]]:
+def _of_object(spec: Mapping[str, object], flags: Flags) -> tuple[JSONObject, JSONObject]:
     """Return ``request_spec`` and ``filter_properties`` of a RequestSpec object."""
     uuid = spec.get("instance_uuid")
     uuids = flags.instance_uuids
@@ -126,7 +127,7 @@ def _of_object(spec: Mapping[str, Any], flags: Flags) -> tuple[dict[str, Any], d
     return wanted, properties
 
 
-def _of_dicts(spec: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _of_dicts(spec: Mapping[str, object], given: Mapping[str, object]) -> tuple[JSONObject, JSONObject]:
     """Return the same from the arguments of version 4.0."""
     instance = _mapping(spec.get("instance_properties") or {}, "request_spec.instance_properties")
     kept = {name: instance.get(name) for name in _INSTANCE}
@@ -150,14 +151,14 @@ def _of_dicts(spec: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[s
 _INSTANCE = ("uuid", "project_id", "user_id", "availability_zone", "root_gb", "ephemeral_gb", "memory_mb", "vcpus")
 
 
-def _flavor(data: object, is_bfv: bool, field: str) -> dict[str, Any]:
+def _flavor(data: object, is_bfv: bool, field: str) -> JSONObject:
     """:param is_bfv: the root disk is a volume, so the host needs no room for it"""
     found = _mapping(data, field)
     flavor = {name: found[name] for name in _FLAVOR if found.get(name) is not None}
     return {**flavor, "root_gb": 0} if is_bfv else flavor
 
 
-def _image(data: object) -> dict[str, Any]:
+def _image(data: object) -> JSONObject:
     found = _mapping(data or {}, "spec_obj.image")
     properties = _mapping(found.get("properties") or {}, "spec_obj.image.properties")
     # Of the properties that are lists, only the required traits matter to placement, and traits are read apart.
@@ -171,12 +172,12 @@ def _disk_format(image: object) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _hints(data: object) -> dict[str, Any]:
+def _hints(data: object) -> JSONObject:
     """Return the hints. Lists of one value are unwrapped, as in the dicts that nova gives its own plugins."""
     return {name: hints.single(value) for name, value in _mapping(data or {}, "scheduler_hints").items()}
 
 
-def _group(data: object) -> dict[str, Any]:
+def _group(data: object) -> JSONObject:
     if not data:
         return {}
     found = _mapping(data, "spec_obj.instance_group")
@@ -187,7 +188,7 @@ def _group(data: object) -> dict[str, Any]:
 
 def group_properties(
     uuid: str | None, policies: Sequence[str], rules: object, members: Sequence[str], hosts: Sequence[str]
-) -> dict[str, Any]:
+) -> JSONObject:
     """Return the keys of ``filter_properties`` for a server group. :raises errors.InvalidInput: the rules"""
     parsed = fields.parse(_Rules, rules or {}, "spec_obj.instance_group._rules")
     return {
@@ -233,11 +234,11 @@ def _pci(data: object) -> object:
     return data.get("requests") if isinstance(data, Mapping) else data
 
 
-def _object(data: object, field: str) -> Mapping[str, Any]:
+def _object(data: object, field: str) -> JSONMapping:
     return _mapping(structure.plain(data, field), field)
 
 
-def _mapping(data: object, field: str) -> Mapping[str, Any]:
+def _mapping(data: object, field: str) -> JSONMapping:
     if not isinstance(data, Mapping):
         raise errors.InvalidInput(field=field, reason="must be an object")
     return data

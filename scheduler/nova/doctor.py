@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``fleet doctor`` checks of a nova: its databases, each cell, and placement. Nothing is changed."""
+"""The checks of ``fleet doctor`` for a nova: its databases, each cell, and placement. Nothing is changed."""
 
 from __future__ import annotations
 

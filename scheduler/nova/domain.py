@@ -73,7 +73,7 @@ def _has_moved(row: Any) -> bool:
     return row.task_state in _CLAIMED or (row.task_state is None and row.vm_state in _SETTLED)
 
 
-def _is_given_back(row: Any) -> bool:
+def _is_given_back(row: object) -> bool:
     """Return False: nova creates the row of an instance without a host after the scheduler has chosen one."""
     return False
 

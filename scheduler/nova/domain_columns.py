@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from fleet.json_codec import JSONObject
 from scheduler.nova.providers import Provider
 from scheduler.nova.rows import UNREAD, NodeRow
 
@@ -49,6 +49,6 @@ def _units(provider: Provider) -> dict[str, float]:
     return found
 
 
-def shared(row: NodeRow) -> dict[str, Any]:
+def shared(row: NodeRow) -> JSONObject:
     provider = row.provider
     return {CELL: row.cell_uuid, TRAITS: frozenset() if provider is None else provider.traits}

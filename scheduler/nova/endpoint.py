@@ -13,6 +13,7 @@ from oslo_log import log as logging
 
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Selection, structure
 from fleet.rpc.endpoint import require_size
 from fleet.telemetry import rate_limited_log
@@ -38,7 +39,7 @@ def refusing(method: Method) -> Method:
     """Return every ``FleetError`` of a method to nova as its NoValidHost, without a traceback."""
 
     @functools.wraps(method)
-    def answered(self: object, context: object, /, **arguments: Any) -> Any:
+    def answered(self: object, context: object, /, **arguments: object) -> Any:
         try:
             return method(self, context, **arguments)
         except errors.FleetError as failure:
@@ -62,7 +63,7 @@ class NovaEndpoint:
         self._away = rate_limited_log.RateLimit()
 
     @refusing
-    def select_destinations(self, context: RequestContext, /, **arguments: Any) -> Sequence[Any]:
+    def select_destinations(self, context: RequestContext, /, **arguments: object) -> Sequence[Any]:
         """Return Selection objects, or dicts, for each instance. Raise NoValidHost for every kind of refusal."""
         require_size(arguments, "arguments")
         call = decoder.decode(arguments)
@@ -99,41 +100,41 @@ class NovaEndpoint:
         asked = dataclasses.replace(request, wanted=made, required_traits=made.required)
         return self._placing.prepared(asked)
 
-    def explain(self, context: RequestContext, /, **arguments: Any) -> dict[str, Any]:
+    def explain(self, context: RequestContext, /, **arguments: Any) -> JSONObject:
         """Return what would be answered, and why."""
-        found: dict[str, Any] = self._manager.explain(context, **arguments)
+        found: JSONObject = self._manager.explain(context, **arguments)
         return found
 
-    def capacity(self, context: RequestContext, /, **arguments: Any) -> dict[str, Any]:
+    def capacity(self, context: RequestContext, /, **arguments: Any) -> JSONObject:
         """Return how many more instances of a shape fit."""
-        found: dict[str, Any] = self._manager.capacity(context, **arguments)
+        found: JSONObject = self._manager.capacity(context, **arguments)
         return found
 
     # Casts are hints; the feed finds the same a moment later.
 
-    def update_aggregates(self, context: RequestContext, /, aggregates: Any = None, **_more: Any) -> None:
+    def update_aggregates(self, context: RequestContext, /, aggregates: object = None, **_more: object) -> None:
         """Take note of aggregates that have changed."""
         self._manager.update_aggregates(context, aggregates=structure.plain(aggregates, "aggregates"))
 
-    def delete_aggregate(self, context: RequestContext, /, aggregate: Any = None, **_more: Any) -> None:
+    def delete_aggregate(self, context: RequestContext, /, aggregate: object = None, **_more: object) -> None:
         """Take note of a deleted aggregate."""
         self._manager.delete_aggregate(context, aggregate=structure.plain(aggregate, "aggregate"))
 
     def update_instance_info(
-        self, context: RequestContext, /, host_name: Any = None, instance_info: Any = None, **_more: Any
+        self, context: RequestContext, /, host_name: object = None, instance_info: object = None, **_more: object
     ) -> None:
         """Take note of instances on a host."""
         known = structure.plain(instance_info, "instance_info")
         self._manager.update_instance_info(context, host_name=host_name, instance_info=known)
 
     def delete_instance_info(
-        self, context: RequestContext, /, host_name: Any = None, instance_uuid: Any = None, **_more: Any
+        self, context: RequestContext, /, host_name: object = None, instance_uuid: object = None, **_more: object
     ) -> None:
         """Take note of an instance that has left a host."""
         self._manager.delete_instance_info(context, host_name=host_name, instance_uuid=instance_uuid)
 
     def sync_instance_info(
-        self, context: RequestContext, /, host_name: Any = None, instance_uuids: Any = None, **_more: Any
+        self, context: RequestContext, /, host_name: object = None, instance_uuids: object = None, **_more: object
     ) -> None:
         """Compare the instances of a host with those that are known."""
         self._manager.sync_instance_info(context, host_name=host_name, instance_uuids=instance_uuids)

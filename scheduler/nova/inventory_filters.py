@@ -91,7 +91,7 @@ class InventoryFilter(ColumnFilter):
             return ""
         return f"allows {self.resource_class} from {least} to {most} in steps of {step}, and {amount} are requested"
 
-    def _amount(self, hosts: Candidates, request: Any) -> int:
+    def _amount(self, hosts: Candidates, request: object) -> int:
         """Return what one instance takes; 0 if that is not to be judged here."""
         if (
             not isinstance(request, NovaRequest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands ``fleet explain``, ``fleet capacity`` and ``fleet whatif`` need of nova: requests made from its records.
+"""Makes requests from nova's records for ``fleet explain``, ``fleet capacity`` and ``fleet whatif``.
 
 It has the methods of the conductor's ``operator`` namespace that make a request, by flavor or by server.
 """
@@ -16,6 +16,7 @@ from fleet.context import RequestContext
 from fleet.db.nova import api_queries
 from fleet.db.nova.api_queries import Group
 from fleet.db.nova.database import NovaDatabase
+from fleet.json_codec import JSONObject
 from fleet.objects import BuildRequest, Claimed, Flavor, Holding, Zone, fields, structure
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
@@ -36,7 +37,7 @@ class NovaOperator:
         self._api = api
 
     @endpoint
-    def request_of(self, context: RequestContext, name: fields.Text) -> dict[str, Any]:
+    def request_of(self, context: RequestContext, name: fields.Text) -> JSONObject:
         """Return the request of a server, as if it were placed anew; what it holds counts as free.
 
         :raises errors.NotFound:
@@ -60,7 +61,7 @@ class NovaOperator:
         }
 
     @endpoint
-    def request_for(self, context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
+    def request_for(self, context: RequestContext, request: JSONObject) -> JSONObject:
         """Return the request for new servers of one of nova's flavors, in one of its groups. :raises errors.NotFound:"""
         require_size(request, "request")
         asked = BuildRequest.from_wire(request)
@@ -87,11 +88,11 @@ class NovaOperator:
         return {"request_spec": spec, "filter_properties": properties}
 
     @endpoint
-    def list_hosts(self, context: RequestContext) -> list[dict[str, Any]]:
+    def list_hosts(self, context: RequestContext) -> list[JSONObject]:
         """Return the names of the hosts that are up."""
         return [{"host": host} for host in self._driver.hosts_up()]
 
-    def _flavor(self, flavor: str | Flavor) -> dict[str, Any]:
+    def _flavor(self, flavor: str | Flavor) -> JSONObject:
         if isinstance(flavor, Flavor):
             return flavor.to_wire()
         found = self._api.read(api_queries.flavor, flavor)
@@ -105,7 +106,7 @@ class NovaOperator:
             raise errors.NotFound(kind="Server group", name=name)
         return found
 
-    def _keys(self, group: Group | None, server: str = "") -> dict[str, Any]:
+    def _keys(self, group: Group | None, server: str = "") -> JSONObject:
         """Return the keys of ``filter_properties`` for a group. The host of ``server`` itself is not one of its hosts."""
         if group is None:
             return {}

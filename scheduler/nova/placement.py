@@ -15,6 +15,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.reasons import Reason
 
 try:
@@ -43,7 +44,7 @@ class PlacementFailed(errors.FleetError):
 
 
 class Outcome(enum.Enum):
-    """What became of a claim.
+    """The result of a claim.
 
     ``CHANGED``: another client of placement wrote the same rows; the claim may be tried again. ``UNKNOWN``: placement does
     not know the provider, or takes no allocation on it.
@@ -77,13 +78,13 @@ class Placement:
                 option="[placement]", reason=f"cannot be used: {type(wrong).__name__}: {wrong}"[:200]
             ) from None
 
-    def allocations(self, consumer: str) -> tuple[dict[str, Any], int | None]:
+    def allocations(self, consumer: str) -> tuple[JSONObject, int | None]:
         """Return what a consumer holds, by provider, and its generation (None: it holds nothing and is new)."""
         found = self._json("GET", f"/allocations/{consumer}")
         held = {uuid: {"resources": each["resources"]} for uuid, each in found.get("allocations", {}).items()}
         return held, found.get("consumer_generation")
 
-    def write(self, consumer: str, body: Mapping[str, Any]) -> Outcome:
+    def write(self, consumer: str, body: Mapping[str, object]) -> Outcome:
         """Replace what a consumer holds. :raises PlacementFailed:"""
         answer = self._send("PUT", f"/allocations/{consumer}", json=dict(body))
         if answer.status_code == 204:
@@ -106,7 +107,7 @@ class Placement:
             raise errors.InvalidInput(field="traits", reason=f"are refused by placement: {wanted}"[:255])
         return frozenset(each["uuid"] for each in self._body(answer)["resource_providers"])
 
-    def offers(self, query: str) -> dict[str, list[Mapping[str, Any]]]:
+    def offers(self, query: str) -> dict[str, list[JSONMapping]]:
         """Return the allocation requests that placement offers, by the root of their providers' trees.
 
         :param query: parameters of ``GET /allocation_candidates``
@@ -117,7 +118,7 @@ class Placement:
             raise errors.InvalidInput(field="resources", reason=f"are refused by placement{_detail(answer)}"[:255])
         found = self._body(answer)
         root_of = {uuid: each["root_provider_uuid"] for uuid, each in found["provider_summaries"].items()}
-        offered: dict[str, list[Mapping[str, Any]]] = {}
+        offered: dict[str, list[JSONMapping]] = {}
         for request in found["allocation_requests"]:
             kept = {"allocations": request["allocations"], "mappings": request["mappings"]}
             for root in {root_of[uuid] for uuid in request["allocations"]}:
@@ -175,23 +176,23 @@ def _failures() -> Iterator[None]:
         raise PlacementFailed(problem=f"{problem}.")
 
 
-def _codes(answer: Any) -> list[str]:
+def _codes(answer: object) -> list[str]:
     return [str(each.get("code")) for each in _errors(answer)]
 
 
-def _said(answer: Any) -> str:
+def _said(answer: object) -> str:
     """Return the title of an error."""
     found = [str(each.get("title")) for each in _errors(answer)]
     return f" ({found[0][:80]})" if found else ""
 
 
-def _detail(answer: Any) -> str:
+def _detail(answer: object) -> str:
     """Return what a refused query is about, on one line."""
     found = [" ".join(str(each.get("detail")).split()) for each in _errors(answer)]
     return f": {found[0]}" if found else ""
 
 
-def _errors(answer: Any) -> list[dict[str, Any]]:
+def _errors(answer: Any) -> list[JSONObject]:
     try:
         found = answer.json().get("errors", [])
     except (ValueError, AttributeError):

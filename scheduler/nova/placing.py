@@ -7,10 +7,10 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.json_codec import JSONMapping
 from fleet.objects import Aggregate, Place, Selection
 from scheduler.compute.domain import aggregate_metadata
 from scheduler.compute.drivers.driver import Scheduler
@@ -40,7 +40,7 @@ _CANDIDATES = 1000
 
 
 #: A host, and the allocation request that was claimed on it.
-_Taken = tuple[Selection, Mapping[str, Any] | None]
+_Taken = tuple[Selection, JSONMapping | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,7 +220,7 @@ class Placing:
         selections: Sequence[Selection],
         request: NovaRequest | None,
         with_alternates: bool,
-        claimed: Sequence[Mapping[str, Any] | None] = (),
+        claimed: Sequence[Mapping[str, object] | None] = (),
     ) -> list[list[Found]]:
         """Return the hosts in nova's terms. Alternates are of the chosen host's cell, and none of the request's hosts.
 
@@ -257,7 +257,7 @@ class Placing:
 
 
 def _complete(
-    known: Found, place: Selection | Place, request: NovaRequest | None, claimed: Mapping[str, Any] | None = None
+    known: Found, place: Selection | Place, request: NovaRequest | None, claimed: Mapping[str, object] | None = None
 ) -> Found:
     if request is None:
         return dataclasses.replace(known, limits=place.limits or {})

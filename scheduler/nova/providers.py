@@ -36,7 +36,7 @@ _FIRST = operator.itemgetter(0)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a provider offers of one resource class, in the units of the class."""
+    """The inventory of a provider for one resource class, in the units of the class."""
 
     total: int
     reserved: int
@@ -71,7 +71,7 @@ class Provider:
 
 @dataclasses.dataclass
 class ProviderNotes:
-    """What the feed and the requests tell each other.
+    """Notes that the feed and the requests exchange.
 
     :param elsewhere: resource classes that instances may take of other providers than their compute node: nested and
         sharing providers offer them

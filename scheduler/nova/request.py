@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from fleet.json_codec import JSONMapping
 from fleet.objects import RequestSpec, fields
 from scheduler.nova.resource_request import ResourceRequest
 
@@ -38,7 +38,7 @@ class NovaRequest(RequestSpec):
     #: What one instance takes of placement; None in tests, where the flavor says it.
     wanted: ResourceRequest | None = None
     #: Placement's allocation requests, by uuid of the compute node; None if the columns of the hosts decide.
-    offered: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    offered: Mapping[str, Sequence[JSONMapping]] | None = None
     #: Of the image; empty if nova did not send it.
     disk_format: str = ""
     #: True if the root disk is a volume.

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova-scheduler's request filters add to a request, by the options of its section ``[scheduler]``."""
+"""Adds to a request what nova-scheduler's request filters add, by the options of its section ``[scheduler]``."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Container, Iterable, Mapping
-from typing import Any, Self
+from typing import Self
 
 from oslo_config import cfg
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.objects import Aggregate
 from scheduler.nova.request import NovaRequest
 
@@ -82,7 +83,7 @@ class RequestFilters:
 
         As in nova, a name that is no trait restricts nothing: a disk format by itself, the image's properties all together.
         """
-        image: Mapping[str, Any] = request.image.properties
+        image: JSONMapping = request.image.properties
         groups: list[list[str]] = []
         if self.query_placement_for_image_type_support and not request.is_bfv and request.disk_format:
             groups.append([f"COMPUTE_IMAGE_TYPE_{request.disk_format.upper()}"])

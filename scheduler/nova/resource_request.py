@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request takes of placement: groups of resources with traits, and the query for them.
+"""Groups of resources with traits that a request needs of placement, and the query for them.
 
 The group without suffix may be spread over the providers of one tree and those that share with it. Each group with a suffix
 comes from one provider. Names are those of ``GET /allocation_candidates``.
@@ -53,7 +53,7 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class ResourceRequest:
-    """What one instance needs.
+    """The resources that one instance needs.
 
     :param groups: by suffix
     :param root_required: traits that the compute node itself must have

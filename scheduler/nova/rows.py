@@ -9,6 +9,7 @@ import functools
 import json
 from typing import Any
 
+from fleet.json_codec import JSONObject
 from scheduler.nova.providers import Provider
 
 #: In place of a provider: placement's database is not read, so the columns of the node are what is known.
@@ -20,7 +21,7 @@ _PARSED = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Reserved:
-    """What the hosts keep for themselves, by nova's options. nova counts it as used, and stores it nowhere."""
+    """Amounts that the hosts keep for themselves, by nova's options. nova counts it as used, and stores it nowhere."""
 
     memory_mb: int = 512
     disk_mb: int = 0
@@ -179,7 +180,7 @@ def instance(row: Any) -> InstanceRow:
     )
 
 
-def _stats(text: str) -> dict[str, Any]:
+def _stats(text: str) -> JSONObject:
     try:
         found = json.loads(text) if text else {}
     except ValueError:

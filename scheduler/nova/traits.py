@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from scheduler.nova.request import NovaRequest
 
@@ -17,7 +17,7 @@ _REQUIRED, _FORBIDDEN = "required", "forbidden"
 _KEY = "traits"
 
 
-def of_request(flavor: Mapping[str, Any], image: object) -> tuple[frozenset[str], frozenset[str]]:
+def of_request(flavor: Mapping[str, object], image: object) -> tuple[frozenset[str], frozenset[str]]:
     """Return the traits that are required, and those that are forbidden.
 
     :param image: an image with ``properties``, or None
@@ -38,7 +38,7 @@ def of_request(flavor: Mapping[str, Any], image: object) -> tuple[frozenset[str]
     return frozenset(found[_REQUIRED]), frozenset(found[_FORBIDDEN])
 
 
-def noted(required: frozenset[str], forbidden: frozenset[str]) -> dict[str, Any]:
+def noted(required: frozenset[str], forbidden: frozenset[str]) -> JSONObject:
     """Return the traits as a part of ``request_spec``, for :func:`restored`."""
     return {_KEY: {_REQUIRED: sorted(required), _FORBIDDEN: sorted(forbidden)}}
 

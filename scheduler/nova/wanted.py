@@ -17,6 +17,7 @@ import pydantic
 from oslo_utils import strutils
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.objects import RequestSpec, fields
 from scheduler.nova.domain_columns import DISABLED
 from scheduler.nova.resource_request import MAIN, OF_HOSTS, Group, ResourceRequest
@@ -69,9 +70,9 @@ class _Making:
 
 
 class _Properties:
-    """What flavor and image say under one name: ``hw:NAME`` and ``hw_NAME``."""
+    """Properties of flavor and image under one name: ``hw:NAME`` and ``hw_NAME``."""
 
-    def __init__(self, specs: Mapping[str, Any], image: Mapping[str, Any]) -> None:
+    def __init__(self, specs: Mapping[str, object], image: JSONMapping) -> None:
         self.specs = specs
         self.image = image
 
@@ -84,7 +85,7 @@ class _Properties:
         return any(strutils.bool_from_string(str(each)) for each in values if each is not None)
 
 
-def of_request(spec: Mapping[str, Any], request: RequestSpec, is_bfv: bool) -> ResourceRequest:
+def of_request(spec: Mapping[str, object], request: RequestSpec, is_bfv: bool) -> ResourceRequest:
     """Return what one instance takes.
 
     :param spec: the RequestSpec as nova sent it, without envelopes
@@ -126,7 +127,7 @@ def of_request(spec: Mapping[str, Any], request: RequestSpec, is_bfv: bool) -> R
     )
 
 
-def _extra_specs(groups: Mapping[str, _Making], specs: Mapping[str, Any]) -> str | None:
+def _extra_specs(groups: Mapping[str, _Making], specs: Mapping[str, object]) -> str | None:
     """Read ``resources*:``, ``trait*:`` and ``group_policy``. Return the policy."""
     for key, value in specs.items():
         match = _KEY.fullmatch(str(key))
@@ -211,7 +212,7 @@ def _features(main: _Making, properties: _Properties) -> None:
         main.required.add("COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
 
 
-def _of_root(spec: Mapping[str, Any], properties: _Properties) -> Iterable[str]:
+def _of_root(spec: Mapping[str, object], properties: _Properties) -> Iterable[str]:
     """Yield the traits that the compute node itself must have."""
     if properties.specs.get("accel:device_profile"):
         yield "COMPUTE_ACCELERATORS"
@@ -230,7 +231,7 @@ def _of_root(spec: Mapping[str, Any], properties: _Properties) -> Iterable[str]:
         yield "COMPUTE_REMOTE_MANAGED_PORTS"
 
 
-def _pci_specs(spec: Mapping[str, Any]) -> Iterable[Any]:
+def _pci_specs(spec: Mapping[str, object]) -> Iterable[Any]:
     found = spec.get("pci_requests")
     requests = found.get("requests") if isinstance(found, Mapping) else None
     for each in requests if isinstance(requests, list) else ():
@@ -242,7 +243,7 @@ def _is_remote_managed(wanted: object) -> bool:
     return isinstance(wanted, Mapping) and strutils.bool_from_string(str(wanted.get("remote_managed")))
 
 
-def _outside(spec: Mapping[str, Any], taken: Iterable[str]) -> Iterable[tuple[str, Group]]:
+def _outside(spec: JSONMapping, taken: Iterable[str]) -> Iterable[tuple[str, Group]]:
     """Yield the groups of ``requested_resources`` by suffix. :raises errors.InvalidInput:"""
     known = set(taken)
     for number, each in enumerate(spec.get("requested_resources") or ()):

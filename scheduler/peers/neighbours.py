@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -90,7 +89,7 @@ class Neighbours:
         self._lost = False
 
 
-def _to_wire(booking: Booking) -> dict[str, Any]:
+def _to_wire(booking: Booking) -> dict[str, object]:
     """Rare resources, such as PCI devices, are left out: the claim on the host decides about them."""
     return {
         "instance_uuid": booking.instance_uuid,

@@ -80,7 +80,7 @@ class CopiedFleet:
         return self._manager.hosts_up()[0]
 
 
-def _built(domain: Domain, request: Any) -> Consumption:
+def _built(domain: Domain, request: object) -> Consumption:
     """Return what an instance or a volume takes of its place once it is built. Here every build ends at once."""
     taken = domain.consumption(request)
     numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}

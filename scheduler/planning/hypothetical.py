@@ -11,6 +11,7 @@ from typing import Any
 
 from fleet import errors
 from fleet.db.feed.feed import Changes
+from fleet.json_codec import JSONMapping
 from fleet.objects import numa
 from fleet.objects.whatif import Change
 
@@ -23,8 +24,8 @@ class Places:
     :param overcommitted: returns the columns that set ratios, which are given by resource
     """
 
-    emptied: Callable[[Any, str], Mapping[str, Any]]
-    overcommitted: Callable[[Mapping[str, float]], Mapping[str, Any]]
+    emptied: Callable[[Any, str], JSONMapping]
+    overcommitted: Callable[[Mapping[str, float]], JSONMapping]
 
 
 def hypothetical(state: Changes, change: Change, places: Places | None = None) -> Changes:
@@ -67,7 +68,7 @@ def hypothetical(state: Changes, change: Change, places: Places | None = None) -
     )
 
 
-def _emptied(row: Any, host: str) -> dict[str, Any]:
+def _emptied(row: Any, host: str) -> dict[str, object]:
     """The columns of a host like this one that has just been bought."""
     topology = numa.HostTopology.from_wire(row.numa_topology)
     return {
@@ -91,12 +92,12 @@ NODES = Places(_emptied, lambda ratios: {f"{resource}_allocation_ratio": ratio f
 class ChangedRow:
     """A row of the feed with some columns changed."""
 
-    def __init__(self, row: Any, **changed: Any) -> None:
+    def __init__(self, row: object, **changed: Any) -> None:
         # Not a chain of rows: each link would cost a call a column.
         earlier = vars(row) if isinstance(row, ChangedRow) else {"_row": row}
         vars(self).update(earlier, **changed)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._row, name)
 
 

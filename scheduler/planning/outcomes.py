@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of demands on a copied fleet: how many were placed, and why the others were refused."""
+"""Results of demands on a copied fleet: how many were placed, and why the others were refused."""
 
 from __future__ import annotations
 
 import collections
 import statistics
-from typing import Any
 
 from fleet.objects.whatif import Demand
 from fleet.utilization import hours
@@ -44,7 +43,7 @@ class Outcomes:
         if len(self._unplaced) < _NAMED:
             self._unplaced.append(f"{demand.name}: {made.reason}" if demand.name else made.reason)
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, object]:
         """Return numbers, and sentences for people."""
         return {
             "requests": self.requests,

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy
 
@@ -50,7 +49,7 @@ def disk_gb_used(hosts: Candidates, _state: StateAge) -> numpy.ndarray:
     return (hosts.column("total_usable_disk_gb") - hosts.column("free_disk_mb") / capacity.MB_PER_GB)[there]
 
 
-def use(hosts: Candidates, _state: StateAge) -> dict[str, Any]:
+def use(hosts: Candidates, _state: StateAge) -> dict[str, object]:
     """Return what is used of each resource, of the limits of all hosts: ratios and reserved amounts are counted."""
     there = hosts.present()
 

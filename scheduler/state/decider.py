@@ -68,7 +68,7 @@ class Decider:
         reload = weakref.WeakMethod(self._reload)
         conf.register_mutate_hook(lambda _conf, changed: (alive := reload()) and alive(changed))
 
-    def _reload(self, changed: Mapping[Any, Any]) -> None:
+    def _reload(self, changed: Mapping[object, object]) -> None:
         """Load filters and weighers with the new options. If that fails, the former ones stay in use."""
         if not changed:
             return
@@ -99,7 +99,7 @@ class Decider:
         deferred.after_reply(functools.partial(tools.count_seconds, prepared.supervision))
         return made
 
-    def look(self, context: RequestContext | None, request: Any, best: int = 0, as_if_gone: Any = None) -> Decision:
+    def look(self, context: RequestContext | None, request: object, best: int = 0, as_if_gone: Any = None) -> Decision:
         """Decide without booking.
 
         :param best: number of hosts in the score table
@@ -114,7 +114,7 @@ class Decider:
         return self._host_manager.consider(work, as_if_gone)
 
     def survey(
-        self, context: RequestContext, request: Any, as_if_gone: Any = None
+        self, context: RequestContext, request: object, as_if_gone: Any = None
     ) -> tuple[Decision, Mapping[str, str]]:
         """Decide without booking. Return host → the filter that drops it, too.
 
@@ -132,13 +132,13 @@ class Decider:
         """Return a request that is ready to be judged."""
         return self._prepare(self._tools, context, request)
 
-    def _prepare(self, tools: _Tools, context: RequestContext | None, request: Any) -> PreparedRequest:
+    def _prepare(self, tools: _Tools, context: RequestContext | None, request: object) -> PreparedRequest:
         """Prepare a request before the lock is taken."""
         supervision = self._supervise(tools.pipeline, request)
         options = {} if tools.pipeline.columns_only else self._options.get()
         return prepare(tools.pipeline, request, context, options, supervision)
 
-    def _supervise(self, pipeline: Pipeline, request: Any) -> Supervision:
+    def _supervise(self, pipeline: Pipeline, request: object) -> Supervision:
         """Let filters prepare. A filter that fails here is left out of the rest of this request."""
         supervision = pipeline.watch.begin()
         for each in pipeline.preparing:

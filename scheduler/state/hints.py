@@ -125,7 +125,7 @@ def uuids(sent: object, field: str) -> list[str]:
     return fields.parse(list[fields.Uuid], _listed(sent), field)
 
 
-def _listed(sent: object) -> list[Any]:
+def _listed(sent: object) -> list[object]:
     """:raises errors.InvalidInput: it is neither one nor several"""
     if isinstance(sent, Mapping) and isinstance(sent.get("objects"), list):
         return sent["objects"]

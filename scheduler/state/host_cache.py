@@ -27,7 +27,7 @@ from scheduler.state.shares import Shares
 LOG = logging.getLogger(__name__)
 
 _GONE_REMEMBERED = 10_000
-_NOTHING: Mapping[str, Any] = types.MappingProxyType({})
+_NOTHING: Mapping[str, object] = types.MappingProxyType({})
 _NO_HINT: Mapping[str, str] = types.MappingProxyType({})
 
 
@@ -43,7 +43,7 @@ class HostCache:
         self.shares = Shares(self._inventory)
         self._memberships = Memberships(self._inventory)
         #: Bookable rare values as the database shows them; those in the table are less what is booked.
-        self._reported: dict[Key, Mapping[str, Any]] = {}
+        self._reported: dict[Key, Mapping[str, object]] = {}
         #: Instances that the feed has shown on no host, oldest first, and whether they are over. A late cast must not
         #: bring them back, and a late request must not book for an instance that is over.
         self._gone: dict[str, bool] = {}
@@ -85,7 +85,7 @@ class HostCache:
             if self._inventory.instances.host_of(uuid) == booking.came_from:
                 self._book(booking)
 
-    def _book(self, booking: Booking, request: Any = None) -> None:
+    def _book(self, booking: Booking, request: object = None) -> None:
         self._bookings.book(booking)
         self._increase(booking.key, booking.amounts, 1)
         self._show_rare(booking.key, booking.amounts.rare)
@@ -114,7 +114,7 @@ class HostCache:
         if row is not None:
             self._table.increase(row, {name: sign * amount for name, amount in amounts.numbers.items()})
 
-    def _report_rare(self, key: Key, bookable: Mapping[str, Any]) -> None:
+    def _report_rare(self, key: Key, bookable: Mapping[str, object]) -> None:
         names = {*bookable, *self._reported.get(key, ())}
         self._reported[key] = bookable
         self._show_rare(key, names)

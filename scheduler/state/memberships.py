@@ -28,7 +28,7 @@ class Memberships:
         self._shown.update(each.id for each in aggregates)
 
     def hint(self, aggregates: Iterable[AggregateHint], generation: int, feed_is_newer: bool) -> None:
-        """Apply a cast; see :meth:`HostCache.hint_aggregates`. ``generation`` is the feed's."""
+        """Apply a cast; see :meth:`scheduler.state.host_cache.HostCache.hint_aggregates`. ``generation`` is the feed's."""
 
         def counts(hint: AggregateHint) -> bool:
             if hint.generation is None:

@@ -24,7 +24,7 @@ _SHIFTS = numpy.uint64(30), numpy.uint64(27), numpy.uint64(31)
 
 @dataclasses.dataclass(frozen=True)
 class Schedulers:
-    """Those that divide the hosts, as one worker process sees them.
+    """The schedulers that divide the hosts, as one worker process sees them.
 
     :param services: the names of the live scheduler services, in order
     :param mine: the name of this process's service

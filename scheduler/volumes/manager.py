@@ -19,6 +19,7 @@ from oslo_utils import strutils, uuidutils
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Selection, VolumeType, fields, location
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
@@ -37,7 +38,7 @@ LOG = logging.getLogger(__name__)
 TOPIC = "volume_scheduler"
 #: ``request_spec['migration_policy']`` of a retype that may move its volume.
 ON_DEMAND = "on-demand"
-Answer = list[dict[str, Any]]
+Answer = list[JSONObject]
 
 
 class VolumeSchedulerManager:
@@ -167,7 +168,7 @@ class VolumeSchedulerManager:
     @endpoint
     def explain(
         self, context: RequestContext, request_spec: Any, filter_properties: Any = None, best: fields.InstanceCount = 10
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Return what ``select_backend`` would answer, and why. Nothing is booked."""
         made = self._driver.look(context, self._request(context, request_spec, filter_properties), best)
         return explanation(made, Explained("volume", "pool", name_of))
@@ -179,13 +180,13 @@ class VolumeSchedulerManager:
         request_spec: Any,
         filter_properties: Any = None,
         group_by: Literal["zone"] | None = None,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Return how many more volumes of the request's size and type fit."""
         request = self._request(context, request_spec, filter_properties)
         return self._driver.capacity(context, request, group_by is not None)
 
     @endpoint
-    def get_pools(self, context: RequestContext, filters: Any = None) -> list[dict[str, Any]]:
+    def get_pools(self, context: RequestContext, filters: Any = None) -> list[JSONObject]:
         """Return the pools that are reported, each with ``name`` and ``capabilities``.
 
         :param filters: ``name``; ``volume_type``, a name: then pools that this type may be on; others are capabilities
@@ -195,7 +196,7 @@ class VolumeSchedulerManager:
         allowed = None if type_ is None else self._passing(context, self._find_type(fields.parse(fields.Name, type_)))
         self._driver.host_manager.refresh()
 
-        def work(pools: Candidates, state: StateAge) -> list[dict[str, Any]]:
+        def work(pools: Candidates, state: StateAge) -> list[JSONObject]:
             rows = pools.rows[pools.present()].tolist()
             return [
                 {"name": name_of(pools.key(row)), "capabilities": dict(pools.attribute(row, "capabilities"))}
@@ -283,8 +284,8 @@ class VolumeSchedulerManager:
 
 
 def _completed(
-    request_spec: Any, volume: Any = None, volume_id: Any = None, sources: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+    request_spec: Any, volume: Any = None, volume_id: Any = None, sources: JSONMapping | None = None
+) -> JSONObject:
     """Return the request spec; made from the volume's record if there is none, as for callers of older releases."""
     if request_spec is not None:
         return dict(_mapping(request_spec, "request_spec"))
@@ -300,7 +301,7 @@ def _completed(
     }
 
 
-def _mapping(value: Any, field: str) -> Mapping[str, Any]:
+def _mapping(value: Any, field: str) -> JSONMapping:
     if value is not None and not isinstance(value, Mapping):
         raise errors.InvalidInput(field=field, reason="must be an object")
     return value or {}

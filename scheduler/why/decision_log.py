@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from oslo_log import log as logging
 
 from fleet import errors
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Place, RequestSpec, Selection
 from fleet.telemetry import metrics
 
@@ -77,7 +78,7 @@ def failed(words: Words, failure: errors.FleetError, took_s: float) -> None:
     )
 
 
-def _count(result: str, reason: str, took_s: float, record: Mapping[str, Any]) -> None:
+def _count(result: str, reason: str, took_s: float, record: JSONMapping) -> None:
     metrics.DECISIONS.labels(result, reason).inc()
     metrics.DECISION_SECONDS.observe(took_s)
     for each in record.get("filters", ()):
@@ -85,25 +86,25 @@ def _count(result: str, reason: str, took_s: float, record: Mapping[str, Any]) -
             metrics.FILTER_REJECTIONS.labels(each["name"]).inc(each["start"] - each["end"])
 
 
-def _history(words: Words, record: dict[str, Any]) -> str:
+def _history(words: Words, record: JSONObject) -> str:
     """Format the number of hosts that each filter was given and let through."""
     counts = [f"{each['name']}: (start: {each['start']}, end: {each['end']})" for each in record.get("filters", ())]
     return ", ".join([f"{record.get('considered', 0)} {words.place}s", *counts, *_mix(record)])
 
 
-def _counts(words: Words, record: dict[str, Any]) -> str:
+def _counts(words: Words, record: JSONObject) -> str:
     parts = [f"{record.get('considered', 0)} {words.place}s"]
     parts += [f"{count['name']} {count['end']}" for count in record.get("filters", ())]
     return ", ".join(parts + _mix(record))
 
 
-def _mix(record: dict[str, Any]) -> list[str]:
+def _mix(record: JSONObject) -> list[str]:
     """Format the version of the flavor mix, with which the decision can be repeated."""
     mix = (record.get("state") or {}).get("mix")
     return [] if mix is None else [f"mix {mix}"]
 
 
-def _remarks(record: dict[str, Any]) -> str:
+def _remarks(record: JSONObject) -> str:
     """Format the remarks and the staleness of a decision."""
     state = record.get("state") or {}
     said = [f"STALE: by host states that are {state['age_s']:.0f} s old."] if state.get("stale") else []

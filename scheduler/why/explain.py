@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from fleet.json_codec import JSONObject
 from scheduler.engine.decision import Decision
 from scheduler.engine.hosts.table import Key
 
@@ -20,7 +21,7 @@ class Words(NamedTuple):
     name: Callable[[Key], str] = lambda key: key[0]
 
 
-def explanation(made: Decision, words: Words = Words()) -> dict[str, Any]:  # noqa: B008  (a value)
+def explanation(made: Decision, words: Words = Words()) -> JSONObject:  # noqa: B008  (a value)
     """Return the answer of ``explain``, with every key of ``docs/explain.md``, whatever the outcome."""
     return {
         "reason_code": None,

@@ -15,6 +15,7 @@ import numpy
 from fleet.hardware import pools
 from fleet.hardware.node import Hardware, Wanted
 from fleet.hardware.shortage import Lack
+from fleet.json_codec import JSONObject
 from scheduler.why.shortfall import Shortfall, described, plain
 
 #: More than this of one host is as good as no limit: a request that takes nothing is counted no further.
@@ -77,7 +78,7 @@ class HardwareShortfall(Shortfall):
             number += 1
         return number
 
-    def describe(self, position: int) -> list[dict[str, Any]]:
+    def describe(self, position: int) -> list[JSONObject]:
         """Return what the host lacks; if it would lack something even when empty, return that."""
         hardware = self.known[position] or _NONE
         for_ever = self.lacking(hardware.emptied())
@@ -95,7 +96,7 @@ _NONE = Hardware()
 _PLURAL = re.compile(r"\b(device|CPU|cell|vcpu|core)s\b")
 
 
-def _described(lack: Lack, for_ever: bool) -> dict[str, Any]:
+def _described(lack: Lack, for_ever: bool) -> JSONObject:
     lacks = lack.asked - lack.free
     of = f"{lack.unit} of {lack.resource}" if lack.unit else lack.resource
     there = "" if lack.total is None else f" of {plain(lack.total)}"

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy
 
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.reasons import Reason
 from scheduler.engine.decision import Refused
 from scheduler.engine.filtering import Drop
@@ -33,14 +33,14 @@ class Miss:
     filter: str
     reason: Reason
     said: str
-    shortfalls: Sequence[Mapping[str, Any]] = ()
+    shortfalls: Sequence[JSONMapping] = ()
 
     @property
     def text(self) -> str:
         said = "; and ".join(each["text"] for each in self.shortfalls) or self.said or f"{self.filter} says no"
         return f"{self.name} {said}" if self.shortfalls or self.said else f"{self.name}: {said}"
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return {
             "host": self.host,
             "node": self.node,
@@ -98,7 +98,7 @@ class DroppedHosts:
 
     def _miss(self, position: int) -> Miss:
         by, row = self._by[position], int(self._rows[position])
-        told: dict[str, Mapping[str, Any]] = {}
+        told: dict[str, JSONMapping] = {}
         for each, numbers in self._numbers if id(by) in self._with_numbers else ():
             if numbers.lacks()[position] > 0:
                 # Two filters over the same resource have equal texts.

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from fleet.json_codec import JSONObject
 from fleet.reasons import Reason
 from scheduler.engine.decision import Refused
 from scheduler.engine.filtering import Drop
@@ -42,7 +43,7 @@ class Refusal:
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
     silent: int = 0
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return {
             "reason_code": self.code.value,
             "dropped": dict(self.dropped),

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Self
+from typing import Self
 
 import numpy
 
 from fleet import capacity
+from fleet.json_codec import JSONObject
 from scheduler.engine.supervision.supervision import WrongAnswer
 
 
@@ -79,7 +80,7 @@ class Shortfall:
         further = numpy.floor(room / self.step) if self.step > 0 else numpy.full(len(room), math.inf)
         return numpy.where((room >= 0) & ~self.never(), further + 1, 0)
 
-    def describe(self, position: int) -> list[dict[str, Any]]:
+    def describe(self, position: int) -> list[JSONObject]:
         """Return the numbers of one host that lacks something, with a ``text`` of them."""
         limit, used, lacks = (float(array[position]) for array in (self.limit, self.used, self.lacks()))
         of = f"{self.unit} of {self.resource}" if self.unit else self.resource
@@ -105,7 +106,7 @@ class ExactShortfall(Shortfall):
         """Return 1 where an instance fits: after it, another amount is free. Infinity if it takes nothing."""
         return numpy.where(self._free() == self.asked, 1.0 if self.step else math.inf, 0.0)
 
-    def describe(self, position: int) -> list[dict[str, Any]]:
+    def describe(self, position: int) -> list[JSONObject]:
         limit, used, lacks = (float(array[position]) for array in (self.limit, self.used, self.lacks()))
         free, of = float(self._free()[position]), f"{self.unit} of {self.resource}" if self.unit else self.resource
         text = f"has {plain(free)} {of} free, and exactly {plain(self.asked)} are wanted"
@@ -115,7 +116,7 @@ class ExactShortfall(Shortfall):
         return [described(text, self.resource, self.unit, limit, used, self.asked, lacks, never)]
 
 
-def checked(answer: Any, hosts: int) -> Shortfall | None:
+def checked(answer: object, hosts: int) -> Shortfall | None:
     """Check a filter's shortfall. :raises WrongAnswer: it is none, or has not one number for each host"""
     if answer is None:
         return None
@@ -133,7 +134,7 @@ def checked(answer: Any, hosts: int) -> Shortfall | None:
     return answer
 
 
-def counted(values: Any, hosts: int, what: str) -> numpy.ndarray:
+def counted(values: object, hosts: int, what: str) -> numpy.ndarray:
     """:raises WrongAnswer: not one number (infinite ones are) for each host"""
     if not isinstance(values, numpy.ndarray) or values.dtype.kind not in "fiub" or values.shape != (hosts,):
         raise WrongAnswer(f"gave {values!r:.80} as {what}, where an array of {hosts} numbers is wanted")
@@ -152,7 +153,7 @@ def described(
     lacks: float,
     never: bool,
     place: str = "",
-) -> dict[str, Any]:
+) -> JSONObject:
     """Return one shortfall in the form of ``docs/explain.md``. Numbers that are unknown or infinite are null."""
     numbers = {"limit": limit, "used": used, "asked": float(asked), "lacks": lacks}
     finite = {name: value if value is not None and math.isfinite(value) else None for name, value in numbers.items()}

@@ -24,7 +24,7 @@ from tests.functional.test_moves import LARGE, Stage
 class Row:
     """A row that waits at its first attempt."""
 
-    def __init__(self, conductor: Conductor, machine: PlacedRow[Any], uuid: str) -> None:
+    def __init__(self, conductor: Conductor, machine: PlacedRow[Any, Any], uuid: str) -> None:
         self.conductor, self.machine, self.uuid = conductor, machine, uuid
 
     def write(self, method: str, *arguments: Any) -> Any:

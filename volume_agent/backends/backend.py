@@ -14,6 +14,7 @@ from oslo_log import log as logging
 
 from fleet import errors
 from fleet.agent import host_names
+from fleet.json_codec import JSONObject
 from fleet.objects import PoolReport, Volume, pool_report
 from volume_agent import conf as volume_conf
 from volume_agent import drivers
@@ -24,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """What an operator has configured about the pools of a backend."""
+    """The configuration of the pools of a backend."""
 
     backend_name: str
     zone: str
@@ -46,7 +47,7 @@ class Policy:
             extra_capabilities=options.extra_capabilities,
         )
 
-    def of_pool(self) -> dict[str, Any]:
+    def of_pool(self) -> JSONObject:
         """Return capabilities of each pool. A driver's own value of these keys comes first, but for the reserve."""
         functions = {"filter_function": self.filter_function, "goodness_function": self.goodness_function}
         return {
@@ -124,7 +125,7 @@ class Backend:
         return found
 
 
-def _with(report: PoolReport, **capabilities: Any) -> PoolReport:
+def _with(report: PoolReport, **capabilities: object) -> PoolReport:
     return dataclasses.replace(report, capabilities={**report.capabilities, **capabilities})
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes volumes. ``base`` is the interface; ``directory`` keeps them as files, ``lvm`` as logical volumes, ``fake`` as
-records in memory.
+"""Drivers that create volumes. ``base`` is the interface; ``directory`` keeps them as files, ``lvm`` as logical volumes,
+``fake`` as records in memory.
 
 ``volume_group`` and ``blocks`` are what ``lvm`` needs of lvm2, and of block devices.
 """

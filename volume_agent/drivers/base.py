@@ -25,7 +25,7 @@ class Stored:
 
 @dataclasses.dataclass(frozen=True)
 class Existing:
-    """What lies on a pool and is no volume. :param reason: why it cannot become one; "" if it can"""
+    """Data on a pool that are no volume. :param reason: why it cannot become one; "" if it can"""
 
     reference: str
     pool: str
@@ -64,7 +64,7 @@ class VolumeDriver(abc.ABC):
         """
 
     @abc.abstractmethod
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> dict[str, object]:
         """Return cinder's statistics with the key ``pools``: for each ``pool_name`` at least ``total_capacity_gb``,
         ``free_capacity_gb`` and ``provisioned_capacity_gb``. ``location_info`` says where its data are, for the driver of
         the pool that a volume migrates to.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written to block devices."""
+"""Writes data to block devices."""
 
 from __future__ import annotations
 

@@ -65,12 +65,12 @@ class DirectoryDriver(VolumeDriver):
                 LOG.info("Removing %s, which a crash has left half-made", part)
                 part.unlink(missing_ok=True)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> dict[str, object]:
         stored = self.volumes()
         pools = [self._stats_of(name, path, stored) for name, path in self._pools.items()]
         return {"vendor_name": "fleet", "driver_version": "1", "storage_protocol": "file", "pools": pools}
 
-    def _stats_of(self, name: str, path: pathlib.Path, stored: Collection[Stored]) -> dict[str, Any]:
+    def _stats_of(self, name: str, path: pathlib.Path, stored: Collection[Stored]) -> dict[str, object]:
         found = os.statvfs(path)
         if found.f_flag & os.ST_RDONLY or not os.access(path, os.W_OK):
             raise PermissionError(f"pool {name}: {path} cannot be written")

@@ -39,7 +39,7 @@ class FakeDriver(VolumeDriver):
     def init_backend(self) -> None:
         """Nothing to prepare."""
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> dict[str, object]:
         held = {name: self._held_gb(name) for name in self._totals}
         pools = [
             {

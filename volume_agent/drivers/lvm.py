@@ -74,13 +74,13 @@ class LvmDriver(VolumeDriver):
                     LOG.info("Removing %s/%s, which a crash has left half-made", pool.group.name, each.name)
                     pool.group.remove(each.name)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> dict[str, object]:
         stored = self.volumes()
         pools = [self._stats_of(name, pool, stored) for name, pool in self._pools.items()]
         return {"vendor_name": "fleet", "driver_version": "1", "storage_protocol": "lvm", "pools": pools}
 
     @staticmethod
-    def _stats_of(name: str, pool: _Pool, stored: Collection[Stored]) -> dict[str, Any]:
+    def _stats_of(name: str, pool: _Pool, stored: Collection[Stored]) -> dict[str, object]:
         total, free = pool.group.capacity() if not pool.thin else _thin_capacity(pool)
         return {
             "pool_name": name,

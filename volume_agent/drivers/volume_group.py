@@ -7,9 +7,9 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fleet.agent import commands
+from fleet.json_codec import JSONObject
 
 _FIELDS = "lv_name,lv_size,pool_lv,data_percent,lv_tags,lv_attr"
 _REPORT = ("--reportformat", "json", "--units", "b", "--nosuffix", "-o")
@@ -60,9 +60,9 @@ class VolumeGroup:
     def volumes(self) -> list[LogicalVolume]:
         return [LogicalVolume.of(row) for row in self._report("lvs", "lv", _FIELDS)]
 
-    def _report(self, program: str, what: str, fields: str) -> list[dict[str, Any]]:
+    def _report(self, program: str, what: str, fields: str) -> list[JSONObject]:
         printed = self._run(program, *_REPORT, fields, self.name)
-        found: list[dict[str, Any]] = json.loads(printed)["report"][0][what]
+        found: list[dict[str, object]] = json.loads(printed)["report"][0][what]
         return found
 
     def device(self, name: str) -> pathlib.Path:

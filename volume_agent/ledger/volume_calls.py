@@ -9,6 +9,7 @@ from typing import Any
 from fleet.agent.batching import Batcher
 from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Volume
 from fleet.rpc.clients import VolumeTaskAPI
 
@@ -57,12 +58,12 @@ class VolumeCalls:
         place = (volume.uuid, volume.attempt, host, size_gb, stored_gb)
         return Volume.from_wire(self._ask(self._conductor.volume_measured, context, *place))
 
-    def failed(self, context: RequestContext, volume: Volume, host: str, failure: dict[str, Any]) -> Volume:
+    def failed(self, context: RequestContext, volume: Volume, host: str, failure: JSONObject) -> Volume:
         """The backend cannot do its part of the volume's status. Return the volume as it is then."""
         place = (volume.uuid, volume.attempt, host, volume.status, failure)
         return Volume.from_wire(self._ask(self._conductor.volume_failed, context, *place))
 
-    def _step(self, context: RequestContext, method: str, **arguments: Any) -> Any:
+    def _step(self, context: RequestContext, method: str, **arguments: object) -> Any:
         """A call that may go with others in one message."""
         step = self._batcher.step(context, method, **arguments)
         return self._patience.until_answered(method, step.ask, self._limit_s)

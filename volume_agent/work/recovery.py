@@ -92,7 +92,7 @@ def _remove(backend: Backend, stored: Stored) -> None:
 
 
 def _is_left(stored: Stored, volume: Volume | None, host: str, there: Collection[tuple[str, str | None]]) -> bool:
-    """Whether an aborted migration has left this on a pool, while the volume is on another one of the backend."""
+    """Return True if an aborted migration has left this on a pool, while the volume is on another one of the backend."""
     if volume is None or stored.pool in volume.pools_on(host):
         return False
     return any((volume.uuid, pool) in there for pool in volume.pools_on(host))

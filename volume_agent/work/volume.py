@@ -103,8 +103,8 @@ class VolumeWorker:
         return self._created(context, volume)
 
     def _is_over(self, context: RequestContext, volume: Volume) -> bool:
-        """Whether the ledger has this step as done: a former life of the agent did it, and its report came late. What it
-        made is the volume, and stays.
+        """Return True if the ledger has this step as done: a former life of the agent did it, and its report came late.
+        What it made is the volume, and stays.
         """
         found = self._calls.find(context, self._backend.name, volume.uuid)
         return (

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 from xml.etree import ElementTree
 
 from compute_agent.drivers.machine import cpu_list
+from fleet.json_codec import JSONMapping, JSONObject
 
 _KIB = 1024
 _FULL_VIRTUALIZATION = "hvm"
@@ -19,8 +18,8 @@ class Capabilities:
     """``cells`` are in the form of an inventory's ``numa_topology``."""
 
     architecture: str
-    cpu_info: Mapping[str, Any]
-    cells: tuple[Mapping[str, Any], ...]
+    cpu_info: JSONMapping
+    cells: tuple[JSONMapping, ...]
     #: Pairs of architecture and type of domain, such as kvm.
     guests: tuple[tuple[str, str], ...]
 
@@ -47,7 +46,7 @@ class Capabilities:
         return next((list(cell["cpuset"]) for cell in self.cells if cell["id"] == number), [])
 
 
-def _cpu_info(cpu: ElementTree.Element) -> dict[str, Any]:
+def _cpu_info(cpu: ElementTree.Element) -> JSONObject:
     topology = cpu.find("topology")
     return {
         "arch": cpu.findtext("arch", ""),
@@ -60,7 +59,7 @@ def _cpu_info(cpu: ElementTree.Element) -> dict[str, Any]:
     }
 
 
-def _cell(cell: ElementTree.Element) -> dict[str, Any]:
+def _cell(cell: ElementTree.Element) -> JSONObject:
     cpus = cell.findall("cpus/cpu")
     siblings = {tuple(cpu_list(cpu.get("siblings", ""))) for cpu in cpus}
     sockets = {int(cpu.get("socket_id", "-1")) for cpu in cpus}

@@ -122,7 +122,7 @@ class Connection:
             except library().libvirtError as failure:
                 LOG.debug("A lost connection to libvirt cannot be closed: %s", failure)
 
-    def _on_event(self, _handle: Any, domain: Any, *_details: Any) -> None:
+    def _on_event(self, _handle: Any, domain: Any, *_details: object) -> None:
         if self._changed is not None:
             self._changed(domain.UUIDString())
 

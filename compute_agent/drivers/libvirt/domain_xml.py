@@ -36,7 +36,7 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """What all guests of a host have in common.
+    """Values that all guests of a host share.
 
     :param kind: of domain: kvm or qemu
     :param cpu_mode: none, host-model or host-passthrough

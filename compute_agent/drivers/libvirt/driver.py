@@ -30,6 +30,7 @@ from compute_agent.drivers.libvirt.guest_disks import CONSOLE, GuestDisks
 from compute_agent.drivers.libvirt.image_cache import ImageCache
 from fleet import errors, failpoints, states
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, BootData, Flavor, Image, ImageRecord, Instance, host_report
 
 LOG = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class LibvirtDriver(ComputeDriver):
         self._set_root(pathlib.Path(conf.instances_path) / "libvirt")
         self._find_image: FindImage | None = None
         self._find_boot_data: FindBootData | None = None
-        self._foreign: dict[str, dict[str, Any]] = {}
+        self._foreign: dict[str, JSONObject] = {}
         #: Type of the domains; a test has another.
         self.kind: str = self._options.virt_type
 
@@ -115,7 +116,7 @@ class LibvirtDriver(ComputeDriver):
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
         return [self._host]
 
-    def get_available_resource(self, node: str) -> dict[str, Any] | None:
+    def get_available_resource(self, node: str) -> JSONObject | None:
         try:
             resources = self._connection.call(self._read_resources)
             capabilities = self._capabilities()
@@ -144,7 +145,7 @@ class LibvirtDriver(ComputeDriver):
         }
 
     @staticmethod
-    def _read_resources(connection: Any) -> dict[str, Any]:
+    def _read_resources(connection: Any) -> JSONObject:
         _model, memory_mb, cpus, *_shape = connection.getInfo()
         return {
             "vcpus": cpus,
@@ -153,7 +154,7 @@ class LibvirtDriver(ComputeDriver):
             "hypervisor_version": connection.getVersion(),
         }
 
-    def _read_devices(self, connection: Any) -> list[dict[str, Any]]:
+    def _read_devices(self, connection: Any) -> list[JSONObject]:
         devices = connection.listAllDevices(library().VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV)
         return pci_devices.inventory((each.XMLDesc() for each in devices), self._options.pci_devices)
 
@@ -335,7 +336,7 @@ class LibvirtDriver(ComputeDriver):
         left = self._find(instance.uuid)
         self._connection.call(lambda _connection: live.has_left(left, why))
 
-    def _migrate(self, domain: Any, uuid: str, dest: str, progress: Callable[[int], object]) -> str:
+    def _migrate(self, domain: object, uuid: str, dest: str, progress: Callable[[int], object]) -> str:
         """Return why the guest has not left, if it has not. :raises Unreachable: it is unknown"""
         here, options = self._disks.of(uuid), self._options
         try:
@@ -508,7 +509,7 @@ class LibvirtDriver(ComputeDriver):
             raise errors.NotFound(kind="Guest", name=uuid)
         return record
 
-    def _state(self, domain: Any) -> int:
+    def _state(self, domain: object) -> int:
         state: int = self._connection.call(lambda _connection: power.state_of(domain))
         return state
 
@@ -524,7 +525,7 @@ class LibvirtDriver(ComputeDriver):
     def get_console_output(self, context: RequestContext, instance_uuid: str, most_bytes: int) -> bytes:
         return guest_record.log_end(instance_uuid, self._disks.of(instance_uuid) / CONSOLE, most_bytes)
 
-    def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+    def get_per_instance_usage(self) -> dict[str, JSONObject]:
         """While libvirt is away, domains that are not ours are as they were last seen."""
         ours = {
             uuid: record.usage(resized=self._disks.is_grown(uuid)) for uuid, record in self._disks.records().items()
@@ -535,9 +536,9 @@ class LibvirtDriver(ComputeDriver):
             LOG.debug("The domains that are not ours cannot be listed: %s", away)
         return {**self._foreign, **ours}
 
-    def _others(self, connection: Any, ours: Any) -> dict[str, dict[str, Any]]:
+    def _others(self, connection: Any, ours: Any) -> dict[str, JSONObject]:
         """Return the usage of domains without a directory. One that has our mark was made by an agent of this host."""
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, JSONObject] = {}
         for domain in connection.listAllDomains():
             uuid = domain.UUIDString()
             if uuid in ours:

@@ -20,13 +20,13 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from oslo_log import log as logging
 
 from compute_agent.drivers import time_limit
 from fleet import errors
 from fleet.agent import commands, image, whole_file
+from fleet.json_codec import JSONObject
 from fleet.objects import ImageRecord
 
 LOG = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ def examine(record: ImageRecord, path: pathlib.Path, size: int) -> None:
     """
     try:
         text = commands.run(*_LIMITS, "qemu-img", "info", "--output=json", str(path), timeout_s=commands.QUICK_S)
-        found: dict[str, Any] = json.loads(text)
+        found: JSONObject = json.loads(text)
     except (OSError, ValueError) as failure:
         raise errors.ImageUnacceptable(image_id=record.name, reason=f"cannot be examined: {failure}") from None
     more = found.get("format-specific", {}).get("data", {})

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Sequence
-from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
+from fleet.json_codec import JSONObject
 from fleet.objects.network import Interface
 
 #: libvirt's own filter: only what comes from the MAC and the IPv4 address of the guest leaves its tap.
@@ -31,13 +31,13 @@ def add(devices: Element, interfaces: Sequence[Interface]) -> None:
         SubElement(SubElement(plug, "filterref", filter=FILTER), "parameter", name="IP", value=each.address)
 
 
-def network_config(interfaces: Sequence[Interface]) -> dict[str, Any]:
+def network_config(interfaces: Sequence[Interface]) -> JSONObject:
     """Return what cloud-init's data source NoCloud reads, in its version 1, which every release knows."""
     return {"version": 1, "config": [_physical(number, each) for number, each in enumerate(interfaces)]}
 
 
-def _physical(number: int, each: Interface) -> dict[str, Any]:
-    subnet: dict[str, Any] = {"type": "static", "address": f"{each.address}/{each.prefix}"}
+def _physical(number: int, each: Interface) -> JSONObject:
+    subnet: JSONObject = {"type": "static", "address": f"{each.address}/{each.prefix}"}
     if each.gateway:
         subnet["gateway"] = each.gateway
     if each.dns:
@@ -45,7 +45,7 @@ def _physical(number: int, each: Interface) -> dict[str, Any]:
     return {"type": "physical", "name": f"eth{number}", "mac_address": each.mac, "subnets": [subnet]}
 
 
-def network_data(interfaces: Sequence[Interface]) -> dict[str, Any]:
+def network_data(interfaces: Sequence[Interface]) -> JSONObject:
     """Return the same in OpenStack's form, ``network_data.json``."""
     servers = list(dict.fromkeys(server for each in interfaces for server in each.dns))
     return {
@@ -55,11 +55,11 @@ def network_data(interfaces: Sequence[Interface]) -> dict[str, Any]:
     }
 
 
-def _link(each: Interface) -> dict[str, Any]:
+def _link(each: Interface) -> JSONObject:
     return {"id": _name(each), "vif_id": each.uuid, "type": "bridge", "ethernet_mac_address": each.mac, "mtu": None}
 
 
-def _network(number: int, each: Interface) -> dict[str, Any]:
+def _network(number: int, each: Interface) -> JSONObject:
     route = {"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": each.gateway}
     return {
         "id": f"network{number}",

@@ -84,7 +84,7 @@ def migrate(domain: Any, way: Way, here: pathlib.Path, there: pathlib.Path) -> N
 
     :param here: the directory of its files
     :param there: that on the other host
-    :raises libvirt.libvirtError: see :func:`outcome` for where the guest is then
+    :raises libvirt.libvirtError: the guest may be here or there then; libvirt knows
     """
     module = library()
     flags = (
@@ -122,7 +122,7 @@ def _address(uri: str) -> str:
 
 
 @contextlib.contextmanager
-def watched(domain: Any, progress: Callable[[int], object]) -> Iterator[None]:
+def watched(domain: object, progress: Callable[[int], object]) -> Iterator[None]:
     """Report the copied part of a migration, in per cent, while the context lasts. It never becomes less.
 
     libvirt copies disks first, and knows little of the memory then.
@@ -154,7 +154,7 @@ def copied(domain: Any) -> int | None:
     return min(99, done * 100 // max(1, total))
 
 
-def follow(domain: Any, progress: Callable[[int], object]) -> bool:
+def follow(domain: object, progress: Callable[[int], object]) -> bool:
     """Wait for the end of a migration that is under way. Return False if none is."""
     module, found, pause = library(), False, threading.Event()
     try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import pci
 
 OPTION = "[libvirt] pci_devices"
@@ -28,7 +28,7 @@ def require_valid(allowed: Iterable[str]) -> None:
             raise errors.ConfigError(option=OPTION, reason=reason)
 
 
-def inventory(described: Iterable[str], allowed: Sequence[str]) -> list[dict[str, Any]]:
+def inventory(described: Iterable[str], allowed: Sequence[str]) -> list[JSONObject]:
     """Return the allowed devices in the form of ``pci_passthrough_devices``.
 
     :param described: the XML of each device of the machine
@@ -38,7 +38,7 @@ def inventory(described: Iterable[str], allowed: Sequence[str]) -> list[dict[str
     return [each for each in found if each and (each["address"] in allowed or kind(**each) in allowed)]
 
 
-def _device(root: Element) -> dict[str, Any] | None:
+def _device(root: Element) -> JSONObject | None:
     """Return one device; None for a bridge, which is the machine's own."""
     about = root.find("capability[@type='pci']")
     if about is None or about.find(f"capability[@type='{_BRIDGE}']") is not None:

@@ -13,6 +13,7 @@ import pathlib
 from typing import Any
 
 from compute_agent.drivers.libvirt import extra, interfaces
+from fleet.json_codec import JSONObject
 from fleet.objects import BootData, Instance, host_name, network
 
 #: cloud-init finds the seed by this label.
@@ -51,7 +52,7 @@ def write(path: pathlib.Path, instance: Instance, data: BootData) -> None:
     image.close()
 
 
-def _password(password: str) -> dict[str, Any]:
+def _password(password: str) -> JSONObject:
     """The part of a cloud-config that sets the password of the default user."""
     return {"password": password, "chpasswd": {"expire": False}}
 

@@ -52,7 +52,7 @@ def remove(tx: Transaction, owner: Owner, name: str) -> None:
 
 
 def list_all(connection: sa.Connection, owner: Owner) -> Sequence[KeyPair]:
-    """Those of a user in a project, by name."""
+    """Return the key pairs of a user in a project, by name."""
     query = sa.select(KEY_PAIRS).where(*_are_of(owner)).order_by(KEY_PAIRS.c.name)
     return [_to_key_pair(row) for row in connection.execute(query)]
 

@@ -102,7 +102,7 @@ def find(connection: Transaction | sa.Connection, name: str, project: str | None
 def plugs(
     connection: sa.Connection, wanted: network.Wanted, project: str | None, scope: str | None
 ) -> list[dict[str, Any]]:
-    """What each instance of a request is plugged into, without addresses but those that the request names.
+    """Return the networks of each instance of a request, without addresses but those that the request names.
 
     :param project: that the instances belong to
     :param scope: look only at networks that this project may use; None: at all

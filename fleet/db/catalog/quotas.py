@@ -55,7 +55,7 @@ def _local_gb(
 def _while_resized(
     now: sa.ColumnElement[int], size: Callable[[Callable[[str], sa.ColumnElement[int]]], sa.ColumnElement[int]]
 ) -> sa.ColumnElement[int]:
-    """What a resize under way adds: until it is confirmed or reverted, the larger flavor counts.
+    """Return the quota that a resize under way adds: until it is confirmed or reverted, the larger flavor counts.
 
     :param now: what the row counts
     :param size: what a flavor counts. It is called with a function that returns a field of the flavor.
@@ -139,7 +139,7 @@ KINDS = (BUILDS, STORAGE, SERVER_GROUPS)
 
 
 class Headroom:
-    """What projects may still take. It is valid within the transaction that has locked their rows."""
+    """The quota that projects have left. It is valid within the transaction that has locked their rows."""
 
     def __init__(
         self, limits: Mapping[str, Quota], used: Mapping[str, collections.Counter[str]], ignores_case: bool

@@ -32,7 +32,7 @@ def is_loss(engine: sa.Engine) -> None:
     dialect: Any = engine.dialect
     known = dialect.is_disconnect
 
-    def is_disconnect(failure: Exception, connection: Any, cursor: Any) -> bool:
+    def is_disconnect(failure: Exception, connection: object, cursor: Any) -> bool:
         return _takes_no_writes(failure) or known(failure, connection, cursor)
 
     # oslo.db's handler comes before any other, and asks the dialect; but it does not for all classes of errors.
@@ -52,7 +52,7 @@ def _checked(dialect: Any) -> Callable[[Any, Any], None]:
     """SQLAlchemy does not handle errors of setting the isolation level. The connection may be lost then, too."""
     unchecked = dialect.set_isolation_level
 
-    def set_isolation_level(connection: Any, level: Any) -> None:
+    def set_isolation_level(connection: object, level: Any) -> None:
         try:
             unchecked(connection, level)
         except dialect.loaded_dbapi.Error as failure:

@@ -22,10 +22,10 @@ def instead_of_every_time(engine: sa.Engine) -> None:
     # oslo.db has no option to turn it off.
     engine.pool._pre_ping = False
 
-    def given_back(_connection: Any, record: Any) -> None:
+    def given_back(_connection: object, record: Any) -> None:
         record.info[_GIVEN_BACK] = time.monotonic()
 
-    def taken(connection: Any, record: Any, _proxy: Any) -> None:
+    def taken(connection: Any, record: Any, _proxy: object) -> None:
         at = record.info.get(_GIVEN_BACK)
         if at is None or time.monotonic() - at < RESTED_S:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether traffic to a host stays on this machine."""
+"""Finds out whether traffic to a host stays on this machine."""
 
 from __future__ import annotations
 

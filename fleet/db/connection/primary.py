@@ -34,7 +34,7 @@ _WHICH = f"""{_WHO},
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """What a session has found of its server."""
+    """The properties of a database server that a session has read."""
 
     started_at: str
     address: str | None
@@ -71,12 +71,12 @@ class Primary:
         """The primary with the newest time line that this process has found."""
         return self._newest
 
-    def opened(self, session: Any) -> Server:
+    def opened(self, session: object) -> Server:
         """The server of a session that this has opened."""
         return self._opened[session]
 
     def may_be_another(self, after_s: float) -> bool:
-        """Whether to look for the primary: there are several servers, and none was looked for lately."""
+        """Return True if the primary may be another server: there are several, and none was looked for lately."""
         return len(self._places) > 1 and time.monotonic() - self._found_at >= after_s
 
     def connect(self) -> tuple[Any, Server]:
@@ -131,7 +131,7 @@ class Primary:
             self._newest, self._place = server, place
 
 
-def _places(options: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _places(options: Mapping[str, object]) -> list[tuple[str, str]]:
     """Hosts and ports of a URL, as libpq reads them."""
     hosts = str(options.get("host") or "").split(",")
     ports = str(options.get("port") or "").split(",")

@@ -67,7 +67,7 @@ class SilentPeer:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def _connected(self, session: Any, _record: object) -> None:
+    def _connected(self, session: object, _record: object) -> None:
         server = self._primary.opened(session)
         with self._lock:
             self._sessions[session] = server
@@ -109,7 +109,7 @@ class SilentPeer:
                     late[session] = server
         return late
 
-    def _waits_from_now(self, session: Any) -> None:
+    def _waits_from_now(self, session: object) -> None:
         with self._lock:
             self._waiting_since[session] = self._clock()
 

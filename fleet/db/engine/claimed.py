@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Protocol
 
 from fleet.json_codec import JSONList, JSONObject
 from fleet.objects import Claimed
@@ -22,7 +22,7 @@ class ClaimRow(Protocol):
     claimed_pci_devices: JSONList | None
 
 
-def columns(claim: Claimed) -> dict[str, Any]:
+def columns(claim: Claimed) -> dict[str, object]:
     return {f"claimed_{name}": getattr(claim, name) for name in _NAMES}
 
 

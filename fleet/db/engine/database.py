@@ -132,7 +132,7 @@ class Database:
         found: Result = self._write_again(work, *args, **kwargs)
         return found
 
-    def _write_once(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+    def _write_once(self, work: Callable[..., Result], *args: object, **kwargs: object) -> Result:
         try:
             return self._commit(work, *args, **kwargs)
         except self._caught as failure:
@@ -144,7 +144,7 @@ class Database:
         # Outside of the except clause: otherwise the original error, with its text, would be the context of this one.
         raise typed
 
-    def _commit(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+    def _commit(self, work: Callable[..., Result], *args: object, **kwargs: object) -> Result:
         with self._for_writing().begin() as connection:
             self._take_the_write_lock(connection)
             transaction = Transaction(connection)
@@ -178,7 +178,7 @@ class Database:
         """As :meth:`read`, without retries."""
         return self._connected(self._snapshot, work, *args, **kwargs)
 
-    def _connected(self, engine: sa.Engine, work: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+    def _connected(self, engine: sa.Engine, work: Callable[..., Result], *args: object, **kwargs: object) -> Result:
         try:
             with engine.connect() as connection:
                 return work(connection, *args, **kwargs)

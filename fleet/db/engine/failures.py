@@ -79,7 +79,7 @@ def refused_value(failure: Exception) -> errors.InvalidInput | None:
 
 
 def runs_again(failure: Exception) -> bool:
-    """Whether a transaction with this error is run again."""
+    """Return True if a transaction with this error is run again."""
     kinds = {each.__name__ for each in (*_AGAIN, db_exception.DBConsistencyError)}
     return isinstance(failure, errors.DatabaseUnavailable) and failure.kind in kinds
 

@@ -14,7 +14,7 @@ from fleet import errors
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """What a caller asks for.
+    """The parameters of a list that a caller asks for.
 
     :param text: is looked for in the columns of ``Searched.text``, whatever its case; empty: all match
     :param state: only rows in this state; None: in any

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext import compiler
@@ -22,18 +21,18 @@ class Now(expression.FunctionElement[datetime.datetime]):
 
 
 @compiler.compiles(Now, "postgresql")
-def _postgresql(_element: Now, _compiler: Any, **_options: Any) -> str:
+def _postgresql(_element: Now, _compiler: object, **_options: object) -> str:
     return "timezone('utc', clock_timestamp())"
 
 
 @compiler.compiles(Now, "mysql")
 @compiler.compiles(Now, "mariadb")
-def _mariadb(_element: Now, _compiler: Any, **_options: Any) -> str:
+def _mariadb(_element: Now, _compiler: object, **_options: object) -> str:
     return "UTC_TIMESTAMP(6)"
 
 
 @compiler.compiles(Now, "sqlite")
-def _sqlite(_element: Now, _compiler: Any, **_options: Any) -> str:
+def _sqlite(_element: Now, _compiler: object, **_options: object) -> str:
     return "strftime('%Y-%m-%d %H:%M:%f', 'now') || '000'"
 
 

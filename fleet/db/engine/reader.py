@@ -47,7 +47,7 @@ class Reader:
             self._connection.close()
             self._connection = None
 
-    def _read(self, work: Callable[..., Result], *args: Any) -> Result:
+    def _read(self, work: Callable[..., Result], *args: object) -> Result:
         if self._connection is not None:
             try:
                 return self._run(self._connection, work, *args)
@@ -56,7 +56,7 @@ class Reader:
         self._connection = self._engine.connect()
         return self._run(self._connection, work, *args)
 
-    def _run(self, connection: sa.Connection, work: Callable[..., Result], *args: Any) -> Result:
+    def _run(self, connection: sa.Connection, work: Callable[..., Result], *args: object) -> Result:
         try:
             if self._in_transaction:
                 with connection.begin():

@@ -23,7 +23,7 @@ def row(url: str, statement: str) -> tuple[Any, ...]:
 
 
 def answers(url: str) -> bool:
-    """Whether the server accepts a connection and runs a query."""
+    """Return True if the server accepts a connection and runs a query."""
     try:
         execute(url, "SELECT 1")
     except sa.exc.SQLAlchemyError:

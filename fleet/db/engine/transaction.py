@@ -167,7 +167,7 @@ class Transaction:
 
     @property
     def ignores_case(self) -> bool:
-        """Whether the database compares names without case. This program does not."""
+        """Return True if the database compares names without case. This program does not."""
         return self.dialect == "mysql"
 
     def execute(self, statement: sa.Executable, parameters: Any = None) -> sa.CursorResult[*tuple[Any, ...]]:

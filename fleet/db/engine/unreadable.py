@@ -43,7 +43,7 @@ def find(
     return found, True
 
 
-def _batches(connection: sa.Connection, table: sa.Table, columns: list[sa.Column[Any]]) -> Iterator[list[Any]]:
+def _batches(connection: sa.Connection, table: sa.Table, columns: list[sa.Column[Any]]) -> Iterator[list[object]]:
     """The rows in the order of their keys, with the texts of their columns."""
     key = next(iter(table.primary_key.columns))
     names = [table.c[name] for name in ("name", "host", "instance_uuid") if name in table.c][:1]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changed after a generation: ``feed`` with its ``feed_queries``; ``recent_events`` for readers."""
+"""Changes after a generation: ``feed`` with its ``feed_queries``; ``recent_events`` for readers."""

@@ -40,7 +40,7 @@ class ChangedAggregate:
 
 @dataclasses.dataclass(frozen=True)
 class Changes:
-    """What changed since a generation. If ``full``, the complete state instead: what is not in it is deleted.
+    """The changes since a generation. If ``full``, the complete state instead: what is not in it is deleted.
 
     ``feed_queries`` names the columns. ``heartbeats`` are ``(host, last_seen_up)`` pairs, not counted by generations.
     """
@@ -217,7 +217,7 @@ def generation(connection: sa.Connection) -> int:
 
 
 def _has(newest: sa.Row[*tuple[Any, ...]], table: sa.Table, newer: int) -> bool:
-    """Whether ``table`` has a change after ``newer``."""
+    """Return True if ``table`` has a change after ``newer``."""
     return (getattr(newest, table.name) or 0) > newer
 
 

@@ -95,5 +95,5 @@ def _with_owners(
     return query if project_id is None else query.where(owners.c.project_id == project_id)
 
 
-def _in_time(event: Mapping[str, Any]) -> tuple[Any, ...]:
+def _in_time(event: Mapping[str, object]) -> tuple[Any, ...]:
     return event["created_at"], event["kind"], event["id"]

@@ -23,7 +23,7 @@ class _Held(Protocol):
 
 
 def columns(
-    tx: Transaction | sa.Connection, host: str, node: str, numa_topology: Any, pci_device_pools: Any
+    tx: Transaction | sa.Connection, host: str, node: str, numa_topology: object, pci_device_pools: object
 ) -> dict[str, Any]:
     """Columns of the node: its cells with their usage, all its device pools, and (``pci_stats``) the free devices.
 

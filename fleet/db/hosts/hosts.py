@@ -83,7 +83,7 @@ def remove_nodes_except(tx: Transaction, host: str, nodes: Iterable[str], now: d
 
 @dataclasses.dataclass(frozen=True)
 class UsageChange:
-    """What changes on a node together with its usage.
+    """Columns of a node that change together with its usage.
 
     :param built: True after a successful build, which resets the number of failed ones; False after a failed build
     :param limits: of the new claims: ceilings that the usage must keep, these claims included

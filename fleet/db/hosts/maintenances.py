@@ -156,7 +156,7 @@ def find(connection: sa.Connection, name: str) -> MaintenanceRow:
 
 
 def newest(connection: sa.Connection, limit: int) -> Sequence[MaintenanceRow]:
-    """Those that have not ended, then the others, each the newest first."""
+    """Return the maintenances that have not ended, then the others, each group the newest first."""
     is_open = MAINTENANCES.c.open_name.is_not(None)
     order = sa.case((is_open, 0), else_=1), MAINTENANCES.c.created_at.desc(), MAINTENANCES.c.uuid.desc()
     query = sa.select(MAINTENANCES).order_by(*order).limit(limit)
@@ -219,11 +219,11 @@ def create(
         tx.insert_all(GUESTS, guests)
 
 
-def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: Any) -> None:
+def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: object) -> None:
     tx.update(MAINTENANCES, uuid, {"updated_at": now, **values})
 
 
-def update_host(tx: Transaction, key: int, now: datetime.datetime, **values: Any) -> None:
+def update_host(tx: Transaction, key: int, now: datetime.datetime, **values: object) -> None:
     tx.update(HOSTS, key, {"updated_at": now, **values})
 
 

@@ -155,7 +155,7 @@ def _get(tx: Transaction, host: str, binary: str) -> ServiceRow:
     return cast("ServiceRow", tx.execute(_FOUND, {"on_host": host, "which": binary}).one())
 
 
-def _change(tx: Transaction, row: ServiceRow, values: Mapping[str, Any]) -> None:
+def _change(tx: Transaction, row: ServiceRow, values: Mapping[str, object]) -> None:
     tx.update(SERVICES, row.id, values)
     tx.touch(SERVICES, row.id)
 
@@ -290,7 +290,7 @@ def _with_alarm(row: ServiceRow, alarm: str) -> dict[str, Any]:
 
 
 def is_up(service: _Alive, now: datetime.datetime, down_time_s: float) -> bool:
-    """Whether the service sent a heartbeat within ``down_time_s`` seconds and is not forced down."""
+    """Return True if the service sent a heartbeat within ``down_time_s`` seconds and is not forced down."""
     if service.forced_down or service.last_seen_up is None:
         return False
     return abs((now - service.last_seen_up).total_seconds()) <= down_time_s

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fleet promises to survive: a promise for each scope at most."""
+"""Promises to survive a loss: at most one for each scope."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALL = sa.select(TOLERANCES).order_by(TOLERANCES.c.kind.desc(), TOLERANCES.c.nam
 
 
 def list_all(connection: Transaction | sa.Connection) -> list[Tolerance]:
-    """Those whose scope exists. Of an aggregate, with its present name."""
+    """Return the promises whose scope exists. Of an aggregate, with its present name."""
     rows = connection.execute(_ALL).all()
     names = {each.uuid: each.name for each in aggregates.list_all(connection)} if rows else {}
     found = []
@@ -52,7 +52,7 @@ def unset(tx: Transaction, kind: str, name: str) -> None:
 
 
 def shown(tx: Transaction, kind: str, name: str) -> Mapping[str, Any]:
-    """What an operator sees of a scope. :raises errors.NotFound:"""
+    """Return an operator's view of a scope. :raises errors.NotFound:"""
     row = tx.execute(_of(kind, _stored_name(tx, kind, name))).one_or_none()
     return {} if row is None else {field: row._mapping[field] for field in ("number", "label", "policy")}
 

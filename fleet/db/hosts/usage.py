@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What instances and moves hold of a node, and statistics of its instances."""
+"""Sums the resources that instances and moves hold of a node, and statistics of its instances."""
 
 from __future__ import annotations
 
@@ -120,11 +120,11 @@ class Pending:
         return self.values.get("host", self.row.host), self.values.get("node", self.row.node)
 
     def sorts(self, place: tuple[str, str]) -> list[Any]:
-        """What the write adds to the sorts of instances on a node."""
+        """Return the change of the number of instances of each sort on a node."""
         added = [self._sort(self.values, 1)] if self.place() == place else []
         return added + ([self._sort({}, -1)] if (self.row.host, self.row.node) == place else [])
 
-    def _sort(self, values: Mapping[str, Any], number: int) -> Any:
+    def _sort(self, values: Mapping[str, object], number: int) -> Any:
         def value(name: str) -> Any:
             return values.get(name, getattr(self.row, name))
 
@@ -175,6 +175,6 @@ def _stats(sorts: Sequence[Any]) -> dict[str, int]:
     return {name: number for name, number in sorted(stats.items()) if number or name in always}
 
 
-def uncounted(stats: Mapping[str, Any]) -> dict[str, Any]:
+def uncounted(stats: Mapping[str, object]) -> dict[str, Any]:
     """The entries of a node's ``stats`` that its driver reported and this module does not count."""
     return {key: value for key, value in stats.items() if not key.startswith(_COUNTED)}

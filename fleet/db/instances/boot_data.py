@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What instances find at their first boot. Only the host that builds one of them reads it.
+"""Boot data of instances. Only the host that builds one of them reads it.
 
 The instances of a request share it. One that was rebuilt has its own.
 """

@@ -27,7 +27,7 @@ REQUESTS = models.build_requests
 QUEUED = models.queued_builds
 
 #: Columns of a row that was just accepted, besides those of its request.
-_NOT_PLACED: Mapping[str, Any] = {
+_NOT_PLACED: Mapping[str, object] = {
     **NOTHING_CLAIMED,
     **dict.fromkeys(
         ("launched_at", "resized_spec", "details", "chosen", "interfaces", "locked_by", "locked_reason", "shelved")
@@ -36,7 +36,7 @@ _NOT_PLACED: Mapping[str, Any] = {
     "earlier_attempts": 0,
 }
 #: Columns of a request without a client token.
-_NO_TOKEN: Mapping[str, Any] = {"project_id": "", "client_token": None, "fingerprint": None}
+_NO_TOKEN: Mapping[str, object] = {"project_id": "", "client_token": None, "fingerprint": None}
 _WANTED = sa.bindparam("wanted", type_=sa.String)
 _NOW = sa.bindparam("now", type_=models.Timestamp)
 
@@ -124,14 +124,14 @@ class NamedInstance(Protocol):
     name: str
 
 
-def create(tx: Transaction, request: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+def create(tx: Transaction, request: Mapping[str, object], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert a build request and its instances at the end of the transaction."""
     tx.defer_insert(REQUESTS, {**_NO_TOKEN, **request})
     for row in rows:
         tx.defer_insert(INSTANCES, row)
 
 
-def accepted(request: Mapping[str, Any], row: Mapping[str, Any]) -> RequestedInstance:
+def accepted(request: Mapping[str, object], row: Mapping[str, object]) -> RequestedInstance:
     """An instance as :func:`create` writes it, in the form of a row that was read."""
     return cast("RequestedInstance", types.SimpleNamespace(**{**_NOT_PLACED, **row, **request}))
 
@@ -160,7 +160,7 @@ def choose(tx: Transaction, chosen: Mapping[str, tuple[int, Sequence[Place]]]) -
 
     :param chosen: by uuid, the attempt and the places, the host that gets the order first
     """
-    by_attempt: dict[int, dict[str, Any]] = collections.defaultdict(dict)
+    by_attempt: dict[int, dict[str, object]] = collections.defaultdict(dict)
     for uuid, (attempt, places) in sorted(chosen.items()):
         by_attempt[attempt][uuid] = [each.to_wire() for each in places]
     statement, most = _choose(tx.dialect)
@@ -185,7 +185,7 @@ def _choose(dialect: str) -> tuple[sa.Update, int]:
     return _CHOOSE.where(commit == "off").values(chosen=places), 1_000
 
 
-def set_columns(tx: Transaction, uuids: Collection[str], values: Mapping[str, Any]) -> None:
+def set_columns(tx: Transaction, uuids: Collection[str], values: Mapping[str, object]) -> None:
     """Set ``values`` on rows that this transaction has locked."""
     tx.execute(_SET_STEP, {**values, "keys": sorted(uuids)})
 

@@ -45,7 +45,7 @@ _FAILED_ORDERS = (
 
 
 #: Columns of an event that an argument may set.
-_EVENT: Mapping[str, Any] = {
+_EVENT: Mapping[str, object] = {
     **dict.fromkeys(("host", "node", "step", "duration_s", "request_id")),
     "attempt": 0,
     "result": SUCCESS,
@@ -53,12 +53,12 @@ _EVENT: Mapping[str, Any] = {
 }
 
 
-def add_event(tx: Transaction, uuid: str, event: str, *, now: datetime.datetime, **columns: Any) -> None:
+def add_event(tx: Transaction, uuid: str, event: str, *, now: datetime.datetime, **columns: object) -> None:
     """:param columns: ``attempt``, ``host``, ``node``, ``step``, ``result``, ``message``, ``duration_s``, ``request_id``"""
     tx.defer_insert(EVENTS, {**_EVENT, "instance_uuid": uuid, "event": event, "created_at": now, **columns})
 
 
-def add_fault(tx: Transaction, uuid: str, *, now: datetime.datetime, **columns: Any) -> None:
+def add_fault(tx: Transaction, uuid: str, *, now: datetime.datetime, **columns: object) -> None:
     """:param columns: ``error``, ``code``, ``message``, ``details``, ``host``, ``request_id``"""
     tx.insert(FAULTS, {"instance_uuid": uuid, "created_at": now, **columns})
 

@@ -37,7 +37,7 @@ _FLAVOR = vars(Flavor(vcpus=1, memory_mb=1))
 _IMAGE = vars(Image())
 
 #: In place of a spec that cannot be read. No host is chosen by it (:func:`require_readable`).
-_UNREADABLE: Mapping[str, Any] = {
+_UNREADABLE: Mapping[str, object] = {
     "flavor": _FLAVOR,
     "image": _IMAGE,
     "metadata": {},
@@ -160,7 +160,7 @@ def list_all(
     limit: int | None = None,
     marker: str | None = None,
     newest_first: bool = False,
-    **filters: Any,
+    **filters: object,
 ) -> Sequence[RequestedInstance]:
     """Live instances, oldest first, or newest first.
 
@@ -178,7 +178,7 @@ def list_brief(
     limit: int | None = None,
     marker: str | None = None,
     newest_first: bool = False,
-    **filters: Any,
+    **filters: object,
 ) -> Sequence[BriefInstance]:
     """:func:`list_all` with the columns BRIEF only."""
     query = _after(connection, _BRIEF_QUERY, marker, newest_first, filters).limit(limit)
@@ -190,7 +190,7 @@ def _after(
     query: sa.Select[Any],
     marker: str | None,
     newest_first: bool,
-    filters: Mapping[str, Any],
+    filters: Mapping[str, object],
 ) -> sa.Select[Any]:
     where = [_condition(name, value) for name, value in filters.items() if value is not None]
     if filters.get("deleted") is None and filters.get("changed_since") is None:
@@ -230,14 +230,14 @@ def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[Ins
 
 
 def not_of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> Sequence[str]:
-    """Those of the instances, also of deleted ones, that are of another project or of none."""
+    """Return the uuids of instances, also of deleted ones, that belong to another project or to none."""
     another = sa.or_(INSTANCES.c.project_id != project_id, INSTANCES.c.project_id.is_(None))
     query = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.uuid.in_(uuids), another)
     return connection.execute(query.order_by(INSTANCES.c.uuid)).scalars().all()
 
 
 def of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> set[str]:
-    """Those of the instances, also of deleted ones, that are of the project."""
+    """Return the uuids of instances, also of deleted ones, that belong to the project."""
     query = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.uuid.in_(uuids), INSTANCES.c.project_id == project_id)
     return set(connection.execute(query.order_by(INSTANCES.c.uuid)).scalars())
 
@@ -335,13 +335,13 @@ def place_of(row: InstanceRow) -> tuple[str, str]:
     return row.host, row.node
 
 
-def moved(row: RequestedInstance, values: Mapping[str, Any]) -> RequestedInstance:
+def moved(row: RequestedInstance, values: Mapping[str, object]) -> RequestedInstance:
     """The locked ``row`` with ``values``, which were written, without another query."""
     return cast("RequestedInstance", types.SimpleNamespace(**{**cast("Row", row)._mapping, **values}))
 
 
 def leave_host(
-    tx: Transaction, row: RequestedInstance, values: Mapping[str, Any], now: datetime.datetime, failed: bool = False
+    tx: Transaction, row: RequestedInstance, values: Mapping[str, object], now: datetime.datetime, failed: bool = False
 ) -> None:
     """Set ``values`` on a locked row, and release what its host holds for it.
 
@@ -384,7 +384,7 @@ def spec_of(row: RequestedInstance) -> dict[str, Any]:
 
 
 def changed_spec(
-    spec: Mapping[str, Any], resized_spec: Mapping[str, Any] | None, details: Mapping[str, Any] | None
+    spec: Mapping[str, object], resized_spec: Mapping[str, Any] | None, details: Mapping[str, object] | None
 ) -> dict[str, Any]:
     """:func:`spec_of`, of the columns. A spec that cannot be read has the fields that every one has, and says so."""
     if stored_json.is_unreadable(spec):
@@ -462,7 +462,7 @@ def task_deadline(task: str | None, deadline: datetime.datetime | None) -> str |
 
 def _sized(row: RequestedInstance, spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """The flavor. That of a request that cannot be read has the sizes that the row has besides."""
-    flavor: Mapping[str, Any] = spec["flavor"]
+    flavor: Mapping[str, object] = spec["flavor"]
     if flavor is not _FLAVOR:
         return flavor
     stored_json.note(row.spec, "build_requests", row.uuid)

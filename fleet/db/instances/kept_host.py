@@ -83,7 +83,7 @@ class Kept:
 
 
 def is_valid(connection: Transaction | sa.Connection, kept: Kept, now: datetime.datetime, down_time_s: float) -> bool:
-    """Whether the build still waits, and the host is up and enabled."""
+    """Return True if the build still waits, and the host is up and enabled."""
     if connection.execute(_STILL_WAITS, {"uuid": kept.uuid}).first() is None:
         return False
     return _takes_builds(connection, kept.host, now, down_time_s)

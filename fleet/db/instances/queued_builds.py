@@ -148,7 +148,7 @@ def behind(
     return {**known, "queued_at": now, "wait_until": wait_until, "due_at": due_at, "fresh": True}
 
 
-def enter_behind(tx: Transaction, uuid: str, columns: Mapping[str, Any]) -> None:
+def enter_behind(tx: Transaction, uuid: str, columns: Mapping[str, object]) -> None:
     """Queue a new build that this transaction inserts. :param columns: from :func:`behind`"""
     tx.defer_insert(QUEUED, {**columns, "instance_uuid": uuid})
 
@@ -165,12 +165,12 @@ def wake(tx: Transaction, uuids: Collection[str]) -> None:
 
 
 def still_due(tx: Transaction, uuids: Collection[str], now: datetime.datetime) -> frozenset[str]:
-    """Those of these builds that no other conductor has acted on since they were found to be due."""
+    """Return the builds that no other conductor has acted on since they were found to be due."""
     return frozenset(tx.execute(_STILL_DUE, {"these": sorted(uuids), "now": now}).scalars())
 
 
 def postpone(tx: Transaction, uuids: Collection[str], due_at: datetime.datetime, now: datetime.datetime) -> None:
-    """Those of these builds that are due are tried again at ``due_at``, or end when they may wait no longer."""
+    """Postpone the builds that are due until ``due_at``, or end those that may wait no longer."""
     later = sa.case((QUEUED.c.wait_until < due_at, QUEUED.c.wait_until), else_=sa.literal(due_at, models.Timestamp))
     tx.execute(_POSTPONE.values(due_at=later), {"these": sorted(uuids), "now": now})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
@@ -80,7 +80,7 @@ _WITH_GUESTS = (
 
 
 class Agent(Protocol):
-    """What :func:`agents` reads of a service."""
+    """The columns of a service that :func:`agents` reads."""
 
     host: str
     last_seen_up: datetime.datetime | None
@@ -109,7 +109,7 @@ def lock_fleet(tx: Transaction, now: datetime.datetime) -> RecoveryDomainRow:
     return row
 
 
-def note_domain(tx: Transaction, name: str, is_new: bool, **values: Any) -> None:
+def note_domain(tx: Transaction, name: str, is_new: bool, **values: object) -> None:
     if is_new:
         tx.insert(DOMAINS, {"name": name, **values})
     else:
@@ -122,7 +122,7 @@ def forget_domains(tx: Transaction, names: Collection[str]) -> None:
 
 
 def with_guests(connection: Transaction | sa.Connection, hosts: Collection[str]) -> set[str]:
-    """Those of ``hosts`` that have guests which an evacuation accepts."""
+    """Return the hosts that have guests which an evacuation accepts."""
     return set(connection.execute(_WITH_GUESTS, {"hosts": sorted(hosts)}).scalars()) if hosts else set()
 
 
@@ -201,7 +201,7 @@ def add_guests(tx: Transaction, uuid: str, guests: Sequence[str], place: int, no
         tx.insert_all(GUESTS, rows)
 
 
-def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: Any) -> None:
+def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: object) -> None:
     tx.update(RECOVERIES, uuid, {"updated_at": now, **values})
 
 
@@ -214,7 +214,7 @@ def guest(tx: Transaction, key: int) -> RecoveryGuestRow | None:
     return cast("RecoveryGuestRow | None", tx.execute(_GUEST, {"key": key}).one_or_none())
 
 
-def update_guest(tx: Transaction, key: int, now: datetime.datetime, **values: Any) -> None:
+def update_guest(tx: Transaction, key: int, now: datetime.datetime, **values: object) -> None:
     tx.update(GUESTS, key, {"updated_at": now, **values})
 
 
@@ -279,7 +279,7 @@ def set_paused(tx: Transaction, uuid: str | None, paused: bool, now: datetime.da
     row = lock(tx, uuid)
     if row.open_host is None:
         raise errors.Conflict(kind="Recovery of host", name=row.host, reason=f"has ended: it is {row.status}")
-    values: dict[str, Any] = {"paused": paused}
+    values: dict[str, object] = {"paused": paused}
     if not paused:
         values["due_at"] = now
         if row.status == recovery_states.HELD:

@@ -91,7 +91,7 @@ def _room(row: _Node, anew: int, new: bool, zone: str | None) -> Room:
 
 
 def _usable(total: int, reserved: int, ratio: float, used: int) -> float:
-    """What the scheduler would let builds have. A ratio of 0 is the scheduler's own option."""
+    """Return the capacity that the scheduler offers to builds. A ratio of 0 is the scheduler's own option."""
     return capacity.usable(capacity.limit(float(total), float(reserved), ratio), used) if ratio else math.inf
 
 

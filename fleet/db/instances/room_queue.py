@@ -181,7 +181,7 @@ class ListedBuild(Row, Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Pulse:
-    """Whether there is anything to do, from one statement that reads no waiting build.
+    """Tells whether there is anything to do, from one statement that reads no waiting build.
 
     :param changed: the newest generation of a host, a service or an aggregate
     :param seen: the generation up to which changes have woken builds

@@ -43,7 +43,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """What the API database says of the hosts.
+    """The hosts in nova's API database.
 
     :param cells: by id, without cell0
     :param cell_of: host → id of its cell
@@ -60,7 +60,7 @@ class Group:
 
     uuid: str
     policies: list[str]
-    rules: Mapping[str, Any]
+    rules: Mapping[str, object]
     members: list[str]
 
 

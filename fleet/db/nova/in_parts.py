@@ -13,11 +13,11 @@ _AT_ONCE = 500
 
 
 def rows(
-    connection: sa.Connection, query: sa.Select[Any], column: sa.ColumnClause[Any], wanted: Collection[Any]
+    connection: sa.Connection, query: sa.Select[Any], column: sa.ColumnClause[Any], wanted: Collection[object]
 ) -> list[Any]:
     """Return the rows of ``query`` whose ``column`` has one of these values."""
     values = list(wanted)
-    found: list[Any] = []
+    found: list[object] = []
     for start in range(0, len(values), _AT_ONCE):
         found += connection.execute(query.where(column.in_(values[start : start + _AT_ONCE]))).all()
     return found

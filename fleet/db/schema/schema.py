@@ -68,5 +68,5 @@ def check_if_there(database: Database) -> None:
 
 
 def is_unknown(revision: str | None) -> bool:
-    """Whether ``revision`` is from a later release."""
+    """Return True if ``revision`` is from a later release."""
     return revision is not None and revision not in revisions()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What administrators have changed."""
+"""Table of the acts of administrators."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ UUID = sa.String(36)
 NAME = sa.String(255)
 
 
-def tracked() -> list[sa.Column[Any]]:
+def tracked() -> list[sa.Column[object]]:
     return [
         sa.Column("created_at", Timestamp, nullable=False),
         sa.Column("updated_at", Timestamp),
@@ -60,9 +60,9 @@ class Row(Protocol):
     """A row as a query returns it, with its columns by name."""
 
     @property
-    def _mapping(self) -> Mapping[str, Any]: ...
+    def _mapping(self) -> Mapping[str, object]: ...
 
-    def _asdict(self) -> dict[str, Any]: ...
+    def _asdict(self) -> dict[str, object]: ...
 
 
 class TrackedRow(Protocol):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fleet promises to survive (``fleet.objects.tolerance``)."""
+"""Table of the promises to survive a loss (``fleet.objects.tolerance``)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What administrators have changed: recorded in the transaction that changes it. ``conductor_stub.steps.acts`` does so."""
+"""Acts of administrators, recorded in the transaction that changes something. ``conductor_stub.steps.acts`` does so."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import sqlalchemy as sa
 
@@ -35,7 +35,7 @@ def record(
     act: str,
     subject: str,
     changes: JSONObject,
-    by: Mapping[str, Any],
+    by: Mapping[str, object],
     now: datetime.datetime,
 ) -> None:
     """:param by: ``user_id``, ``project_id`` and ``request_id``"""

@@ -85,7 +85,7 @@ def _usage(connection: sa.Connection) -> Iterator[Inconsistency]:
             )
 
 
-def _difference(name: str, stored: Any, held: Any) -> str:
+def _difference(name: str, stored: object, held: object) -> str:
     """Text of a value. Cells and devices are left out, as they would fill the screen."""
     return f"{name} is {stored}, but {held} is held" if isinstance(held, int) else f"{name} differs from what is held"
 

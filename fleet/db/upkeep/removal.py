@@ -92,7 +92,7 @@ def _leave_backend(tx: Transaction, host: str, now: datetime.datetime) -> None:
 
 
 def _has_left(row: VolumeRow, host: str) -> bool:
-    """Whether only the removal of its data waits for the backend."""
+    """Return True if only the removal of its data waits for the backend."""
     settled = (row.status, row.step) == (volume_states.AVAILABLE, volume_states.REMOVING)
     return settled and row.host != host
 
@@ -141,7 +141,9 @@ def _require_empty(tx: Transaction, host: str) -> None:
         raise errors.Conflict(kind="Host", name=host, reason=f"takes part in {few(moves, 'migration')}")
 
 
-def _mark_deleted(tx: Transaction, table: sa.Table, keys: Sequence[int], now: datetime.datetime, **values: Any) -> None:
+def _mark_deleted(
+    tx: Transaction, table: sa.Table, keys: Sequence[int], now: datetime.datetime, **values: object
+) -> None:
     for key in keys:
         tx.update(table, key, {"deleted": True, "deleted_at": now, "updated_at": now, **values})
     if keys:

@@ -30,7 +30,10 @@ ABOUT_VOLUME = tuple(table for table in models.METADATA.sorted_tables if "volume
 
 
 def cutoff(now: datetime.datetime, before: datetime.datetime | None = None) -> datetime.datetime:
-    """What was deleted before this time may be removed. :param before: what an operator asked for; None: as many as may"""
+    """Return the time before which deleted rows may be removed.
+
+    :param before: what an operator asked for; None: as many as may
+    """
     return now - YOUNGEST if before is None else min(before, now - YOUNGEST)
 
 
@@ -117,7 +120,7 @@ def _plain(row: sa.Row[*tuple[Any, ...]]) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What is removed. ``noun`` is its plural.
+    """A kind of rows that is removed. ``noun`` is its plural.
 
     :param read: the records that are kept
     :param remove: deletes rows in a transaction, and returns their number
@@ -125,7 +128,7 @@ class Kind:
 
     noun: str
     table: sa.Table
-    read: Callable[[sa.Connection, Sequence[str]], list[dict[str, Any]]]
+    read: Callable[[sa.Connection, Sequence[str]], list[dict[str, object]]]
     remove: Callable[[Transaction, Sequence[str]], int]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import types
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
@@ -147,12 +147,12 @@ def _lock_of(tx: Transaction, instance_uuid: str) -> Sequence[AttachmentRow]:
     return _lock(tx, uuids) if uuids else ()
 
 
-def changed(row: AttachmentRow, values: Mapping[str, Any]) -> AttachmentRow:
+def changed(row: AttachmentRow, values: Mapping[str, object]) -> AttachmentRow:
     """The locked ``row`` with ``values``, which were written, without another query."""
     return cast("AttachmentRow", types.SimpleNamespace(**{**cast("Row", row)._mapping, **values}))
 
 
-def remove(tx: Transaction, row: AttachmentRow, now: datetime.datetime, **values: Any) -> None:
+def remove(tx: Transaction, row: AttachmentRow, now: datetime.datetime, **values: object) -> None:
     """Remove a locked attachment: its volume is available. :param values: of the volume, besides"""
     tx.execute(ATTACHMENTS.delete().where(ATTACHMENTS.c.uuid == row.uuid))
     volumes.write(tx, volumes.lock(tx, row.volume_uuid), now, status=volume_states.AVAILABLE, **values)

@@ -11,7 +11,7 @@ import dataclasses
 import datetime
 import types
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
@@ -46,7 +46,7 @@ _OTHERS = (
 )
 
 
-def _claims_of(host: str, pool: str, size_gb: str) -> sa.Select[Any]:
+def _claims_of(host: str, pool: str, size_gb: str) -> sa.Select[object]:
     """The claims that these columns have on one pool."""
     is_volume = sa.case((VOLUMES.c.snapshot_of.is_(None), 1), else_=0)
     return sa.select(VOLUMES.c[size_gb].label("gb"), is_volume.label("volumes")).where(
@@ -92,7 +92,7 @@ def report(tx: Transaction, inventory: PoolReport, now: datetime.datetime) -> No
         tx.touch(POOLS, found.id)
 
 
-def _inventory(report: PoolReport) -> dict[str, Any]:
+def _inventory(report: PoolReport) -> dict[str, object]:
     read = report.read()
     return {
         "availability_zone": report.availability_zone,
@@ -106,7 +106,7 @@ def _inventory(report: PoolReport) -> dict[str, Any]:
     }
 
 
-def _claimed(tx: Transaction, report: PoolReport) -> dict[str, Any]:
+def _claimed(tx: Transaction, report: PoolReport) -> dict[str, object]:
     """Columns that follow from the claims. The backend's figures do not have what was claimed since it counted."""
     claimed = tx.execute(_CLAIMED, {"on_host": report.host, "in_pool": report.pool}).one()
     read = report.read()
@@ -130,7 +130,7 @@ def remove_except(tx: Transaction, host: str, pools: Iterable[str], now: datetim
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a volume asks of a pool.
+    """A volume's request to a pool.
 
     :param thin: the volume may be thin
     :param stored_gb: so much of it lies on the pool already, and is not free there
@@ -223,7 +223,7 @@ def _change(
     tx.locked[POOLS][row.host, row.pool] = types.SimpleNamespace(**{**_known(row), **changed})
 
 
-def _known(row: PoolRow) -> dict[str, Any]:
+def _known(row: PoolRow) -> dict[str, object]:
     return dict(row._mapping) if isinstance(row, sa.Row) else vars(row)
 
 

@@ -48,7 +48,7 @@ def created(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
         _add(tx, row["uuid"], row["created_at"], row["request_id"], **event)
 
 
-def changed(tx: Transaction, row: VolumeRow, values: Mapping[str, Any], now: datetime.datetime) -> None:
+def changed(tx: Transaction, row: VolumeRow, values: Mapping[str, object], now: datetime.datetime) -> None:
     """``values`` are written to a locked row. What only hands out, takes or postpones a volume is no event."""
     event = _event(row, values)
     if event is None:
@@ -58,7 +58,7 @@ def changed(tx: Transaction, row: VolumeRow, values: Mapping[str, Any], now: dat
     _add(tx, row.uuid, now, row.request_id, attempt=row.attempt, duration_s=duration_s, **event)
 
 
-def _event(row: VolumeRow, values: Mapping[str, Any]) -> dict[str, Any] | None:
+def _event(row: VolumeRow, values: Mapping[str, Any]) -> dict[str, object] | None:
     status, step = values.get("status", row.status), values.get("step", row.step)
     failed = _failure(row, values, step)
     if failed is not None:
@@ -80,7 +80,7 @@ def _event(row: VolumeRow, values: Mapping[str, Any]) -> dict[str, Any] | None:
     return _end_of(row) if row.step else None
 
 
-def _end_of(row: VolumeRow) -> dict[str, Any]:
+def _end_of(row: VolumeRow) -> dict[str, object]:
     """The end of the step of a row, with the pool that acted."""
     held = row.step in volume_states.HOLDING
     host, pool = (row.held_host, row.held_pool) if held else (row.host, row.pool)
@@ -113,7 +113,7 @@ def of_volume(connection: sa.Connection, uuid: str, limit: int) -> Sequence[Volu
 
 
 def faults(connection: sa.Connection, uuid: str) -> Sequence[VolumeEventRow]:
-    """What failed in the life of a volume, oldest first."""
+    """Return the failures in the life of a volume, oldest first."""
     failed = sa.and_(EVENTS.c.volume_uuid == uuid, EVENTS.c.result.not_in((SUCCESS, BEGUN)))
     return cast("Sequence[VolumeEventRow]", connection.execute(_ordered(failed)).all())
 
@@ -125,5 +125,5 @@ def of_request(connection: sa.Connection, request_id: str, limit: int) -> Sequen
     )
 
 
-def _ordered(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
+def _ordered(condition: sa.ColumnElement[bool]) -> sa.Select[object]:
     return sa.select(EVENTS).where(condition).order_by(EVENTS.c.id)

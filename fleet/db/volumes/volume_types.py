@@ -131,7 +131,7 @@ def _private(connection: Transaction | sa.Connection, name: str) -> int:
     return key
 
 
-def _values(wanted: VolumeType) -> dict[str, Any]:
+def _values(wanted: VolumeType) -> dict[str, object]:
     values = {"name": wanted.name, "description": wanted.description, "is_public": wanted.is_public}
     return {**values, "extra_specs": dict(wanted.extra_specs)}
 

@@ -79,7 +79,7 @@ def create(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
     volume_history.created(tx, rows)
 
 
-def accepted(row: Mapping[str, Any]) -> VolumeRow:
+def accepted(row: Mapping[str, object]) -> VolumeRow:
     """A volume as :func:`create` writes it, in the form of a row that was read."""
     return cast("VolumeRow", types.SimpleNamespace(**{**_DEFAULTS, **row}))
 
@@ -115,12 +115,12 @@ def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[Vol
 
 
 def of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> set[str]:
-    """Those of the volumes, also of deleted ones, that are of the project."""
+    """Return the uuids of volumes, also of deleted ones, that belong to the project."""
     query = sa.select(VOLUMES.c.uuid).where(_THESE, VOLUMES.c.project_id == project_id)
     return set(connection.execute(query.order_by(VOLUMES.c.uuid), {"wanted": list(uuids)}).scalars())
 
 
-def require_known(filters: Mapping[str, Any] | None) -> None:
+def require_known(filters: Mapping[str, object] | None) -> None:
     """:raises errors.InvalidInput: a filter that is not in FILTERS, or has a value of a wrong type"""
     for name, value in (filters or {}).items():
         if name not in FILTERS:
@@ -140,7 +140,7 @@ def list_all(connection: sa.Connection, kind: Kind = "Volume", **filters: Any) -
     return cast("Sequence[VolumeRow]", connection.execute(query).all())
 
 
-def snapshots(connection: sa.Connection, filters: Mapping[str, Any]) -> Sequence[VolumeRow]:
+def snapshots(connection: sa.Connection, filters: Mapping[str, object]) -> Sequence[VolumeRow]:
     """Live snapshots; as :func:`list_all`."""
     return list_all(connection, "Snapshot", **filters)
 
@@ -173,7 +173,7 @@ def live(connection: sa.Connection, uuids: Collection[str]) -> Sequence[VolumeRo
 
 
 def not_on_host(connection: sa.Connection, host: str, uuids: Collection[str]) -> list[str]:
-    """Those of the volumes that are known, and are deleted, or neither claim nor hold space of the backend."""
+    """Return the volumes that are known, and are deleted, or neither claim nor hold space of the backend."""
     query = sa.select(VOLUMES.c.uuid).where(_THESE).order_by(VOLUMES.c.uuid)
     known = connection.execute(query, {"wanted": list(uuids)}).scalars().all()
     there = {row.uuid for row in on_host(connection, host, uuids)}
@@ -207,7 +207,7 @@ def lock(tx: Transaction, uuid: str) -> VolumeRow:
     return rows[0]
 
 
-def write(tx: Transaction, row: VolumeRow, now: datetime.datetime, **values: Any) -> VolumeRow:
+def write(tx: Transaction, row: VolumeRow, now: datetime.datetime, **values: object) -> VolumeRow:
     """Set ``values`` on a locked row; return the row as it is then. Schedulers read it again if they need to.
 
     The history of the volume gets the event that this makes.
@@ -222,20 +222,20 @@ def write(tx: Transaction, row: VolumeRow, now: datetime.datetime, **values: Any
     return written
 
 
-def note(tx: Transaction, row: VolumeRow, **values: Any) -> VolumeRow:
+def note(tx: Transaction, row: VolumeRow, **values: object) -> VolumeRow:
     """Set ``values`` on a locked row, which only users read: its step goes on as before. Return the row as it is then."""
     tx.update(VOLUMES, row.uuid, values)
     noted = tx.locked[VOLUMES][row.uuid] = changed(row, values)
     return noted
 
 
-def _is_read(values: Mapping[str, Any]) -> bool:
-    """Whether schedulers must read what is written. Otherwise its transaction waits for no generation."""
+def _is_read(values: Mapping[str, object]) -> bool:
+    """Return True if schedulers must read what is written. Otherwise its transaction waits for no generation."""
     unclaimed = values.get("step", volume_states.PLACING) in (volume_states.SCHEDULING, volume_states.PLACING)
     return not (unclaimed and values.keys() <= _UNREAD)
 
 
-def changed(row: VolumeRow, values: Mapping[str, Any]) -> VolumeRow:
+def changed(row: VolumeRow, values: Mapping[str, object]) -> VolumeRow:
     """The locked ``row`` with ``values``, which were written, without another query."""
     known = row._mapping if isinstance(row, sa.Row) else vars(row)
     return cast("VolumeRow", types.SimpleNamespace(**{**known, **values}))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
@@ -58,11 +58,11 @@ class ShownHost(TypedDict):
 
 
 class ActView(TypedDict):
-    """What an administrator has changed. ``changes``: by field, its values before and after."""
+    """One act of an administrator. ``changes``: by field, its values before and after."""
 
     act: str
     subject: str
-    changes: dict[str, list[Any]]
+    changes: dict[str, list[object]]
     user_id: str | None
     project_id: str | None
     request_id: str | None
@@ -118,7 +118,7 @@ class UseView(TypedDict):
 
 
 class Findings(TypedDict, total=False):
-    """What a conductor reads for ``fleet doctor``; see ``conductor_stub.operators.diagnosis``."""
+    """The findings of a conductor for ``fleet doctor``; see ``conductor_stub.operators.diagnosis``."""
 
     host: str
     now: str

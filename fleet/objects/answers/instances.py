@@ -187,7 +187,7 @@ class QueueView(TypedDict):
 
 
 class TraceView(TypedDict):
-    """What happened to instances and volumes. :param events: oldest first, each with ``instance_uuid`` or ``volume_uuid``"""
+    """The history of instances and volumes. :param events: oldest first, each with ``instance_uuid`` or ``volume_uuid``"""
 
     instances: list[JSONObject]
     volumes: list[JSONObject]

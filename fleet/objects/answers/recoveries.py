@@ -58,7 +58,7 @@ class RecoveryGuestView(TypedDict):
 
 
 class RecoveryStepView(TypedDict):
-    """What was done."""
+    """One step of a recovery."""
 
     step: str
     message: str

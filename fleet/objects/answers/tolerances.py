@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is promised to survive a loss (``fleet.objects.tolerance``)."""
+"""Answers about promises to survive a loss (``fleet.objects.tolerance``)."""
 
 from __future__ import annotations
 

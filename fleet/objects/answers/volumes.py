@@ -12,7 +12,7 @@ from fleet.objects.plans import StoredFailure, TriedPool
 
 
 class Made(TypedDict):
-    """What a request has made."""
+    """The volumes or snapshots that a request has created."""
 
     uuid: str
     name: str
@@ -178,7 +178,7 @@ class VolumeTypeView(TypedDict):
 
 
 class Manageable(TypedDict):
-    """What lies on a pool and is no volume. :param reason: why it cannot be managed; empty if it can"""
+    """Data on a pool that are no volume. :param reason: why it cannot be managed; empty if it can"""
 
     pool: str
     reference: str

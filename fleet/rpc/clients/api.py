@@ -15,6 +15,7 @@ from oslo_serialization import jsonutils
 
 from fleet import errors, json_codec
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import ledger_queue, serializer, versions
 from fleet.rpc.pins import Pins
@@ -66,13 +67,13 @@ class API:
         """None is ``control_exchange``."""
         return None
 
-    def _call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
+    def _call(self, context: RequestContext, method: str, **kwargs: object) -> Any:
         return self._ask(context, Message(method, kwargs))
 
-    def _cast(self, context: RequestContext, method: str, **kwargs: Any) -> None:
+    def _cast(self, context: RequestContext, method: str, **kwargs: object) -> None:
         self._send(context, Message(method, kwargs))
 
-    def _ask(self, context: RequestContext, message: Message, **options: Any) -> Any:
+    def _ask(self, context: RequestContext, message: Message, **options: object) -> Any:
         """Call and return the answer. A call refused for its version is repeated in an older one; a timeout is counted.
 
         :param options: of the client's ``prepare``
@@ -117,7 +118,7 @@ class API:
             if not self._pins.refused(self.topic, message.method, version):
                 raise refusal
 
-    def _send(self, context: RequestContext, message: Message, **options: Any) -> None:
+    def _send(self, context: RequestContext, message: Message, **options: object) -> None:
         """Cast a message. :raises errors.VersionPinned: errors.InvalidInput:"""
         self._require_numbers(message)
         version, arguments = self._in_version(message)
@@ -134,7 +135,7 @@ class API:
             json_codec.require_whole_numbers({**message.arguments, **message.newer}, jsonutils.to_primitive)
 
     def _signed(
-        self, context: RequestContext, method: str, version: str, arguments: dict[str, Any], options: dict[str, Any]
+        self, context: RequestContext, method: str, version: str, arguments: JSONObject, options: JSONObject
     ) -> Any:
         if self._signer is None:
             return context
@@ -144,16 +145,16 @@ class API:
         letter = signing.Letter(to, self.namespace, version, method, arguments)
         return self._signer.seal(context, letter, host=server)
 
-    def _queue_options(self) -> dict[str, Any]:
+    def _queue_options(self) -> JSONObject:
         """Return the client's options for the conductors' second queue; none for the common queue."""
         if self._ledger_queue is None or not self._can_send(ledger_queue.SINCE) or not self._ledger_queue.wants_it():
             return {}
         return {"topic": ledger_queue.TOPIC, "transport_options": MANDATORY}
 
-    def _prepared(self, version: str, options: dict[str, Any]) -> Any:
+    def _prepared(self, version: str, options: JSONObject) -> Any:
         return self._client.prepare(version=version, version_cap=self._pins.cap(self.topic), **options)
 
-    def _in_version(self, message: Message) -> tuple[str, dict[str, Any]]:
+    def _in_version(self, message: Message) -> tuple[str, JSONObject]:
         """Return the version to send ``message`` in, and the arguments that this version knows."""
         needed = message.version or versions.OLDEST[self.topic]
         if not self._can_send(needed):
@@ -178,7 +179,7 @@ class Message:
     """
 
     method: str
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, object]
     version: str = ""
-    newer: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    newer: Mapping[str, object] = dataclasses.field(default_factory=dict)
     newer_version: str = ""

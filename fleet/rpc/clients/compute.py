@@ -10,6 +10,7 @@ from oslo_config import cfg
 
 from fleet import states
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients.api import API, MANDATORY, Message
 
@@ -109,7 +110,7 @@ class ComputeAPI(HostAPI):
         :param task: that of the row
         :param spawn_within_s: how long the host may make a guest, if that is the task
         """
-        arguments: dict[str, Any] = {"instance_uuid": instance_uuid}
+        arguments: dict[str, object] = {"instance_uuid": instance_uuid}
         version = _NEWER_TASKS.get(task, _ADVANCE_POWER.version)
         if task in states.DISK_TASKS:
             arguments["spawn_within_s"] = spawn_within_s
@@ -131,9 +132,9 @@ class ComputeAPI(HostAPI):
         answer: str = self._ask(context, message, server=host, transport_options=MANDATORY)
         return answer
 
-    def describe_host(self, context: RequestContext, host: str) -> dict[str, Any]:
+    def describe_host(self, context: RequestContext, host: str) -> JSONObject:
         """Return what the agent holds and runs. :raises oslo_messaging.MessageUndeliverable: no agent serves the host"""
-        answer: dict[str, Any] = self._ask(
+        answer: dict[str, object] = self._ask(
             context, Message("describe_host", {}), server=host, transport_options=MANDATORY
         )
         return answer

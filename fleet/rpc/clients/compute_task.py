@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import FailedAttempt, network
 from fleet.rpc import versions
 from fleet.rpc.clients.api import API, Message
@@ -32,9 +31,7 @@ class ComputeTaskAPI(API):
     topic = "conductor"
     namespace = "compute_task"
 
-    def create(
-        self, context: RequestContext, request: dict[str, Any], client_token: str | None = None
-    ) -> dict[str, Any]:
+    def create(self, context: RequestContext, request: JSONObject, client_token: str | None = None) -> JSONObject:
         """:param client_token: with a token, the request may be repeated after a timeout
         :raises errors.VersionPinned: a conductor may be too old for tokens, or for a key of the request
         """
@@ -44,19 +41,19 @@ class ComputeTaskAPI(API):
         said = {"request": request, **({"client_token": client_token} if client_token is not None else {})}
         since = [version for name, version in NEWER_KEYS.items() if request.get(name, network.NONE) not in _UNSET]
         since += ["1.2"] if client_token is not None else []
-        answer: dict[str, Any] = self._ask(
+        answer: JSONObject = self._ask(
             context, Message("create", said, version=max(since, key=versions.parse, default=""))
         )
         return answer
 
     def takes_passwords(self) -> bool:
-        """Whether :meth:`create` may have an ``admin_password``."""
+        """Return True if :meth:`create` may have an ``admin_password``."""
         return self._can_send(NEWER_KEYS["admin_password"])
 
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
         self._cast(context, "build_instances", instance_uuids=instance_uuids, attempt=attempt)
 
-    def reschedule(self, context: RequestContext, failed: FailedAttempt, alternates: list[dict[str, Any]]) -> bool:
+    def reschedule(self, context: RequestContext, failed: FailedAttempt, alternates: list[JSONObject]) -> bool:
         """Return True if the attempt counts. A conductor of an earlier release does not return it: then False."""
         answer = self._call(context, "reschedule", **failed.to_wire(), alternates=alternates)
         return bool(answer and answer.get("counted"))

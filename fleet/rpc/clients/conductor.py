@@ -9,6 +9,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc.clients.api import API, MANDATORY, Message
 from fleet.rpc.pins import Pins
@@ -32,12 +33,12 @@ class ConductorAPI(API):
     ) -> None:
         super().__init__(transport, conf, pins, ledger, for_agents=True)
 
-    def register_services(self, context: RequestContext, services: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def register_services(self, context: RequestContext, services: list[JSONObject]) -> list[JSONObject]:
         """Register daemons. If no conductor has a queue yet, the call times out at once: daemons start in any order."""
-        answer: list[dict[str, Any]] = self._sure_call(context, Message("register_services", {"services": services}))
+        answer: list[dict[str, object]] = self._sure_call(context, Message("register_services", {"services": services}))
         return answer
 
-    def require_free(self, context: RequestContext, services: list[dict[str, Any]]) -> None:
+    def require_free(self, context: RequestContext, services: list[JSONObject]) -> None:
         """:raises errors.HostTaken: another agent serves one of these hosts"""
         self._sure_call(context, Message("require_free", {"services": services}))
 
@@ -72,7 +73,7 @@ class ConductorAPI(API):
         rpc_version: str | None = None,
         release: str | None = None,
         clock_skew_s: float = 0.0,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Send a heartbeat. The call waits at most until the next one is due, so that a dead conductor does not silence
         the daemon.
 
@@ -85,27 +86,27 @@ class ConductorAPI(API):
         if self._can_send("1.7"):
             newest = {**spoken, "clock_skew_s": clock_skew_s}
             beat = Message("report_state", said, newer=newest, newer_version="1.7")
-        answer: dict[str, Any] = self._ask(context, beat, timeout=min(due_s, self._conf.rpc_response_timeout))
+        answer: JSONObject = self._ask(context, beat, timeout=min(due_s, self._conf.rpc_response_timeout))
         self._pins.learn(answer.get("versions"))
         return answer
 
     def report_hosts(
         self,
         context: RequestContext,
-        reports: list[dict[str, Any]],
+        reports: list[JSONObject],
         nodes: dict[str, list[str]],
         alarms: dict[str, str],
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         said = {"reports": reports, "nodes": nodes}
-        answer: list[dict[str, Any]] = self._ask(
+        answer: list[dict[str, object]] = self._ask(
             context, Message("report_hosts", said, newer={"alarms": alarms}, newer_version="1.1")
         )
         return answer
 
     def get_host_instances(
         self, context: RequestContext, host: str, uuids: list[str] | None = None
-    ) -> list[dict[str, Any]]:
-        answer: list[dict[str, Any]] = self._call(context, "get_host_instances", host=host, uuids=uuids)
+    ) -> list[JSONObject]:
+        answer: list[dict[str, object]] = self._call(context, "get_host_instances", host=host, uuids=uuids)
         return answer
 
     def compare_instances(
@@ -132,12 +133,12 @@ class ConductorAPI(API):
         answer: bool = self._ask(context, Message("report_guest", {**seen, "failed": failed}, version="1.8"))
         return answer
 
-    def get_image(self, context: RequestContext, image_id: str) -> dict[str, Any]:
+    def get_image(self, context: RequestContext, image_id: str) -> JSONObject:
         """:raises errors.NotFound: errors.VersionPinned: the conductor is too old"""
-        answer: dict[str, Any] = self._ask(context, Message("get_image", {"image_id": image_id}, version="1.12"))
+        answer: dict[str, object] = self._ask(context, Message("get_image", {"image_id": image_id}, version="1.12"))
         return answer
 
-    def get_boot_data(self, context: RequestContext, instance_uuid: str, host: str) -> dict[str, Any]:
+    def get_boot_data(self, context: RequestContext, instance_uuid: str, host: str) -> JSONObject:
         """Return what an instance finds at its first boot. Empty from a conductor that is too old to accept any.
 
         :raises errors.NotFound: the instance is not on ``host``, nor on its way there
@@ -145,7 +146,7 @@ class ConductorAPI(API):
         if not self._can_send("1.13"):
             return {}
         asked = {"instance_uuid": instance_uuid, "host": host}
-        answer: dict[str, Any] = self._ask(context, Message("get_boot_data", asked, version="1.13"))
+        answer: dict[str, object] = self._ask(context, Message("get_boot_data", asked, version="1.13"))
         return answer
 
     def power_done(
@@ -171,21 +172,21 @@ class ConductorAPI(API):
         answer: bool = self._ask(context, message)
         return answer
 
-    def get_attachments(self, context: RequestContext, instance_uuid: str, host: str) -> list[dict[str, Any]]:
+    def get_attachments(self, context: RequestContext, instance_uuid: str, host: str) -> list[JSONObject]:
         """Return the attachments of an instance; none if it is not on ``host``."""
         asked = {"instance_uuid": instance_uuid, "host": host}
-        answer: list[dict[str, Any]] = self._ask(context, Message("get_attachments", asked, version="1.14"))
+        answer: list[dict[str, object]] = self._ask(context, Message("get_attachments", asked, version="1.14"))
         return answer
 
     def attachment_done(
         self, context: RequestContext, attachment_uuid: str, host: str, status: str, attempt: int, failure: str
-    ) -> dict[str, Any] | None:
+    ) -> JSONObject | None:
         """Report the end of a step; return the attachment as it is now, None if it is no more.
 
         :param failure: "" if it is done
         """
         done = {"attachment_uuid": attachment_uuid, "host": host, "status": status, "attempt": attempt}
-        answer: dict[str, Any] | None = self._ask(
+        answer: dict[str, object] | None = self._ask(
             context, Message("attachment_done", {**done, "failure": failure}, version="1.14")
         )
         return answer
@@ -198,9 +199,9 @@ class ConductorAPI(API):
         host: str,
         node: str,
         incarnation: str,
-        claim: dict[str, Any],
-        limits: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
+        claim: JSONObject,
+        limits: JSONObject | None = None,
+    ) -> JSONObject:
         said = {
             "instance_uuid": instance_uuid,
             "attempt": attempt,
@@ -210,7 +211,9 @@ class ConductorAPI(API):
             "claim": claim,
         }
         newer = {"limits": limits} if limits else {}
-        answer: dict[str, Any] = self._ask(context, Message("claim_instance", said, newer=newer, newer_version="1.3"))
+        answer: dict[str, object] = self._ask(
+            context, Message("claim_instance", said, newer=newer, newer_version="1.3")
+        )
         return answer
 
     def finish_build(
@@ -221,10 +224,10 @@ class ConductorAPI(API):
         host: str,
         power_state: int,
         incarnation: str,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         said = {"instance_uuid": instance_uuid, "attempt": attempt, "host": host, "power_state": power_state}
         newer = {"incarnation": incarnation}
-        answer: dict[str, Any] = self._ask(context, Message("finish_build", said, newer=newer, newer_version="1.4"))
+        answer: dict[str, object] = self._ask(context, Message("finish_build", said, newer=newer, newer_version="1.4"))
         return answer
 
     def takes_steps(self) -> bool:
@@ -234,13 +237,13 @@ class ConductorAPI(API):
         """
         return self._signer is None and self._can_send("1.4")
 
-    def build_steps(self, context: RequestContext, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def build_steps(self, context: RequestContext, steps: list[JSONObject]) -> list[JSONObject]:
         """Call several of :meth:`claim_instance` and :meth:`finish_build` in one message
         (:mod:`fleet.rpc.batch_answers`).
 
         :param steps: ``method``, its arguments, and the request it belongs to (``RequestContext.whose``)
         """
-        answer: list[dict[str, Any]] = self._ask(context, Message("build_steps", {"steps": steps}, version="1.4"))
+        answer: list[dict[str, object]] = self._ask(context, Message("build_steps", {"steps": steps}, version="1.4"))
         return answer
 
     def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:

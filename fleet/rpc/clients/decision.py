@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.rpc.clients.api import API, Message
 
 
@@ -16,38 +17,38 @@ class DecisionAPI(API):
     _since: ClassVar[str] = ""
 
     def explain(
-        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10
-    ) -> dict[str, Any]:
+        self, context: RequestContext, request_spec: JSONObject, filter_properties: JSONObject, best: int = 10
+    ) -> JSONObject:
         """Return what the scheduler would choose and why; nothing is booked. ``docs/explain.md`` describes the answer."""
         asked = {"request_spec": request_spec, "filter_properties": filter_properties, "best": best}
-        answer: dict[str, Any] = self._ask(context, Message("explain", asked, version=self._since))
+        answer: dict[str, object] = self._ask(context, Message("explain", asked, version=self._since))
         return answer
 
     def capacity(
         self,
         context: RequestContext,
-        request_spec: dict[str, Any],
-        filter_properties: dict[str, Any],
+        request_spec: JSONObject,
+        filter_properties: JSONObject,
         group_by: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Return how many more instances, or volumes, of the request's shape fit.
 
         :param group_by: ``zone``, or for instances ``aggregate``; None for the total only
         """
         asked = {"request_spec": request_spec, "filter_properties": filter_properties, "group_by": group_by}
-        answer: dict[str, Any] = self._ask(context, Message("capacity", asked, version=self._since))
+        answer: dict[str, object] = self._ask(context, Message("capacity", asked, version=self._since))
         return answer
 
     def _decide(
         self,
         context: RequestContext,
         method: str,
-        request_spec: dict[str, Any],
-        filter_properties: dict[str, Any],
+        request_spec: JSONObject,
+        filter_properties: JSONObject,
         version: str = "",
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         """Call a method that chooses. Its scheduler sends heartbeats while it works, so the call may take long."""
         asked = {"request_spec": request_spec, "filter_properties": filter_properties}
         waits = {"timeout": self._conf.long_rpc_timeout, "call_monitor_timeout": self._conf.rpc_response_timeout}
-        answer: list[dict[str, Any]] = self._ask(context, Message(method, asked, version=version), **waits)
+        answer: list[dict[str, object]] = self._ask(context, Message(method, asked, version=version), **waits)
         return answer

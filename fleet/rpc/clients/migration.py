@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.rpc.clients.api import API, Message
 
 
@@ -20,8 +19,8 @@ class MigrationAPI(API):
 
     def get_host_migrations(
         self, context: RequestContext, host: str, instance_uuids: list[str] | None = None
-    ) -> list[dict[str, Any]]:
-        answer: list[dict[str, Any]] = self._call(
+    ) -> list[JSONObject]:
+        answer: list[dict[str, object]] = self._call(
             context, "get_host_migrations", host=host, instance_uuids=instance_uuids
         )
         return answer
@@ -34,9 +33,9 @@ class MigrationAPI(API):
         host: str,
         node: str,
         incarnation: str,
-        claim: dict[str, Any],
-    ) -> dict[str, Any]:
-        answer: dict[str, Any] = self._call(
+        claim: JSONObject,
+    ) -> JSONObject:
+        answer: dict[str, object] = self._call(
             context,
             "claim_migration",
             migration_uuid=migration_uuid,
@@ -50,9 +49,9 @@ class MigrationAPI(API):
 
     def migration_done(
         self, context: RequestContext, migration_uuid: str, attempt: int, host: str, status: str
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         arguments = {"migration_uuid": migration_uuid, "attempt": attempt, "host": host, "status": status}
-        answer: dict[str, Any] = self._call(context, "migration_done", **arguments)
+        answer: dict[str, object] = self._call(context, "migration_done", **arguments)
         return answer
 
     def migration_copied(
@@ -70,8 +69,8 @@ class MigrationAPI(API):
         attempt: int,
         host: str,
         status: str,
-        failure: dict[str, Any],
-    ) -> dict[str, Any]:
+        failure: JSONObject,
+    ) -> JSONObject:
         arguments = {"migration_uuid": migration_uuid, "attempt": attempt, "host": host, "status": status}
-        answer: dict[str, Any] = self._call(context, "migration_failed", failure=failure, **arguments)
+        answer: dict[str, object] = self._call(context, "migration_failed", failure=failure, **arguments)
         return answer

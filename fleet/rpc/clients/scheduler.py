@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.rpc.clients.api import Message
 from fleet.rpc.clients.decision import DecisionAPI
 
@@ -22,8 +21,8 @@ class SchedulerAPI(DecisionAPI):
     clock: Clock = staticmethod(utcnow)
 
     def select_destinations(
-        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+        self, context: RequestContext, request_spec: JSONObject, filter_properties: JSONObject
+    ) -> list[JSONObject]:
         """:raises errors.NoValidHost:
         :raises errors.VersionPinned: a scheduler may be too old for a requested destination, or for rules of a group
         :raises oslo_messaging.MessagingTimeout: the outcome is unknown
@@ -37,36 +36,36 @@ class SchedulerAPI(DecisionAPI):
         version = "4.7" if filter_properties.get("group_rules") else version
         return self._decide(context, "select_destinations", spec, filter_properties, version)
 
-    def describe_filters(self, context: RequestContext) -> dict[str, Any]:
+    def describe_filters(self, context: RequestContext) -> JSONObject:
         """Return ``filters``, ``judged`` and ``left_out``: see ``docs/wire-contract.md``.
 
         :raises errors.VersionPinned: a scheduler may be too old
         """
-        answer: dict[str, Any] = self._ask(
+        answer: dict[str, object] = self._ask(
             context, Message("describe_filters", {}, version="4.6"), timeout=DESCRIBE_TIMEOUT_S
         )
         return answer
 
-    def plan_loss(self, context: RequestContext, hosts: list[str], requests: list[dict[str, Any]]) -> dict[str, Any]:
+    def plan_loss(self, context: RequestContext, hosts: list[str], requests: list[JSONObject]) -> JSONObject:
         """Return ``verdict``, ``why`` and ``plan``: see ``docs/wire-contract.md``.
 
         :raises errors.VersionPinned: a scheduler may be too old; errors.NotSupported: it does not plan
         """
         message = Message("plan_loss", {"hosts": hosts, "requests": requests}, version="4.8")
-        answer: dict[str, Any] = self._ask(context, message, timeout=PLAN_TIMEOUT_S)
+        answer: dict[str, object] = self._ask(context, message, timeout=PLAN_TIMEOUT_S)
         return answer
 
     # Hints to all schedulers. A scheduler of an older release uses the change feed only.
 
-    def update_aggregates(self, context: RequestContext, aggregates: list[dict[str, Any]]) -> None:
+    def update_aggregates(self, context: RequestContext, aggregates: list[JSONObject]) -> None:
         self._tell(context, "update_aggregates", {"aggregates": aggregates})
 
-    def delete_aggregate(self, context: RequestContext, aggregate: dict[str, Any]) -> None:
+    def delete_aggregate(self, context: RequestContext, aggregate: JSONObject) -> None:
         self._tell(context, "delete_aggregate", {"aggregate": aggregate})
 
     # Sent while a build goes on, so never retried.
 
-    def update_instance_info(self, context: RequestContext, instance_info: list[dict[str, Any]]) -> None:
+    def update_instance_info(self, context: RequestContext, instance_info: list[JSONObject]) -> None:
         """:param instance_info: each with its ``host``. Those of several hosts are sent in one message if schedulers are
         new enough and messages are not signed: a key may be good for one host only
         """
@@ -85,7 +84,7 @@ class SchedulerAPI(DecisionAPI):
         said = {"host_name": host_name, "instance_uuids": instance_uuids}
         self._tell(context, "sync_instance_info", said, retry=0)
 
-    def note_bookings(self, context: RequestContext, sender: str, bookings: list[dict[str, Any]]) -> None:
+    def note_bookings(self, context: RequestContext, sender: str, bookings: list[JSONObject]) -> None:
         """Sent by a scheduler to all others.
 
         :param bookings: each with ``instance_uuid``, ``host``, ``nodename``, ``amounts`` and ``came_from``
@@ -93,14 +92,14 @@ class SchedulerAPI(DecisionAPI):
         self._tell(context, "note_bookings", {"sender": sender, "bookings": bookings}, version="4.4", retry=0)
 
     def _tell(
-        self, context: RequestContext, method: str, said: dict[str, Any], version: str = "4.1", **options: Any
+        self, context: RequestContext, method: str, said: JSONObject, version: str = "4.1", **options: object
     ) -> None:
         if self._can_send(version):
             self._send(context, Message(method, said, version=version), fanout=True, **options)
 
 
-def _by_host(infos: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+def _by_host(infos: list[JSONObject]) -> dict[str, list[JSONObject]]:
+    found: dict[str, list[dict[str, object]]] = {}
     for info in infos:
         found.setdefault(info["host"], []).append(info)
     return found

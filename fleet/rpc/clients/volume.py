@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.rpc.clients.api import MANDATORY, Message
 from fleet.rpc.clients.compute import HostAPI
 
@@ -19,17 +18,17 @@ class VolumeAPI(HostAPI):
         """Tell the agent to read the volume, which has work for it."""
         self._order(context, host, Message("advance_volume", {"volume_uuid": volume_uuid}))
 
-    def get_manageable(self, context: RequestContext, host: str) -> list[dict[str, Any]]:
+    def get_manageable(self, context: RequestContext, host: str) -> list[JSONObject]:
         """Return what may become a volume on the backend.
 
         :raises oslo_messaging.MessageUndeliverable: no agent serves the backend
         :raises errors.VersionPinned: it is too old
         """
         message = Message("get_manageable", {}, version="1.1")
-        answer: list[dict[str, Any]] = self._ask(context, message, server=host, transport_options=MANDATORY)
+        answer: list[dict[str, object]] = self._ask(context, message, server=host, transport_options=MANDATORY)
         return answer
 
-    def get_connection(self, context: RequestContext, host: str, volume_uuid: str, pool: str) -> dict[str, Any]:
+    def get_connection(self, context: RequestContext, host: str, volume_uuid: str, pool: str) -> JSONObject:
         """Return where the data of a volume are (``fleet.objects.VolumeConnection``).
 
         :raises oslo_messaging.MessageUndeliverable: no agent serves the backend
@@ -38,5 +37,5 @@ class VolumeAPI(HostAPI):
         """
         asked = {"volume_uuid": volume_uuid, "pool": pool}
         message = Message("get_connection", asked, version="1.2")
-        answer: dict[str, Any] = self._ask(context, message, server=host, transport_options=MANDATORY)
+        answer: dict[str, object] = self._ask(context, message, server=host, transport_options=MANDATORY)
         return answer

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.rpc.clients.decision import DecisionAPI
 
 
@@ -17,8 +16,8 @@ class VolumeSchedulerAPI(DecisionAPI):
         return self._can_send("1.1")
 
     def select_backend(
-        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+        self, context: RequestContext, request_spec: JSONObject, filter_properties: JSONObject
+    ) -> list[JSONObject]:
         """Return one element as ``select_destinations`` does: ``host`` is ``machine@backend``, ``nodename`` the pool.
 
         With ``volume_ids`` in the spec, return one for each of them, or none.
@@ -30,8 +29,8 @@ class VolumeSchedulerAPI(DecisionAPI):
         return self._decide(context, "select_backend", request_spec, filter_properties, version)
 
     def retype(
-        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+        self, context: RequestContext, request_spec: JSONObject, filter_properties: JSONObject
+    ) -> list[JSONObject]:
         """Return the same: the volume's own pool if it suits the new type.
 
         :raises errors.NoValidHost:
@@ -40,8 +39,8 @@ class VolumeSchedulerAPI(DecisionAPI):
         return self._decide(context, "retype", request_spec, filter_properties)
 
     def manage_existing(
-        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+        self, context: RequestContext, request_spec: JSONObject, filter_properties: JSONObject
+    ) -> list[JSONObject]:
         """Return the pool that ``volume_properties.host`` names, if the volume may be there. Its space is not judged.
 
         :raises errors.NoValidHost:

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fleet import domains, volume_states
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.rpc.clients.api import API, Message
 
 _SINCE = "1.9"
@@ -27,10 +26,10 @@ class VolumeTaskAPI(API):
         self._send(context, Message("place_volume", said, version=_SINCE), topic=domains.VOLUME_CONDUCTOR)
 
     def report_pools(
-        self, context: RequestContext, reports: list[dict[str, Any]], pools: dict[str, list[str]]
-    ) -> list[dict[str, Any]]:
+        self, context: RequestContext, reports: list[JSONObject], pools: dict[str, list[str]]
+    ) -> list[JSONObject]:
         """:param pools: by backend, all its pools"""
-        answer: list[dict[str, Any]] = self._ask(
+        answer: list[dict[str, object]] = self._ask(
             context, Message("report_pools", {"reports": reports, "pools": pools}, version=_SINCE)
         )
         return answer
@@ -46,9 +45,9 @@ class VolumeTaskAPI(API):
 
     def get_host_volumes(
         self, context: RequestContext, host: str, volume_uuids: list[str] | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[JSONObject]:
         said = {"host": host, "volume_uuids": volume_uuids}
-        answer: list[dict[str, Any]] = self._ask(context, Message("get_host_volumes", said, version=_SINCE))
+        answer: list[dict[str, object]] = self._ask(context, Message("get_host_volumes", said, version=_SINCE))
         return answer
 
     def get_removable_volumes(self, context: RequestContext, host: str, volume_uuids: list[str]) -> list[str]:
@@ -59,21 +58,21 @@ class VolumeTaskAPI(API):
 
     def volume_done(
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         said = {"volume_uuid": volume_uuid, "attempt": attempt, "host": host, "status": status}
-        answer: dict[str, Any] = self._ask(context, Message("volume_done", said, version=_since(status)))
+        answer: dict[str, object] = self._ask(context, Message("volume_done", said, version=_since(status)))
         return answer
 
     def volume_failed(
-        self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str, failure: dict[str, Any]
-    ) -> dict[str, Any]:
+        self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str, failure: JSONObject
+    ) -> JSONObject:
         said = {"volume_uuid": volume_uuid, "attempt": attempt, "host": host, "status": status, "failure": failure}
-        answer: dict[str, Any] = self._ask(context, Message("volume_failed", said, version=_since(status)))
+        answer: dict[str, object] = self._ask(context, Message("volume_failed", said, version=_since(status)))
         return answer
 
     def volume_measured(
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, size_gb: int, stored_gb: int
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         """Claim the space of a volume that is being managed. :param stored_gb: what of it lies on the pool already"""
         said = {
             "volume_uuid": volume_uuid,
@@ -82,7 +81,7 @@ class VolumeTaskAPI(API):
             "size_gb": size_gb,
             "stored_gb": stored_gb,
         }
-        answer: dict[str, Any] = self._ask(context, Message("volume_measured", said, version=_SINCE_MANAGED))
+        answer: dict[str, object] = self._ask(context, Message("volume_measured", said, version=_SINCE_MANAGED))
         return answer
 
     def takes_steps(self) -> bool:
@@ -92,13 +91,13 @@ class VolumeTaskAPI(API):
         """
         return self._signer is None and self._can_send("1.12")
 
-    def volume_steps(self, context: RequestContext, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def volume_steps(self, context: RequestContext, steps: list[JSONObject]) -> list[JSONObject]:
         """Call several of :meth:`get_host_volumes` and :meth:`volume_done` in one message
         (:mod:`fleet.rpc.batch_answers`).
 
         :param steps: ``method``, its arguments, and the request it belongs to (``RequestContext.whose``)
         """
-        answer: list[dict[str, Any]] = self._ask(context, Message("volume_steps", {"steps": steps}, version="1.12"))
+        answer: list[dict[str, object]] = self._ask(context, Message("volume_steps", {"steps": steps}, version="1.12"))
         return answer
 
 

@@ -15,6 +15,7 @@ import oslo_messaging
 from oslo_messaging._drivers import base, common  # noqa: TID251  (a driver of oslo.messaging implements these)
 from oslo_serialization import jsonutils
 
+from fleet.json_codec import JSONObject
 from fleet.rpc.local import bridge, hub
 
 #: Waits for the next frame of an answer; returns None after that many seconds without one.
@@ -79,14 +80,14 @@ class LocalDriver(base.BaseDriver):
     def send(
         self,
         target: oslo_messaging.Target,
-        ctxt: dict[str, Any],
-        message: dict[str, Any],
+        ctxt: JSONObject,
+        message: JSONObject,
         wait_for_reply: bool | None = None,
         timeout: float | None = None,
         call_monitor_timeout: float | None = None,
         retry: int | None = None,
         transport_options: oslo_messaging.TransportOptions | None = None,
-    ) -> Any:
+    ) -> object:
         """:raises oslo_messaging.MessageDeliveryFailure: no process hosts the hub, or it died during the call"""
         delivery = hub.Delivery(
             exchange=target.exchange or self._default_exchange or "",
@@ -106,8 +107,8 @@ class LocalDriver(base.BaseDriver):
     def send_notification(
         self,
         target: oslo_messaging.Target,
-        ctxt: dict[str, Any],
-        message: dict[str, Any],
+        ctxt: JSONObject,
+        message: JSONObject,
         version: float,
         retry: int | None = None,
     ) -> None:
@@ -150,7 +151,7 @@ class LocalDriver(base.BaseDriver):
             raise oslo_messaging.MessagingException(str(unusable)) from unusable
         return base.PollStyleListenerAdapter(_Listener(hosted, bindings, passing), batch_size, batch_timeout)
 
-    def _send(self, delivery: hub.Delivery, wants_reply: bool, timeout: float | None) -> dict[str, Any]:
+    def _send(self, delivery: hub.Delivery, wants_reply: bool, timeout: float | None) -> dict[str, object]:
         hosted = _HUBS.find(self._address)
         if hosted is None and not self._address.startswith("/"):
             hosted = _HUBS.open(self._address, self)
@@ -165,7 +166,7 @@ class LocalDriver(base.BaseDriver):
             raise oslo_messaging.MessageDeliveryFailure(f"no fleet is running at {self._address}: {reason}") from dead
 
 
-def _send_here(hosted: hub.Hub, delivery: hub.Delivery, wants_reply: bool, timeout: float | None) -> dict[str, Any]:
+def _send_here(hosted: hub.Hub, delivery: hub.Delivery, wants_reply: bool, timeout: float | None) -> dict[str, object]:
     if not wants_reply:
         hosted.publish(delivery)
         return {}
@@ -174,7 +175,7 @@ def _send_here(hosted: hub.Hub, delivery: hub.Delivery, wants_reply: bool, timeo
     return _wait_for_answer(box.receive, delivery, timeout)
 
 
-def _wait_for_answer(receive: Receive, delivery: hub.Delivery, timeout: float | None) -> dict[str, Any]:
+def _wait_for_answer(receive: Receive, delivery: hub.Delivery, timeout: float | None) -> dict[str, object]:
     """Wait for ``result`` or ``failure``: ``timeout`` seconds in all, ``monitor_s`` between two heartbeats.
 
     :raises oslo_messaging.MessagingTimeout: it is unknown whether the call was executed
@@ -231,7 +232,7 @@ class _Incoming(base.RpcIncomingMessage):
         self.client_timeout = delivery.monitor_s
         self._delivery = delivery
 
-    def reply(self, reply: Any = None, failure: tuple | None = None) -> None:
+    def reply(self, reply: object = None, failure: tuple | None = None) -> None:
         if self._delivery.reply_to is None:
             return
         answer = {"failure": common.serialize_remote_exception(failure)} if failure else {"result": reply}

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import ssl
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import oslo_messaging
 from kombu import Connection
@@ -145,7 +144,7 @@ def _reason(refused: BaseException) -> str:
     return str(getattr(refused, "reply_text", "") or getattr(refused, "strerror", "") or refused)
 
 
-def _ssl(conf: cfg.ConfigOpts, hostname: str) -> bool | dict[str, Any]:
+def _ssl(conf: cfg.ConfigOpts, hostname: str) -> bool | dict[str, object]:
     """Return kombu's TLS arguments from oslo.messaging's options. The certificate must be for the host and from a
     trusted authority.
     """

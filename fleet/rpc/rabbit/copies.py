@@ -15,6 +15,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from fleet.json_codec import JSONObject
 from fleet.rpc.rabbit import broker, message_body
 from fleet.telemetry import rate_limited_log
 
@@ -36,7 +37,7 @@ class Copies:
         exchange: str,
         routing_key: str,
         queue: str,
-        handle: Callable[[dict[str, Any]], object],
+        handle: Callable[[JSONObject], object],
     ) -> None:
         self._conf = conf
         self._exchange = exchange

@@ -13,6 +13,7 @@ import zlib
 from typing import Any
 
 from fleet import errors, json_codec
+from fleet.json_codec import JSONObject
 from fleet.rpc.trust import message_size
 
 #: Bytes of a body. The envelope escapes its content once more, so this is twice the size of a message.
@@ -24,7 +25,7 @@ _UTF_8 = ("utf-8", "utf8", "us-ascii", "ascii")
 _LONGEST_NAME = 255
 _VERSION = re.compile(r"2(\.0)?")
 #: By kombu's name of the compression.
-_INFLATERS: dict[str, Any] = {
+_INFLATERS: JSONObject = {
     "application/x-gzip": zlib.decompressobj,
     "application/x-bz2": bz2.BZ2Decompressor,
 }
@@ -36,7 +37,7 @@ class Unreadable(Exception):
     """The body cannot be decoded. The message is the reason in a few words, none of which are the sender's."""
 
 
-def content_of(raw: Any) -> tuple[dict[str, Any], int]:
+def content_of(raw: object) -> tuple[dict[str, object], int]:
     """Return the content of a request, with the number of characters of its text.
 
     :raises Unreadable: it cannot be read, and nobody can be answered
@@ -45,7 +46,7 @@ def content_of(raw: Any) -> tuple[dict[str, Any], int]:
     return _checked(content, text, is_strict), len(text)
 
 
-def reply_of(raw: Any) -> dict[str, Any]:
+def reply_of(raw: object) -> dict[str, object]:
     """Return the content of a reply, of which every field that the driver reads is valid. :raises Unreadable:"""
     content, _text = decoded(raw)
     for name in ("_msg_id", _UNIQUE_ID):
@@ -59,7 +60,7 @@ def reply_of(raw: Any) -> dict[str, Any]:
     return content
 
 
-def _is_error(value: Any) -> bool:
+def _is_error(value: object) -> bool:
     """Return True for what oslo.messaging makes of an exception."""
     if not isinstance(value, dict):
         return False
@@ -69,12 +70,12 @@ def _is_error(value: Any) -> bool:
     return all(kinds) and all(isinstance(each, str) for each in [*texts, *trace])
 
 
-def decoded(raw: Any) -> tuple[dict[str, Any], str]:
+def decoded(raw: object) -> tuple[dict[str, object], str]:
     """Return the content of any message, with its text. :raises Unreadable:"""
     return _decoded(raw)[:2]
 
 
-def _decoded(raw: Any) -> tuple[dict[str, Any], str, bool]:
+def _decoded(raw: object) -> tuple[dict[str, object], str, bool]:
     body = _body(raw)
     parsed, is_strict = _parsed(body)
     envelope = _mapping(parsed, "its body")
@@ -122,7 +123,7 @@ def _inflated(body: Any, kind: object) -> bytes:
     return found
 
 
-def _parsed(text: str) -> tuple[Any, bool]:
+def _parsed(text: str) -> tuple[object, bool]:
     """Return the value, and whether the strict reader has read it. Peers may write numbers such as NaN, which are no JSON;
     a request with one is refused by name.
     """
@@ -136,13 +137,13 @@ def _parsed(text: str) -> tuple[Any, bool]:
         raise Unreadable("it is no JSON, or nested too deeply") from None
 
 
-def _mapping(value: Any, what: str) -> dict[str, Any]:
+def _mapping(value: object, what: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise Unreadable(f"{what} is no mapping")
     return value
 
 
-def _checked(message: dict[str, Any], text: str, is_strict: bool) -> dict[str, Any]:
+def _checked(message: JSONObject, text: str, is_strict: bool) -> dict[str, object]:
     """Return the message if the fields that oslo.messaging reads are valid.
 
     :param is_strict: whether the strict reader has read ``text``
@@ -167,7 +168,7 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isascii() and value.isprintable()
 
 
-def _refused(message: dict[str, Any], text: str, is_strict: bool) -> str:
+def _refused(message: JSONObject, text: str, is_strict: bool) -> str:
     # The nesting is at most the number of brackets, and most messages have few.
     if text.count("[") + text.count("{") > MAX_DEPTH and json_codec.is_deeper(message, MAX_DEPTH):
         return f"is nested more than {MAX_DEPTH} deep"

@@ -20,6 +20,7 @@ from oslo_log import log as logging
 
 from fleet import errors, json_codec
 from fleet.context import new_context
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import dispatching, serializer
 from fleet.rpc.trust import message_size, signing
@@ -52,10 +53,10 @@ class MethodsOnly(oslo_messaging.DefaultRPCAccessPolicy):
 class Guard(Protocol):
     """Decides by what a caller may see in the database, and what it sees of the answer."""
 
-    def admit(self, context: Mapping[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    def admit(self, context: Mapping[str, object], message: JSONObject) -> dict[str, object]:
         """Return the message that the method receives. :raises errors.NotTrusted: errors.NotFound: errors.Conflict:"""
 
-    def release(self, context: Mapping[str, Any], message: Mapping[str, Any], answer: Any) -> Any:
+    def release(self, context: Mapping[str, object], message: JSONMapping, answer: object) -> object:
         """Return the answer that the caller receives. :param message: as :meth:`admit` has returned it"""
 
 
@@ -77,7 +78,7 @@ class Dispatcher(dispatching.Dispatcher):
         self._guard = guard
         self._log_rate = rate_limited_log.RateLimit(clock)
 
-    def dispatch(self, incoming: Any) -> Any:
+    def dispatch(self, incoming: object) -> object:
         refusal, answer = self._answer(incoming)
         if refusal is None:
             return answer
@@ -104,7 +105,7 @@ class Dispatcher(dispatching.Dispatcher):
         asked = f"{method} is sent in RPC version {version}, and {served or 'none'} is served here"
         return f"{asked}; the sender of {request} is to set [upgrade_levels] to it, or to auto"
 
-    def _answer(self, incoming: Any) -> tuple[Exception | None, Any]:
+    def _answer(self, incoming: Any) -> tuple[Exception | None, object]:
         """Return the refusal, or None and the endpoint's answer. The refusal is logged later: oslo.log adds the
         exception that is being handled to each line.
         """
@@ -156,7 +157,7 @@ def _drop_own_arguments(incoming: Any) -> None:
         incoming.message = {**incoming.message, "args": args}
 
 
-def _check(message: dict[str, Any], size: int | None = None) -> None:
+def _check(message: JSONObject, size: int | None = None) -> None:
     """:param size: the characters of the message, if its depth and its values were checked when it was decoded
     :raises errors.InvalidInput:
     """

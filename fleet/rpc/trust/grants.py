@@ -19,5 +19,5 @@ def without(roles: Iterable[str]) -> list[str]:
 
 
 def named(roles: object) -> bool:
-    """Whether the roles of a message have a grant."""
+    """Return True if the roles of a message have a grant."""
     return isinstance(roles, list) and any(isinstance(role, str) and role.startswith(PREFIX) for role in roles)

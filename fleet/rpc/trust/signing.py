@@ -20,6 +20,7 @@ from oslo_log import log as logging
 from oslo_serialization import jsonutils
 
 from fleet import errors
+from fleet.json_codec import JSONMapping
 from fleet.rpc.trust import grants, keyring, replay_protection
 from fleet.rpc.trust.keyring import Key, Keyring
 
@@ -119,9 +120,9 @@ class Letter:
     namespace: str | None
     version: str | None
     method: str
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, object]
 
-    def signature(self, key: Key, at: float, context: Mapping[str, Any]) -> str:
+    def signature(self, key: Key, at: float, context: JSONMapping) -> str:
         said = [self.to, self.namespace, self.version, self.method, self.arguments]
         of_project = not context.get("is_admin", True) and _allows(_CLIENT_TO_CONDUCTOR, self.namespace, self.method)
         who = [context.get(name) for name in (*_SIGNED_CONTEXT, *(_SIGNED_OF_PROJECT if of_project else ()))]
@@ -135,9 +136,9 @@ class Letter:
 class Sealed:
     """A context with the signature of one message."""
 
-    values: dict[str, Any]
+    values: dict[str, object]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return self.values
 
 
@@ -148,7 +149,7 @@ class Signer:
         self._keys = keys
         self._clock = clock
 
-    def seal(self, context: Any, letter: Letter, host: str | None = None) -> Any:
+    def seal(self, context: Any, letter: Letter, host: str | None = None) -> object:
         """Return ``context`` with the signature of ``letter``."""
         key = self._keys.own() if host is None else self._keys.of_host(host, letter.to.partition(".")[0])
         values = context.to_dict()
@@ -188,7 +189,7 @@ class Checker:
         self._destinations = (topic, f"{topic}.{server}")
         self._clock = clock
 
-    def check(self, context: Mapping[str, Any], message: Mapping[str, Any]) -> None:
+    def check(self, context: JSONMapping, message: JSONMapping) -> None:
         """:raises errors.NotTrusted:"""
         namespace, method = message.get("namespace"), message.get("method")
         if (namespace, method) in _OPEN:
@@ -204,7 +205,7 @@ class Checker:
             self._require_right(key, context, namespace, method, message.get("args", {}))
         self._require_first(namespace, str(method), signature)
 
-    def _require_first(self, namespace: str | None, method: str, signature: Mapping[str, Any]) -> None:
+    def _require_first(self, namespace: str | None, method: str, signature: JSONMapping) -> None:
         """:raises errors.NotTrusted: the message came before"""
         mac, age_s, lifetime_s = str(signature["mac"]), self._clock() - signature["at"], self._options.lifetime
         if (namespace, method) in replay_protection.FRESH_ONLY and abs(age_s) > replay_protection.FRESH_S:
@@ -222,10 +223,10 @@ class Checker:
     def _require_right(
         self,
         key: Key,
-        context: Mapping[str, Any],
+        context: Mapping[str, object],
         namespace: str | None,
         method: object,
-        arguments: Mapping[str, Any],
+        arguments: JSONMapping,
     ) -> None:
         """:raises errors.NotTrusted: the key is good for other messages only"""
         if not self._is_for(key, namespace, method):
@@ -237,7 +238,7 @@ class Checker:
         if key.agents:
             self._require_agents(key, namespace, str(method), arguments)
 
-    def _require_agents(self, key: Key, namespace: str | None, method: str, arguments: Mapping[str, Any]) -> None:
+    def _require_agents(self, key: Key, namespace: str | None, method: str, arguments: JSONMapping) -> None:
         """:raises errors.NotTrusted: the message is about a host or backend that the key is not for"""
         registers = namespace is None and method in _OF_AGENTS
         for kind, hosts in spoken_for(arguments) if registers else ((None, hosts_named(arguments)),):
@@ -259,7 +260,7 @@ class Checker:
             return _AGENT_TO_SCHEDULER.get(kind, {})
         return AGENT_TO_CONDUCTOR[kind]
 
-    def _key(self, signature: Any, context: Mapping[str, Any], message: Mapping[str, Any]) -> Key:
+    def _key(self, signature: object, context: JSONMapping, message: JSONMapping) -> Key:
         """Return the key that signed. :raises errors.NotTrusted: the key is unknown, the signature is wrong or too old"""
         method = message.get("method")
         fields = signature if isinstance(signature, dict) else {}
@@ -300,7 +301,7 @@ def _is_time(at: object) -> bool:
     return isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at <= _LAST_TIME
 
 
-def spoken_for(arguments: Mapping[str, Any]) -> list[tuple[str | None, set[str]]]:
+def spoken_for(arguments: JSONMapping) -> list[tuple[str | None, set[str]]]:
     """The hosts of a registration or a heartbeat by kind of agent. What is none has its program or topic as its kind.
 
     None if the message does not say: the method then refuses it.
@@ -321,7 +322,7 @@ def _kind(binary: object, topic: object) -> str | None:
     return kind if topic in (None, kind) or kind not in _PROGRAMS else f"topic {topic}"
 
 
-def hosts_named(arguments: Mapping[str, Any]) -> set[str]:
+def hosts_named(arguments: JSONMapping) -> set[str]:
     """Return the hosts that an agent's message speaks for. Hosts that it only mentions (alternates) are not among them."""
     named = [arguments.get("host"), arguments.get("host_name"), *_each(arguments.get("hosts"))]
     for name in ("services", "reports", "steps", "instance_info"):
@@ -332,7 +333,7 @@ def hosts_named(arguments: Mapping[str, Any]) -> set[str]:
     return {str(host) for host in named if host is not None}
 
 
-def _each(value: object) -> Iterable[Any]:
+def _each(value: object) -> Iterable[object]:
     """Return a list: a single record stands for a list of one."""
     if isinstance(value, dict):
         return (value,)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compute node, an instance and a request are to the engine.
+"""Compute nodes, instances and requests as the engine reads them.
 
 Read ``virtual_machines`` first: it is the value that names everything else. ``columns``, ``hardware`` and ``liveness`` read
 compute nodes, ``tracked_instance`` and ``consumption`` instances, ``request_key`` requests. ``host_state``, ``views`` and

@@ -8,13 +8,13 @@ import datetime
 import json
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import requests
 import urllib3
 from oslo_log import log as logging
 
 from fleet.clock import Clock, utcnow
+from fleet.json_codec import JSONMapping
 
 LOG = logging.getLogger(__name__)
 UNKNOWN = "unknown"
@@ -54,7 +54,7 @@ class AttestationClient:
             # Who has chosen not to verify was told so at start, and not at every poll.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
-    def poll(self, hosts: Iterable[str]) -> list[Mapping[str, Any]]:
+    def poll(self, hosts: Iterable[str]) -> list[JSONMapping]:
         """``host_name``, ``trust_lvl`` and ``vtime`` of each host that the service knows; nothing if it is not there."""
         names = list(hosts)
         try:
@@ -66,7 +66,7 @@ class AttestationClient:
             LOG.warning("No answer from the attestation service at %s: %s", self._server.url, lost)
             return []
 
-    def _post(self, body: Mapping[str, Any]) -> requests.Response:
+    def _post(self, body: Mapping[str, object]) -> requests.Response:
         server = self._server
         headers = {"content-type": "application/json", "Accept": "application/json"}
         if server.auth_blob:
@@ -114,7 +114,7 @@ class TrustLevels:
         """Names of all hosts that are attested this level."""
         return [host for host, (known, _time) in self._levels.items() if known == level]
 
-    def _level(self, answer: Mapping[str, Any]) -> tuple[str, datetime.datetime]:
+    def _level(self, answer: Mapping[str, object]) -> tuple[str, datetime.datetime]:
         try:
             return str(answer.get("trust_lvl", UNKNOWN)), _parse_time(str(answer.get("vtime")))
         except ValueError:

@@ -14,6 +14,7 @@ from typing import Any
 from fleet import capacity, stored_json
 from fleet.clock import epoch_s
 from fleet.hardware.node import Hardware
+from fleet.json_codec import JSONObject
 from fleet.objects import host_labels, host_report
 from scheduler.compute.domain.hardware import DEFAULT_RATIOS, HARDWARE, hardware, hardware_numbers, json_text
 from scheduler.compute.domain.host_state import Capabilities
@@ -140,12 +141,12 @@ def _kinds(text: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(kind) for kind in stored_json.read(text)) if text else ()
 
 
-def rare(node: Any) -> dict[str, Any]:
+def rare(node: Any) -> JSONObject:
     """Return the rare values of a row, or of a host state, that nothing placed takes from."""
     return {"stats": _parsed(node.stats), "metrics": _parsed(node.metrics)}
 
 
-def bridges(stats: Any) -> frozenset[str]:
+def bridges(stats: object) -> frozenset[str]:
     """Return the bridges that a host reports: empty if it does not say, the empty name alone if it has none."""
     reported = stats.get(host_report.BRIDGES) if isinstance(stats, Mapping) else None
     return _names(reported) if isinstance(reported, str) else frozenset()
@@ -164,7 +165,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split(","))
 
 
-def _parsed(value: Any) -> Any:
+def _parsed(value: object) -> Any:
     # Most hosts report neither.
     return (stored_json.read(json_text(value) or "null") if isinstance(value, str) else value) if value else None
 

@@ -40,7 +40,7 @@ def judged_or_stats(hosts: Candidates, name: str, verdict: Verdict) -> numpy.nda
     return numpy.where(has_own, own, hosts.by_rare("stats", lambda stats: verdict(stats.get(name))))
 
 
-def follow(value: Any, path: Sequence[str]) -> Any:
+def follow(value: object, path: Sequence[str]) -> Any:
     """Return the value at a path of keys; None if there is none. Text on the way is parsed as JSON."""
     for part in path:
         if isinstance(value, str):

@@ -51,7 +51,7 @@ def hardware_numbers(known: Hardware | None) -> Mapping[str, float]:
     return {"numa_cells": len(cells), "free_pci_devices": pools.free_devices(known.pools)}
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """Return the JSON text of a value that may be JSON text already; the empty string for an empty value."""
     if not value:
         return ""

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 
-def values(metrics: Iterable[Mapping[str, Any]] | None) -> dict[str, float]:
+def values(metrics: Iterable[Mapping[str, object]] | None) -> dict[str, float]:
     """Return the values by name. A metric whose value is not a finite number is left out."""
     found: dict[str, float] = {}
     for metric in metrics or ():

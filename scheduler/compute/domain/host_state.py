@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
+from fleet.json_codec import JSONObject
 from scheduler.engine.hosts.claim_limits import ClaimLimits
 from scheduler.engine.hosts.table import Key
 
@@ -19,7 +20,7 @@ class Source(Protocol):
 
 
 #: Attributes and what they are on a host of which nothing is known (nova's initial values).
-DEFAULTS: dict[str, Any] = {
+DEFAULTS: JSONObject = {
     "total_usable_ram_mb": 0,
     "free_ram_mb": 0,
     "reserved_ram_mb": 0,
@@ -78,7 +79,7 @@ class HostState:
 
     host: str
     nodename: str
-    limits: dict[str, Any]
+    limits: JSONObject
 
     def __init__(self, host: str, node: str, **attributes: Any) -> None:
         self.host = host
@@ -112,12 +113,12 @@ class RowState(HostState):
         self._source = source
 
     @property
-    def limits(self) -> dict[str, Any]:
+    def limits(self) -> JSONObject:
         """The claim limits that the filters before the running filter have set."""
         return self._source.limits.of(self.row)
 
     @limits.setter
-    def limits(self, limits: dict[str, Any]) -> None:
+    def limits(self, limits: JSONObject) -> None:
         self._source.limits.replace(self.row, limits)
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from fleet import clock as clocks
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Aggregate, RequestSpec
 from scheduler.compute.domain import columns
 from scheduler.compute.domain.hardware import DEFAULT_RATIOS, HARDWARE, hardware, hardware_numbers
@@ -38,7 +39,7 @@ def candidates(state: HostState, clock: Callable[[], float] = time.time) -> Cand
     return Candidates(_inventory(state), clock())
 
 
-def request(properties: Mapping[str, Any] | RequestSpec) -> RequestSpec:
+def request(properties: JSONMapping | RequestSpec) -> RequestSpec:
     """Return the request that ``filter_properties`` hold: a whole one, or the part that a test is about.
 
     A flavor size that is left out is 0: nothing of it is requested.
@@ -53,7 +54,7 @@ def request(properties: Mapping[str, Any] | RequestSpec) -> RequestSpec:
     flavor = properties.get("instance_type") or spec.get("instance_type") or {}
     complete = {"num_instances": 1, **spec, "instance_type": {**_SMALLEST, **flavor}}
     parsed = RequestSpec.from_wire(complete, properties)
-    sizes: dict[str, Any] = {name: 0 for name in _SMALLEST if name not in flavor}
+    sizes: JSONObject = {name: 0 for name in _SMALLEST if name not in flavor}
     return dataclasses.replace(parsed, flavor=dataclasses.replace(parsed.flavor, **sizes))
 
 
@@ -114,7 +115,7 @@ def _aggregates(aggregates: Iterable[Any]) -> list[Aggregate]:
     ]
 
 
-def _tracked(uuid: str, instance: Any, host: str) -> TrackedInstance:
+def _tracked(uuid: str, instance: object, host: str) -> TrackedInstance:
     if isinstance(instance, TrackedInstance):
         return instance
     type_id = getattr(instance, "instance_type_id", None)

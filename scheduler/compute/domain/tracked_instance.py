@@ -70,6 +70,6 @@ def has_moved(row: Any) -> bool:
     return claimed or (row.vm_state in (states.ACTIVE, *states.AT_REST) and settled)
 
 
-def image_pairs(properties: Mapping[str, Any] | None) -> frozenset[tuple[str, str]]:
+def image_pairs(properties: Mapping[str, object] | None) -> frozenset[tuple[str, str]]:
     """Return an image's properties in a form that can be compared, without those that have no value."""
     return frozenset((name, str(value)) for name, value in (properties or {}).items() if value is not None)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleet.hardware.node import Hardware
+from fleet.json_codec import JSONMapping, JSONObject
 from scheduler.compute.domain.hardware import HARDWARE
 from scheduler.compute.domain.host_state import Capabilities
 from scheduler.engine.hosts.candidates import Candidates
@@ -16,7 +17,7 @@ from scheduler.engine.hosts.candidates import Candidates
 View = Callable[[Candidates, int], Any]
 
 
-def _service(hosts: Candidates, row: int) -> Mapping[str, Any]:
+def _service(hosts: Candidates, row: int) -> JSONMapping:
     return types.MappingProxyType(
         {
             "host": hosts.key(row)[0],
@@ -46,12 +47,12 @@ def _host_ip(hosts: Candidates, row: int) -> str | None:
     return found
 
 
-def _numa_topology(hosts: Candidates, row: int) -> dict[str, Any] | None:
+def _numa_topology(hosts: Candidates, row: int) -> JSONObject | None:
     hardware: Hardware | None = hosts.rare(row, HARDWARE)
     return hardware.topology.to_wire() if hardware and hardware.topology else None
 
 
-def _pci_stats(hosts: Candidates, row: int) -> list[dict[str, Any]] | None:
+def _pci_stats(hosts: Candidates, row: int) -> list[JSONObject] | None:
     hardware: Hardware | None = hosts.rare(row, HARDWARE)
     return [pool.to_wire() for pool in hardware.pools] if hardware and hardware.pools else None
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from fleet.json_codec import JSONMapping
 from scheduler.compute.domain.columns import NUMBERS, OFTEN_UNIFORM, read_row
 from scheduler.compute.domain.consumption import consumption, held
 from scheduler.compute.domain.host_state import DEFAULTS, Capabilities, RowState
@@ -21,7 +21,7 @@ def _host_state(hosts: Candidates, row: int) -> Any:
     return RowState(hosts, row)
 
 
-def _properties(request: Any) -> Mapping[str, Any]:
+def _properties(request: Any) -> JSONMapping:
     return {"instance_type": request.request_spec.get("instance_type")}
 
 

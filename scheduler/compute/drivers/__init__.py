@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What serves requests for virtual machines.
+"""Drivers that serve requests for virtual machines.
 
 ``driver`` is the base; ``filter_scheduler``, ``caching_scheduler`` and ``chance`` are drivers, ``dict_driver`` runs
 drivers in nova's form. ``driver_loading`` and ``loading`` make them of the configuration. ``host_manager`` with

@@ -8,10 +8,10 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy
 
+from fleet.json_codec import JSONObject
 from fleet.objects import Aggregate, RequestSpec
 from fleet.reasons import Reason
 from scheduler.compute.domain import aggregate_metadata
@@ -39,7 +39,7 @@ class _Resource:
 
 @dataclasses.dataclass(frozen=True)
 class _Room:
-    """What the allowed hosts have of each measured resource; arrays have one element per allowed host.
+    """Free amounts of each measured resource; arrays have one element per allowed host.
 
     :param together: all instances must be on one host
     """
@@ -49,7 +49,7 @@ class _Room:
     fits: numpy.ndarray
     together: bool = False
 
-    def count(self, positions: numpy.ndarray) -> dict[str, Any]:
+    def count(self, positions: numpy.ndarray) -> JSONObject:
         """The answer for these hosts."""
         fits, total = self.fits[positions], self._total(positions)
         binding = self._binding(positions)
@@ -79,7 +79,7 @@ class _Room:
         first = numpy.argmin([each.fits[positions] for each in self.measured], axis=0)
         return collections.Counter(self.measured[number].numbers.resource for number in first.tolist())
 
-    def _largest(self, positions: numpy.ndarray) -> dict[str, Any] | None:
+    def _largest(self, positions: numpy.ndarray) -> JSONObject | None:
         """The host that could take the largest single instance of this shape, as a multiple of what is asked.
 
         What does not grow with the instance (its cells, its group) rules out hosts that it leaves no room on.
@@ -103,7 +103,7 @@ class _Room:
             "room": room,
         }
 
-    def _stranded(self, positions: numpy.ndarray) -> dict[str, Any]:
+    def _stranded(self, positions: numpy.ndarray) -> JSONObject:
         """Per resource, what is usable, and what of it would be left when no further instance fits."""
         stranded = {}
         for each in (measured.numbers for measured in self.measured):
@@ -121,7 +121,7 @@ class _Room:
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """What was read of the hosts under the lock. :meth:`answer` counts without the lock, as fitting takes time."""
+    """A copy of the hosts, read under the lock. :meth:`answer` counts without the lock, as fitting takes time."""
 
     keys: Sequence[tuple[str, str]]
     numbers: Sequence[tuple[BaseHostFilter, Shortfall]]
@@ -132,7 +132,7 @@ class Survey:
     supervision: Supervision
     together: bool = False
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> JSONObject:
         """``docs/explain.md``, section capacity."""
         measured, bound = [], numpy.full(len(self.keys), math.inf)
         for each, numbers in sorted(self.numbers, key=lambda pair: pair[1].rank):

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_config import cfg
 
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec, Selection
 from fleet.reasons import Reason
 from scheduler.compute.drivers.driver import Notifier, Scheduler
@@ -57,6 +57,6 @@ class ChanceScheduler(Scheduler):
         record = {**made.to_wire(), "placed": request.num_instances}
         return [Selection(self._chance.choice(left), None, None, [], record) for _ in range(request.num_instances)]
 
-    def describe_filters(self) -> dict[str, Any]:
+    def describe_filters(self) -> JSONObject:
         """Nothing is judged: an operator who chooses this driver wants that, so no default filter counts as left out."""
         return {"filters": [], "judged": [], "left_out": []}

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec, Selection, fields
 from scheduler.compute.domain.consumption import consumption
 from scheduler.compute.drivers.driver import Scheduler
@@ -38,13 +38,13 @@ class DictDriver(Scheduler):
             self._book(picked, request)
         return picked
 
-    def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
+    def explain(self, context: RequestContext, request: RequestSpec, best: int) -> JSONObject:
         return self.driver.explain(context, request, best)
 
-    def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
+    def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> JSONObject:
         return self.driver.capacity(context, request, group_by)
 
-    def describe_filters(self) -> dict[str, Any]:
+    def describe_filters(self) -> JSONObject:
         return self.driver.describe_filters()
 
     def run_periodic_tasks(self, context: object = None) -> None:
@@ -53,12 +53,12 @@ class DictDriver(Scheduler):
     def refresh(self) -> None:
         self.driver.refresh()
 
-    def _checked(self, answer: Any, request: RequestSpec) -> list[Selection]:
+    def _checked(self, answer: object, request: RequestSpec) -> list[Selection]:
         if not isinstance(answer, Sequence) or isinstance(answer, str) or len(answer) != request.num_instances:
             raise self._wrong(f"answered {answer!r:.80}, where a list of {request.num_instances} dict(s) is wanted")
         return [self._selection(each, f"answer.{number}") for number, each in enumerate(answer)]
 
-    def _selection(self, each: Any, field: str) -> Selection:
+    def _selection(self, each: object, field: str) -> Selection:
         if isinstance(each, Selection):
             return each
         if not isinstance(each, Mapping):

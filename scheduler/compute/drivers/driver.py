@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from oslo_config import cfg
 
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec, Selection
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine.decision import Decision
@@ -19,7 +20,7 @@ from scheduler.state.booking import Booking
 class Notifier(Protocol):
     """oslo.messaging's, as far as drivers use it."""
 
-    def info(self, context: Any, event_type: str, payload: dict[str, Any]) -> None: ...
+    def info(self, context: object, event_type: str, payload: JSONObject) -> None: ...
 
 
 class Scheduler:
@@ -53,7 +54,7 @@ class Scheduler:
         """Return one host for each instance, in their order. :raises errors.NoValidHost: if not all find one"""
         raise NotImplementedError
 
-    def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
+    def explain(self, context: RequestContext, request: RequestSpec, best: int) -> JSONObject:
         """Return what the scheduler would decide, and why, as in ``docs/explain.md``. Nothing is booked.
 
         :param best: how many hosts the score table has
@@ -61,7 +62,7 @@ class Scheduler:
         """
         raise errors.NotSupported(what="explain", driver=type(self).__name__)
 
-    def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
+    def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> JSONObject:
         """Return how many more instances of the request's shape fit. :raises errors.NotSupported: by default"""
         raise errors.NotSupported(what="capacity", driver=type(self).__name__)
 
@@ -72,7 +73,7 @@ class Scheduler:
         """
         raise errors.NotSupported(what="survey", driver=type(self).__name__)
 
-    def describe_filters(self) -> dict[str, Any]:
+    def describe_filters(self) -> JSONObject:
         """Return which parts of a request are judged: :func:`scheduler.compute.drivers.judged_parts.describe`.
 
         :raises errors.NotSupported: by default

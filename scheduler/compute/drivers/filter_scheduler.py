@@ -13,6 +13,7 @@ from oslo_utils import uuidutils
 
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec, Selection, request_parts
 from fleet.rpc import deferred
 from scheduler.compute.drivers import capacity_count, judged_parts, loading
@@ -51,7 +52,7 @@ class FilterScheduler(Scheduler):
         )
 
     def select_destinations(
-        self, context: RequestContext, request: RequestSpec | Mapping[str, Any], filter_properties: Any = None
+        self, context: RequestContext, request: RequestSpec | Mapping[str, object], filter_properties: object = None
     ) -> Sequence[Any]:
         """Place a request. A subclass with nova's signature passes its dicts on, and gets dicts.
 
@@ -81,12 +82,12 @@ class FilterScheduler(Scheduler):
         deferred.after_reply(functools.partial(self.notifier.info, *ended))
         return made.selections()
 
-    def explain(self, context: RequestContext, request: RequestSpec, best: int) -> dict[str, Any]:
+    def explain(self, context: RequestContext, request: RequestSpec, best: int) -> JSONObject:
         self._update_host_states()
         found = explanation(self._decider.look(context, _named(request), best, request.holding))
         return {**found, "remarks": [*found["remarks"], *self._unjudged(request)]}
 
-    def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> dict[str, Any]:
+    def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> JSONObject:
         self._update_host_states()
         prepared = self._decider.prepare(context, request)
         zone = self.conf.default_availability_zone
@@ -103,7 +104,7 @@ class FilterScheduler(Scheduler):
         self._update_host_states()
         return self._decider.survey(context, _named(request))
 
-    def describe_filters(self) -> dict[str, Any]:
+    def describe_filters(self) -> JSONObject:
         return {**judged_parts.describe(self._decider.pipeline), "promises": self.admission.proved}
 
     def note_bookings(self, booked: Sequence[Booking]) -> None:

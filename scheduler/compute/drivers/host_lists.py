@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy
 from oslo_config import cfg
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from scheduler.compute.domain import nova_form
 from scheduler.compute.domain.host_state import HostState, RowState
 from scheduler.compute.filters import BaseHostFilter, HostFilterHandler
@@ -65,7 +66,7 @@ class HostLists:
     def get_filtered_hosts(
         self,
         hosts: Iterable[HostState],
-        filter_properties: dict[str, Any],
+        filter_properties: JSONObject,
         filter_class_names: Iterable[str] | None = None,
         index: int = 0,
     ) -> list[HostState]:
@@ -94,7 +95,7 @@ class HostLists:
         return [host for host, by in zip(listed, result.dropped_by.tolist(), strict=True) if by == PASSED]
 
     def get_weighed_hosts(
-        self, hosts: Iterable[HostState], weight_properties: dict[str, Any], index: int = 0
+        self, hosts: Iterable[HostState], weight_properties: JSONObject, index: int = 0
     ) -> list[WeighedHost]:
         """Return the hosts with their weights, the heaviest first; equal ones in their order."""
         listed = list(hosts)

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from fleet.json_codec import JSONObject
 from fleet.objects import request_parts
 from scheduler.compute import filters
 from scheduler.engine.pipeline import Pipeline
@@ -12,7 +11,7 @@ from scheduler.engine.plugins import BaseHostFilter, BaseHostWeigher, Plugin
 from scheduler.engine.supervision.supervision import is_ours
 
 
-def describe(pipeline: Pipeline) -> dict[str, Any]:
+def describe(pipeline: Pipeline) -> JSONObject:
     """Return the answer of ``describe_filters``.
 
     ``filters`` are the names of the filters in their order; ``judged`` the kinds of parts that they judge

@@ -60,7 +60,7 @@ class ShadowPipeline:
         """Return True if the shadow is to decide this request. It takes requests for one instance only."""
         return request.num_instances == 1 and self._chance.random() < self._share
 
-    def look(self, context: Any, request: RequestSpec, made: Decision) -> None:
+    def look(self, context: object, request: RequestSpec, made: Decision) -> None:
         """Compare with a decision that is made. Whatever goes wrong is logged, and harms no request."""
         try:
             (uuid,) = request.instance_uuids

@@ -45,7 +45,7 @@ def _one(hosts: Candidates, key: str, wanted: str) -> numpy.ndarray | None:
 
 
 def _verdict(path: list[str], test: extra_specs_ops.Test) -> Callable[[Any], bool]:
-    def verdict(value: Any) -> bool:
+    def verdict(value: object) -> bool:
         found = extra_spec_lookup.follow(value, path)
         return found is not None and test(str(found))
 

@@ -30,7 +30,7 @@ TEXTS: dict[str, Callable[[str, str], bool]] = {
 
 
 def match(value: str | None, wanted: str) -> bool:
-    """Whether ``value`` meets the requirement. :raises ValueError: if the requirement makes no sense"""
+    """Return True if ``value`` meets the requirement. :raises ValueError: if the requirement makes no sense"""
     return value is not None and requirement(wanted)(value)
 
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from fleet.json_codec import JSONObject
 from scheduler.compute.domain.host_state import HostState
 from scheduler.compute.filters.base import BaseHostFilter
 from scheduler.loading import named_classes
@@ -30,7 +31,7 @@ class HostFilterHandler:
         self,
         filters: Iterable[BaseHostFilter],
         objs: Iterable[HostState],
-        filter_properties: dict[str, Any],
+        filter_properties: JSONObject,
         index: int = 0,
     ) -> list[HostState] | None:
         """Return the hosts that pass every filter that runs for the instance with this index, from 0.

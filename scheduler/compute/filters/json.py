@@ -34,7 +34,7 @@ class JsonFilter(ColumnFilter):
         return hosts.by_host(lambda state: _meets(query, hosts, state)) if mask is None else mask
 
 
-def _meets(query: Any, hosts: Candidates, state: HostState) -> bool:
+def _meets(query: object, hosts: Candidates, state: HostState) -> bool:
     def lookup(path: str) -> Any:
         name, *keys = path.split(".")
         # Attributes that are declared, and no others: a query comes from outside.
@@ -48,7 +48,7 @@ def _meets(query: Any, hosts: Candidates, state: HostState) -> bool:
     return json_query.evaluate(query, lookup)
 
 
-def _over_columns(query: Any, hosts: Candidates) -> numpy.ndarray | None:
+def _over_columns(query: object, hosts: Candidates) -> numpy.ndarray | None:
     """The common query, of numbers compared with numbers, over all hosts at once; None if it is of another kind."""
     if not isinstance(query, list) or len(query) < 2:
         return None

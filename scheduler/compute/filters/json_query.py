@@ -31,7 +31,7 @@ def evaluate(query: Any, lookup: Lookup) -> bool:
     return _OPERATORS[name]([value for value in values if value is not None])
 
 
-def _value(argument: Any, lookup: Lookup) -> Any:
+def _value(argument: object, lookup: Lookup) -> Any:
     if isinstance(argument, list):
         return evaluate(argument, lookup)
     if isinstance(argument, str):
@@ -39,27 +39,27 @@ def _value(argument: Any, lookup: Lookup) -> Any:
     return argument
 
 
-def _all_compare(compare: Callable[[Any, Any], Any], values: Sequence[Any]) -> bool:
+def _all_compare(compare: Callable[[Any, Any], Any], values: Sequence[object]) -> bool:
     return len(values) > 1 and all(_holds(compare, values[0], other) for other in values[1:])
 
 
-def _holds(compare: Callable[[Any, Any], Any], one: Any, other: Any) -> bool:
+def _holds(compare: Callable[[Any, Any], Any], one: object, other: object) -> bool:
     try:
         return bool(compare(one, other))
     except TypeError:  # a number and a text have no order
         return False
 
 
-def _among(values: Sequence[Any]) -> bool:
+def _among(values: Sequence[object]) -> bool:
     return len(values) > 1 and values[0] in values[1:]
 
 
-def _any_not(values: Sequence[Any]) -> bool:
+def _any_not(values: Sequence[object]) -> bool:
     # nova hands a list up, which counts as true wherever it is not the outermost; what is meant is this.
     return any(not value for value in values)
 
 
-_OPERATORS: dict[str, Callable[[Sequence[Any]], bool]] = {
+_OPERATORS: dict[str, Callable[[Sequence[object]], bool]] = {
     **{name: functools.partial(_all_compare, compare) for name, compare in COMPARISONS.items()},
     "in": _among,
     "not": _any_not,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plans of moves stand on: the fleet as the feed shows it, and the instances on each host."""
+"""The state that plans of moves start from: the fleet as the feed shows it, and the instances on each host."""
 
 from __future__ import annotations
 

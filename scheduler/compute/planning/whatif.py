@@ -11,12 +11,12 @@ import dataclasses
 import heapq
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from oslo_config import cfg
 
 from fleet import capacity
 from fleet.db.feed.feed import Changes
+from fleet.json_codec import JSONObject
 from fleet.objects import Flavor, RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from fleet.objects.whatif import Change, Demand
@@ -36,7 +36,7 @@ _LEARN_EVERY_S = 900.0
 
 def run(
     conf: cfg.ConfigOpts, state: Changes, change: Change, demands: Sequence[Demand], tick: Callable[[int], object]
-) -> dict[str, Any]:
+) -> JSONObject:
     """Place the demands, which are in the order of their times, and return the figures.
 
     :param conf: of the scheduler; its filters and weighers are used, whatever its driver
@@ -128,7 +128,7 @@ class _Course:
         passed_s = self._at_s - (self._began_s or 0.0)
         return round(self._empty_s / passed_s if passed_s else float(self._empty_now), 1)
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> JSONObject:
         """Return numbers, and sentences for people. Hours are those of the trace."""
         hosts, names = self._fleet.read(readings.utilization), self._fleet.read(readings.host_names)
         self._history.finish(names, hosts, *self._counts())

@@ -43,7 +43,7 @@ _REMEMBERED = 10_000
 
 
 class Fleet:
-    """What admission asks of the scheduler."""
+    """The part of the scheduler that admission calls."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Fleet:
         self.release = release
 
     def free(self, hosts: Sequence[str]) -> dict[str, Amount]:
-        """What further instances may take of these hosts, beside all bookings."""
+        """Return the free amounts of these hosts, beside all bookings."""
 
         def read(candidates: Candidates, _state: Any) -> dict[str, Amount]:
             rows = candidates.rows_of_hosts(hosts)

@@ -19,7 +19,7 @@ _LIMITING = (CoreFilter, RamFilter, DiskFilter)
 
 
 def free(asked: pipeline.Pipeline, hosts: Candidates) -> numpy.ndarray:
-    """What further instances may take, where the filters that judge by the numbers of the host are configured."""
+    """Return the free amounts that the configured filters judge."""
     columns = (
         capacity.usable(hosts.column("vcpu_limit"), hosts.column("vcpus_used")),
         hosts.column("free_ram_mb") + hosts.column("ram_headroom_mb"),
@@ -34,7 +34,7 @@ def free(asked: pipeline.Pipeline, hosts: Candidates) -> numpy.ndarray:
 
 
 def demand_of(request: RequestSpec) -> numpy.ndarray:
-    """What one instance takes: vcpus, memory and disk in MB."""
+    """Return the demand of one instance: vcpus, memory and disk in MB."""
     disk_mb = capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb) * capacity.MB_PER_GB
     return numpy.array([request.vcpus, request.memory_mb, disk_mb], dtype=numpy.int64)
 

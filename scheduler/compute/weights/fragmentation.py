@@ -7,12 +7,13 @@ import itertools
 import json
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy
 from oslo_config import cfg
 
 from fleet import capacity, errors
+from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec
 from fleet.objects.flavor_mix import FlavorMix, Shape
 from scheduler.compute.domain.slots import Slots
@@ -98,7 +99,7 @@ class FragmentationWeigher(ColumnWeigher):
 
         return hosts.remembered((tables.number, asked), difference)
 
-    def terms(self, hosts: Candidates, request: RequestSpec) -> Iterator[list[dict[str, Any]]]:
+    def terms(self, hosts: Candidates, request: RequestSpec) -> Iterator[list[JSONObject]]:
         """Yield, per host, the shapes of which fewer fit afterwards, the most important first."""
         tables = self._tables(hosts)
         if tables is None:

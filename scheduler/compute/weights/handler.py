@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from fleet.json_codec import JSONObject
 from scheduler.compute.domain.host_state import HostState
 from scheduler.compute.weights.base import BaseHostWeigher, WeighedHost
 from scheduler.loading import named_classes
@@ -42,7 +43,7 @@ class HostWeightHandler:
         return named_classes.matching(BaseHostWeigher, loadable_class_names, "scheduler_weight_classes", built_in)
 
     def get_weighed_objects(
-        self, weighers: Iterable[BaseHostWeigher], obj_list: Iterable[HostState], weighing_properties: dict[str, Any]
+        self, weighers: Iterable[BaseHostWeigher], obj_list: Iterable[HostState], weighing_properties: JSONObject
     ) -> list[WeighedHost]:
         """Return the hosts with their weights, the heaviest first."""
         weighed = [self.object_class(host, 0.0) for host in obj_list]

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy
 from oslo_config import cfg
 
 from fleet import errors
+from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec
 from scheduler.compute.domain import aggregate_overrides, host_metrics, ratio_options
 from scheduler.compute.weights.base import ColumnWeigher
@@ -56,7 +57,7 @@ class MetricsWeigher(ColumnWeigher):
     def multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
         return aggregate_overrides.number(hosts, "metrics_weight_multiplier", self._multiplier)
 
-    def _sum(self, hosts: Candidates, row: int, metrics: dict[str, Any]) -> float:
+    def _sum(self, hosts: Candidates, row: int, metrics: JSONObject) -> float:
         total = 0.0
         for name, ratio in self._ratios:
             if name in metrics:

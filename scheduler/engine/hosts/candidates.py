@@ -55,7 +55,7 @@ class Candidates:
 
     @property
     def demand(self) -> Any:
-        """What the fleet is asked for; None if it is not known."""
+        """Return the demand of the request; None if it is not known."""
         return self._inventory.demand
 
     @property
@@ -148,7 +148,7 @@ class Candidates:
         found = self._table.interned[name].grouping(key, lambda value: name_of(value or unknown))
         return Grouping(found.names, found.numbers[self.column(name)])
 
-    def _spread(self, answers: Sequence[Any], name: str, dtype: type) -> numpy.ndarray:
+    def _spread(self, answers: Sequence[object], name: str, dtype: type) -> numpy.ndarray:
         """Return for each candidate the answer for its value of a shared column."""
         spread: numpy.ndarray = numpy.array(answers, dtype=dtype)[self.column(name)]
         return spread

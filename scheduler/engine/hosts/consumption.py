@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one instance takes of the host that it is placed on."""
+"""The consumption of one instance on the host that it is placed on."""
 
 from __future__ import annotations
 

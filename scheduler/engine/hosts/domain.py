@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one kind of thing to place, such as virtual machines, brings to the engine and to the cache.
+"""The interface of a domain, such as virtual machines, to the engine and the cache.
 
 The engine knows columns by name and nothing of what they mean. A domain is a value: it is handed to the inventory and to
 the pipeline, and neither imports it.
@@ -50,7 +50,7 @@ class HostRow(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What a placed thing holds of its host.
+    """The resources that a placed instance holds of its host.
 
     :param numbers: column → amount that placing it added
     :param give_back: name of a rare value → function from the value with the thing to the value without it

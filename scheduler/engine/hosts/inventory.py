@@ -64,7 +64,7 @@ class Inventory:
         self.epoch += 1
         self._metadata_keys = None
 
-    def learn_demand(self, demand: Any) -> None:
+    def learn_demand(self, demand: object) -> None:
         """Replace ``demand``; what was computed from it is void."""
         self.demand = demand
         self.epoch += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the picks of one request change of the table, kept apart from it: copy-on-write."""
+"""Changes that the picks of one request make to the table, kept apart from it: copy-on-write."""
 
 from __future__ import annotations
 

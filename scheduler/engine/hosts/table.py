@@ -277,13 +277,13 @@ class HostTable:
             numbers[row] = number
             self._touch(row)
 
-    def write_object(self, row: int, name: str, value: Any) -> None:
+    def write_object(self, row: int, name: str, value: object) -> None:
         values = self._arrays[name]
         if values[row] != value:
             values[row] = value
             self._touch(row)
 
-    def write_rare(self, row: int, name: str, value: Any) -> None:
+    def write_rare(self, row: int, name: str, value: object) -> None:
         """Store a rare value of one row. An empty value takes no memory."""
         values = self.rare.setdefault(name, {})
         if value:

@@ -32,7 +32,7 @@ class Question:
         self._lock = threading.Lock()
         self._late: Callable[[], None] | None = None
         self._thread = 0
-        self._answer: Any = None
+        self._answer: object = None
         self._failure: BaseException | None = None
 
     def run(self) -> None:

@@ -78,7 +78,7 @@ class PluginWatch:
         """Return the supervision of one request."""
         return Supervision(self)
 
-    def answer(self, kind: str, plugin: object, question: Callable[..., Answer], *about: Any) -> Answer:
+    def answer(self, kind: str, plugin: object, question: Callable[..., Answer], *about: object) -> Answer:
         """Return ``question(*about)``. :raises Hangs: no answer within the time limit"""
         if not self.limit_s or _ours(plugin, question):
             return question(*about)
@@ -170,7 +170,7 @@ class Supervision:
     def remarks(self) -> list[str]:
         return list(self._remarks.values())
 
-    def ask(self, kind: str, plugin: object, question: Callable[..., Answer], *about: Any) -> Answer | None:
+    def ask(self, kind: str, plugin: object, question: Callable[..., Answer], *about: object) -> Answer | None:
         """Return the plugin's answer to ``question(*about)``; None if the plugin is left out of this request.
 
         :param kind: ``Filter`` or ``Weigher``
@@ -194,7 +194,7 @@ class Supervision:
             self._slow(kind, plugin, took_s * 1000)
         return answer
 
-    def explained(self, plugin: object, question: Callable[..., Answer], *about: Any) -> Answer | None:
+    def explained(self, plugin: object, question: Callable[..., Answer], *about: object) -> Answer | None:
         """Return a filter's answer about its refusal, or None. A failure here must not hide the refusal."""
         if id(plugin) in self._skipped:
             return None

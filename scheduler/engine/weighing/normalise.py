@@ -47,7 +47,7 @@ def clamped(raw: Any, low: Any, high: Any, policy: Normalisation = "clamp") -> A
     return numpy.minimum(numpy.maximum(raw, low), high) if policy == "clamp" else raw
 
 
-def contribution(raw: Any, low: Any, high: Any, multiplier: Any) -> Any:
+def contribution(raw: object, low: Any, high: object, multiplier: Any) -> Any:
     """Return ``multiplier * (raw - low) / (high - low)``: what a weigher adds to the score of each host.
 
     This is the one formula of the engine. Arguments are numbers or arrays that numpy broadcasts against each other, such

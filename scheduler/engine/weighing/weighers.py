@@ -18,7 +18,7 @@ from scheduler.engine.weighing import normalise
 
 
 class Weights(NamedTuple):
-    """What a weigher says of some hosts.
+    """Weights of some hosts from one weigher.
 
     :param raw: one number for each host; None if they need not be known, as they cannot change the order
     :param multiplier: one number, or one for each host
@@ -121,7 +121,7 @@ def _multiplier(each: BaseHostWeigher, hosts: Candidates) -> float | numpy.ndarr
     return numpy.array([_number(each.weight_multiplier(state), "the multiplier") for state in states])
 
 
-def _is_numbers(answer: Any, wanted: int) -> bool:
+def _is_numbers(answer: object, wanted: int) -> bool:
     return isinstance(answer, numpy.ndarray) and answer.dtype.kind in "fiub" and answer.shape == (wanted,)
 
 

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from oslo_log import log as logging
 
 from fleet import errors
 from fleet.context import new_context
+from fleet.json_codec import JSONMapping
 from fleet.rpc.endpoint import require_size
 from scheduler.compute.drivers.driver import Scheduler
 from scheduler.engine.decision import StateAge
@@ -32,7 +32,7 @@ class Shadow:
         self._placing = placing
         self._ledger = ledger
 
-    def take(self, message: Mapping[str, Any]) -> None:
+    def take(self, message: JSONMapping) -> None:
         """Decide one message to nova-scheduler, if it is a request for hosts."""
         arguments = message.get("args")
         if message.get("method") != METHOD or not isinstance(arguments, Mapping):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether every guest of hosts that are lost has a place on the others: proved with a plan, or refuted.
+"""Finds a place on other hosts for every guest of hosts that are lost: proved with a plan, or refuted.
 
 ``room`` is what is read of the fleet. ``distinct`` finds a host of its own for each guest, for all losses at once;
 ``packing`` puts several guests on one host, or shows that no arrangement exists; ``proof`` puts them in order; ``standing``

@@ -83,7 +83,7 @@ def _sums(
     free: numpy.ndarray,
     room_of_group: dict[int, numpy.ndarray],
 ) -> list[optimize.LinearConstraint]:
-    """What the items of a host take of each resource, and how many of them are of each group."""
+    """Return the sums of each resource over the items of a host, and how many of them are of each group."""
     rows, place = numpy.unique(of_host, return_inverse=True)
     demands = numpy.array([each.demand for each in items], dtype=float)
     groups = numpy.array([each.group for each in items])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the proofs read of the fleet: what is free, who is where, and which hosts would take a guest of each shape."""
+"""The state that proofs read: free amounts, guests, and the hosts that would take a guest of each shape."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Proof:
-    """What would become of the guests of hosts that are lost together.
+    """The proof about the guests of hosts that are lost together.
 
     :param lost: the hosts
     :param guests: how many guests they have

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pool, a volume and a request are to the engine.
+"""Pools, volumes and requests as the engine reads them.
 
 Read ``domain`` first: it is the value that names everything else. ``capabilities`` and ``columns`` read pools, ``space``
 computes what they have left, ``request`` and ``tracked_volume`` read volumes, ``pool_state`` and ``one_pool`` show a pool in

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pool reports of itself, split so that pools of one kind share one value.
+"""The report of a pool, split so that pools of one kind share one value.
 
 Most of a report is the same for many pools: vendor, protocol, flags. Its numbers and names differ from pool to pool. A
 filter judges the shared part once per distinct value.
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fleet import stored_json
+from fleet.json_codec import JSONMapping, JSONObject
 
 #: Texts that differ from pool to pool. Numbers always belong to the pool.
 _OWN_TEXTS = frozenset(("pool_name", "location_info", "timestamp"))
@@ -31,7 +32,7 @@ _PARSED = 16_384
 class Kind:
     """The part of a report that pools share. Equal if its JSON text is."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: JSONMapping) -> None:
         self.values = values
         self._text = json.dumps(values, sort_keys=True)
 
@@ -46,10 +47,10 @@ class Report(NamedTuple):
     """``own``: numbers and names of the one pool."""
 
     kind: Kind
-    own: Mapping[str, Any]
+    own: Mapping[str, object]
 
     @property
-    def whole(self) -> dict[str, Any]:
+    def whole(self) -> JSONObject:
         return {**self.kind.values, **self.own}
 
 
@@ -59,7 +60,7 @@ def parse(text: str) -> Report:
     return split(stored_json.read(text))
 
 
-def split(capabilities: Mapping[str, Any]) -> Report:
+def split(capabilities: Mapping[str, object]) -> Report:
     values = {**capabilities, "storage_protocol": variants(capabilities.get("storage_protocol"))}
     if values["storage_protocol"] is None:
         del values["storage_protocol"]
@@ -67,10 +68,10 @@ def split(capabilities: Mapping[str, Any]) -> Report:
     return Report(Kind({name: value for name, value in values.items() if name not in own}), own)
 
 
-def variants(protocol: Any) -> Any:
+def variants(protocol: object) -> Any:
     """Return all names of a protocol that has several; any other value as it is."""
     return list(VARIANTS[protocol]) if isinstance(protocol, str) and protocol in VARIANTS else protocol
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

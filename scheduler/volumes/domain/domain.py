@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from fleet.json_codec import JSONMapping
 from scheduler.compute.domain.liveness import is_up, steady_until
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import Domain, Held
@@ -38,7 +38,7 @@ def _taken(size_gb: float, volumes: int) -> Mapping[str, float]:
     }
 
 
-def properties(request: VolumeRequest) -> Mapping[str, Any]:
+def properties(request: VolumeRequest) -> JSONMapping:
     """Return the keys of ``filter_properties`` that cinder's scheduler adds for plugins of one pool at a time."""
     wanted, type_ = request.properties, request.request_spec.get("volume_type") or {}
     return {

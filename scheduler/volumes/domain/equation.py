@@ -18,7 +18,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-Variables = Mapping[str, Mapping[str, Any] | None]
+from fleet.json_codec import JSONMapping
+
+Variables = Mapping[str, JSONMapping | None]
 Node = Callable[[Variables], Any]
 
 _TOKENS = re.compile(
@@ -37,7 +39,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 _AND, _OR, _NOT = ("and", "AND", "&&"), ("or", "OR", "||"), ("not", "NOT", "!")
 #: Kinds of tokens that are operands.
 _VALUES = ("number", "name", "text")
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"abs": abs, "max": max, "min": min}
+_FUNCTIONS: Mapping[str, Callable[..., object]] = {"abs": abs, "max": max, "min": min}
 #: An equation is a few lines in a configuration file. A longer one, or a larger whole number, could stop a scheduler.
 MOST_CHARACTERS = 10_000
 MOST_BITS = 4096
@@ -215,7 +217,7 @@ class _Parser:
         return called
 
     def _is_called(self) -> bool:
-        """Whether an operand follows a name: a function without one is a text like any other."""
+        """Return True if an operand follows a name: a function without one is a text like any other."""
         following = self._tokens[min(self._place + 1, len(self._tokens) - 1)]
         return following.text == "(" or (following.kind in _VALUES and following.text not in (*_AND, *_OR, *_NOT))
 
@@ -268,13 +270,13 @@ def _binary(operation: Callable[[Any, Any], Any], one: Node, other: Node) -> Nod
     return lambda variables: operation(one(variables), other(variables))
 
 
-def _times(one: Any, other: Any) -> Any:
+def _times(one: object, other: Any) -> Any:
     if isinstance(one, str) or isinstance(other, str):
         raise EquationError("a text cannot be multiplied")
     return one * other
 
 
-def _repeated(one: Any, other: Any) -> Any:
+def _repeated(one: object, other: Any) -> Any:
     """As :func:`_times`, but a text may be repeated."""
     text, number = (one, other) if isinstance(one, str) else (other, one)
     if not isinstance(text, str):

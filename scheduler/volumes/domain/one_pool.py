@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy
 
+from fleet.json_codec import JSONMapping
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.inventory import Inventory
 from scheduler.engine.hosts.table import PRESENT
@@ -36,7 +37,7 @@ def candidates(state: PoolState, clock: Callable[[], float] = time.time) -> Cand
     return Candidates(inventory, clock())
 
 
-def request(properties: Mapping[str, Any] | VolumeRequest) -> VolumeRequest:
+def request(properties: JSONMapping | VolumeRequest) -> VolumeRequest:
     """Return the request that ``filter_properties`` hold: a whole one, or the part that a test is about.
 
     :raises errors.InvalidInput: naming the field of what is there and wrong

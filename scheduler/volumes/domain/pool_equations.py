@@ -9,6 +9,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.telemetry import rate_limited_log
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.volumes.domain import equation
@@ -36,7 +37,7 @@ STATS = (
 _PROTOCOL = "storage_protocol"
 
 
-def _qos(request: VolumeRequest) -> Mapping[str, Any] | None:
+def _qos(request: VolumeRequest) -> JSONMapping | None:
     """Return what ``qos.`` names: cinder takes it of the volume's properties. The type's are used where these have none."""
     found = request.properties.qos_specs
     found = request.volume_type.qos_specs if found is None else found
@@ -59,7 +60,9 @@ class PoolEquations:
             "qos": _qos(request),
         }
 
-    def each(self, pools: Candidates, judge: Callable[[Sequence[Any]], Any], absent: Any, failed: Any) -> list[Any]:
+    def each(
+        self, pools: Candidates, judge: Callable[[Sequence[Any]], Any], absent: object, failed: object
+    ) -> list[Any]:
         """Return for each pool what ``judge`` makes of its values: one, or one for each name of the pool's protocol.
 
         :param absent: the answer for a pool without an equation
@@ -68,7 +71,9 @@ class PoolEquations:
         present = zip(pools.rows.tolist(), pools.present().tolist(), strict=True)
         return [self._one(pools, row, judge, absent, failed) if there else absent for row, there in present]
 
-    def _one(self, pools: Candidates, row: int, judge: Callable[[Sequence[Any]], Any], absent: Any, failed: Any) -> Any:
+    def _one(
+        self, pools: Candidates, row: int, judge: Callable[[Sequence[Any]], Any], absent: object, failed: object
+    ) -> Any:
         text = reported(pools, row, self._key)
         if text is None:
             return absent
@@ -84,7 +89,7 @@ class PoolEquations:
     def values(self, pools: Candidates, row: int, text: str) -> Sequence[Any]:
         """:raises equation.EquationError:"""
         parsed = equation.parse(text, self._as_cinder)
-        variables: dict[str, Any] = {**self._of_request, "stats": _Stats(pools.state(row))}
+        variables: JSONObject = {**self._of_request, "stats": _Stats(pools.state(row))}
         if any(name.startswith("capabilities.") for name in parsed.names):
             variables["capabilities"] = pools.attribute(row, "capabilities")
         protocol = pools.attribute(row, _PROTOCOL) if _PROTOCOL in text else None
@@ -93,7 +98,7 @@ class PoolEquations:
         return [parsed.value({**variables, **_with_protocol(variables, name)}) for name in protocol]
 
 
-class _Stats(Mapping[str, Any]):
+class _Stats(JSONMapping):
     """The attributes of a pool that equations may read, each looked up when it is read."""
 
     def __init__(self, state: Any) -> None:
@@ -111,7 +116,7 @@ class _Stats(Mapping[str, Any]):
         return len(STATS)
 
 
-def _with_protocol(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _with_protocol(variables: JSONMapping, name: str) -> JSONObject:
     """Return the attributes and capabilities of a pool with one name of its protocol in place of all."""
     groups = [group for group in ("stats", "capabilities") if group in variables]
     return {group: collections.ChainMap({_PROTOCOL: name}, variables[group]) for group in groups}

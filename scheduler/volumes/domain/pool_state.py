@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy
 
+from fleet.json_codec import JSONMapping, JSONObject
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.table import Key
 from scheduler.volumes.domain import space
 from scheduler.volumes.domain.capabilities import Report
 
 #: Attributes and what they are on a pool of which nothing is known (cinder's initial values).
-DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, object] = {
     "volume_backend_name": None,
     "vendor_name": None,
     "driver_version": 0,
@@ -61,13 +62,13 @@ class PoolState:
 
     def __init__(self, host: str, **attributes: Any) -> None:
         self.host = host
-        self._limits: dict[str, Any] = {}
-        self.capabilities: Mapping[str, Any] = {}
-        self.service: Mapping[str, Any] = {}
+        self._limits: dict[str, object] = {}
+        self.capabilities: Mapping[str, object] = {}
+        self.service: Mapping[str, object] = {}
         vars(self).update({**DEFAULTS, **attributes})
 
     @property
-    def limits(self) -> dict[str, Any]:
+    def limits(self) -> JSONObject:
         """Limits of the claim that filters have set. Built-in filters set none."""
         return self._limits
 
@@ -96,7 +97,7 @@ class RowState(PoolState):
         self.host = name_of(source.key(row))
 
     @property
-    def limits(self) -> dict[str, Any]:
+    def limits(self) -> JSONObject:
         return self.source.limits.of(self.row)
 
     def __getattr__(self, name: str) -> Any:
@@ -119,11 +120,11 @@ def _report(pools: Candidates, row: int) -> Report:
     return Report(pools.shared(row, "kind"), pools.object(row, "own") or {})
 
 
-def _capabilities(pools: Candidates, row: int) -> Mapping[str, Any]:
+def _capabilities(pools: Candidates, row: int) -> JSONMapping:
     return types.MappingProxyType(_report(pools, row).whole)
 
 
-def _service(pools: Candidates, row: int) -> Mapping[str, Any]:
+def _service(pools: Candidates, row: int) -> JSONMapping:
     host = pools.key(row)[0]
     known = {
         "host": host,
@@ -174,7 +175,7 @@ def _backend_id(pools: Candidates, row: int) -> str:
     return name_of(pools.key(row))
 
 
-VIEWS: Mapping[str, Callable[[Candidates, int], Any]] = {
+VIEWS: Mapping[str, Callable[[Candidates, int], object]] = {
     "capabilities": _capabilities,
     "service": _service,
     "updated": _updated,

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 import pydantic
 
 from fleet import pool_capacity
+from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet.objects.volume import MOST
 
@@ -29,16 +30,16 @@ class Properties:
     user_id: fields.Text | None = None
     host: fields.Text | None = None
     attach_status: fields.Text | None = None
-    metadata: Any = None
-    qos_specs: Any = None
+    metadata: object = None
+    qos_specs: object = None
 
 
 @dataclasses.dataclass(frozen=True)
 class VolumeType:
-    id: Any = None
+    id: object = None
     name: fields.Text | None = None
     extra_specs: dict[fields.Name, fields.LongText | None] | None = None
-    qos_specs: Any = None
+    qos_specs: object = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,14 +99,14 @@ class VolumeRequest:
     backend: str | None = None
     zones: tuple[str, ...] = ()
     operation: str | None = None
-    scheduler_hints: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    scheduler_hints: JSONMapping = dataclasses.field(default_factory=dict)
     retry: Retry | None = None
     ignore_hosts: tuple[str, ...] = ()
     local_host: str | None = None
     all_projects: bool = False
     begin_by: datetime.datetime | None = None
-    request_spec: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    filter_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    request_spec: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    filter_properties: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     # What the engine reads of every request.
     force_hosts: ClassVar[Sequence[str]] = ()
@@ -139,7 +140,7 @@ class VolumeRequest:
 
     @property
     def instance_uuids(self) -> tuple[str, ...]:
-        """What is placed: the volumes."""
+        """Return the uuids of the volumes to place."""
         return self.volume_ids or ((self.volume_id,) if self.volume_id else ())
 
     @property
@@ -156,7 +157,7 @@ class VolumeRequest:
 
     @property
     def thin(self) -> bool:
-        """Whether the volume may be thin."""
+        """Return True if the volume may be thin."""
         return self.extra_specs.get(pool_capacity.PROVISIONING) != pool_capacity.THICK
 
     @property

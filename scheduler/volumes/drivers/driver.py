@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from oslo_config import cfg
 
 from fleet import errors
@@ -40,7 +38,7 @@ class Scheduler:
         """
         raise errors.NotSupported(what="explain", driver=type(self).__name__)
 
-    def capacity(self, context: RequestContext, request: VolumeRequest, by_zone: bool) -> dict[str, Any]:
+    def capacity(self, context: RequestContext, request: VolumeRequest, by_zone: bool) -> dict[str, object]:
         """Return how many more volumes of the request's size and type fit. :raises errors.NotSupported: by default"""
         raise errors.NotSupported(what="capacity", driver=type(self).__name__)
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import numpy
 from oslo_config import cfg
@@ -45,7 +44,7 @@ class FilterScheduler(Scheduler):
         self.host_manager.refresh()
         return self._decider.look(context, request, best)
 
-    def capacity(self, context: RequestContext, request: VolumeRequest, by_zone: bool) -> dict[str, Any]:
+    def capacity(self, context: RequestContext, request: VolumeRequest, by_zone: bool) -> dict[str, object]:
         self.host_manager.refresh()
         prepared = self._decider.prepare(context, request)
 

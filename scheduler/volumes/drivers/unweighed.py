@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What drivers without filters and weighers share: one pick among the pools that are up, booked like any other."""
+"""Code of drivers without filters and weighers: one pick among the pools that are up, booked like any other."""
 
 from __future__ import annotations
 

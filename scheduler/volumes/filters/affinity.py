@@ -34,7 +34,7 @@ def _rows(hosts: Candidates, request: VolumeRequest, hint: str) -> list[int] | N
 
 
 def _is_absent(request: VolumeRequest, hint: str) -> bool:
-    """Whether the hint names nothing: there is none, or an empty list. Any other empty value is a wrong one."""
+    """Return True if the hint names nothing: there is none, or an empty list. Any other empty value is a wrong one."""
     return request.scheduler_hints.get(hint) in (None, [])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from fleet.json_codec import JSONObject
 from scheduler.engine import plugins
 from scheduler.volumes.domain import one_pool
 
@@ -20,7 +21,7 @@ class _CinderForm(plugins.BaseHostFilter):
         if "backend_passes" in vars(cls) and inherited and not is_base:
             cls.host_passes = cls.backend_passes  # type: ignore[method-assign,assignment]
 
-    def backend_passes(self, backend_state: Any, filter_properties: dict[str, Any]) -> bool:
+    def backend_passes(self, backend_state: Any, filter_properties: JSONObject) -> bool:
         """Return True if the pool may take the volume."""
         return self.host_passes(backend_state, filter_properties)
 
@@ -32,7 +33,7 @@ class BaseBackendFilter(_CinderForm):
     cinder's: ``context``, ``request_spec``, ``volume_type``, ``resource_type``, ``size``, ``config_options`` and others.
     """
 
-    def _filter_one(self, obj: Any, filter_properties: dict[str, Any]) -> bool:
+    def _filter_one(self, obj: Any, filter_properties: JSONObject) -> bool:
         # Only the truth of the answer counts, as in cinder.
         return bool(super()._filter_one(obj, filter_properties))
 
@@ -43,7 +44,7 @@ class ColumnFilter(_CinderForm, plugins.ColumnFilter, is_base=True):
     one_host: ClassVar[plugins.OneHost] = one_pool
     cacheable = True
 
-    def backend_passes(self, backend_state: Any, filter_properties: Any) -> bool:
+    def backend_passes(self, backend_state: object, filter_properties: Any) -> bool:
         """Return the judgement of one pool. For subclasses that add to it, and for tests."""
         return plugins.ColumnFilter.host_passes(self, backend_state, filter_properties)
 

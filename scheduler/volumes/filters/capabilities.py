@@ -81,14 +81,14 @@ def _mask(hosts: Candidates, path: Sequence[str], test: extra_specs.Test, missin
     return shared.view(bool)
 
 
-def _verdict(report: Mapping[str, Any], path: Sequence[str], test: extra_specs.Test) -> int:
+def _verdict(report: Mapping[str, object], path: Sequence[str], test: extra_specs.Test) -> int:
     value = _follow(report, path)
     if value is _MISSING:
         return _NOT_THERE
     return any(test(each) for each in value) if isinstance(value, list) else test(value)
 
 
-def _follow(value: Any, path: Sequence[str]) -> Any:
+def _follow(value: object, path: Sequence[str]) -> Any:
     for key in path:
         if not isinstance(value, Mapping) or key not in value:
             return _MISSING

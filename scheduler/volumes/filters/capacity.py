@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy
 
+from fleet.json_codec import JSONObject
 from fleet.reasons import Reason
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.volumes.domain import space
@@ -63,7 +63,7 @@ class SpaceShortfall(Shortfall):
     reserved_percentage: numpy.ndarray
     ratios: numpy.ndarray
 
-    def describe(self, position: int) -> list[dict[str, Any]]:
+    def describe(self, position: int) -> list[JSONObject]:
         free, total, lacks = (float(array[position]) for array in (self.free, self.total, self.lacks()))
         of = plain(total) if numpy.isfinite(total) else "unknown"
         text = (

@@ -41,7 +41,7 @@ def requirement(wanted: str | None) -> Test:
 
 
 def _reported(test: Test) -> Test:
-    def passes(value: Any) -> bool:
+    def passes(value: object) -> bool:
         try:
             return value is not None and bool(test(value))
         except (TypeError, ValueError):

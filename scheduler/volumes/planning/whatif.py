@@ -36,7 +36,7 @@ from scheduler.volumes.drivers.host_manager import HostManager
 
 def run(
     conf: cfg.ConfigOpts, state: Changes, change: Change, demands: Sequence[Demand], tick: Callable[[int], object]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Place the demands, which are in the order of their times, and return the figures.
 
     :param conf: of the scheduler; its filters and weighers are used, whatever its driver
@@ -104,7 +104,7 @@ def _sized(pools: Candidates) -> numpy.ndarray:
     return found
 
 
-def _emptied(row: Any, _host: str) -> Mapping[str, Any]:
+def _emptied(row: Any, _host: str) -> Mapping[str, object]:
     """The columns of a pool like this one that has no volumes."""
     return {
         "free_capacity_gb": row.total_capacity_gb,
@@ -114,7 +114,7 @@ def _emptied(row: Any, _host: str) -> Mapping[str, Any]:
     }
 
 
-def _overcommitted(ratios: Mapping[str, float]) -> Mapping[str, Any]:
+def _overcommitted(ratios: Mapping[str, float]) -> Mapping[str, object]:
     """The ledger has the ratio as text, because it may be ``auto``."""
     return {"max_over_subscription_ratio": str(ratios[VOLUME_RATIO])} if VOLUME_RATIO in ratios else {}
 
@@ -122,8 +122,11 @@ def _overcommitted(ratios: Mapping[str, float]) -> Mapping[str, Any]:
 _POOLS = Places(_emptied, _overcommitted)
 
 
-def _use(pools: Candidates, _state: StateAge) -> dict[str, Any]:
-    """What volumes hold of all pools, and the largest volume that still fits. Capacity without a number is left out."""
+def _use(pools: Candidates, _state: StateAge) -> dict[str, object]:
+    """Return the space that volumes hold of all pools, and the largest volume that still fits.
+
+    Capacity without a number is left out.
+    """
     there, sized = pools.present(), _sized(pools)
     total = float(pools.column("total_capacity_gb")[sized].sum())
     provisioned = float(pools.column("provisioned_capacity_gb")[sized].sum())

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy
 from oslo_config import cfg
@@ -39,11 +39,11 @@ class GoodnessWeigher(ColumnWeigher):
         return rated
 
 
-def _best(values: Sequence[Any]) -> float:
+def _best(values: Sequence[object]) -> float:
     return max(map(_rating, values))
 
 
-def _rating(value: Any) -> float:
+def _rating(value: object) -> float:
     """:raises EquationError: it is no number from 0 to 100"""
     if isinstance(value, bool):
         return float(MOST * value)

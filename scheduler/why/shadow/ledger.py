@@ -16,8 +16,8 @@ import os
 import pathlib
 import threading
 from collections.abc import Callable
-from typing import Any
 
+from fleet.json_codec import JSONObject
 from fleet.telemetry import metrics
 from scheduler.why.shadow import outcome
 from scheduler.why.shadow.outcome import Kind, Outcome
@@ -55,7 +55,7 @@ class ShadowLedger:
         self._waiting: dict[str, _Waiting] = {}
         #: What is not in the file yet.
         self._sums: collections.Counter[tuple[str, str, str]] = collections.Counter()
-        self._newest: collections.deque[dict[str, Any]] = collections.deque(maxlen=NEWEST)
+        self._newest: collections.deque[dict[str, object]] = collections.deque(maxlen=NEWEST)
 
     def wait_for(self, instances: list[str], verdict: Verdict) -> None:
         """Compare each instance when it has a host. A newer verdict for an instance replaces the older one."""
@@ -107,9 +107,9 @@ class ShadowLedger:
                 values = {**dataclasses.asdict(found), "kind": found.kind.value}
                 self._newest.append({"server": uuid, "at": round(self._clock()), **values})
 
-    def _added(self, sums: collections.Counter[tuple[str, str, str]], newest: list[dict[str, Any]]) -> dict[str, Any]:
+    def _added(self, sums: collections.Counter[tuple[str, str, str]], newest: list[JSONObject]) -> dict[str, object]:
         """Return the content of the file with what is new. A file that cannot be read is begun anew."""
-        since, known, differences = self._clock(), collections.Counter[tuple[str, str, str]](), list[dict[str, Any]]()
+        since, known, differences = self._clock(), collections.Counter[tuple[str, str, str]](), list[JSONObject]()
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(self._path.read_text())
             before = {(each["kind"], each["flavor"], each["reason"]): int(each["count"]) for each in found["sums"]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this scheduler would choose for one request."""
+"""The choice of this scheduler for one request."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Volume:
     uuid: str = "v"
 
 
-class Volumes(PlacedRow[Volume]):
+class Volumes(PlacedRow[Volume, Volume]):
     waiting, placing = WAITING, PLACING
 
     def __init__(self, *rows: Volume) -> None:

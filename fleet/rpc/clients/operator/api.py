@@ -139,7 +139,7 @@ class OperatorAPI(API):
 
 
 class NovaOperatorAPI(OperatorAPI):
-    """What a scheduler that serves nova has of it."""
+    """The methods of the namespace that a scheduler for nova serves."""
 
     topic = "scheduler"
     METHODS = ("request_of", "request_for", "list_hosts")
@@ -154,9 +154,9 @@ class BaseAPI(API):
         self.topic = topic
         super().__init__(transport, conf)
 
-    def ping(self, context: RequestContext, arg: object) -> dict[str, Any]:
+    def ping(self, context: RequestContext, arg: object) -> dict[str, object]:
         """:raises oslo_messaging.MessageUndeliverable: the topic has no queue"""
-        answer: dict[str, Any] = self._client.prepare(version="1.1", transport_options=MANDATORY).call(
+        answer: dict[str, object] = self._client.prepare(version="1.1", transport_options=MANDATORY).call(
             context, "ping", arg=arg
         )
         return answer

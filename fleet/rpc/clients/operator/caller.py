@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the methods of the namespace ``operator`` are called by."""
+"""The function by which clients call methods of the namespace ``operator``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ class Caller:
     def __init__(self, call: Callable[..., Any]) -> None:
         self.call = call
 
-    def __call__(self, method: str, **arguments: Any) -> Any:
+    def __call__(self, method: str, **arguments: Any) -> object:
         """Make a call by its name, as programs of users do."""
         return self.call(method, **arguments)

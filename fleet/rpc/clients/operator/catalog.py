@@ -40,7 +40,7 @@ class GroupOptions(TypedDict, total=False):
 
 
 class GroupChanges(TypedDict, total=False):
-    """What changes of a group."""
+    """Changes of a group."""
 
     new_name: str
     policy: str

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
+from fleet.json_codec import JSONMapping
 from fleet.objects.answers.hosts import (
     ActView,
     AggregateView,
@@ -50,7 +51,7 @@ class Newest(TypedDict, total=False):
 
 class HostCalls(Caller):
     def list_acts(self, **newest: Unpack[Newest]) -> list[ActView]:
-        """What administrators have changed, the newest first."""
+        """Return the acts of administrators, the newest first."""
         answer: list[ActView] = self.call("list_acts", **newest)
         return answer
 
@@ -60,7 +61,7 @@ class HostCalls(Caller):
 
     def host_table(self, columns: Sequence[str]) -> list[list[Any]]:
         """These fields of all hosts, a list for each."""
-        answer: list[list[Any]] = self.call("host_table", columns=list(columns))
+        answer: list[list[object]] = self.call("host_table", columns=list(columns))
         return answer
 
     def show_host(self, name: str) -> ShownHost:
@@ -76,11 +77,11 @@ class HostCalls(Caller):
         self.call("delete_host", host=host)
 
     def list_tolerances(self) -> list[ToleranceView]:
-        """What is promised to survive a loss."""
+        """Return the promises to survive a loss."""
         answer: list[ToleranceView] = self.call("list_tolerances")
         return answer
 
-    def set_tolerance(self, tolerance: Mapping[str, Any]) -> ToleranceView:
+    def set_tolerance(self, tolerance: JSONMapping) -> ToleranceView:
         answer: ToleranceView = self.call("set_tolerance", tolerance=dict(tolerance))
         return answer
 

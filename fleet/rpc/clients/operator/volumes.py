@@ -34,7 +34,7 @@ class ToPool(TypedDict, total=False):
 
 
 class Policy(TypedDict, total=False):
-    """Whether a volume may migrate if its pool does not suit the type."""
+    """When a retype may migrate a volume: only if its pool does not suit the type."""
 
     migration_policy: str
 
@@ -62,13 +62,13 @@ class Text(TypedDict, total=False):
 
 
 class First(TypedDict, total=False):
-    """What is deleted before a volume."""
+    """The objects that are deleted before a volume."""
 
     with_snapshots: bool
 
 
 class TypeChanges(Text, total=False):
-    """What a volume type is called, and whether all projects may use it."""
+    """Changes of a volume type: its name, and whether all projects may use it."""
 
     is_public: bool
 

@@ -23,6 +23,7 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_messaging._drivers import base, common
 
+from fleet.json_codec import JSONObject
 from fleet.rpc.rabbit import defaults
 from fleet.rpc.rabbit.conf import OPTIONS
 from fleet.rpc.rabbit.lean import topology, wire
@@ -82,14 +83,14 @@ class LeanDriver(base.BaseDriver):
     def send(
         self,
         target: oslo_messaging.Target,
-        ctxt: Any,
-        message: dict[str, Any],
+        ctxt: object,
+        message: JSONObject,
         wait_for_reply: bool | None = None,
         timeout: float | None = None,
         call_monitor_timeout: float | None = None,
         retry: int | None = None,
         transport_options: Any = None,
-    ) -> Any:
+    ) -> object:
         """Send a cast or a call.
 
         :raises oslo_messaging.MessagingTimeout: no reply in time
@@ -108,7 +109,7 @@ class LeanDriver(base.BaseDriver):
         return None
 
     def send_notification(
-        self, target: oslo_messaging.Target, ctxt: Any, message: Any, version: float, retry: int | None
+        self, target: oslo_messaging.Target, ctxt: object, message: Any, version: float, retry: int | None
     ) -> None:
         where = topology.topic_exchange(self.settings, target.exchange or self._default_exchange)
         body = wire.notification_body(ctxt, message, version)
@@ -152,12 +153,12 @@ class LeanDriver(base.BaseDriver):
         self,
         where: topology.Exchange,
         key: str,
-        ctxt: Any,
-        message: dict[str, Any],
+        ctxt: object,
+        message: JSONObject,
         timeout: float | None,
         monitor_s: float | None,
         mandatory: bool,
-    ) -> Any:
+    ) -> object:
         out, msg_id = self._out(), wire.new_id()
         unique_id, accepted = wire.new_id(), threading.Event()
 
@@ -219,7 +220,7 @@ class LeanDriver(base.BaseDriver):
         except queue.Empty:
             raise oslo_messaging.MessagingTimeout(f"Timed out waiting for a reply to message ID {msg_id}") from None
 
-    def _result(self, reply: wire.Reply) -> Any:
+    def _result(self, reply: wire.Reply) -> object:
         """:raises Exception: the one of the server"""
         if reply.failure is None:
             return reply.result

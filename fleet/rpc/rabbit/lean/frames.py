@@ -124,13 +124,13 @@ class Connection(amqp.Connection):
         self,
         host: str,
         connect_timeout: float,
-        ssl: Any = False,
+        ssl: object = False,
         read_timeout: float | None = None,
         write_timeout: float | None = None,
         socket_settings: Any = None,
-        **options: Any,
-    ) -> Any:
-        """What py-amqp calls to open its transport."""
+        **options: object,
+    ) -> object:
+        """Open the transport; py-amqp calls this."""
         options |= {"read_timeout": read_timeout, "write_timeout": write_timeout, "socket_settings": socket_settings}
         return (_TLS if ssl else _TCP)(host, connect_timeout=connect_timeout, ssl=ssl, **options)
 

@@ -18,7 +18,6 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
 
 import amqp
 from oslo_log import log as logging
@@ -56,7 +55,7 @@ class Incoming(base.RpcIncomingMessage):
         self.reply_q = request.reply_queue
         self.size = request.size
 
-    def reply(self, reply: Any = None, failure: Any = None) -> None:
+    def reply(self, reply: object = None, failure: object = None) -> None:
         """Send the result, or ``sys.exc_info()`` as the failure, if the sender waits for it."""
         if self._request.msg_id and self._request.reply_queue:
             body = wire.reply_body(self._request.msg_id, reply, failure)

@@ -52,7 +52,7 @@ class Away(Exception):
 
 
 class Broken(amqp.ConnectionError):
-    """What has come cannot be handled, or the connection is in no state to go on: it must be closed, and opened again.
+    """The connection must be closed and opened again: it received what it cannot handle, or is in no state to go on.
 
     Its text names the original error.
     """

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 import ssl
-from collections.abc import Mapping
 from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
 from oslo_messaging._drivers import common
 
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.rpc.rabbit.defaults import GROUP
 
 _PORT = 5672
@@ -25,7 +25,7 @@ class Broker:
     port: int
     username: str
     password: str
-    tls: Mapping[str, Any] | None
+    tls: JSONMapping | None
 
     @property
     def address(self) -> str:
@@ -50,7 +50,7 @@ class Settings:
     persistent: bool
     auto_delete: bool
     durable_transient: bool
-    queue_arguments: Mapping[str, Any]
+    queue_arguments: JSONMapping
     unused_queues_s: int
     mandatory_replies: bool
     return_interval_s: int
@@ -59,7 +59,7 @@ class Settings:
     def parse(cls, conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> Settings:
         rabbit = common.ConfigOptsProxy(conf, url, GROUP)[GROUP]
         hosts = url.hosts or [oslo_messaging.TransportHost(hostname="localhost", username="guest", password="guest")]
-        arguments: dict[str, Any] = {"x-ha-policy": "all"} if rabbit.rabbit_ha_queues else {}
+        arguments: JSONObject = {"x-ha-policy": "all"} if rabbit.rabbit_ha_queues else {}
         if rabbit.rabbit_quorum_queue:
             limits = {
                 "x-delivery-limit": rabbit.rabbit_quorum_delivery_limit,

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import amqp
 from oslo_log import log as logging
 
+from fleet.json_codec import JSONMapping
 from fleet.rpc.rabbit.lean.settings import Settings
 
 LOG = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Queue:
     key: str
     durable: bool
     auto_delete: bool
-    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    arguments: JSONMapping = dataclasses.field(default_factory=dict)
     exclusive: bool = False
 
 

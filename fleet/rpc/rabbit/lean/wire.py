@@ -20,6 +20,8 @@ import orjson
 from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 
+from fleet.json_codec import JSONMapping, JSONObject
+
 _ENCODER = json.JSONEncoder(default=jsonutils.to_primitive)
 _CONTEXT = "_context_"
 _UNIQUE_ID = "_unique_id"
@@ -28,8 +30,8 @@ _UNIQUE_ID = "_unique_id"
 class Request(NamedTuple):
     """A received request. Without ``msg_id``, the sender waits for no reply."""
 
-    context: dict[str, Any]
-    message: dict[str, Any]
+    context: JSONObject
+    message: JSONObject
     unique_id: str | None
     msg_id: str | None
     reply_queue: str | None
@@ -55,7 +57,7 @@ def new_id() -> str:
 
 def request_body(
     context: Any,
-    message: Mapping[str, Any],
+    message: Mapping[str, object],
     msg_id: str = "",
     reply_queue: str = "",
     sign_of_life_s: Any = None,
@@ -69,7 +71,7 @@ def request_body(
     return enveloped(content)
 
 
-def notification_body(context: Any, message: Mapping[str, Any], version: float) -> bytes:
+def notification_body(context: Any, message: Mapping[str, object], version: float) -> bytes:
     """Return the body of a notification, whose version says whether it has an envelope."""
     if version >= 2.0:
         return request_body(context, message)
@@ -82,19 +84,19 @@ def notification_body(context: Any, message: Mapping[str, Any], version: float) 
     return _ENCODER.encode(content).encode()
 
 
-def reply_body(msg_id: str, result: Any = None, failure: Any = None, ending: bool = True) -> bytes:
+def reply_body(msg_id: str, result: object = None, failure: Any = None, ending: bool = True) -> bytes:
     """:param failure: ``sys.exc_info()`` in place of a result"""
     error = common.serialize_remote_exception(failure) if failure else None
     content = {"result": result, "failure": error, "ending": ending, "_msg_id": msg_id, _UNIQUE_ID: new_id()}
     return enveloped(content)
 
 
-def enveloped(content: Mapping[str, Any]) -> bytes:
+def enveloped(content: JSONMapping) -> bytes:
     # The text is ASCII, and has no numbers that orjson would change.
     return orjson.dumps({"oslo.version": "2.0", "oslo.message": _ENCODER.encode(content)})
 
 
-def read_request(content: dict[str, Any], size: int) -> Request:
+def read_request(content: JSONObject, size: int) -> Request:
     """Split the content of a request. It is changed."""
     context = {name.removeprefix(_CONTEXT): content.pop(name) for name in list(content) if name.startswith(_CONTEXT)}
     unique_id, msg_id = content.pop(_UNIQUE_ID, None), content.pop("_msg_id", None)
@@ -102,6 +104,6 @@ def read_request(content: dict[str, Any], size: int) -> Request:
     return Request(context, content, unique_id, msg_id, reply_queue, sign_of_life_s, size)
 
 
-def read_reply(content: Mapping[str, Any]) -> Reply:
+def read_reply(content: JSONMapping) -> Reply:
     ending = bool(content.get("ending", False))
     return Reply(content.get("_msg_id"), content.get(_UNIQUE_ID), content.get("result"), content.get("failure"), ending)

@@ -5,8 +5,6 @@ Revision ID: 0012
 Revises: 0011
 """
 
-from typing import Any
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
@@ -20,7 +18,7 @@ branch_labels = None
 depends_on = None
 
 
-def _tracked() -> list[sa.Column[Any]]:
+def _tracked() -> list[sa.Column[object]]:
     return [
         sa.Column("created_at", Timestamp, nullable=False),
         sa.Column("updated_at", Timestamp, nullable=True),

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Docstrings and comments name modules, classes and functions that exist: a reference that is dead misleads its reader."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import importlib
+import importlib.util
+import inspect
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[3]
+PACKAGES = (
+    "compute_agent", "conductor_stub", "fleet", "fleet_api", "fleet_cli", "fleet_trial", "scheduler", "volume_agent",
+)  # fmt: skip
+#: Alembic runs its env.py itself; it cannot be imported.
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.name != "env.py")
+_ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):`~?([\w.]+)`")
+_DOTTED = re.compile(rf"``((?:{'|'.join(PACKAGES)})(?:\.\w+)+)(?:\(\))?``")
+_OPERATORS = re.compile(r"\.(?:service|sample|conf|yaml|json|ini|d)$")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_references_of_docstrings_lead_somewhere(package: str) -> None:
+    dead = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in MODULES
+        if path.relative_to(ROOT).parts[0] == package
+        for name in _dead(path)
+    ]
+    assert not dead, "\n".join(dead)
+
+
+def test_a_dead_reference_is_found() -> None:
+    assert not _is_there("fleet.states.NO_SUCH_STATE", "fleet", {})
+    assert not _is_there("no_such_function", "fleet.states", {})
+    assert _is_there("fleet.states", "fleet", {})
+    assert _is_there("ACTIVE", "fleet.states", {})
+
+
+def _dead(path: pathlib.Path) -> list[str]:
+    text = path.read_text()
+    if "``" not in text and ":`" not in text:
+        return []
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    imported = _imports(ast.parse(text))
+    named = {*_ROLE.findall(text), *(name for name in _DOTTED.findall(text) if not _OPERATORS.search(name))}
+    return sorted(name for name in named if not _is_there(name, module, imported))
+
+
+def _imports(tree: ast.Module) -> dict[str, str]:
+    """Name in the module → dotted path, also of what is imported for types only."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.update({each.asname or each.name: f"{node.module}.{each.name}" for each in node.names})
+        elif isinstance(node, ast.Import):
+            found.update({(each.asname or each.name): each.name for each in node.names})
+    return found
+
+
+def _is_there(name: str, module: str, imported: dict[str, str]) -> bool:
+    first, _, rest = name.partition(".")
+    if hasattr(builtins, first):
+        return True
+    near = imported[first] + (f".{rest}" if rest else "") if first in imported else f"{module}.{name}"
+    package = module.rpartition(".")[0]
+    return any(_resolves(path) for path in (near, name, f"{package}.{name}")) or _is_member(name, module)
+
+
+@functools.cache
+def _resolves(path: str) -> bool:
+    parts = path.split(".")
+    for number in range(len(parts), 0, -1):
+        module = ".".join(parts[:number])
+        try:
+            there = importlib.util.find_spec(module) is not None
+        except (ImportError, ValueError):
+            continue
+        if there:
+            return _has(importlib.import_module(module), parts[number:])
+    return False
+
+
+def _has(value: object, names: list[str]) -> bool:
+    for name in names:
+        if not hasattr(value, name):
+            fields = (*getattr(value, "__annotations__", ()), *getattr(value, "__dataclass_fields__", ()))
+            return name in fields or f"self.{name}" in _source(value)
+        value = getattr(value, name)
+    return True
+
+
+def _source(value: object) -> str:
+    try:
+        return inspect.getsource(value)  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return ""
+
+
+def _is_member(name: str, module: str) -> bool:
+    """A method or field of a class in the module may be named without its class."""
+    return "." not in name and any(
+        _has(value, [name]) for value in vars(importlib.import_module(module)).values() if isinstance(value, type)
+    )
+
+
+def test_a_docstring_names_its_subject() -> None:
+    """A docstring that begins with a question word leaves the reader to guess what the thing is or does."""
+    vague = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in MODULES
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.match(r'\s*"""(What|Who|Whether|Those)\b', line)
+    ]
+    assert not vague, "\n".join(vague)
