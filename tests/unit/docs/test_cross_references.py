@@ -22,7 +22,8 @@ PACKAGES = (
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.name != "env.py")
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):`~?([\w.]+)`")
 _DOTTED = re.compile(rf"``((?:{'|'.join(PACKAGES)})(?:\.\w+)+)(?:\(\))?``")
-_OPERATORS = re.compile(r"\.(?:service|sample|conf|yaml|json|ini|d)$")
+#: Names of files, and the placeholder NAME
+_NO_MODULE = re.compile(r"\.(?:service|sample|conf|yaml|json|ini|d|NAME)$")
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -49,7 +50,7 @@ def _dead(path: pathlib.Path) -> list[str]:
         return []
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     imported = _imports(ast.parse(text))
-    named = {*_ROLE.findall(text), *(name for name in _DOTTED.findall(text) if not _OPERATORS.search(name))}
+    named = {*_ROLE.findall(text), *(name for name in _DOTTED.findall(text) if not _NO_MODULE.search(name))}
     return sorted(name for name in named if not _is_there(name, module, imported))
 
 
@@ -65,11 +66,13 @@ def _imports(tree: ast.Module) -> dict[str, str]:
 
 
 def _is_there(name: str, module: str, imported: dict[str, str]) -> bool:
+    package = module.rpartition(".")[0]
+    if name.startswith("."):
+        return _resolves(f"{package}{name}")
     first, _, rest = name.partition(".")
     if hasattr(builtins, first):
         return True
     near = imported[first] + (f".{rest}" if rest else "") if first in imported else f"{module}.{name}"
-    package = module.rpartition(".")[0]
     return any(_resolves(path) for path in (near, name, f"{package}.{name}")) or _is_member(name, module)
 
 
