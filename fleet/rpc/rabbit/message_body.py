@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode message bodies with bounds on size and depth. Anybody with the broker's password can send any body.
 
-If the sender of a bad request can be answered, the content is returned with :data:`.message_size.REFUSED`, and
-:mod:`.admission` answers it with ``InvalidInput``.
+If the sender of a bad request can be answered, the content is returned with
+:data:`fleet.rpc.trust.message_size.REFUSED`, and
+:mod:`fleet.rpc.trust.admission` answers it with ``InvalidInput``.
 """
 
 from __future__ import annotations

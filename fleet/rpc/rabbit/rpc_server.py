@@ -22,7 +22,7 @@ class LeaderFollowersServer(oslo_server.RPCServer):
 
     #: Messages handled at a time.
     threads = 1
-    #: As :attr:`.incoming.Listener.acknowledged_late`; nothing with the stock driver.
+    #: As :attr:`fleet.rpc.rabbit.lean.incoming.Listener.acknowledged_late`; nothing with the stock driver.
     acknowledged_late: Collection[str] = ()
 
     def __init__(self, *options: Any) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be lost by the promises, and whether a plan exists for each of these losses, kept up to date."""
+"""Keeps up to date which losses the promises cover, and whether a plan exists for each of them."""
 
 from __future__ import annotations
 

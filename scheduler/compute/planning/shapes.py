@@ -18,7 +18,7 @@ from scheduler.planning.survival.room import Shape
 
 
 class Shapes:
-    """What a group forbids is left to the proofs."""
+    """The rules of groups are left to the proofs."""
 
     def __init__(self, asked: pipeline.Pipeline) -> None:
         self._asked = asked

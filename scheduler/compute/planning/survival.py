@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is lost with a host: reads the room for ``scheduler.planning.survival`` from a copy of the fleet, and decides on it.
+"""Reads the room for ``scheduler.planning.survival`` from a copy of the fleet, and decides on it.
 
 ``fleet drill`` calls it.
 """

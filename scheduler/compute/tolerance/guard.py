@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the plans of all losses need. Hosts are lost one loss at a time, so plans of different losses share room.
+"""Room that the plans of all losses need. Hosts are lost one loss at a time, so plans of different losses share room.
 
 A plan stays valid while each of its hosts has free what the plan puts there: ``reserved`` of the loss. A host therefore must
 keep free the most that any single loss puts there: ``kept``.
@@ -26,7 +26,7 @@ _NAMES = ("vcpus", "MB of memory", "MB of disk")
 
 
 class Needs(NamedTuple):
-    """What a plan puts on hosts: the ``amounts`` on those in ``rows`` of ``hosts``."""
+    """The demand of a plan on hosts: the ``amounts`` on those in ``rows`` of ``hosts``."""
 
     hosts: Sequence[str]
     rows: numpy.ndarray
@@ -48,7 +48,7 @@ class Loss:
 
     @functools.cached_property
     def reserved(self) -> dict[str, Amount]:
-        """What the plan, and instances that were admitted since, need of other hosts. Few losses are asked for it."""
+        """Return the demand of the plan, and of instances that were admitted since, on other hosts. Few losses need it."""
         if self.needs is None:
             return {}
         rows = self.needs.rows.tolist()
@@ -113,7 +113,7 @@ class Guard:
         )
 
     def taken(self, host: str, free: Amount, demand: Amount) -> Objection | None:
-        """Whether an instance of this size would take what a plan needs of the host. :param free: before it"""
+        """Return True if an instance of this size would take what a plan needs of the host. :param free: before it"""
         kept = self._kept.get(host, _NOTHING)
         short = (free - demand < kept) & (demand > 0) & (kept > 0)
         if not short.any():
@@ -127,7 +127,7 @@ class Guard:
         return Objection(host, sentence, self._strictest(self.promises))
 
     def unsafe(self, host: str) -> Objection | None:
-        """Whether the guests of the host have no plan as it is."""
+        """Return True if the guests of the host have no plan as it is."""
         broken = [
             (promise, loss) for promise in self.promises for loss in promise.losses_of.get(host, ()) if loss.problem
         ]
@@ -148,7 +148,7 @@ class Guard:
 
     @staticmethod
     def is_spare(loss: Loss, host: str, free: Amount, demand: Amount) -> bool:
-        """Whether the host could take an instance of this size if the loss happened."""
+        """Return True if the host could take an instance of this size if the loss happened."""
         after = free - loss.reserved.get(host, _NOTHING)
         return host not in loss.hosts and bool(((after >= demand) | (demand == 0)).all())
 

@@ -32,7 +32,7 @@ class Decisions(Protocol):
         """Place the items one after the other, where they fit best; None if one finds no host. By guest, its host."""
 
     def accepts(self, plan: Mapping[int, int], items: Sequence[Item], lost: Sequence[str]) -> bool:
-        """Whether every guest passes the filters on its host of the plan, one after the other."""
+        """Return True if every guest passes the filters on its host of the plan, one after the other."""
 
 
 class Survival:
@@ -49,7 +49,10 @@ class Survival:
             self._rows_of[host].append(row)
 
     def of(self, lost: Sequence[str]) -> Proof:
-        """What becomes of the guests of these hosts, if all of them are lost. Unknown hosts have no guests."""
+        """Prove or refute that the guests of these hosts have places, if all of the hosts are lost.
+
+        Unknown hosts have no guests.
+        """
         return next(iter(self.proofs([lost])))
 
     def proofs(self, losses: Sequence[Sequence[str]]) -> Iterator[Proof]:

@@ -171,7 +171,7 @@ class Losses:
 
 @dataclasses.dataclass(frozen=True)
 class Changed:
-    """What is not as it was in an earlier room.
+    """Differences from an earlier room.
 
     :param rows: hosts that have changed in any way
     :param homes: hosts whose guests have changed
@@ -187,7 +187,7 @@ class Changed:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What is proved about one loss, by numbers of guests and rows of hosts.
+    """The proof about one loss, by numbers of guests and rows of hosts.
 
     :param guests: of the lost hosts; ``places``: if safe, the row of each
     :param lacking, why: as in :class:`Proof`

@@ -106,7 +106,7 @@ class _Needs:
         self._known: dict[tuple[int, tuple[int, ...]], bool] = {}
 
     def are_met(self, guests: Sequence[int], row: int) -> bool:
-        """What the groups of the guests ask is not looked at: their members are where they were."""
+        """Rules of the guests' groups are not judged again: their members are where they were."""
         key = row, tuple(sorted(self._room.shape_of[list(guests)].tolist()))
         if key not in self._known:
             items = [Item([guest], numpy.array([row]), numpy.zeros(0), NO_GROUP) for guest in guests]
