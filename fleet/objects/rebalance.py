@@ -6,24 +6,40 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from fleet.objects.survival import Loss
 from fleet.objects.whatif import Demand
 
 #: Entry points (conf, state, goal, request of an instance, tick) -> plan; ``fleet`` imports no service.
 ENTRY_POINTS = "fleet.objects.rebalance"
 
 
+#: What a plan is for.
+FREE_HOSTS = "free hosts"
+MAKE_ROOM = "make room"
+BALANCE = "balance"
+UNDO_SKEW = "undo skew"
+
+
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """Free whole hosts, or make room for the instances of ``demands``.
+    """:param kind: FREE_HOSTS; MAKE_ROOM for the instances of ``demands``; BALANCE: the fullest hosts become less full;
+    or UNDO_SKEW: no host is fuller than the mean by more than ``within``, with the least that moves
 
-    :param free_hosts: stop when so many hosts are free; None for as many as possible. Unused if there are ``demands``
-    :param demands: one request for one instance each
     :param most_moves: the plan has at most so many moves
+    :param free_hosts: stop when so many hosts are free; None for as many as possible
+    :param demands: one request for one instance each, all alike
+    :param within: share of a host's capacity
+    :param limit_s: seconds of the search
+    :param losses: hosts whose loss is to be survived in every state of the plan, if it is now
     """
 
     most_moves: int
+    kind: str = FREE_HOSTS
     free_hosts: int | None = None
     demands: Sequence[Demand] = ()
+    within: float = 0.1
+    limit_s: float = 10.0
+    losses: Sequence[Loss] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +47,7 @@ class Move:
     """A migration of one instance, and what it costs: the memory and disk that its destination must take over.
 
     :param purpose: what the move is for, as users read it
+    :param step: the moves of a step may be under way together; those of the next need what these leave
     """
 
     instance_uuid: str
@@ -40,6 +57,36 @@ class Move:
     memory_mb: int
     disk_gb: int
     purpose: str
+    step: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """How good a plan is, and what no plan can do better.
+
+    :param what: of which the numbers are, as users read it: ``hosts freed``
+    :param bound: of all plans: the most if ``is_most``, else the least; None if nothing is known
+    """
+
+    what: str
+    reached: float
+    bound: float | None = None
+    is_most: bool = False
+
+    @property
+    def gap(self) -> float:
+        """How far the plan is from the bound, as a share of the bound; 0 if it is the best there is."""
+        if self.bound is None:
+            return 0.0
+        missing = self.bound - self.reached if self.is_most else self.reached - self.bound
+        return max(missing, 0.0) / self.bound if self.bound else float(missing > 0)
+
+    def __str__(self) -> str:
+        if self.bound is None:
+            return f"{self.what}: {self.reached:g}"
+        word = "at most" if self.is_most else "at least"
+        told = "the plan is the best there is" if not self.gap else f"gap {100 * self.gap:.1f} %"
+        return f"{self.what}: {self.reached:g}; {word} {self.bound:g} by any plan; {told}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +95,18 @@ class Plan:
 
     :param hosts: number of hosts
     :param empty_before: how many hosts have no instance now
+    :param measures: of the goal, the most important first
     :param freed: hosts that the moves leave without an instance
     :param fits: how many of the goal's demands fit afterwards
     :param kept: hosts that were tried and cannot be freed, or be given room, with the reason
+    :param dropped: moves of the search that no order allows, or that the filters or a promise refuse, with the reason
     """
 
     moves: Sequence[Move]
     hosts: int
     empty_before: int
+    measures: Sequence[Measure] = ()
     freed: Sequence[str] = ()
     fits: int = 0
     kept: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    dropped: Mapping[str, str] = dataclasses.field(default_factory=dict)

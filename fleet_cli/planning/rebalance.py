@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet rebalance``: plans moves that free whole hosts, or make room for a large instance, and makes them."""
+"""``fleet rebalance``: plans moves that free hosts, make room, balance or undo a skew, and makes them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,31 @@ from collections.abc import Mapping, Sequence, Set
 from importlib import metadata
 
 from fleet.client import argument_types, connection, ways
-from fleet.objects.rebalance import ENTRY_POINTS, Goal, Move, Plan
+from fleet.db.feed import domains
+from fleet.db.feed.feed import Changes
+from fleet.db.hosts import tolerances
+from fleet.objects.rebalance import BALANCE, ENTRY_POINTS, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, Goal, Move, Plan
+from fleet.objects.survival import Loss
+from fleet.objects.tolerance import Tolerance
 from fleet_cli.base import build_arguments, command, database_command, listing, progress
 from fleet_cli.planning import planning
 from fleet_cli.servers.move_list import MoveList
 
-COLUMNS = ("instance", "from", "to", "vcpus", "memory_mb", "disk_gb", "way", "purpose")
+COLUMNS = ("step", "instance", "from", "to", "vcpus", "memory_mb", "disk_gb", "way", "purpose")
 #: Characters of a uuid that people see; programs get all.
 _SHORT_UUID = 8
 #: Lines of progress if standard error is no terminal.
 _LINES = 10
+#: What the planner does, at least: it reads, searches and looks at what it found.
+_DOINGS = 3
 
 
 class Rebalance(command.Lister):
-    """Plan the migrations that free the most whole hosts, or that let a flavor fit. With --apply, make them.
+    """Plan migrations that free hosts, make room for a flavor, balance the hosts, or undo a skew. With --apply, make them.
 
-    The plan is computed on a copy of the database's contents, with the configured filters; nothing is changed. Instances
-    go to the fullest host that passes, and never to an empty one. --apply makes the moves of a fresh plan while the guests
-    run, and the filters decide once more; with --cold it switches those off that cannot move while they run. Ctrl-C
+    The plan is computed on a copy of the database's contents, with the configured filters; nothing is changed. The command
+    says what no plan can do better, and how far this one is from it. --apply makes the moves of a fresh plan while the
+    guests run, and the filters decide once more; with --cold it switches those off that cannot move while they run. Ctrl-C
     finishes the moves under way.
     """
 
@@ -35,8 +42,17 @@ class Rebalance(command.Lister):
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--plan", action="store_true", help="Only print the plan. This is the default.")
         what.add_argument("--apply", action="store_true", help="Make the moves.")
-        parser.add_argument("--free-hosts", type=argument_types.positive, metavar="N",
-                            help="Stop when N hosts are free. Default: as many as possible.")  # fmt: skip
+        goal = parser.add_mutually_exclusive_group()
+        goal.add_argument("--free-hosts", type=argument_types.positive, metavar="N",
+                          help="Stop when N hosts are free. Default: as many as possible.")  # fmt: skip
+        goal.add_argument("--balance", action="store_true", help="Make the fullest hosts less full.")
+        goal.add_argument("--undo-skew", action="store_true",
+                          help="After a failure: bring all hosts near the mean, with the least that moves.")  # fmt: skip
+        parser.add_argument("--within", type=argument_types.positive, default=10, metavar="POINTS",
+                            help="With --undo-skew: a host may use so many percent of its vcpus or memory more than the "
+                            "mean. Default: %(default)s.")  # fmt: skip
+        parser.add_argument("--time-limit", type=argument_types.positive, default=10, metavar="SECONDS",
+                            help="Stop the search after this time. Default: %(default)s.")  # fmt: skip
         parser.add_argument("--max-moves", type=argument_types.positive, default=50, metavar="N",
                             help="Make at most N moves. Default: %(default)s.")  # fmt: skip
         parser.add_argument("--at-a-time", type=argument_types.positive, default=4, metavar="N",
@@ -53,13 +69,16 @@ class Rebalance(command.Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        if parsed_args.flavor and parsed_args.free_hosts:
-            raise connection.CommandFailed("use --flavor or --free-hosts, not both")
+        if parsed_args.flavor and (parsed_args.free_hosts or parsed_args.balance or parsed_args.undo_skew):
+            raise connection.CommandFailed("use --flavor, --free-hosts, --balance or --undo-skew, not two of them")
         with database_command.plain_failures():
             plan = self._plan(parsed_args)
-        listing.remark(_summary(plan, parsed_args.count if parsed_args.flavor else 0))
+        for line in _summary(plan, parsed_args.count if parsed_args.flavor else 0):
+            listing.remark(line)
         for host, reason in itertools.islice(plan.kept.items(), 0 if plan.moves else _LINES):
             listing.remark(f"  {host} is kept: {reason}")
+        for what, reason in itertools.islice(plan.dropped.items(), _LINES):
+            listing.remark(f"  {what} is left out of the plan: {reason}")
         obstacles = ways.obstacles(self.conductor, [each.instance_uuid for each in plan.moves])
         cold = {uuid: why for uuid, why in obstacles.items() if why}
         if parsed_args.apply and plan.moves:
@@ -74,17 +93,36 @@ class Rebalance(command.Lister):
             self.conductor.act_for(parsed_args.project, parsed_args.user)
             request = build_arguments.build_request(self.conductor, parsed_args)
             demands = planning.one_by_one(self.conductor.operator.request_for(request=request), parsed_args.count)
-        goal = Goal(parsed_args.max_moves, parsed_args.free_hosts, demands)
+        kind = next(kind for kind, is_it in _kinds(parsed_args) if is_it)
+        goal = Goal(
+            parsed_args.max_moves,
+            kind,
+            parsed_args.free_hosts,
+            demands,
+            parsed_args.within / 100,
+            float(parsed_args.time_limit),
+            self._promised(state),
+        )
+        guests = [each.uuid for each in state.instances if each.host]
+        requests = planning.of_instances(self.conductor, guests, self.app.options.verbose_level, _LINES)
         (entry,) = metadata.entry_points(group=ENTRY_POINTS)
-        hosts = {node.host for node in state.nodes}
         done = itertools.count(1)
-
-        def request_of(uuid: str) -> object:
-            return planning.of_instance(self.conductor, uuid)
-
-        with progress.shown(len(hosts), "hosts", self.app.options.verbose_level, _LINES) as shown:
-            plan: Plan = entry.load()(self.app.conf, state, goal, request_of, lambda host: shown.show(next(done), host))
+        with progress.shown(_DOINGS, "steps", self.app.options.verbose_level, _LINES) as shown:
+            plan: Plan = entry.load()(
+                *(self.app.conf, state, goal, lambda uuid: planning.known(requests, uuid)),
+                lambda doing: shown.show(min(next(done), _DOINGS), doing),
+            )
         return plan
+
+    def _promised(self, state: Changes) -> list[Loss]:
+        """Return the losses that tolerances promise to survive."""
+        hosts = sorted({node.host for node in state.nodes})
+        found: list[Loss] = []
+        for each in self.conductor.operator.list_tolerances():
+            promise = Tolerance.from_wire(each)
+            values = domains.value_of(state, promise.label) if promise.label else {}
+            found += promise.losses(tolerances.hosts_of(promise, hosts, state.aggregates), values) or ()
+        return found
 
     def _apply(self, moves: Sequence[Move], cold: Set[str], parsed_args: argparse.Namespace) -> None:
         """:raises connection.CommandFailed: some moves were not made"""
@@ -122,18 +160,25 @@ def _moves(count: int) -> str:
     return "1 move" if count == 1 else f"{count} moves"
 
 
-def _summary(plan: Plan, wanted: int) -> str:
-    cost = (
-        f"{sum(each.memory_mb for each in plan.moves)} MB of memory and {sum(each.disk_gb for each in plan.moves)} GB of "
-        "disk change hosts"
-    )
-    moves = _moves(len(plan.moves))
-    if not wanted:
-        empty = f"{plan.empty_before} of {plan.hosts} hosts are empty now"
-        return f"Hosts freed: {len(plan.freed)}, by {moves}; {empty}; {cost}"
-    if not plan.moves and plan.fits == wanted:
-        return f"All {wanted} fit now: there is nothing to move"
-    return f"After {moves}, {plan.fits} of {wanted} instances fit; {cost}"
+def _kinds(parsed_args: argparse.Namespace) -> list[tuple[str, bool]]:
+    return [
+        (MAKE_ROOM, bool(parsed_args.flavor)),
+        (BALANCE, parsed_args.balance),
+        (UNDO_SKEW, parsed_args.undo_skew),
+        (FREE_HOSTS, True),
+    ]
+
+
+def _summary(plan: Plan, wanted: int) -> list[str]:
+    memory_mb, disk_gb = (sum(getattr(each, name) for each in plan.moves) for name in ("memory_mb", "disk_gb"))
+    steps = max((each.step for each in plan.moves), default=0)
+    told = f"{_moves(len(plan.moves))} in {steps} {'step' if steps == 1 else 'steps'}"
+    if not plan.moves:
+        told = f"All {wanted} fit now: there is nothing to move" if wanted and plan.fits == wanted else "No moves"
+    else:
+        told += f": {memory_mb} MB of memory and {disk_gb} GB of disk change hosts"
+    return [*(f"{str(each)[0].upper()}{str(each)[1:]}" for each in plan.measures),
+            f"{told}; {plan.empty_before} of {plan.hosts} hosts are empty now"]  # fmt: skip
 
 
 def _require_live(cold: Mapping[str, str], allowed: bool) -> None:
@@ -148,6 +193,7 @@ def _require_live(cold: Mapping[str, str], allowed: bool) -> None:
 
 def _row(move: Move, way: str) -> tuple:
     return (
+        move.step,
         listing.Uuid(move.instance_uuid, _SHORT_UUID),
         move.source,
         move.destination,

@@ -62,11 +62,17 @@ class MoveList:
         """Make the moves. After ``timeout_s`` none begins, and the call returns with those that are :attr:`under_way`."""
         deadline = self._clock() + timeout_s
         while (self._waiting or self._under_way) and self._clock() < deadline:
-            while self._waiting and len(self._under_way) < self._at_a_time:
+            while self._may_begin():
                 self._begin(self._waiting.pop(0))
             self._look()
             if self._under_way:
                 self._sleep(_PAUSE_S)
+
+    def _may_begin(self) -> bool:
+        """Return whether the next move may begin: it needs what all moves of the steps before it leave."""
+        if not self._waiting or len(self._under_way) >= self._at_a_time:
+            return False
+        return all(each.step >= self._waiting[0].step for each in self._under_way.values())
 
     def _begin(self, move: Move) -> None:
         try:

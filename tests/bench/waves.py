@@ -22,13 +22,13 @@ _SIZES = (2, 4, 4, 8, 8, 12)
 
 def run() -> None:
     for hosts, at_a_time, share in _FLEETS:
-        state, sizes, where = _fleet(hosts, share)
+        state, sizes, where = fleet(hosts, share)
         began, processor = time.perf_counter(), time.process_time()
         plan = waves.run(
             of_scheduler(),
             state,
             WavesGoal([node.host for node in state.nodes], at_a_time),
-            lambda uuid, sizes=sizes, where=where: _request(uuid, sizes[uuid], where[uuid]),  # type: ignore[misc]
+            lambda uuid, sizes=sizes, where=where: request(uuid, sizes[uuid], where[uuid]),  # type: ignore[misc]
             lambda _host: None,
         )
         moves = sum(len(each.moves) for each in plan.waves)
@@ -47,15 +47,15 @@ def run() -> None:
         )
 
 
-def _fleet(hosts: int, share: float) -> tuple[Changes, dict[str, int], dict[str, str]]:
-    """Return the state, and by guest its vcpus and its host."""
+def fleet(hosts: int, share: float, most: int = 12) -> tuple[Changes, dict[str, int], dict[str, str]]:
+    """Return the state, and by guest its vcpus and its host. :param most: vcpus of a guest"""
     chance = random.Random(1)
     sizes: dict[str, int] = {}
     where: dict[str, str] = {}
     nodes, rows = [], []
     for number in range(hosts):
         host, used = f"h{number:04}", 0
-        while used + (size := chance.choice(_SIZES)) <= _VCPUS * min(1.0, share * chance.uniform(0.8, 1.2)):
+        while used + (size := min(chance.choice(_SIZES), most)) <= _VCPUS * min(1.0, share * chance.uniform(0.8, 1.2)):
             used += size
             uuid = factories.uuid(len(sizes) + 1)
             sizes[uuid], where[uuid] = size, host
@@ -76,7 +76,7 @@ def _fleet(hosts: int, share: float) -> tuple[Changes, dict[str, int], dict[str,
     return factories.changes(nodes, instances=rows), sizes, where
 
 
-def _request(uuid: str, vcpus: int, host: str) -> Demand:
+def request(uuid: str, vcpus: int, host: str) -> Demand:
     memory_mb = vcpus * _GB_A_VCPU * 1024
     held = {"memory_mb": memory_mb, "disk_gb": 0, "vcpus": vcpus}
     spec = {
@@ -87,3 +87,15 @@ def _request(uuid: str, vcpus: int, host: str) -> Demand:
         "holding": {"instance_uuid": uuid, "host": host, "node": host, "claimed": held},
     }
     return Demand(spec, {"force_hosts": [host]}, [None])
+
+
+def new(number: int, vcpus: int) -> Demand:
+    """Return a request for a new instance of this size."""
+    uuid = factories.uuid(10**9 + number)
+    spec = {
+        "instance_type": {"vcpus": vcpus, "memory_mb": vcpus * _GB_A_VCPU * 1024},
+        "num_instances": 1,
+        "instance_uuids": [uuid],
+        "instance_properties": {"uuid": uuid},
+    }
+    return Demand(spec, {}, [None])

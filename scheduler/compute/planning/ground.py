@@ -61,12 +61,22 @@ class Ground:
     def count(self, host: str) -> int:
         return len(self._instances[host])
 
+    def hosts(self) -> list[str]:
+        """Return the hosts that have instances."""
+        return [host for host, there in self._instances.items() if there]
+
     def why_not(self, host: str) -> str:
         """Return why an instance of this host cannot be moved now; empty if all can."""
         for each in self._instances[host]:
-            if (each.vm_state, each.task_state) != (states.ACTIVE, None):
-                return f"instance {each.uuid} is {each.vm_state} ({each.task_state or 'no task'})"
+            reason = _busy(each)
+            if reason:
+                return f"instance {each.uuid} {reason}"
         return ""
+
+    def busy(self) -> dict[str, str]:
+        """Return by uuid why instances cannot be moved now."""
+        every = [each for there in self._instances.values() for each in there]
+        return {each.uuid: reason for each in every if (reason := _busy(each))}
 
     def movable(self, host: str) -> list[Movable]:
         """Return the instances of a host. The ones that the conductor no longer knows are left out."""
@@ -80,6 +90,12 @@ class Ground:
                 self._known[each.uuid] = Movable(each.uuid, each.host, each.node, _request(demand))
             found.append(self._known[each.uuid])
         return found
+
+
+def _busy(row: Any) -> str:
+    if (row.vm_state, row.task_state) == (states.ACTIVE, None):
+        return ""
+    return f"is {row.vm_state} ({row.task_state or 'no task'})"
 
 
 def packing(asked: pipeline.Pipeline) -> pipeline.Pipeline:

@@ -1,24 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet rebalance``: a plan of moves that frees whole hosts, computed on a copy of the fleet.
+"""``fleet rebalance``: a plan of moves on a copy of the fleet, a bound that no plan exceeds, and the gap.
 
-Hosts are tried in the order of the memory that must move. A host is freed if each of its instances finds another host by
-the configured filters; the fullest host that passes is taken, and never an empty one. A host that receives instances is
-not freed, so the moves do not depend on each other. ``make_room`` plans for the other goal.
+The search works on columns. The scheduler's own code then decides its moves one after the other, in every state of the plan.
+What is refused there is forbidden, and the search goes on in the time that is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 
+import numpy
 from oslo_config import cfg
 
+from fleet import errors
 from fleet.db.feed.feed import Changes
-from fleet.objects.rebalance import Goal, Move, Plan
+from fleet.objects import RequestSpec
+from fleet.objects.rebalance import BALANCE, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, Goal, Move, Plan
+from fleet.objects.whatif import Demand
 from scheduler.compute import conf as compute_conf
-from scheduler.compute.planning.ground import Ground, Movable, RequestOf, elsewhere
-from scheduler.compute.planning.make_room import make_room
-from scheduler.planning import readings
-from scheduler.planning.copied_fleet import CopiedFleet
+from scheduler.compute.planning.ground import Ground, RequestOf
+from scheduler.compute.planning.moves import columns as columns_of
+from scheduler.compute.planning.moves import goals, promises, steps
+from scheduler.compute.planning.moves.columns import Columns
+
+#: How often the search begins anew without what was refused.
+_ROUNDS = 4
+_PURPOSE = {MAKE_ROOM: "make room on", BALANCE: "relieve", UNDO_SKEW: "relieve"}
 
 
 def run(conf: cfg.ConfigOpts, state: Changes, goal: Goal, request_of: RequestOf, tick: Callable[[str], object]) -> Plan:
@@ -27,53 +35,97 @@ def run(conf: cfg.ConfigOpts, state: Changes, goal: Goal, request_of: RequestOf,
     :param conf: of the scheduler; its filters are used
     :param state: the whole state, as the change feed reports it
     :param request_of: returns the request that places an existing instance, from its uuid
-    :param tick: called with each host that is tried
+    :param tick: called with what is done next
     """
     compute_conf.register_opts(conf)
+    until = goals.deadline(goal.limit_s)
     ground = Ground(conf, state, request_of)
-    return make_room(ground, goal, tick) if goal.demands else free_hosts(ground, goal, tick)
-
-
-def free_hosts(ground: Ground, goal: Goal, tick: Callable[[str], object]) -> Plan:
-    """Plan the moves that free hosts. :param tick: called with each host that is tried"""
-    fleet = ground.copy()
-    use = dict(zip(fleet.read(readings.host_names), fleet.read(readings.utilization).memory_mb_used, strict=True))
-    up = fleet.hosts_up()
-    empty = [host for host in use if not ground.count(host)]
-    moves: list[Move] = []
-    freed: list[str] = []
-    receivers: set[str] = set()
-    kept: dict[str, str] = {}
-    donors = [host for host in up if ground.count(host)]
-    for host in sorted(donors, key=lambda host: (use[host], ground.count(host), host)):
-        if goal.free_hosts is not None and len(freed) >= goal.free_hosts:
+    tick("reading")
+    new = [RequestSpec.from_wire(each.request_spec, each.filter_properties) for each in goal.demands[:1]]
+    columns = columns_of.read(ground, conf, goal.kind in (BALANCE, UNDO_SKEW), new[0] if new else None)
+    for number in range(_ROUNDS):
+        tick("searching")
+        wanted, measured = goals.search(columns, goal, until)
+        planned = steps.moves_to(columns, wanted.at, goal.most_moves, _purpose(columns, goal, wanted.at))
+        tick("checking")
+        accepted = steps.checked(ground, columns, planned.moves)
+        if not accepted.refused or number == _ROUNDS - 1 or goals.deadline(0) > until:
             break
-        tick(host)
-        if host in receivers:
-            kept[host] = "receives instances in this plan"
-            continue
-        left = goal.most_moves - len(moves)
-        reason = ground.why_not(host)
-        if not reason and ground.count(host) > left:
-            reason = f"needs {ground.count(host)} moves, and {left} are left"
-        made = [] if reason else _emptied(fleet, ground.movable(host), [*freed, *empty], host)
-        if reason or made is None or len(made) < ground.count(host):
-            kept[host] = reason or "an instance finds no other host"
-            continue
-        moves += made
-        receivers |= {each.destination for each in made}
-        freed.append(host)
-    return Plan(moves, len(use), len(empty), freed, kept=kept)
+        columns = _without(columns, planned.moves, accepted.refused)
+    useful = _useful(columns, goal, accepted.moves)
+    demands = _demands(columns, request_of) if goal.losses else {}
+    moves, broken = promises.keeping(conf, state, useful, goal.losses, demands)
+    moves = _useful(columns, goal, moves)
+    at = _at(columns, moves)
+    placed = _fitting(ground, columns, goal, moves, wanted.hosts)
+    return Plan(
+        moves=moves,
+        hosts=int(numpy.isin(numpy.arange(len(columns.hosts)), list(columns.row_of.values())).sum()),
+        empty_before=int(columns.empty[list(columns.row_of.values())].sum()),
+        measures=measured(at, placed),
+        freed=[columns.hosts[host] for host in goals.freed(columns, at)],
+        fits=len(placed),
+        kept=wanted.kept,
+        dropped={**planned.refused, **accepted.refused, **({"promise": broken} if broken else {})},
+    )
 
 
-def _emptied(fleet: CopiedFleet, instances: Sequence[Movable], without: Sequence[str], host: str) -> list[Move] | None:
-    """Find other hosts for all instances; None, and nothing is booked, if one finds none. The largest goes first."""
-    moves: list[Move] = []
-    for each in sorted(instances, key=lambda each: (-each.request.memory_mb, -each.request.vcpus, each.uuid)):
-        move = elsewhere(fleet, each, without, f"free {host}")
-        if move is None:
-            for made in moves:
-                fleet.release(made.instance_uuid)
-            return None
-        moves.append(move)
-    return moves
+def _purpose(columns: Columns, goal: Goal, at: numpy.ndarray) -> Callable[[int], str]:
+    freed = set(goals.freed(columns, at))
+
+    def purpose(host: int) -> str:
+        if goal.kind == FREE_HOSTS:
+            return f"{'free' if host in freed else 'make room on'} {columns.hosts[host]}"
+        return f"{_PURPOSE[goal.kind]} {columns.hosts[host]}"
+
+    return purpose
+
+
+def _without(columns: Columns, moves: Sequence[Move], refused: Mapping[str, str]) -> Columns:
+    """Return the columns where the refused guests have shapes of their own, which do not fit the hosts that refused them."""
+    problem, number_of = columns.problem, {each.uuid: number for number, each in enumerate(columns.guests)}
+    fits, shape_of = [problem.fits], problem.shape_of.copy()
+    for each in moves:
+        if each.instance_uuid not in refused:
+            continue
+        number = number_of[each.instance_uuid]
+        own = problem.fits[problem.shape_of[number]].copy()
+        own[columns.row_of[each.destination]] = False
+        shape_of[number] = sum(len(some) for some in fits)
+        fits.append(own[None, :])
+    made = dataclasses.replace(problem, fits=numpy.concatenate(fits), shape_of=shape_of)
+    return dataclasses.replace(columns, problem=made)
+
+
+def _useful(columns: Columns, goal: Goal, moves: Sequence[Move]) -> list[Move]:
+    """Leave out moves of hosts that are not freed after all: nobody waits for what they leave."""
+    if goal.kind != FREE_HOSTS:
+        return list(moves)
+    freed = {columns.hosts[host] for host in goals.freed(columns, _at(columns, moves))}
+    return [each for each in moves if each.purpose != f"free {each.source}" or each.source in freed]
+
+
+def _at(columns: Columns, moves: Sequence[Move]) -> numpy.ndarray:
+    number_of = {each.uuid: number for number, each in enumerate(columns.guests)}
+    at = columns.problem.start.copy()
+    for each in moves:
+        at[number_of[each.instance_uuid]] = columns.row_of[each.destination]
+    return at
+
+
+def _fitting(ground: Ground, columns: Columns, goal: Goal, moves: Sequence[Move], hosts: Sequence[int]) -> list[int]:
+    """Return the hosts of the new instances that the scheduler places after the moves."""
+    if goal.kind != MAKE_ROOM:
+        return []
+    fleet = steps.after(ground, {each.uuid: each for each in columns.guests}, moves)
+    placed = []
+    for demand, host in zip(goal.demands, hosts, strict=False):
+        request = RequestSpec.from_wire(demand.request_spec, demand.filter_properties)
+        made = fleet.decide(dataclasses.replace(request, requested_hosts=(columns.hosts[host],)))
+        if made.complete:
+            placed.append(host)
+    return placed
+
+
+def _demands(columns: Columns, request_of: RequestOf) -> dict[str, Demand | errors.FleetError]:
+    return {each.uuid: request_of(each.uuid) for each in columns.guests}

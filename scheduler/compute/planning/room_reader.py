@@ -120,7 +120,7 @@ class RoomReader:
         why = ""
         if request is None:
             why = "it is gone" if asked is None else str(asked)
-        elif any(_is_open(rule) for rule in request.group_rules):
+        elif has_open_rules(request):
             why = _IS_OPEN
         guests.group_of[slot] = NO_GROUP if request is None else self._group(request)
         if several_nodes and guests.group_of[slot] != NO_GROUP:
@@ -229,6 +229,6 @@ def _request(demand: Demand) -> RequestSpec:
     return dataclasses.replace(request, force_hosts=(), force_nodes=())
 
 
-def _is_open(rule: group_rule.GroupRule) -> bool:
-    """Return True if the proofs do not cover the rule: it says where members are, seen from each other."""
-    return rule.is_hard and rule.policy in group_rule.AMONG_MEMBERS
+def has_open_rules(request: RequestSpec) -> bool:
+    """Return True if a rule of the request's group says where its members are, seen from each other."""
+    return any(rule.is_hard and rule.policy in group_rule.AMONG_MEMBERS for rule in request.group_rules)

@@ -20,7 +20,7 @@ from fleet.objects.waves import Wave, WavesGoal, WavesPlan
 from fleet.objects.whatif import Demand
 from scheduler.compute import conf as compute_conf
 from scheduler.compute.planning.ground import Ground, Movable, elsewhere
-from scheduler.compute.planning.make_room import is_plain, moved
+from scheduler.compute.planning.moves.moved import is_plain, moved
 from scheduler.planning import readings
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.hypothetical import ChangedRow

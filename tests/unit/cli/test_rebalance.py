@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -85,6 +86,17 @@ def test_each_cold_move_goes_to_its_host_and_is_confirmed() -> None:
     assert (5, {}, 2) == (run.done, run.failed, conductor.most)
     assert {("migrate_instance", name, f"to-{name}") for name in "abcde"} <= set(conductor.asked)
     assert 5 == sum(method == "confirm_resize" for method, _name, _host in conductor.asked)
+
+
+def test_a_step_waits_for_the_one_before_it() -> None:
+    """Its moves need what the others leave. Four may be under way."""
+    conductor = Conductor()
+    steps = [dataclasses.replace(each, step=step) for each, step in zip(moves("a", "b", "c"), (1, 1, 2), strict=True)]
+    seen = []
+    run = MoveList(conductor, steps, 4, lambda _done, _doing: seen.append(run.under_way), sleep=lambda _s: None)
+    run.run(60)
+    assert (3, {}) == (run.done, run.failed)
+    assert [] == [each for each in seen if "c" in each and len(each) > 1]
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fleet import errors
-from fleet.objects.rebalance import Goal, Plan
+from fleet.objects.rebalance import BALANCE, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, Goal, Measure, Plan
+from fleet.objects.survival import Loss
 from fleet.objects.whatif import Demand
 from scheduler.compute.planning import rebalance
 from tests.factories import PlacedInstance, Service, changes, node, uuid
@@ -25,7 +27,6 @@ class Fleet:
     def __init__(self, hosts: dict[str, list[int]], **states: dict[str, Any]) -> None:
         self.sizes: dict[str, int] = {}
         self.hosts: dict[str, str] = {}
-        self.asked: list[str] = []
         rows = []
         for host, sizes in hosts.items():
             for size in sizes:
@@ -48,15 +49,53 @@ class Fleet:
         ]
         self.state = changes(nodes, instances=rows)
 
+        #: By guest, what its request has beside the usual.
+        self.properties: dict[str, dict[str, Any]] = {}
+
+    def group(self, policy: str, *names: str, **more: Any) -> None:
+        """Put guests into a server group."""
+        for name in names:
+            others = set(names) - {name}
+            self.properties[name] = {
+                "group_uuid": uuid(800),
+                "group_policies": [policy],
+                "group_members": sorted(names),
+                "group_hosts": sorted({self.hosts[each] for each in others}),
+                **more,
+            }
+
     def request_of(self, name: str) -> Demand:
-        self.asked.append(name)
         size = self.sizes[name]
         held = {"memory_mb": size * GB, "disk_gb": 0, "vcpus": size}
         holding = {"instance_uuid": name, "host": self.hosts[name], "node": self.hosts[name], "claimed": held}
-        return Demand({**spec(name, size), "holding": holding}, {"force_hosts": [self.hosts[name]]}, [None])
+        return Demand(
+            {**spec(name, size), "holding": holding},
+            {"force_hosts": [self.hosts[name]], **self.properties.get(name, {})},
+            [None],
+        )
 
     def plan(self, goal: Goal, **options: Any) -> Plan:
         return rebalance.run(configuration(**options), self.state, goal, self.request_of, lambda _host: None)
+
+    def states(self, plan: Plan) -> Iterator[dict[str, set[str]]]:
+        """Yield by guest the hosts that hold it: while each step is under way, and after it."""
+        where = {name: {host} for name, host in self.hosts.items()}
+        for step in sorted({each.step for each in plan.moves}):
+            moves = [each for each in plan.moves if each.step == step]
+            yield {**where, **{each.instance_uuid: {each.source, each.destination} for each in moves}}
+            where.update({each.instance_uuid: {each.destination} for each in moves})
+            yield dict(where)
+
+    def is_kept(self, plan: Plan, *apart: str) -> bool:
+        """Whether no host ever holds more than it has, nor two of the guests that stay apart."""
+        for where in self.states(plan):
+            used = collections.Counter[str]()
+            for name, hosts in where.items():
+                used.update(dict.fromkeys(hosts, self.sizes[name]))
+            together = collections.Counter(host for name in apart for host in where[name])
+            if max(used.values()) > 8 or max(together.values(), default=0) > 1:
+                return False
+        return True
 
     def after(self, plan: Plan) -> dict[str, int]:
         """Used vcpus by host when the moves are made."""
@@ -94,7 +133,7 @@ FREED = [
 def test_hosts_are_freed(hosts: dict, limits: dict, freed: list[str], moves: int) -> None:
     """Hosts of 8 vcpus, with instances of these sizes. No host gets more than it has."""
     fleet = Fleet(hosts)
-    plan = fleet.plan(Goal(**{"most_moves": 50, **limits}))
+    plan = fleet.plan(Goal(**{"most_moves": 50, "limit_s": 0.3, **limits}))
     assert (freed, moves) == (list(plan.freed), len(plan.moves))
     after = fleet.after(plan)
     assert all(used <= 8 for used in after.values())
@@ -104,7 +143,7 @@ def test_hosts_are_freed(hosts: dict, limits: dict, freed: list[str], moves: int
 def test_a_receiver_is_not_freed() -> None:
     """So no instance moves twice, and the moves are independent of each other."""
     fleet = Fleet({name: [1] for name in "abcdefgh"})
-    plan = fleet.plan(Goal(50))
+    plan = fleet.plan(Goal(50, limit_s=0.3))
     sources, destinations = ({getattr(each, end) for each in plan.moves} for end in ("source", "destination"))
     assert not sources & destinations
     assert (7, 1) == (len(plan.freed), len(destinations))
@@ -113,27 +152,26 @@ def test_a_receiver_is_not_freed() -> None:
 def test_what_cannot_move_keeps_its_host() -> None:
     """The reason names the instance."""
     fleet = Fleet({"a": [1], "b": [4]}, a={"task_state": "resize_prep"}, b={"vm_state": "resized"})
-    plan = fleet.plan(Goal(50))
+    plan = fleet.plan(Goal(50, limit_s=0.3))
     assert {
         "a": f"instance {uuid(1)} is active (resize_prep)",
         "b": f"instance {uuid(2)} is resized (no task)",
     } == plan.kept
-    assert [] == fleet.asked
 
 
 def test_hosts_that_are_down_or_disabled_take_no_part() -> None:
     fleet = Fleet({"a": [1], "b": [1], "c": [4]})
     services = [Service("a"), Service("b", disabled=True), Service("c", forced_down=True)]
     fleet.state = changes(fleet.state.nodes, services=services, instances=fleet.state.instances)
-    plan = fleet.plan(Goal(50))
+    plan = fleet.plan(Goal(50, limit_s=0.3))
     assert ([], ["a"]) == (list(plan.moves), list(plan.kept))
 
 
 def test_the_configured_filters_decide() -> None:
     """Without CoreFilter and RamFilter everything goes to one host."""
     fleet = Fleet({"a": [5], "b": [6]})
-    assert not fleet.plan(Goal(50)).freed
-    assert fleet.plan(Goal(50), scheduler_default_filters=["ComputeFilter"]).freed
+    assert not fleet.plan(Goal(50, limit_s=0.3)).freed
+    assert fleet.plan(Goal(50, limit_s=0.3), scheduler_default_filters=["ComputeFilter"]).freed
 
 
 ROOM = [
@@ -152,7 +190,7 @@ ROOM = [
 def test_room_is_made(hosts: dict, wanted: tuple[int, int], fits: int, moves: list) -> None:
     """For so many instances of so many vcpus, on hosts of 8."""
     fleet = Fleet(hosts)
-    plan = fleet.plan(Goal(50, demands=demands(*wanted)))
+    plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, demands=demands(*wanted)))
     made = [(fleet.sizes[each.instance_uuid], each.source, each.destination) for each in plan.moves]
     assert (fits, moves) == (plan.fits, made)
     assert all(used <= 8 for used in fleet.after(plan).values())
@@ -161,7 +199,7 @@ def test_room_is_made(hosts: dict, wanted: tuple[int, int], fits: int, moves: li
 def test_room_for_several() -> None:
     """Room that was made for one is not used for what moves away for the next."""
     fleet = Fleet({"a": [2], "b": [2], "c": [1, 1, 2], "d": [1, 1]})
-    plan = fleet.plan(Goal(50, demands=demands(2, 8)))
+    plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, demands=demands(2, 8)))
     assert 2 == plan.fits
     after = fleet.after(plan)
     assert 2 <= len(set("abcd") - set(after))
@@ -178,5 +216,95 @@ def test_an_instance_that_is_gone_meanwhile() -> None:
             raise errors.NotFound(kind="Instance", name=name)
         return known(name)
 
-    plan = rebalance.run(configuration(), fleet.state, Goal(50), request_of, lambda _host: None)
+    plan = rebalance.run(configuration(), fleet.state, Goal(50, limit_s=0.3), request_of, lambda _host: None)
     assert "a" not in plan.freed
+
+
+def test_a_chain_through_a_third_host() -> None:
+    """No host can be freed by guests that go straight to others: a smaller one makes room first, in a step of its own."""
+    fleet = Fleet({"a": [5, 1], "b": [2, 3], "c": [6], "d": [7]})
+    plan = fleet.plan(Goal(50, free_hosts=1, limit_s=0.3))
+    assert (1, 3, 2) == (len(plan.freed), len(plan.moves), max(each.step for each in plan.moves))
+    assert fleet.is_kept(plan)
+
+
+def test_the_hosts_are_balanced() -> None:
+    """20 of 32 are used: no host can be below 5 if one is above; the best is 5 on each."""
+    fleet = Fleet({"a": [1, 2, 2, 3], "b": [2, 3, 3], "c": [2, 2], "d": []})
+    plan = fleet.plan(Goal(50, BALANCE, limit_s=0.5))
+    assert [5, 5, 5, 5] == sorted(fleet.after(plan).values())
+    assert (62.5, 62.5, 0.0) == (plan.measures[0].reached, plan.measures[0].bound, plan.measures[0].gap)
+    assert fleet.is_kept(plan)
+
+
+def test_a_balanced_fleet_gets_no_moves() -> None:
+    fleet = Fleet({"a": [2, 3], "b": [5], "c": [1, 4]})
+    for kind in (BALANCE, UNDO_SKEW):
+        assert [] == list(fleet.plan(Goal(50, kind, limit_s=0.2)).moves)
+
+
+def test_a_skew_is_undone_with_the_least_that_moves() -> None:
+    """The mean is 4 of 8, and 5 is allowed: 3 must leave a, and one guest of 3 is enough."""
+    fleet = Fleet({"a": [1, 1, 1, 2, 3], "b": [4], "c": []})
+    plan = fleet.plan(Goal(50, UNDO_SKEW, within=0.125, limit_s=0.5))
+    assert [(3, "a", "c")] == [(fleet.sizes[each.instance_uuid], each.source, each.destination) for each in plan.moves]
+    assert [(0, 0.0), (3.0, 3.0)] == [(each.reached, each.bound) for each in plan.measures]
+
+
+@pytest.mark.parametrize("policy", ["anti-affinity", "soft-anti-affinity"])
+def test_members_stay_apart_in_every_state(policy: str) -> None:
+    """b is free, but has a member; the guest goes to c. To balance, soft rules are kept too."""
+    fleet = Fleet({"a": [3, 4], "b": [1], "c": [2]})
+    fleet.group(policy, uuid(1), uuid(2), uuid(3))
+    plan = fleet.plan(Goal(50, BALANCE, limit_s=0.3))
+    assert fleet.is_kept(plan, uuid(2), uuid(3))
+    other = Fleet({"a": [1], "b": [2], "c": [4]})
+    other.group(policy, uuid(1), uuid(3))
+    freed = other.plan(Goal(50, FREE_HOSTS, free_hosts=1, limit_s=0.3))
+    assert policy != "anti-affinity" or ["b"] == [each.destination for each in freed.moves]
+
+
+PINNED = [
+    ("a group that stays together", {"group_uuid": uuid(800), "group_policies": ["affinity"]}, "stays with the other"),
+    ("rules over labels", {"group_uuid": uuid(800), "group_rules": [{"policy": "spread", "label": "rack"}]}, "labels"),
+]
+
+
+@pytest.mark.parametrize(("properties", "why"), [case[1:] for case in PINNED], ids=[case[0] for case in PINNED])
+def test_guests_that_a_plan_cannot_follow_stay(properties: dict, why: str) -> None:
+    fleet = Fleet({"a": [1], "b": [1], "c": [4]})
+    for name in (uuid(1), uuid(2)):
+        fleet.properties[name] = properties
+    plan = fleet.plan(Goal(50, limit_s=0.2))
+    assert [] == [each for each in plan.moves if each.instance_uuid in (uuid(1), uuid(2))]
+    assert why in plan.kept["a"]
+
+
+def test_what_another_guest_names_stays() -> None:
+    """Guest 2 must not be where guest 1 is: so guest 1 moves only in sight of it, which a plan has not."""
+    fleet = Fleet({"a": [1], "b": [2], "c": [4]})
+    fleet.properties[uuid(2)] = {"scheduler_hints": {"different_host": [uuid(1)]}}
+    plan = fleet.plan(Goal(50, limit_s=0.2))
+    assert {"a": f"instance {uuid(1)} is named in the hints of another instance"} == {"a": plan.kept["a"]}
+    assert "a" not in {each.source for each in plan.moves}
+
+
+def test_a_loss_that_is_survived_now_is_survived_in_every_state() -> None:
+    """With both guests of 4 on one host, its loss has a place for them; with b full, the loss of b has none."""
+    fleet = Fleet({"a": [4], "b": [4], "c": [4]})
+    losses = [Loss(host, [host]) for host in "abc"]
+    assert 1 == len(fleet.plan(Goal(50, limit_s=0.2)).freed)
+    plan = fleet.plan(Goal(50, limit_s=0.2, losses=losses))
+    full = {host for host, used in fleet.after(plan).items() if used > 4}
+    assert (not full) or len(plan.freed) == 1
+    tight = Fleet({"a": [4], "b": [4], "c": [5]})
+    kept = tight.plan(Goal(50, limit_s=0.2, losses=losses))
+    assert [] == list(kept.moves)
+    assert "the loss of" in kept.dropped["promise"]
+
+
+def test_a_measure_says_how_far_it_is_from_the_bound() -> None:
+    assert "hosts freed: 8; at most 10 by any plan; gap 20.0 %" == str(Measure("hosts freed", 8, 10, is_most=True))
+    assert "GiB moved: 12; at least 10 by any plan; gap 20.0 %" == str(Measure("GiB moved", 12, 10))
+    assert "GiB moved: 3; at least 3 by any plan; the plan is the best there is" == str(Measure("GiB moved", 3, 3))
+    assert "GiB moved: 3" == str(Measure("GiB moved", 3))

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fleet as a problem of the search: hosts are places, guests are items, and the filters say what fits where.
+
+The filters for vcpus, memory and disk are left out of the masks, as these are the resources of the problem. All others judge
+each shape of guest once, on the fleet as it is.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+
+import numpy
+from oslo_config import cfg
+
+from fleet import capacity
+from fleet.objects import RequestSpec, instance_group, uuid_like
+from scheduler.compute.drivers import loading
+from scheduler.compute.filters import CoreFilter, DiskFilter, RamFilter
+from scheduler.compute.planning.ground import Ground, Movable
+from scheduler.compute.planning.room_reader import has_open_rules
+from scheduler.compute.planning.shapes import Shapes
+from scheduler.compute.tolerance import amounts
+from scheduler.engine import pipeline
+from scheduler.engine.hosts.candidates import Candidates
+from scheduler.planning.search.problem import NO_GROUP, Groups, MoveCosts, Problem, Terms
+
+_SOFT_APART = "soft-anti-affinity"
+VCPUS, MEMORY, DISK = range(3)
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """:param hosts: names, in the order of the places; ``row_of`` has the number of each
+    :param guests: in the order of the items; ``sizes`` is what each takes: vcpus, memory in MB, disk in MB
+    :param up: hosts that are up and enabled
+    :param why: by guest that must stay, the reason
+    :param unreadable: hosts with an instance that the conductor does not know
+    :param problem: without terms: a goal brings its own
+    :param for_new: hosts whose filters let a new instance of the goal pass, room or not
+    """
+
+    hosts: list[str]
+    row_of: Mapping[str, int]
+    guests: list[Movable]
+    up: numpy.ndarray
+    why: Mapping[str, str]
+    unreadable: frozenset[str]
+    problem: Problem
+    for_new: numpy.ndarray
+
+    @property
+    def empty(self) -> numpy.ndarray:
+        found: numpy.ndarray = numpy.bincount(self.problem.start, minlength=len(self.hosts)) == 0
+        return found
+
+    def why_not(self, host: int) -> str:
+        """Return why the host cannot be emptied; "" if all its guests may move."""
+        if self.hosts[host] in self.unreadable:
+            return "an instance of it is gone"
+        for number in numpy.flatnonzero(self.problem.start == host).tolist():
+            if self.guests[number].uuid in self.why:
+                return f"instance {self.guests[number].uuid} {self.why[self.guests[number].uuid]}"
+        return ""
+
+
+def read(ground: Ground, conf: cfg.ConfigOpts, soft: bool, new: RequestSpec | None) -> Columns:
+    """:param soft: hosts that a soft anti-affinity would rather avoid take no member either
+    :param new: an instance for which room is to be made
+    """
+    asked = loading.load_pipeline(conf)
+    rules = dataclasses.replace(
+        asked, filters=[each for each in asked.filters if not isinstance(each, (CoreFilter, RamFilter, DiskFilter))]
+    )
+    fleet = ground.copy()
+    up = set(fleet.hosts_up())
+    return fleet.read(lambda hosts, _age: _columns(ground, asked, rules, hosts, up, soft, new))
+
+
+def _columns(
+    ground: Ground,
+    asked: pipeline.Pipeline,
+    rules: pipeline.Pipeline,
+    hosts: Candidates,
+    up: set[str],
+    soft: bool,
+    new: RequestSpec | None,
+) -> Columns:
+    present = hosts.present()
+    keys = [hosts.key(row) for row in hosts.rows.tolist()]
+    row_of = {key[0]: number for number, key in enumerate(keys) if present[number]}
+    nodes = collections.Counter(key[0] for number, key in enumerate(keys) if present[number])
+    shapes = Shapes(rules)
+    guests = [each for host in ground.hosts() if host in row_of for each in ground.movable(host)]
+    there = collections.Counter(each.host for each in guests)
+    unreadable = frozenset(host for host in ground.hosts() if there[host] < ground.count(host))
+    why = _pinned(ground, guests, up, nodes)
+    is_up = numpy.array([present[number] and key[0] in up for number, key in enumerate(keys)])
+    need = numpy.array([amount(each) for each in guests], dtype=numpy.int64).reshape(-1, 3)
+    start = numpy.array([row_of[each.host] for each in guests], dtype=numpy.int64)
+    room = amounts.free(asked, hosts)
+    numpy.add.at(room, start, need)
+    shape_of = [
+        shapes.nothing if each.uuid in why else shapes.of(_free_of_hosts(each.request), hosts) for each in guests
+    ]
+    group_of, most = _groups([each.request for each in guests], soft)
+    cost = (need[:, MEMORY] + need[:, DISK]).astype(float)
+    places = len(keys)
+    for_new = numpy.zeros(places, dtype=bool) if new is None else shapes.found[shapes.of(new, hosts)].fits & is_up
+    none = numpy.zeros(places, dtype=bool)
+    problem = Problem(
+        need=need,
+        capacity=room,
+        start=start,
+        transient=numpy.zeros(3, dtype=bool),
+        terms=Terms(numpy.zeros((places, 0)), numpy.zeros((3, 0)), numpy.zeros(0)),
+        moves=MoveCosts(numpy.maximum(cost, 1)),
+        groups=Groups.apart(most, places),
+        group_of=group_of,
+        fits=numpy.array([shape.fits & is_up if len(shape.fits) else none for shape in shapes.found]),
+        shape_of=numpy.array(shape_of, dtype=int),
+    )
+    return Columns([key[0] for key in keys], row_of, guests, is_up, why, unreadable, problem, for_new)
+
+
+def amount(guest: Movable) -> tuple[int, int, int]:
+    """Return the vcpus, memory in MB and disk in MB that the guest holds."""
+    held, request = guest.holding.claimed, guest.request
+    if held is None:
+        disk_gb = capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb)
+        return request.vcpus, request.memory_mb, disk_gb * capacity.MB_PER_GB
+    return held.vcpus, held.memory_mb, held.disk_gb * capacity.MB_PER_GB
+
+
+def _free_of_hosts(request: RequestSpec) -> RequestSpec:
+    return dataclasses.replace(request, force_hosts=(), force_nodes=())
+
+
+def _pinned(ground: Ground, guests: list[Movable], up: set[str], nodes: Mapping[str, int]) -> dict[str, str]:
+    """Return why guests must stay, by uuid."""
+    together = collections.Counter(
+        each.request.group_uuid for each in guests if instance_group.AFFINITY in each.request.group_policies
+    )
+    named = {name for each in guests for name in _named(each.request)}
+    busy = ground.busy()
+    found = {}
+    for each in guests:
+        request = each.request
+        reason = busy.get(each.uuid, "")
+        if not reason and each.host not in up:
+            reason = "is on a host that is down or disabled"
+        elif not reason and nodes[each.host] > 1:
+            reason = "is on a host with several nodes"
+        elif not reason and together[request.group_uuid] > 1 and instance_group.AFFINITY in request.group_policies:
+            reason = "stays with the other members of its group"
+        elif not reason and has_open_rules(request):
+            reason = "is in a group with rules over labels among its members"
+        elif not reason and each.uuid in named:
+            reason = "is named in the hints of another instance"
+        if reason:
+            found[each.uuid] = reason
+    return found
+
+
+def _named(request: RequestSpec) -> list[str]:
+    """Return the uuids that the hints of a request name: the answer of its filters changes if these move."""
+    values = [each for name, each in request.scheduler_hints.items() if name != "group"]
+    several = [part for each in values for part in (each if isinstance(each, (list, tuple)) else [each])]
+    found = [uuid_like.canonical(each) for each in several if isinstance(each, str)]
+    return [each for each in found if each is not None]
+
+
+def _groups(requests: list[RequestSpec], soft: bool) -> tuple[numpy.ndarray, list[int]]:
+    """Return the group of each guest whose members stay apart, and how many members a host may have."""
+    known: dict[str, int] = {}
+    most: list[int] = []
+    found = []
+    for each in requests:
+        hard = instance_group.ANTI_AFFINITY in each.group_policies
+        apart = hard or (soft and _SOFT_APART in each.group_policies)
+        if not apart or each.group_uuid is None:
+            found.append(NO_GROUP)
+            continue
+        if each.group_uuid not in known:
+            known[each.group_uuid] = len(most)
+            most.append(each.group_max_server_per_host if hard else 1)
+        found.append(known[each.group_uuid])
+    return numpy.array(found, dtype=int), most
