@@ -20,7 +20,8 @@ At the top: ``main`` (the wiring), ``conf`` (options), ``checks`` and ``manager`
 
 Read ``engine`` first, then ``compute``, ``state`` and ``compute/drivers/filter_scheduler``. ``filters``, ``weights``,
 ``filter_scheduler``, ``driver``, ``host_manager``, ``chance`` and ``caching_scheduler`` only name what is in
-``compute``, for files of operators and plugins of others, which know these paths from nova.
+``compute``, for files of operators and plugins of others, which know these paths from nova. ``compat`` has what such files
+import of nova and cinder themselves.
 """
 
 import fleet  # noqa: F401  (chooses native threads before anything here imports oslo.messaging)

@@ -88,6 +88,18 @@ DRIVER_OPTS = [
     ),
 ]
 
+PLUGIN_OPTS = [
+    cfg.MultiStrOpt(
+        "scheduler_plugin_directories",
+        default=[],
+        help="Directory with files of filters and weighers that were written for nova or cinder. They run as they are. A "
+        "class of the file my_filter.py has the dotted path my_filter.MyFilter, or FOLDER.my_filter.MyFilter if the file is "
+        "in a folder of the directory. The names of nova and cinder that such files import stand for classes of fleet. The "
+        "scheduler does not start with it where nova or cinder is installed. May be given several times. Plugins that "
+        "import scheduler.filters do not need it. Related: scheduler_additional_filters, scheduler_weight_classes.",
+    ),
+]
+
 FAILURE_OPTS = [
     cfg.StrOpt(
         "scheduler_filter_error_policy",
@@ -142,4 +154,4 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return the options that schedulers of every domain have."""
-    return [("DEFAULT", [*DRIVER_OPTS, *FAILURE_OPTS])]
+    return [("DEFAULT", [*DRIVER_OPTS, *PLUGIN_OPTS, *FAILURE_OPTS])]

@@ -111,14 +111,16 @@ def plugin_properties(
     """Return ``filter_properties`` as a dict: the caller's, completed. Empty if no plugin reads it."""
     if pipeline.columns_only:
         return {}
-    return {
-        **request.filter_properties,
-        "context": context,
-        PARSED: request,
-        "request_spec": request.request_spec,
-        **pipeline.domain.properties(request),
-        "config_options": config_options,
-    }
+    return pipeline.domain.plugin_form(
+        {
+            **request.filter_properties,
+            "context": context,
+            PARSED: request,
+            "request_spec": request.request_spec,
+            **pipeline.domain.properties(request),
+            "config_options": config_options,
+        }
+    )
 
 
 def _of_request(each: Any) -> Any:

@@ -8,21 +8,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from fleet import errors, plugins
+from scheduler.loading import plugin_files
 
 Base = TypeVar("Base")
 #: The built-in classes of a package, by the package's prefix. Below it the class name alone decides, so nova's module
 #: names (such as ``filters.ram_filter.RamFilter``) work too.
 BuiltIn = Mapping[str, Sequence[type]]
 _NOVA_HINT = (
-    "; nova is not needed here: import from scheduler.filters, scheduler.weights or scheduler.driver what the "
-    "plugin imports from nova.scheduler, and from fleet.errors what it imports from nova.exception"
+    "; nova and cinder are not needed here: set scheduler_plugin_directories, or import from scheduler.filters, "
+    "scheduler.weights or scheduler.driver what the plugin imports from nova.scheduler, and from fleet.errors what it "
+    "imports from nova.exception"
 )
+_NO_ALIAS = "; fleet has no such module of nova or cinder for plugins: change the plugin"
+#: What files of nova and cinder import beside oslo's libraries.
+_EXTRA = ("netaddr", "six")
 
 
 def _advice(path: str, missing: str) -> str:
-    """Return what to do about a module that was not found: of nova, or the plugin's own."""
-    if f"{missing}.".startswith("nova."):
-        return _NOVA_HINT
+    """Return what to do about a module that was not found: of nova or cinder, of their libraries, or the plugin's own."""
+    if missing.partition(".")[0] in plugin_files.ROOTS:
+        return _NO_ALIAS if plugin_files.is_installed() else _NOVA_HINT
+    if missing in _EXTRA:
+        return "; install fleet[compat]"
     if not missing or not f"{path}.".startswith(f"{missing}."):
         return ""
     return (
@@ -68,7 +75,8 @@ def load(path: str, option: str, built_in: BuiltIn | None = None) -> object:
     if "." not in wanted:
         raise errors.ClassNotFound(option=option, class_name=path, reason="a full dotted path is needed")
     try:
-        return plugins.import_class(wanted)
+        with plugin_files.their_configuration():
+            return plugins.import_class(wanted)
     except plugins.NotImported as failed:
         reason = f"{failed}{_advice(wanted, failed.missing)}"
         raise errors.ClassNotFound(option=option, class_name=path, reason=reason) from failed

@@ -8,8 +8,10 @@ from typing import Any
 from fleet.json_codec import JSONMapping
 from scheduler.compute.domain.columns import NUMBERS, OFTEN_UNIFORM, read_row
 from scheduler.compute.domain.consumption import consumption, held
+from scheduler.compute.domain.host_metrics import HostMetrics
 from scheduler.compute.domain.host_state import DEFAULTS, Capabilities, RowState
 from scheduler.compute.domain.liveness import is_up, steady_until
+from scheduler.compute.domain.request_faces import RequestFaces
 from scheduler.compute.domain.request_key import request_key
 from scheduler.compute.domain.tracked_instance import has_moved, is_gone, is_over, picked, read_placed
 from scheduler.compute.domain.views import VIEWS
@@ -31,7 +33,7 @@ VIRTUAL_MACHINES = Domain(
     often_uniform=OFTEN_UNIFORM,
     shared={"aggregates": (), "capabilities": Capabilities(), "bridges": frozenset(), "labels": ()},
     objects=("host_ip",),
-    empty={"metrics": list, "stats": dict},
+    empty={"metrics": HostMetrics, "stats": dict},
     attributes=frozenset([*DEFAULTS, "host", "nodename", "hypervisor_hostname", "limits"]),
     views=VIEWS,
     host_state=_host_state,
@@ -39,6 +41,7 @@ VIRTUAL_MACHINES = Domain(
     consumption=consumption,
     held=held,
     properties=_properties,
+    plugin_form=RequestFaces,
     read_row=read_row,
     read_placed=read_placed,
     is_gone=is_gone,

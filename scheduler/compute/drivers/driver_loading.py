@@ -16,7 +16,7 @@ from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.dict_driver import DictDriver
 from scheduler.compute.drivers.driver import Notifier, Scheduler
 from scheduler.compute.drivers.host_manager import HostManager
-from scheduler.loading import named_classes
+from scheduler.loading import named_classes, plugin_files
 from scheduler.state.host_manager import Feed
 
 DRIVERS = {
@@ -33,6 +33,7 @@ def load_driver_class(conf: cfg.ConfigOpts) -> type[Scheduler]:
 
     :raises errors.ClassNotFound: there is no such class, or it is no driver that could be made and asked
     """
+    plugin_files.install(conf)
     name = conf.scheduler_driver
     found = named_classes.subclass(Scheduler, DRIVERS.get(name, name), _DRIVER)
     if found.select_destinations is Scheduler.select_destinations:

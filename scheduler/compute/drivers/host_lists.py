@@ -17,6 +17,7 @@ from fleet import errors
 from fleet.json_codec import JSONObject
 from scheduler.compute.domain import nova_form
 from scheduler.compute.domain.host_state import HostState, RowState
+from scheduler.compute.domain.request_faces import RequestFaces
 from scheduler.compute.filters import BaseHostFilter, HostFilterHandler
 from scheduler.compute.weights import BaseHostWeigher, HostWeightHandler, WeighedHost
 from scheduler.engine import filtering
@@ -86,7 +87,7 @@ class HostLists:
         if table is None:
             allowed = [host for host in listed if restriction.allowed(nova_form.candidates(host), request)[0]]
             return HostFilterHandler().get_filtered_objects(filters, allowed, filter_properties, index) or []
-        prepared = PreparedRequest(request, filters, properties={**filter_properties, PARSED: request})
+        prepared = PreparedRequest(request, filters, properties=RequestFaces({**filter_properties, PARSED: request}))
         for each in filters:
             each.prepare(request, lambda: [host.nodename for host in listed])
         result = filtering.run(prepared, table, restriction.allowed(table, request))
@@ -103,7 +104,7 @@ class HostLists:
         if table is None or len(listed) < 2:
             return HostWeightHandler().get_weighed_objects(self._plugins.weighers, listed, weight_properties)
         request = nova_form.request(weight_properties)
-        properties = {**weight_properties, PARSED: request}
+        properties = RequestFaces({**weight_properties, PARSED: request})
         scores = Scores()
         prepared = PreparedRequest(request, weighers=self._plugins.weighers, properties=properties)
         scores.weigh(prepared, table, len(table.whole()))

@@ -12,7 +12,7 @@ from scheduler.compute.drivers.host_lists import Plugins
 from scheduler.engine.hosts.domain import Domain
 from scheduler.engine.pipeline import Pipeline
 from scheduler.engine.supervision.supervision import PluginWatch
-from scheduler.loading import named_classes
+from scheduler.loading import named_classes, plugin_files
 from scheduler.why import refusal
 
 _BUILT_IN = {"scheduler.filters.": filters.CLASSES, "scheduler.weights.": weights.CLASSES}
@@ -24,6 +24,7 @@ def load_filters(conf: cfg.ConfigOpts) -> list[filters.BaseHostFilter]:
     :raises errors.FilterNotFound: naming all that are not available
     :raises errors.ClassNotFound: a path of one of the other two options leads to no filter
     """
+    plugin_files.install(conf)
     available = _available(conf)
     wanted = list(conf.scheduler_default_filters)
     wanted += [name for name in _classes(conf, "scheduler_additional_filters") if name not in wanted]
@@ -36,6 +37,7 @@ def load_filters(conf: cfg.ConfigOpts) -> list[filters.BaseHostFilter]:
 
 def load_weighers(conf: cfg.ConfigOpts) -> list[weights.BaseHostWeigher]:
     """All weighers of ``scheduler_weight_classes``. :raises errors.ClassNotFound:"""
+    plugin_files.install(conf)
     option = "scheduler_weight_classes"
     classes = named_classes.matching(weights.BaseHostWeigher, conf.scheduler_weight_classes, option, _BUILT_IN)
     return [cls.from_conf(conf) for cls in classes]

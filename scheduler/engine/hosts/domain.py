@@ -87,6 +87,7 @@ class Domain:
     :param closing: classes of filters that always run, after those of the configuration
     :param counted_in: a row of the database → uuids of things that its ``counted_columns`` count
     :param properties: request → keys of ``filter_properties`` that plugins of one host at a time find besides the caller's
+    :param plugin_form: ``filter_properties`` of a request → the same, with all that plugins of one host at a time read
     :param request_key: request → cache key of all that plugins may read of it; None if the result must not be cached
     :param place: what the keys of the table are, in the words of the operator: "host", "pool"
     :param node: what one row of the table is, where a place may have several
@@ -122,6 +123,7 @@ class Domain:
     restrictions: Sequence[type[Any]] = ()
     is_given_back: Callable[[Any], bool] = lambda row: True
     properties: Callable[[Any], Mapping[str, Any]] = lambda request: {}
+    plugin_form: Callable[[dict[str, Any]], dict[str, Any]] = dict
     counted_in: Callable[[Any], Collection[str]] = lambda row: ()
     counted_columns: frozenset[str] = frozenset()
     closing: Sequence[type[Any]] = ()

@@ -13,7 +13,7 @@ from fleet import errors
 from scheduler.engine import plugins
 from scheduler.engine.pipeline import Pipeline
 from scheduler.engine.supervision.supervision import PluginWatch
-from scheduler.loading import named_classes
+from scheduler.loading import named_classes, plugin_files
 from scheduler.volumes import filters, weights
 from scheduler.volumes.domain.domain import POOLS
 from scheduler.volumes.drivers.driver import Scheduler
@@ -34,6 +34,7 @@ DRIVERS: Mapping[str, str] = {
 
 def load_pipeline(conf: cfg.ConfigOpts) -> Pipeline:
     """Return the pipeline that the configuration describes. :raises errors.ClassNotFound: a name leads nowhere"""
+    plugin_files.install(conf)
     options = conf.volume
     chosen = _classes(options, "scheduler_default_filters", plugins.BaseHostFilter, filters.CLASSES)
     raters = _classes(options, "scheduler_default_weighers", plugins.BaseHostWeigher, weights.CLASSES)
