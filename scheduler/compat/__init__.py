@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What filters and weighers for nova and cinder import, under the names that they import, with our classes behind them.
+"""The modules that filters and weighers import of nova and cinder, with our classes behind the names.
 
 Vocabulary: an *alias* is a module of a name such as ``nova.scheduler.filters`` that holds objects of ours. Aliases are
 there only while ``scheduler_plugin_directories`` is set (:mod:`scheduler.loading.plugin_files` puts them in place), and
