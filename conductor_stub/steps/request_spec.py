@@ -83,14 +83,15 @@ def setup_instance_group(
     filter_properties: JSONObject, group: GroupRow, members: Sequence[PlacedMember], own_uuids: Sequence[str]
 ) -> None:
     """Add the members of the group and the hosts that they run on, and the rules of the group."""
-    others = {row.host for row in members if row.host is not None and row.uuid not in own_uuids}
+    others = [(row.uuid, row.host) for row in members if row.host is not None and row.uuid not in own_uuids]
     if group.rules:
         filter_properties["group_rules"] = group.rules
     filter_properties.update(
         group_updated=group.policy in _POLICIES_THAT_NEED_HOSTS,
-        group_hosts=sorted(others),
+        group_hosts=sorted({host for _uuid, host in others}),
         group_policies=[] if group.policy == instance_group.NONE else [group.policy],
         group_members=list(dict.fromkeys(row.uuid for row in members)),
+        group_places=[[uuid, host] for uuid, host in others],
         group_uuid=group.uuid,
         group_max_server_per_host=group.max_server_per_host,
     )

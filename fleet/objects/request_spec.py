@@ -62,6 +62,8 @@ class _FilterProperties:
     group_hosts: list[fields.Text] | None = None
     group_policies: list[fields.Text] | None = None
     group_members: list[fields.Text] | None = None
+    #: (uuid, host) of the members that are on hosts; two of one that is being moved.
+    group_places: list[tuple[fields.Text, fields.Text]] | None = None
     group_uuid: fields.Text | None = None
     group_max_server_per_host: fields.Positive = 1
     group_rules: Any = None
@@ -105,6 +107,7 @@ class RequestSpec:
     group_hosts: frozenset[str] = frozenset()
     group_policies: frozenset[str] = frozenset()
     group_members: frozenset[str] = frozenset()
+    group_places: frozenset[tuple[str, str]] = frozenset()
     group_uuid: str | None = None
     group_max_server_per_host: int = 1
     group_rules: tuple[GroupRule, ...] = ()
@@ -149,6 +152,7 @@ class RequestSpec:
             group_hosts=frozenset(props.group_hosts or ()),
             group_policies=frozenset(props.group_policies or ()),
             group_members=frozenset(props.group_members or ()),
+            group_places=frozenset(props.group_places or ()),
             group_uuid=props.group_uuid,
             group_max_server_per_host=props.group_max_server_per_host,
             group_rules=group_rule.parse(props.group_rules, "filter_properties.group_rules"),

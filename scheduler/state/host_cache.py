@@ -91,6 +91,8 @@ class HostCache:
         self._show_rare(booking.key, booking.amounts.rare)
         if booking.came_from is None:
             self._inventory.place(self._domain.placed(booking.instance_uuid, *booking.key, request))
+        else:
+            self._inventory.arriving[booking.instance_uuid] = booking.key[0]
 
     def release(self, instance_uuid: str) -> None:
         booking = self._bookings.release(instance_uuid)
@@ -98,6 +100,7 @@ class HostCache:
             return
         self._increase(booking.key, booking.amounts, -1)
         self._show_rare(booking.key, booking.amounts.rare)
+        self._inventory.arriving.pop(instance_uuid, None)
         if booking.came_from is None:
             self._inventory.remove(instance_uuid)
 

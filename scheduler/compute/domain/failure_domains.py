@@ -6,10 +6,9 @@ The filter and the weigher of group rules read them.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Self
 
 import numpy
@@ -58,13 +57,22 @@ class FailureDomains:
         named[_NOWHERE] = False
         return named
 
-    def members(self, hosts: Candidates, crowd: collections.Counter[str]) -> numpy.ndarray:
-        """Return the number of members in each domain. :param crowd: members by host"""
-        rows, numbers = hosts.rows_of_hosts(crowd), list(crowd.values())
-        if len(rows) != len(crowd):  # a host with several nodes counts once, one that is not known does not count
-            known = [(there[0], crowd[host]) for host in crowd if (there := hosts.rows_of_hosts([host]))]
-            rows, numbers = [row for row, _number in known], [number for _row, number in known]
-        return numpy.bincount(self.of_row[rows], weights=numbers, minlength=len(self.names))
+    def members(self, hosts: Candidates, crowd: Collection[tuple[str, str]]) -> numpy.ndarray:
+        """Return the number of members in each domain. One that moves inside a domain is one member of it.
+
+        :param crowd: (uuid, host) of each member
+        """
+        return numpy.bincount([number for _uuid, number in self._there(hosts, crowd)], minlength=len(self.names))
+
+    def is_moving(self, hosts: Candidates, crowd: Collection[tuple[str, str]]) -> bool:
+        """Return True if a member is on its way from one domain to another."""
+        there = self._there(hosts, crowd)
+        return len(there) > len({uuid for uuid, _number in there})
+
+    def _there(self, hosts: Candidates, crowd: Collection[tuple[str, str]]) -> set[tuple[str, int]]:
+        """The domains of each member. A host with several nodes counts once, one that is not known does not count."""
+        rows = {host: hosts.rows_of_hosts([host])[:1] for _uuid, host in crowd}
+        return {(uuid, int(self.of_row[row])) for uuid, host in crowd for row in rows[host]}
 
     def emptiest(self, hosts: Candidates, members: numpy.ndarray, serving: Serving) -> float:
         """Return the smallest number of members of a domain with a host that serves; 0 if none has.
@@ -84,11 +92,11 @@ class FailureDomains:
         return 0.0
 
 
-def crowd(hosts: Candidates, request: RequestSpec) -> collections.Counter[str]:
-    """Return the number of the group's members on each host, and one on each further host that the sender names.
+def crowd(hosts: Candidates, request: RequestSpec) -> set[tuple[str, str]]:
+    """Return (uuid, host) of the members of the group, and of one without a uuid on each further host that the sender names.
 
-    The sender may know of members that are not known here yet.
+    The sender may be of an earlier release, which does not send who is there.
     """
-    members = group_members.by_host(hosts, request)
-    members.update(request.group_hosts.difference(members))
-    return members
+    members = group_members.places(hosts, request)
+    further = request.group_hosts.difference(host for _uuid, host in members)
+    return members.union((f"one on {host}", host) for host in further)

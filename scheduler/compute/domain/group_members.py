@@ -9,10 +9,16 @@ from fleet.objects import RequestSpec
 from scheduler.engine.hosts.candidates import Candidates
 
 
-def by_host(hosts: Candidates, request: RequestSpec) -> collections.Counter[str]:
-    """Return the number of members on each host.
+def places(hosts: Candidates, request: RequestSpec) -> set[tuple[str, str]]:
+    """Return (uuid, host) of each member. A member that is being moved has two places, as for a claim.
 
-    Members count wherever the database, a booking or an earlier pick of the same request has them. The requested instances
-    do not count: they may stay where they are.
+    Members count wherever the database, a booking, the sender or an earlier pick of the same request has them. The requested
+    instances do not count: they may stay where they are.
     """
-    return collections.Counter(hosts.hosts_of(request.group_members.difference(request.instance_uuids)))
+    found = hosts.places_of(request.group_members.difference(request.instance_uuids))
+    return found.union(pair for pair in request.group_places if pair[0] not in request.instance_uuids)
+
+
+def by_host(hosts: Candidates, request: RequestSpec) -> collections.Counter[str]:
+    """Return the number of members on each host."""
+    return collections.Counter(host for _uuid, host in places(hosts, request))

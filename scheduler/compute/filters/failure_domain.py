@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
+from collections.abc import Collection
 from typing import Self
 
 import numpy
@@ -69,10 +69,13 @@ class FailureDomainFilter(ColumnFilter):
         return ""
 
     def _judged(
-        self, rule: GroupRule, hosts: Candidates, request: RequestSpec, crowd: collections.Counter[str]
+        self, rule: GroupRule, hosts: Candidates, request: RequestSpec, crowd: Collection[tuple[str, str]]
     ) -> _Judged:
         domains = FailureDomains.of(hosts, rule.label)
         members = domains.members(hosts, crowd)
+        if rule.policy == group_rule.AFFINITY:
+            # Only the sender sees whether a move is still going on.
+            return _Judged(rule, domains, members, moving=domains.is_moving(hosts, request.group_places))
         if rule.policy != group_rule.SPREAD:
             return _Judged(rule, domains, members)
 
@@ -89,12 +92,14 @@ class _Judged:
     """A rule that refuses hosts, and the domains of its label.
 
     :param members: of the group, in each domain; ``emptiest``: in the domain that has the fewest, for a spread
+    :param moving: whether a member goes from one domain to another, so that none can be joined
     """
 
     rule: GroupRule
     domains: FailureDomains
     members: numpy.ndarray
     emptiest: float = 0.0
+    moving: bool = False
 
     def allowed(self) -> numpy.ndarray:
         """Return a mask of the domains whose hosts pass."""
@@ -105,6 +110,8 @@ class _Judged:
         if rule.policy == group_rule.ANTI_AFFINITY:
             return (self.members < rule.max_members) | ~named
         if rule.policy == group_rule.AFFINITY:
+            if self.moving:
+                return numpy.zeros(len(self.domains.names), dtype=bool)
             # All domains pass for the first member only.
             return named & (self.members > 0) if self.members.any() else named
         return named & (self.members + 1 - self.emptiest <= rule.max_skew)
@@ -122,6 +129,8 @@ class _Judged:
         if rule.policy == group_rule.ANTI_AFFINITY:
             return f"{there}; at most {rule.max_members} may be in one {rule.label}"
         if rule.policy == group_rule.AFFINITY:
+            if self.moving:
+                return f"{there}, and a member is being moved to another {rule.label}"
             others = [self.domains.names[each] for each in numpy.flatnonzero(self.members).tolist()]
             return f"{there}; the members are in {rule.label} {', '.join(sorted(others))}"
         return f"{there}; the emptiest {rule.label} has {self.emptiest:.0f}, and max_skew is {rule.max_skew}"

@@ -31,6 +31,7 @@ def without_group(request: RequestSpec) -> RequestSpec:
         group_policies=nobody,
         group_hosts=nobody,
         group_members=nobody,
+        group_places=frozenset(),
         group_uuid=None,
         group_rules=tuple(rule for rule in request.group_rules if rule.policy in group_rule.OF_HOSTS),
         group_updated=False,

@@ -289,6 +289,18 @@ class Candidates:
         known = [host_of(uuid) for uuid in instance_uuids if uuid not in picked]
         return [host for host in known if host is not None] + [pick.host for pick in self._overlay.picks]
 
+    def places_of(self, instance_uuids: Iterable[str]) -> set[tuple[str, str]]:
+        """Return (uuid, host) of each of these instances, and of every pick of this request.
+
+        An instance that is booked for a move is on the host that it leaves, and on the one that it goes to.
+        """
+        picked = {(pick.uuid, pick.host) for pick in self._overlay.picks}
+        left = set(instance_uuids).difference(uuid for uuid, _host in picked)
+        there = ((uuid, self._inventory.instances.host_of(uuid)) for uuid in left)
+        arriving = self._inventory.arriving
+        coming = {(uuid, arriving[uuid]) for uuid in left if uuid in arriving}
+        return picked | coming | {(uuid, host) for uuid, host in there if host is not None}
+
     # -- for views and plugins: one host ----------------------------------------------------------------------------
 
     def key(self, row: int) -> Key:

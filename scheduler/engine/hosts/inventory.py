@@ -22,6 +22,8 @@ class Inventory:
         self.domain = domain
         self.table = HostTable(domain.columns, domain.shared, domain.objects, domain.often_uniform)
         self.instances = InstanceIndex()
+        #: By uuid, the host that an instance is booked for which is on another one.
+        self.arriving: dict[str, str] = {}
         self.remembered = Remembered()
         self.aggregates: dict[int, Aggregate] = {}
         self.disabled_reasons: dict[str, str] = {}
@@ -37,6 +39,7 @@ class Inventory:
         """Return an inventory of its own, which later changes of this one do not reach."""
         other = Inventory(self.domain)
         other.table, other.instances = self.table.copy(), self.instances.copy()
+        other.arriving = dict(self.arriving)
         other.aggregates, other.disabled_reasons = dict(self.aggregates), dict(self.disabled_reasons)
         other.divided, other.demand, other.epoch = self.divided, self.demand, self.epoch
         return other

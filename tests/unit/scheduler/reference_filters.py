@@ -225,19 +225,25 @@ def affinity(host: Host, request: RequestSpec, world: World) -> bool:
     return not hosts or host.host in hosts
 
 
-def members_on(host: Host, request: RequestSpec, world: World) -> int:
+def places(request: RequestSpec, world: World) -> set[tuple[str, str]]:
     others = request.group_members - set(request.instance_uuids)
-    there = [world.placed[uuid] for uuid in others if uuid in world.placed] + world.picked
-    return there.count(host.host)
+    known = {(uuid, world.placed[uuid]) for uuid in others if uuid in world.placed}
+    sent = {(uuid, host) for uuid, host in request.group_places if uuid not in request.instance_uuids}
+    return known | sent | {(f"pick {number}", host) for number, host in enumerate(world.picked)}
+
+
+def members_on(host: Host, request: RequestSpec, world: World) -> int:
+    return [there for _uuid, there in places(request, world)].count(host.host)
 
 
 def members_in_domains(label: str, request: RequestSpec, world: World) -> dict[str | None, int]:
     """The number of members of the group by value of the label, 0 for values without any."""
-    others = request.group_members - set(request.instance_uuids)
-    there = [world.placed[uuid] for uuid in others if uuid in world.placed] + world.picked
-    there += [host for host in request.group_hosts if host not in there]
+    there = places(request, world)
+    there |= {(f"at {host}", host) for host in request.group_hosts if host not in {at for _uuid, at in there}}
     domains = {node.host: labels_of(node).get(label) for node in world.nodes}
-    counts = collections.Counter(domains[host] for host in there if host in domains)
+    counts = collections.Counter(
+        domain for _uuid, domain in {(uuid, domains[host]) for uuid, host in there if host in domains}
+    )
     return {domain: counts[domain] for domain in domains.values()}
 
 
@@ -260,7 +266,10 @@ def _keeps(rule: GroupRule, host: Host, request: RequestSpec, world: World) -> b
     if rule.policy == "anti-affinity":
         return domain is None or members[domain] < rule.max_members
     if rule.policy == "affinity":
-        return domain is not None and (members[domain] > 0 or not any(members.values()))
+        domains = {node.host: labels_of(node).get(rule.label) for node in world.nodes}
+        sent = {(uuid, domains[there]) for uuid, there in request.group_places if there in domains}
+        moving = len(sent) > len({uuid for uuid, _domain in sent})
+        return domain is not None and not moving and (members[domain] > 0 or not any(members.values()))
     if rule.policy == "spread":
         served = {
             labels_of(node).get(rule.label)

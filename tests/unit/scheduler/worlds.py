@@ -287,6 +287,10 @@ RULES = st.one_of(
         }
     ),
 )
+#: Of two members, and of one that is moved.
+PLACES = st.one_of(
+    st.just([]), st.lists(st.tuples(st.sampled_from(MEMBERS[:2]), st.sampled_from(NAMES[:3])), max_size=3)
+)
 GROUPS = st.one_of(
     st.just({}),
     st.fixed_dictionaries(
@@ -298,6 +302,7 @@ GROUPS = st.one_of(
             "group_hosts": st.lists(st.sampled_from(NAMES[:3]), max_size=2),
             "group_members": st.sampled_from([[], MEMBERS]),
             "group_max_server_per_host": st.sampled_from([1, 2]),
+            "group_places": PLACES,
         }
     ),
     st.fixed_dictionaries(
@@ -310,6 +315,7 @@ GROUPS = st.one_of(
             ),
             "group_hosts": st.lists(st.sampled_from(NAMES[:3]), max_size=2),
             "group_members": st.sampled_from([[], MEMBERS]),
+            "group_places": PLACES,
         }
     ),
 )

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import functools
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +14,11 @@ import pytest
 
 from fleet.objects import group_rule
 from scheduler.compute import filters, weights
+from scheduler.compute.drivers.host_manager import HostManager
+from scheduler.engine.decide import decide
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.pipeline import prepare
+from scheduler.planning.hypothetical import FixedFeed
 from tests import factories
 from tests.factories import NOW, PlacedInstance, Service, node, request, uuid
 from tests.unit.scheduler.judging import passed, raw
@@ -172,3 +179,44 @@ def test_the_reason_names_the_domain_and_the_count(asked: dict[str, Any], expect
     wanted = request(scheduler_hints=nowhere, group_rules=[asked], group_hosts=["a1"], group_members=MEMBERS)
     said = {each["text"] for each in explained(scheduler, wanted)["nearest"] if each["filter"] == "FailureDomainFilter"}
     assert expected == said
+
+
+INSIDE, ACROSS = [(MEMBERS[0], "a1"), (MEMBERS[0], "a2")], [(MEMBERS[0], "a1"), (MEMBERS[0], "b1")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "places", "expected"),
+    [
+        pytest.param(rule("anti-affinity", max_members=2), INSIDE, ALL, id="inside a rack it is one member"),
+        pytest.param(rule("spread"), INSIDE, {"b1", "c1"}, id="and a spread sees 1 0 0"),
+        pytest.param(rule("affinity"), INSIDE, {"a1", "a2"}, id="and others may join it there"),
+        pytest.param(rule("anti-affinity"), ACROSS, {"c1", "bare"}, id="between racks it counts in both"),
+        pytest.param(rule("spread"), ACROSS, {"c1"}, id="and a spread sees 1 1 0"),
+        pytest.param(rule("affinity"), ACROSS, set(), id="and none can join it: nobody knows where it will end"),
+    ],
+)
+def test_a_member_that_is_being_moved(
+    asked: dict[str, Any], places: Sequence[tuple[str, str]], expected: set[str]
+) -> None:
+    """As the claim counts it. The database shows it on a1."""
+    hosts = {host for _uuid, host in places}
+    wanted = request(group_rules=[asked], group_hosts=sorted(hosts), group_members=MEMBERS, group_places=places)
+    assert expected == passed(filters.FailureDomainFilter(), fleet("a1"), wanted)
+
+
+def test_a_member_that_is_booked_for_a_move_counts_on_both_hosts() -> None:
+    """Such as in a plan of moves."""
+    judged, asked = (
+        filters.ServerGroupAntiAffinityFilter(),
+        request(group_policies=["anti-affinity"], group_members=MEMBERS),
+    )
+    state = factories.changes(HOSTS, instances=[PlacedInstance(MEMBERS[0], "a1", "a1")])
+    feed = FixedFeed(dataclasses.replace(state, services=[Service(host) for host in ALL]))
+    manager = HostManager(feed, feed, lambda: NOW)
+    manager.refresh()
+    made = factories.pipeline([judged])
+    moved = dataclasses.replace(asked, instance_uuids=(MEMBERS[0],), requested_hosts=("b1",))
+    manager.decide(functools.partial(decide, made, prepare(made, moved), chance=random.Random(1)), (MEMBERS[0],))
+    assert ALL - {"a1", "b1"} == manager.consider(lambda hosts, _age: passed(judged, hosts, asked))
+    manager.release([MEMBERS[0]])
+    assert ALL - {"a1"} == manager.consider(lambda hosts, _age: passed(judged, hosts, asked))
