@@ -7,11 +7,12 @@ pick is taken as a success.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from fleet import errors
@@ -68,6 +69,16 @@ class CopiedFleet:
     def release(self, instance_uuid: str) -> None:
         """Drop the booking of an instance."""
         self._manager.release([instance_uuid])
+
+    @contextlib.contextmanager
+    def losing(self, hosts: Sequence[str]) -> Iterator[None]:
+        """Within this context these hosts take nothing, and what was on them is nowhere. Release bookings before its end."""
+        taken_back = contextlib.ExitStack()
+        self._manager.hint(lambda cache: taken_back.enter_context(cache.losing(hosts)))
+        try:
+            yield
+        finally:
+            self._manager.hint(lambda _cache: taken_back.close())
 
     def read(self, work: Callable[[Candidates, StateAge], Answer]) -> Answer:
         return self._manager.consider(work)

@@ -145,6 +145,19 @@ class HostCache:
                 taken_back.callback(self._inventory.place, placed)
             yield
 
+    @contextlib.contextmanager
+    def losing(self, hosts: Iterable[str]) -> Iterator[None]:
+        """Within this context these hosts take nothing, and their instances are on no host."""
+        with contextlib.ExitStack() as taken_back:
+            for host in hosts:
+                for instance in list(self._inventory.instances.on_host(host).values()):
+                    self._inventory.remove(instance.uuid)
+                    taken_back.callback(self._inventory.place, instance)
+                for row in self._table.rows_of_host(host):
+                    taken_back.callback(self._table.write, row, {"disabled": self._table.column("disabled")[row]})
+                    self._table.write(row, {"disabled": True})
+            yield
+
     def _lift(self, taken_back: contextlib.ExitStack, key: Key, amounts: Mapping[str, float]) -> None:
         row = self._table.row_of(key)
         if row is not None:

@@ -42,17 +42,25 @@ class Decisions:
     """Implements :class:`scheduler.planning.survival.proof.Decisions` on a copy of the fleet.
 
     The members of groups still count at their lost hosts there. So groups are counted here, and the requests name none.
+    Where a group has rules over labels, its guests leave the copy with their hosts, and the filters count it.
     """
 
-    def __init__(self, fleet: CopiedFleet, room: Room, requests: Sequence[RequestSpec | None]) -> None:
-        """:param requests: of the shapes of the room, without their groups"""
+    def __init__(
+        self,
+        fleet: CopiedFleet,
+        room: Room,
+        requests: Sequence[RequestSpec | None],
+        ruled: Mapping[int, RequestSpec],
+    ) -> None:
+        """:param requests: of the shapes of the room, without their groups; ``ruled``: of the ruled guests, with theirs"""
         self._fleet = fleet
         self._room = room
         self._requests = requests
+        self._ruled = ruled
         self._row_of = {host: row for row, host in enumerate(room.hosts)}
 
     def place(self, items: Sequence[Item], lost: Sequence[str], until: float) -> Mapping[int, int] | None:
-        with self._trial(lost) as trial:
+        with self._trial(lost, [guest for item in items for guest in item.guests]) as trial:
             for item in items:
                 if time.monotonic() > until or not self._place(trial, item):
                     return None
@@ -60,7 +68,7 @@ class Decisions:
 
     def accepts(self, plan: Mapping[int, int], items: Sequence[Item], lost: Sequence[str]) -> bool:
         guests = [guest for item in items for guest in item.guests]
-        with self._trial(lost) as trial:
+        with self._trial(lost, guests) as trial:
             return all(self._decide(trial, guest, self._room.hosts[plan[guest]]) for guest in guests)
 
     def _place(self, trial: _Trial, item: Item) -> bool:
@@ -76,10 +84,10 @@ class Decisions:
 
     def _decide(self, trial: _Trial, guest: int, only: str | None) -> bool:
         """Decide and book; whether a host was found. :param only: the only host to consider"""
-        request = self._requests[self._room.shape_of[guest]]
+        request = self._in_group(guest) if guest in self._ruled else self._requests[self._room.shape_of[guest]]
         assert request is not None, "a guest whose request is not known is not placed"
         group = int(self._room.group_of[guest])
-        ignored = (*request.ignore_hosts, *trial.lost, *trial.full(group))
+        ignored = (*request.ignore_hosts, *trial.lost, *(() if guest in self._ruled else trial.full(group)))
         hosts = request.requested_hosts if only is None else (only,)
         one = (self._room.uuids[guest],)
         made = self._fleet.decide(
@@ -89,13 +97,25 @@ class Decisions:
             trial.add(guest, self._row_of[made.picks[0].key[0]])
         return made.complete
 
+    def _in_group(self, guest: int) -> RequestSpec:
+        """The request of a ruled guest; the copy knows where the members are."""
+        members = numpy.flatnonzero(self._room.group_of == self._room.group_of[guest]).tolist()
+        return dataclasses.replace(
+            self._ruled[guest],
+            group_members=frozenset(self._room.uuids[each] for each in members),
+            group_hosts=frozenset(),
+            group_places=frozenset(),
+        )
+
     @contextlib.contextmanager
-    def _trial(self, lost: Sequence[str]) -> Iterator[_Trial]:
+    def _trial(self, lost: Sequence[str], guests: Iterable[int]) -> Iterator[_Trial]:
         trial = _Trial(self._fleet, self._room, lost)
-        try:
-            yield trial
-        finally:
-            trial.undo(list(trial.plan))
+        is_ruled = any(guest in self._ruled for guest in guests)
+        with self._fleet.losing(lost) if is_ruled else contextlib.nullcontext():
+            try:
+                yield trial
+            finally:
+                trial.undo(list(trial.plan))
 
 
 class _Trial:

@@ -98,7 +98,7 @@ class Follower:
             return None
         if began >= self._anew_at:
             changed, self._anew_at = None, began + _ANEW_S
-        decisions = Decisions(self._fleet, room, self._reader.requests)
+        decisions = Decisions(self._fleet, room, self._reader.requests, self._reader.ruled)
         self.standing.update(room, decisions, lost.rows, changed, LIMIT_S, began + _LOOK_S)
         self._fleet.read(lambda hosts, _state: self._reader.note(hosts))
         self.room, self._lost = room, lost

@@ -20,12 +20,11 @@ from scheduler.compute.planning.shapes import Shapes
 from scheduler.compute.tolerance import amounts
 from scheduler.engine import pipeline
 from scheduler.engine.hosts.candidates import Candidates
-from scheduler.planning.survival.room import GONE, NO_GROUP, Changed, Group, Room
+from scheduler.planning.survival.room import GONE, NO_GROUP, UNLIMITED, Changed, Group, Room
 
 #: Returns the requests that place existing instances, by uuid, or why one cannot be read.
 RequestsOf = Callable[[Sequence[str]], Mapping[str, Demand | errors.FleetError]]
 _HARD = (instance_group.AFFINITY, instance_group.ANTI_AFFINITY)
-_IS_OPEN = "its group has rules over labels among its members"
 _SEVERAL_NODES = "it is in a group, and hosts of this fleet have several nodes"
 
 
@@ -36,10 +35,12 @@ class RoomReader:
         self._asked = asked
         self._requests_of = requests_of
         self._shapes = Shapes(asked)
-        self._groups: dict[tuple[str, str], int] = {}
+        self._groups: dict[tuple[str, str | None], int] = {}
         self._kinds: list[Group] = []
         self._guests = _Guests()
         self._unreadable: dict[int, str] = {}
+        #: The requests of guests whose groups have rules over labels among their members.
+        self.ruled: dict[int, RequestSpec] = {}
         self._keys: list[tuple[str, str] | None] = []
         self._free = numpy.zeros((0, 3), dtype=numpy.int64)
         self._version = self._epoch = -1
@@ -68,7 +69,7 @@ class RoomReader:
         changed, groups = {*left.values()}, set(guests.group_of[[*left]].tolist())
         for slot in left:
             guests.remove(slot)
-            self._unreadable.pop(slot, None)
+            self._forget(slot)
         whole = self._epoch != hosts.epoch
         gained = self._shapes.follow(hosts, None if whole else rows)
         several = len({key[0] for key in self._keys if key}) < sum(key is not None for key in self._keys)
@@ -91,6 +92,7 @@ class RoomReader:
             shapes=self._shapes.found,
             groups=self._kinds,
             unreadable=self._unreadable,
+            ruled=self.ruled,
         )
         return room, None if whole else Changed(
             rows, numpy.array(sorted(changed), dtype=int), groups - {NO_GROUP}, better
@@ -107,9 +109,13 @@ class RoomReader:
         row_of = {key: row for row, key in enumerate(now) if key is not None}
         moved = [GONE if key is None else row_of.get(key, GONE) for key in self._keys]
         for slot in self._guests.renumber(moved):
-            self._unreadable.pop(slot, None)
+            self._forget(slot)
         self._keys, self._epoch, self.layout = now, -1, self.layout + 1
         return every
+
+    def _forget(self, slot: int) -> None:
+        self._unreadable.pop(slot, None)
+        self.ruled.pop(slot, None)
 
     def _describe(
         self, hosts: Candidates, slot: int, asked: Demand | errors.FleetError | None, several_nodes: bool
@@ -120,25 +126,23 @@ class RoomReader:
         why = ""
         if request is None:
             why = "it is gone" if asked is None else str(asked)
-        elif has_open_rules(request):
-            why = _IS_OPEN
         guests.group_of[slot] = NO_GROUP if request is None else self._group(request)
         if several_nodes and guests.group_of[slot] != NO_GROUP:
             why = _SEVERAL_NODES
         if why:
             self._unreadable[slot] = why
-        else:
-            self._unreadable.pop(slot, None)
+        elif request is not None and has_open_rules(request):
+            self.ruled[slot] = request
         guests.shape_of[slot] = self._shapes.nothing if request is None else self._shapes.of(request, hosts)
 
     def _group(self, request: RequestSpec) -> int:
         policy = next((each for each in _HARD if each in request.group_policies), None)
-        if policy is None or request.group_uuid is None:
+        if request.group_uuid is None or (policy is None and not has_open_rules(request)):
             return NO_GROUP
         key = (request.group_uuid, policy)
         if key not in self._groups:
             self._groups[key] = len(self._kinds)
-            most = None if policy == instance_group.AFFINITY else request.group_max_server_per_host
+            most = {instance_group.AFFINITY: None, None: UNLIMITED}.get(policy, request.group_max_server_per_host)
             self._kinds.append(Group(most))
         return self._groups[key]
 

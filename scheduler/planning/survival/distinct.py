@@ -24,7 +24,8 @@ _CELLS, _RULED_OUT = 20_000_000, 16
 def spread(room: Room, losses: Losses, guests: numpy.ndarray, starts: numpy.ndarray) -> numpy.ndarray:
     """Return a host for each guest, or NOWHERE. Within a loss all hosts differ.
 
-    NOWHERE says nothing: a matching may find a host. So it is for members of groups that stay together.
+    NOWHERE says nothing: a matching may find a host. So it is for members of groups that stay together or have further
+    rules.
 
     :param guests, starts: of the losses, as :meth:`Room.guests_of` returns them
     """
@@ -70,8 +71,8 @@ def _spread(
     order = numpy.lexsort((counts[shapes], of_loss))
     together = numpy.array([each.together for each in room.groups] or [False])
     open_ = ~((groups != NO_GROUP) & together[groups])
-    if room.unreadable:
-        open_ &= ~numpy.isin(guests, list(room.unreadable))
+    if room.unreadable or room.ruled:
+        open_ &= ~numpy.isin(guests, [*room.unreadable, *room.ruled])
     places = numpy.full(len(guests), NOWHERE)
     used = numpy.zeros((len(starts) - 1, tops.columns + 1), dtype=bool)
     columns = tops.column_of[lost]

@@ -107,6 +107,7 @@ class Survival:
         if hosts is not None:
             plan = _plan(items, hosts)
             alone = all(len(item.guests) == 1 for item in items)
+            alone = alone and not any(guest in room.ruled for guest in plan)
             if alone or self._decisions.accepts(plan, items, lost):
                 return found(Verdict.SAFE, _OWN_HOST, plan)
         for order in _orders(items):

@@ -7,7 +7,7 @@ import dataclasses
 import enum
 import functools
 import itertools
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 
 import numpy
 
@@ -64,6 +64,7 @@ class Room:
     :param shape_of: the shape of each guest
     :param group_of: the group of each guest, or NO_GROUP
     :param unreadable: guests about whose request nothing is known, with the reason
+    :param ruled: guests whose group has further rules among its members. Only the decision code judges them
     """
 
     hosts: Sequence[str]
@@ -75,6 +76,7 @@ class Room:
     shapes: Sequence[Shape]
     groups: Sequence[Group] = ()
     unreadable: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    ruled: Collection[int] = ()
 
     def guests_of(self, losses: Losses) -> tuple[numpy.ndarray, numpy.ndarray]:
         """Return the guests on the hosts of all losses, and where those of each loss begin."""

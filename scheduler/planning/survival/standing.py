@@ -2,8 +2,9 @@
 """Findings that stand while nothing that they rest on changes.
 
 A plan stands while its guests are the same, and each of its hosts that has changed still takes what the plan puts there: one
-guest by the filters, several guests by the decision code, once for each distinct need. A loss without a plan is looked at
-again when its guests change, or when a guest may fit where it did not before.
+guest by the filters, several guests by the decision code, once for each distinct need. Plans with guests whose group has
+further rules are always made again: any host may matter to them. A loss without a plan is looked at again when its guests
+change, or when a guest may fit where it did not before.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Standing:
         moved = numpy.zeros(len(losses), dtype=bool)
         moved[losses.numbers[numpy.isin(losses.rows, changed.homes)]] = True
         moved[plans.losses[numpy.isin(room.group_of[plans.guests], list(changed.groups))]] = True
+        moved[plans.losses[numpy.isin(plans.guests, list(room.ruled))]] = True
         touched = numpy.isin(plans.places, changed.rows)
         refused = ~room.fits[room.shape_of[plans.guests], plans.places]
         moved[plans.losses[touched & ~plans.shared & refused]] = True

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from fleet import errors
 from fleet.objects.survival import Loss
 from fleet.objects.whatif import Demand
 from scheduler.compute.planning import survival
+from scheduler.planning.hypothetical import ChangedRow
 from scheduler.planning.survival.room import Proof, Verdict
 from tests.factories import Service, uuid
 from tests.unit.scheduler.plugins import configuration
@@ -174,3 +176,51 @@ def test_a_silent_host_takes_nobody(hosts: dict[str, list[int]]) -> None:
     services = [each for each in drill.fleet.state.services if each.host != "b"]
     drill.fleet.state = dataclasses.replace(drill.fleet.state, services=[*services, Service("b", forced_down=True)])
     assert Verdict.UNSAFE is drill.lose("a").verdict
+
+
+#: Racks r1 to r3 of two hosts each.
+RACKS = {"a1": "r1", "a2": "r1", "b1": "r2", "b2": "r2", "c1": "r3", "c2": "r3"}
+
+
+def racked(guests: dict[str, list[int]], rule: dict[str, Any], *members: int) -> Drill:
+    """These guests are in a group with this rule."""
+    known = {
+        "group_uuid": uuid(500),
+        "group_rules": [{"label": "rack", **rule}],
+        "group_members": [uuid(each) for each in members],
+        "group_policies": [],
+    }
+    drill = Drill({host: guests.get(host, []) for host in RACKS}, **{f"g{each}": known for each in members})
+    nodes = [ChangedRow(each, labels=json.dumps({"rack": RACKS[each.host]})) for each in drill.fleet.state.nodes]
+    drill.fleet.state = dataclasses.replace(drill.fleet.state, nodes=nodes)
+    return drill
+
+
+def test_rules_over_labels_are_kept_among_members() -> None:
+    """One member a rack: the member of a1 goes to the other host of its rack, though that has the least room."""
+    drill = racked({"a1": [2], "b1": [2], "c1": [2], "a2": [5]}, {"policy": "anti-affinity"}, 1, 3, 4)
+    proof = drill.lose("a1")
+    assert (Verdict.SAFE, {uuid(1): "a2"}) == (proof.verdict, proof.plan)
+    assert Verdict.NOT_PROVED is drill.lose("a1", "a2").verdict
+
+
+def test_a_lost_rack_does_not_hold_up_a_spread() -> None:
+    """Its members are nowhere, and it takes none: racks r2 and r3 share them."""
+    drill = racked({"a1": [2, 2], "b1": [2, 2], "c1": [2, 2]}, {"policy": "spread", "max_skew": 1}, 1, 2, 3, 4, 5, 6)
+    proof = drill.lose("a1", "a2")
+    assert Verdict.SAFE is proof.verdict
+    assert ["r2", "r3"] == sorted(RACKS[host] for host in proof.plan.values())
+
+
+def test_members_that_share_a_rack_move_to_another_one_together() -> None:
+    drill = racked({"a1": [4], "a2": [5], "b1": [6], "b2": [4]}, {"policy": "affinity"}, 1, 2)
+    assert Verdict.NOT_PROVED is drill.lose("a1").verdict
+    proof = drill.lose("a1", "a2")
+    assert (Verdict.SAFE, {"r3"}) == (proof.verdict, {RACKS[host] for host in proof.plan.values()})
+
+
+def test_a_trial_leaves_the_copy_as_it_was() -> None:
+    drill = racked({"a1": [2], "b1": [2], "c1": [2]}, {"policy": "anti-affinity"}, 1, 2, 3)
+    losses = [Loss(name, [name]) for name in ("a1", "b1", "a1")]
+    report = survival.run(configuration(), drill.fleet.state, losses, drill.requests_of, lambda _name: None)
+    assert ["a2", "b2", "a2"] == [host for proof in report.proofs for host in proof.plan.values()]
