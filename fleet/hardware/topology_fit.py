@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from fleet.hardware import pools
 from fleet.hardware.cell_fit import fit_cell, fits_cell
-from fleet.objects.numa import HostCell, HostTopology, InstanceTopology, Limits
+from fleet.objects.numa import HostCell, HostTopology, InstanceCell, InstanceTopology, Limits
 from fleet.objects.pci import PciRequest
 
 
@@ -92,6 +92,47 @@ def most_placed(host: HostTopology, instance: InstanceTopology, limits: Limits |
         [where for where, there in enumerate(host.cells) if fits_cell(there, cell, limits)] for cell in instance.cells
     ]
     return sum(place(number, allowed, set()) for number in range(len(allowed)))
+
+
+def most_copies(host: HostTopology, instance: InstanceTopology, limits: Limits | None) -> int | None:
+    """Return how many such instances the host could take one after the other, as :func:`fit_topology` would place them.
+
+    With k cells for each, of which host cell i takes b_i, it is the smallest of (sum of b - the r largest b) // (k - r) for
+    r < k: the cells beside the r largest hold k - r parts of each instance at least. None if only fitting can tell: other
+    cells than equal ones with floating vcpus, or an order of the host's cells that may miss the best arrangement.
+    """
+    first = instance.cells[0]
+    alike = {(len(each.cpuset), each.memory) for each in instance.cells}
+    simple = all(not each.pcpuset and each.pagesize is None for each in instance.cells)
+    if limits is None or not simple or len(alike) > 1 or not first.memory or not first.cpuset:
+        return None
+    parts, wanted = [_parts(cell, first, limits) for cell in host.cells], len(instance.cells)
+    if wanted > len(parts):
+        return 0
+    # Cells with the fewest busy CPUs come first: those are the ones with the most parts if CPUs bind, and no cell has more.
+    in_order = len({len(cell.cpuset) for cell in host.cells}) == 1 and all(cpus <= memory for cpus, memory in parts)
+    if wanted not in (1, len(parts)) and not in_order:
+        return None
+    most = sorted(map(min, parts), reverse=True)
+    return min(sum(most[left_out:]) // (wanted - left_out) for left_out in range(wanted))
+
+
+def _parts(host: HostCell, cell: InstanceCell, limits: Limits) -> tuple[int, int]:
+    """How many such cells with floating vcpus a host cell takes, by its CPUs and by its memory."""
+    if not fits_cell(dataclasses.replace(host, cpu_usage=0, memory_usage=0), cell, limits):
+        return 0, 0
+    cpus = _times(len(host.cpuset) * limits.cpu_allocation_ratio, host.cpu_usage, len(cell.cpuset))
+    return cpus, _times(host.memory * limits.ram_allocation_ratio, host.memory_usage, cell.memory)
+
+
+def _times(limit: float, used: int, each: int) -> int:
+    """How often ``each`` may be added to ``used``, with the comparison of a claim."""
+    number = max(int((limit - used) // each), 0)
+    while used + (number + 1) * each <= limit:
+        number += 1
+    while number and used + number * each > limit:
+        number -= 1
+    return number
 
 
 def ordered_cells(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from fleet.hardware import pools
+from fleet.hardware import pools, topology_fit
 from fleet.hardware.node import Hardware, Wanted
 from fleet.hardware.shortage import Lack
 from fleet.json_codec import JSONObject
@@ -58,7 +58,7 @@ class HardwareShortfall(Shortfall):
         return self._each(lambda hardware: bool(self.lacking((hardware or _NONE).emptied())), bool)
 
     def fits(self, bound: numpy.ndarray | None = None) -> numpy.ndarray:
-        """Placed one after the other, as requests would be."""
+        """As many as would be placed one after the other."""
         bounds = numpy.full(len(self.known), math.inf) if bound is None else bound
         most: dict[int, float] = {}
         for hardware, each in zip(self.known, bounds.tolist(), strict=True):
@@ -68,6 +68,9 @@ class HardwareShortfall(Shortfall):
 
     def _count(self, hardware: Hardware | None, most: float) -> float:
         left = hardware or _NONE
+        counted = self._counted(left)
+        if counted is not None:
+            return min(counted, most)
         if self.wanted.device_count:
             most = min(most, pools.free_devices(left.pools) // self.wanted.device_count)
         number = 0
@@ -77,6 +80,14 @@ class HardwareShortfall(Shortfall):
                 return most
             number += 1
         return number
+
+    def _counted(self, hardware: Hardware) -> float | None:
+        """Return the number of instances in closed form; None if they must be fitted one by one."""
+        if hardware.topology is None or self.wanted.topology is None or self.wanted.devices:
+            return None
+        if self.lacking(hardware):
+            return 0
+        return topology_fit.most_copies(hardware.topology, self.wanted.topology, hardware.limits)
 
     def describe(self, position: int) -> list[JSONObject]:
         """Return what the host lacks; if it would lack something even when empty, return that."""

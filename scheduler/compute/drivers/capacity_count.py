@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy
 
 from fleet.json_codec import JSONObject
-from fleet.objects import Aggregate, RequestSpec
+from fleet.objects import Aggregate, RequestSpec, group_rule
 from fleet.reasons import Reason
 from scheduler.compute.domain import aggregate_metadata
-from scheduler.compute.filters import BaseHostFilter, ServerGroupAffinityFilter
+from scheduler.compute.filters import BaseHostFilter, FailureDomainFilter, ServerGroupAffinityFilter
+from scheduler.compute.filters.failure_domain import Among
 from scheduler.engine import filtering
 from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
@@ -42,12 +43,14 @@ class _Room:
     """Free amounts of each measured resource; arrays have one element per allowed host.
 
     :param together: all instances must be on one host
+    :param rules: of the server group, over labels of hosts
     """
 
     keys: Sequence[tuple[str, str]]
     measured: Sequence[_Resource]
     fits: numpy.ndarray
     together: bool = False
+    rules: Sequence[Among] = ()
 
     def count(self, positions: numpy.ndarray) -> JSONObject:
         """The answer for these hosts."""
@@ -64,6 +67,10 @@ class _Room:
         }
 
     def _total(self, positions: numpy.ndarray) -> float:
+        by_rules = min((each.total(self.fits, positions) for each in self.rules), default=math.inf)
+        return min(by_rules, self._total_of_hosts(positions))
+
+    def _total_of_hosts(self, positions: numpy.ndarray) -> float:
         fits = self.fits[positions]
         if not self.together:
             return float(fits.sum())
@@ -131,6 +138,7 @@ class Survey:
     looked: Sequence[BaseHostFilter]
     supervision: Supervision
     together: bool = False
+    rules: Sequence[Among] = ()
 
     def answer(self) -> JSONObject:
         """``docs/explain.md``, section capacity."""
@@ -140,16 +148,21 @@ class Survey:
             if fits is not None:
                 measured.append(_Resource(numbers, fits))
                 bound = numpy.minimum(bound, fits)
-        room = _Room(self.keys, measured, bound, self.together)
+        room = _Room(self.keys, measured, bound, self.together, self.rules)
         answer = room.count(numpy.arange(len(self.keys)))
         answer["considered"] = self.considered
         answer["filters"] = [each.to_wire() for each in self.counts]
-        answer["remarks"] = [*self.supervision.remarks, *_unmeasured(self.looked), *self._together()]
+        answer["remarks"] = [*self.supervision.remarks, *_unmeasured(self.looked), *self._together(), *self._ruled()]
         answer["groups"] = [{"name": name, **room.count(each)} for name, each in sorted(self.groups.items())]
         return answer
 
     def _together(self) -> list[str]:
         return ["The group's policy puts all its instances on one host."] if self.together else []
+
+    def _ruled(self) -> list[str]:
+        if len(self.rules) + self.together < 2:
+            return []
+        return ["Each rule of the group is counted by itself: all of them together may let fewer in."]
 
 
 def survey(
@@ -175,7 +188,11 @@ def survey(
     measured = [each for each in filters if ask(each, nobody) is not None]
     others = [each for each in filters if not any(each is one for one in measured)]
     allowed = restriction.allowed(hosts, prepared.request)
-    round_ = filtering.run(dataclasses.replace(prepared, filters=others), hosts, allowed)
+    judging = [each for each in others if isinstance(each, FailureDomainFilter)]
+    of_hosts = tuple(rule for rule in prepared.request.group_rules if rule.policy in group_rule.OF_HOSTS)
+    # Rules among members are counted: a domain that has enough members now may take some later.
+    request = dataclasses.replace(prepared.request, group_rules=of_hosts) if judging else prepared.request
+    round_ = filtering.run(dataclasses.replace(prepared, filters=others, request=request), hosts, allowed)
     rows = hosts.rows[round_.alive]
     chosen = hosts.subset(rows)
     return Survey(
@@ -189,6 +206,7 @@ def survey(
         together=any(
             each.together(prepared.request) for each in filters if isinstance(each, ServerGroupAffinityFilter)
         ),
+        rules=[among for each in judging for among in each.among(chosen, prepared.request)],
     )
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Collection
 from typing import Self
 
@@ -59,6 +60,19 @@ class FailureDomainFilter(ColumnFilter):
         most = {rule: self._judged(rule, hosts, request, crowd).emptiest + rule.max_skew for rule in spreads}
         return {f"{group_rule.LIMIT}{rule.label}": numpy.full(len(hosts), most[rule]) for rule in spreads}
 
+    def among(self, hosts: Candidates, request: RequestSpec) -> list[Among]:
+        """Return what the rules among members say of domains. The members of further instances are counted by the caller."""
+        crowd = failure_domains.crowd(hosts, request)
+        found = []
+        for rule in request.group_rules:
+            if rule.is_hard and rule.policy in group_rule.AMONG_MEMBERS:
+                judged = self._judged(rule, hosts, request, crowd)
+                whole = hosts.whole()
+                serving = numpy.zeros(len(judged.domains.names), dtype=bool)
+                serving[judged.domains.of_row[self._serving(whole, request)]] = True
+                found.append(Among(judged, judged.domains.of_hosts(hosts), serving & judged.domains.named))
+        return found
+
     def objection(self, hosts: Candidates, request: RequestSpec) -> str:
         crowd = failure_domains.crowd(hosts, request)
         for rule in request.group_rules:
@@ -79,12 +93,14 @@ class FailureDomainFilter(ColumnFilter):
         if rule.policy != group_rule.SPREAD:
             return _Judged(rule, domains, members)
 
-        def serving(some: Candidates) -> numpy.ndarray:
-            alive = some.present() & self._alive.mask(some, request)
-            in_zone = self._in_zone.mask(some, request)
-            return alive if in_zone is None else alive & in_zone
-
+        serving = functools.partial(self._serving, request=request)
         return _Judged(rule, domains, members, domains.emptiest(hosts, members, serving))
+
+    def _serving(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        """Return a mask of the hosts that may take instances now."""
+        alive = hosts.present() & self._alive.mask(hosts, request)
+        in_zone = self._in_zone.mask(hosts, request)
+        return alive if in_zone is None else alive & in_zone
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,3 +150,34 @@ class _Judged:
             others = [self.domains.names[each] for each in numpy.flatnonzero(self.members).tolist()]
             return f"{there}; the members are in {rule.label} {', '.join(sorted(others))}"
         return f"{there}; the emptiest {rule.label} has {self.emptiest:.0f}, and max_skew is {rule.max_skew}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Among:
+    """How many instances a rule among members lets in.
+
+    :param of_hosts: the domain of each host; ``serving``: a mask of the domains with a host that takes instances
+    """
+
+    judged: _Judged
+    of_hosts: numpy.ndarray
+    serving: numpy.ndarray
+
+    def total(self, fits: numpy.ndarray, positions: numpy.ndarray) -> float:
+        """Return the number on the hosts at these positions. :param fits: of each host, by all else"""
+        room, there = self._by_domain(fits, slice(None)), self._by_domain(fits, positions)
+        rule, members, named = self.judged.rule, self.judged.members, self.judged.domains.named
+        if rule.policy == group_rule.AFFINITY:
+            allowed = there[self.judged.allowed()]
+            return float(allowed.sum() if members.any() else allowed.max(initial=0.0))
+        if rule.policy == group_rule.ANTI_AFFINITY:
+            most = numpy.where(named, numpy.maximum(rule.max_members - members, 0), numpy.inf)
+        else:
+            # The domain that is full with the fewest members holds up all others.
+            emptiest = (members + room)[self.serving].min(initial=numpy.inf)
+            most = numpy.where(named, numpy.maximum(emptiest + rule.max_skew - members, 0), 0)
+        return float(numpy.minimum(there, numpy.minimum(room, most)).sum())
+
+    def _by_domain(self, fits: numpy.ndarray, positions: numpy.ndarray | slice) -> numpy.ndarray:
+        names = self.judged.domains.names
+        return numpy.bincount(self.of_hosts[positions], weights=fits[positions], minlength=len(names))

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import itertools
+import random
 import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleet.hardware import node, topology_fit
 from fleet.hardware.cell_fit import fit_cell
 from fleet.hardware.topology_fit import fit_topology, fits_topology
+from fleet.objects import numa
 from tests.unit.hardware.builders import (
     NO_OVERCOMMIT,
     cell,
@@ -126,3 +129,68 @@ def _spread(cells, near, with_devices):
     cells = sorted(cells, key=lambda each: each.memory_usage)
     cells = sorted(cells, key=lambda each: each.cpu_usage)
     return sorted(cells, key=lambda each: near.count(each.id), reverse=with_devices)
+
+
+def fitted(hardware: node.Hardware, wanted: node.Wanted) -> int:
+    """How many are placed one after the other."""
+    number = 0
+    while (held := node.fit(hardware, wanted)) is not None:
+        hardware = node.take(hardware, held)
+        number += 1
+    return number
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_copies_are_counted_as_they_are_fitted(seed: int) -> None:
+    """Random cells, busy ones too, with overcommit: in closed form and one by one."""
+    chance = random.Random(seed)
+    even, cells, first = chance.random() < 0.6, [], 0
+    for number in range(chance.randint(1, 4)):
+        count = 8 if even else chance.choice([4, 8, 12])
+        cells.append(
+            host_cell(
+                *(number, range(first, first + count)),
+                memory=16384 if even else chance.choice([4096, 8192, 16384]),
+                cpu_usage=chance.randint(0, count),
+                memory_usage=1024 * chance.randint(0, 4),
+            )
+        )
+        first += count
+    asked, vcpus, memory = chance.randint(1, 3), chance.randint(1, 3), 512 * chance.randint(1, 6)
+    topology = instance(*(cell(each, range(each * vcpus, (each + 1) * vcpus), memory) for each in range(asked)))
+    limits = numa.Limits(chance.choice([1.0, 1.5, 2.0]), chance.choice([1.0, 1.1]))
+    counted = topology_fit.most_copies(host(*cells), topology, limits)
+    in_middle = 1 < asked < len(cells)
+    assert counted is not None or in_middle
+    if counted is not None:
+        assert fitted(node.Hardware(host(*cells), (), limits), node.Wanted(topology)) == counted
+
+
+@pytest.mark.parametrize(
+    ("parts", "asked", "expected"),
+    [
+        pytest.param([4, 4, 4], 2, 6, id="12 parts, 2 each"),
+        pytest.param([8, 1, 1], 2, 2, id="beside the largest only 2"),
+        pytest.param([5, 5, 1], 3, 1, id="each of the three"),
+        pytest.param([3, 2], 1, 5, id="any"),
+        pytest.param([2, 2, 2, 0], 3, 2, id="a full cell"),
+    ],
+)
+def test_copies_in_closed_form(parts: list[int], asked: int, expected: int) -> None:
+    """Host cells that take so many vcpus further, instances with a vcpu in each of so many cells."""
+    cells = [
+        host_cell(number, range(8 * number, 8 * number + 8), cpu_usage=8 - free) for number, free in enumerate(parts)
+    ]
+    topology = instance(*(cell(each, [each], 1) for each in range(asked)))
+    assert expected == topology_fit.most_copies(host(*cells), topology, NO_OVERCOMMIT)
+
+
+def test_what_only_fitting_can_tell() -> None:
+    """Pinned vcpus, pages, unequal cells, no limits, and memory that binds where the order goes by CPUs."""
+    two = two_cells()
+    for asked in ([pinned()], [cell(pagesize=2048)], [cell(), cell(1, range(2, 5))], [cell(memory=0)]):
+        assert topology_fit.most_copies(two, instance(*asked), NO_OVERCOMMIT) is None
+    assert topology_fit.most_copies(two, instance(cell()), None) is None
+    three = host(*(host_cell(number, range(4 * number, 4 * number + 4), memory=1024) for number in range(3)))
+    assert topology_fit.most_copies(three, instance(cell(0, [0]), cell(1, [1])), NO_OVERCOMMIT) is None
+    assert 0 == topology_fit.most_copies(two, instance(*(cell(each, [each]) for each in range(3))), NO_OVERCOMMIT)

@@ -214,3 +214,46 @@ def test_a_filters_bad_numbers(bad):
     pipeline = factories.pipeline((bad, filters.CoreFilter()), watch=PluginWatch("skip"))
     answer = capacity_count.survey(prepare(pipeline, request(SIZES)), factories.candidates(node("a"))).answer()
     assert (8, 1) == (answer["fits"], len(answer["remarks"]))
+
+
+#: Racks a (a1, a2), b and c; bare has no rack. By RAM: 4 on each, 8 on c1.
+RACKED = (
+    *(node(name, labels={"rack": name[0]}) for name in ("a1", "a2", "b1")),
+    node("c1", labels={"rack": "c"}, memory_mb=32768),
+    node("bare"),
+)
+RULES = [
+    ("one a rack, and bare", [{"policy": "anti-affinity"}], [], 3 + 4),
+    ("two a rack, one is on a1", [{"policy": "anti-affinity", "max_members": 2}], ["a1"], 1 + 2 + 2 + 4),
+    ("in one rack", [{"policy": "affinity"}], [], 8),
+    ("in the rack of b1", [{"policy": "affinity"}], ["b1"], 4),
+    ("in the rack of a1", [{"policy": "affinity"}], ["a1"], 8),
+    ("b holds up the others at 4 + 1", [{"policy": "spread"}], [], 5 + 4 + 5),
+    ("b ends at 5, the others at 6", [{"policy": "spread"}], ["b1"], 6 + 4 + 6),
+    ("by 3", [{"policy": "spread", "max_skew": 3}], [], 7 + 4 + 7),
+    ("a preference", [{"policy": "soft-spread"}], [], 24),
+    ("not in c, and spread: c takes none and holds up all", [
+        {"policy": "spread"}, {"policy": "must-not", "values": ["c"]}], [], 1 + 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "rules", "members_on", "fits"), RULES)
+def test_rules_over_labels_are_kept(name, rules, members_on, fits):
+    """As many as a request for more than fit would have placed, if it begins in the rack with the most room."""
+    chosen = (*CHOSEN, filters.FailureDomainFilter())
+    placed = [PlacedInstance(uuid(1), host, host) for host in members_on]
+    asked = request(
+        SIZES, group_rules=[{"label": "rack", **rule} for rule in rules], group_members=[uuid(1)], group_updated=True
+    )
+    answer = counted(*RACKED, asked=asked, chosen=chosen, instances=placed)
+    assert fits == answer["fits"], name
+    hosts = factories.candidates(*RACKED, instances=placed)
+    made = factories.decision(factories.pipeline(chosen, [weights.RAMWeigher()]), hosts, factories.repeated(asked, 40))
+    assert fits == len(made.picks), name
+
+
+def test_several_rules_are_a_bound():
+    asked = request(SIZES, group_rules=[{"label": label, "policy": "anti-affinity"} for label in ("rack", "power")])
+    answer = counted(*RACKED, asked=asked, chosen=(*CHOSEN, filters.FailureDomainFilter()))
+    assert 7 == answer["fits"]
+    assert ["Each rule of the group is counted by itself: all of them together may let fewer in."] == answer["remarks"]
