@@ -33,7 +33,7 @@ from scheduler.compute import conf as compute_conf
 from scheduler.compute.drivers import driver_loading
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from scheduler.compute.planning import survival
-from scheduler.compute.planning.promises import Prover
+from scheduler.compute.planning.losses.promises import Prover
 from scheduler.manager import SchedulerManager
 from scheduler.nova import conf as nova_conf
 from scheduler.nova import service as nova

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from fleet.objects.rebalance import Move
+from fleet.objects.tolerance import Tolerance
 
 #: Entry point (conf, state, goal, requests of instances, tick) -> plan; ``fleet`` imports no service.
 ENTRY_POINTS = "fleet.objects.waves"
@@ -14,10 +15,14 @@ ENTRY_POINTS = "fleet.objects.waves"
 
 @dataclasses.dataclass(frozen=True)
 class WavesGoal:
-    """:param hosts: to be emptied, each once; ``at_a_time``: the most hosts of a wave"""
+    """:param hosts: to be emptied, each once; ``at_a_time``: the most hosts of a wave
+
+    :param promised: what the fleet is to survive, also while a wave is empty
+    """
 
     hosts: Sequence[str]
     at_a_time: int
+    promised: Sequence[Tolerance] = ()
 
 
 @dataclasses.dataclass(frozen=True)

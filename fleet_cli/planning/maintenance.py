@@ -11,6 +11,7 @@ from importlib import metadata
 
 from fleet.client import argument_types, connection, ways
 from fleet.objects.maintenance import MOST_HOSTS
+from fleet.objects.tolerance import Tolerance
 from fleet.objects.waves import ENTRY_POINTS, WavesGoal, WavesPlan
 from fleet_cli.base import command, database_command, listing, progress
 from fleet_cli.hosts import maintenance
@@ -50,12 +51,16 @@ class _Command(command.Lister):
         with database_command.plain_failures():
             state = planning.state(self.app.conf, "maintenance")
             guests = [each.uuid for each in state.instances if each.host in set(hosts)]
-            requests = planning.of_instances(self.conductor, guests, self.app.options.verbose_level, _LINES)
+            promised = [Tolerance.from_wire(each) for each in self.conductor.operator.list_tolerances()]
+            everybody = [each.uuid for each in state.instances if each.host]
+            requests = planning.of_instances(
+                self.conductor, everybody if promised else guests, self.app.options.verbose_level, _LINES
+            )
             (entry,) = metadata.entry_points(group=ENTRY_POINTS)
             done = itertools.count(1)
             with progress.shown(len(hosts), "hosts", self.app.options.verbose_level, _LINES) as shown:
                 plan: WavesPlan = entry.load()(
-                    *(self.app.conf, state, WavesGoal(hosts, parsed_args.at_a_time)),
+                    *(self.app.conf, state, WavesGoal(hosts, parsed_args.at_a_time, promised)),
                     *(lambda uuid: planning.known(requests, uuid), lambda host: shown.show(next(done), host)),
                 )
         obstacles = ways.obstacles(self.conductor, guests)

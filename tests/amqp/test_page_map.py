@@ -151,3 +151,17 @@ def test_a_search(page: Page, trio: Trio) -> None:
     page.tab.fill("#find", "nosuch")
     page.tab.press("#find", "Enter")
     page.expect("#details", "No host or instance is named nosuch")
+
+
+def test_guests_without_a_place_are_marked(page: Page, trio: Trio) -> None:
+    """Each host has a guest that no other host has room for; without a promise nothing is known."""
+    page.open("#map?colour=survival")
+    page.expect(".legend", "nothing is promised")
+    most = node(trio, "a1")["memory_mb"] - node(trio, "a1")["reserved_memory_mb"]
+    for host in sorted(each["host"] for each in trio.operator("list_hosts")):
+        running(trio, f"on-{host}", host, flavor={"memory_mb": most})
+    assert 0 == trio.cli("tolerance", "set").returncode
+    try:
+        page.expect(".legend", "no place after a loss (6)")
+    finally:
+        trio.cli("tolerance", "unset")

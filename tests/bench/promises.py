@@ -22,8 +22,8 @@ from fleet.objects.tolerance import REFUSE, Tolerance
 from fleet.objects.whatif import Demand
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from scheduler.compute.drivers.host_manager import HostManager
-from scheduler.compute.planning import promises
-from scheduler.compute.planning.promised_losses import Follower
+from scheduler.compute.planning.losses import promises
+from scheduler.compute.planning.losses.promised_losses import Follower
 from tests import factories
 from tests.bench import figures
 from tests.configuration import of_scheduler

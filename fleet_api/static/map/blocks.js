@@ -16,6 +16,7 @@ export class Blocks {
     this.all = [];
     this.byHost = new Map();
     this.groups = {};
+    this.promises = null;
     this.note = null;
     this.readAt = 0;
   }
@@ -33,6 +34,7 @@ export class Blocks {
     this.all = instances.filter((each) => each.host);
     this.byHost = Map.groupBy ? Map.groupBy(this.all, (each) => each.host) : grouped(this.all);
     this.note = total > MOST ? el("p", { className: "wait" }, `Blocks are drawn of ${number(MOST)} of ${number(total)} instances.`) : null;
+    if (colour === "survival") this.promises = (await ask("scheduler/describe_filters")).promises;
     if (colour === "group" && may("operator/list_groups")) {
       this.groups = Object.fromEntries((await ask("operator/list_groups")).map((each) => [each.uuid, each.name]));
     }

@@ -4,11 +4,13 @@ import { el } from "../base/dom.js";
 import { FULL, MUCH, percent } from "../base/figures.js";
 
 const KINDS = 8;
-export const COLOURS = [["use", "Use"], ["group", "Group"], ["project", "Project"], ["label", "Label"]];
+export const COLOURS = [["use", "Use"], ["group", "Group"], ["project", "Project"], ["label", "Label"], ["survival", "Survival"]];
 const KEYS = { group: (each) => each.group_uuid, project: (each) => each.project_id, label: (each) => each.label };
 
-// names: of groups by uuid. Returns of(block) → the name of an ink, and the values in the order of the inks.
-export function colouring(colour, blocks, names) {
+// names: of groups by uuid; promises: what the scheduler has proved of them. Returns of(block) → the name of an ink, and the
+// values in the order of the inks.
+export function colouring(colour, blocks, names, promises) {
+  if (colour === "survival") return survival(promises);
   const key = KEYS[colour];
   if (!key) return null;
   const counts = new Map();
@@ -21,6 +23,16 @@ export function colouring(colour, blocks, names) {
     legend: [...[...place].map(([value, number]) => [`kind-${number}`, `${colour === "group" ? names[value] ?? value : value} (${counts.get(value)})`]),
       ["kind-none", values.length > KINDS ? `none, or one of ${values.length - KINDS} others` : `no ${colour}`]],
   };
+}
+
+// Guests that have no place if their host, or its rack, was lost.
+function survival(promises) {
+  if (!promises) return { of: () => "kind-none", rank: () => 0, legend: [["kind-none", "nothing is promised: see fleet tolerance set"]] };
+  const homeless = new Set(promises["guests without a place"]);
+  const unproved = new Set(promises["hosts without a proof"]);
+  const rank = (each) => (homeless.has(each.uuid) ? 0 : unproved.has(each.host) ? 1 : 2);
+  return { rank, of: (each) => ["full", "much", "used"][rank(each)], legend: [["full", `no place after a loss (${promises["unprotected guests"]})`],
+    ["much", "not proved"], ["used", "a place is kept, or nothing is promised"]] };
 }
 
 export function legend(coloured, ink) {

@@ -6,6 +6,7 @@ import { el, empty, panel, put } from "../base/dom.js";
 import { disk, memory, number, percent, plural } from "../base/figures.js";
 import { byName, condition, nameOf, RESOURCE_NAMES, RESOURCES, room, rooms } from "../base/hosts.js";
 import { keep } from "../base/route.js";
+import { may } from "../base/session.js";
 import { chips } from "../base/table.js";
 import { tellSimulated } from "../frame/status.js";
 import { Blocks } from "./blocks.js";
@@ -53,7 +54,7 @@ class FleetMap {
   drawSwitches() {
     const of = (title, ...more) => el("fieldset", {}, el("legend", {}, title), chips(...more, "switch"));
     put(this.switches, of("Limits of", "Limits", RESOURCES.map((each) => [each, RESOURCE_NAMES[each]]), this.by, (value) => { this.by = value; this.switched(); }),
-      of("Colour by", "Colours", COLOURS, this.colour, (value) => { this.colour = value; this.switched(); }));
+      of("Colour by", "Colours", COLOURS.filter(([name]) => name !== "survival" || may("scheduler/describe_filters")), this.colour, (value) => { this.colour = value; this.switched(); }));
     this.labelled.hidden = this.colour !== "label";
   }
 
@@ -114,7 +115,7 @@ class FleetMap {
     this.laid = layout([...zones].sort(([one], [other]) => (one < other ? -1 : 1)), width, room_);
     const to = drawing(this.canvas, width, this.laid.height);
     const ink = inks();
-    const coloured = colouring(this.colour, this.blocks.all, this.blocks.groups);
+    const coloured = colouring(this.colour, this.blocks.all, this.blocks.groups, this.blocks.promises);
     const wanted = this.find.value.trim().toLowerCase();
     for (const { text, hosts, y } of this.laid.titles) this.title(to, text, hosts, y, ink, width);
     for (const place of this.laid.places) {

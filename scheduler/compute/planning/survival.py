@@ -18,9 +18,9 @@ from fleet.objects.whatif import Demand
 from scheduler.compute import conf as compute_conf
 from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.host_manager import HostManager
-from scheduler.compute.planning.decisions import Decisions
 from scheduler.compute.planning.ground import packing
-from scheduler.compute.planning.room_reader import RequestsOf, RoomReader
+from scheduler.compute.planning.losses.decisions import Decisions
+from scheduler.compute.planning.losses.room_reader import RequestsOf, RoomReader
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.survival.proof import LIMIT_S, Survival
 from scheduler.planning.survival.room import Verdict

@@ -3,7 +3,8 @@
 
 The emptiest hosts go first. A guest moves to a host that has had its turn, or that needs none, if one passes the filters:
 then it moves once. Only otherwise it moves to a host whose turn is still to come. A host whose guests do not all find a
-place waits for a later wave. Each wave is planned on a copy in which the moves of the waves before it are made.
+place waits for a later wave. Each wave is planned on a copy in which the moves of the waves before it are made. A wave has
+fewer hosts if the fleet would not keep its promises to survive losses while they are empty.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fleet.objects.waves import Wave, WavesGoal, WavesPlan
 from fleet.objects.whatif import Demand
 from scheduler.compute import conf as compute_conf
 from scheduler.compute.planning.ground import Ground, Movable, elsewhere
+from scheduler.compute.planning.losses import kept_promises
 from scheduler.compute.planning.moves.moved import is_plain, moved
 from scheduler.planning import readings
 from scheduler.planning.copied_fleet import CopiedFleet
@@ -41,14 +43,26 @@ def run(
     :param tick: called with each host that has a wave
     """
     compute_conf.register_opts(conf)
-    return _Planner(Ground(conf, state, requests), goal, tick).plan()
+
+    def broken(during: Changes) -> Collection[str]:
+        return kept_promises.broken(conf, during, goal.promised, lambda uuids: {uuid: requests(uuid) for uuid in uuids})
+
+    return _Planner(Ground(conf, state, requests), goal, tick, broken if goal.promised else lambda during: ()).plan()
 
 
 class _Planner:
-    def __init__(self, ground: Ground, goal: WavesGoal, tick: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        goal: WavesGoal,
+        tick: Callable[[str], object],
+        broken: Callable[[Changes], Collection[str]],
+    ) -> None:
+        """:param broken: returns the losses that a state does not survive, of those that it is to survive"""
         self._ground = ground
         self._goal = goal
         self._tick = tick
+        self._broken = broken
         self._state = ground.state
         #: Guests by the host where the moves so far have brought them.
         self._there: dict[str, list[Movable]] = collections.defaultdict(list)
@@ -96,6 +110,8 @@ class _Planner:
                 continue
             hosts.append(host)
             moves += made
+        self._shorten(hosts, moves, refused)
+        for host in hosts:
             self._tick(host)
         if not hosts:
             self._stuck |= refused
@@ -103,6 +119,19 @@ class _Planner:
         self._left = [host for host in self._left if host not in hosts]
         self._follow(moves)
         return Wave(hosts, moves)
+
+    def _shorten(self, hosts: list[str], moves: list[Move], refused: dict[str, str]) -> None:
+        """Drop the last hosts of a wave until the fleet survives as much while it is empty as before."""
+        before = set(self._broken(self._state))
+        while hosts and (worse := set(self._broken(self._during(hosts, moves))) - before):
+            host = hosts.pop()
+            moves[:] = [each for each in moves if each.source != host]
+            refused[host] = f"the promise would not hold while it is empty: the loss of {min(worse)} is not survived"
+
+    def _during(self, hosts: Sequence[str], moves: Sequence[Move]) -> Changes:
+        state = moved(self._state, moves)
+        services = [ChangedRow(each, disabled=True) if each.host in hosts else each for each in state.services]
+        return dataclasses.replace(state, services=services)
 
     def _size(self, host: str) -> tuple[int, int, str]:
         there = self._there[host]

@@ -94,8 +94,8 @@ class Admission:
         self._fleet = fleet
         self._lock = threading.Lock()
         self._guard: Guard | None = None
-        #: Of the newest proof: losses by verdict, and guests without a place. None: nothing is promised, or proved yet.
-        self.proved: Mapping[str, int] | None = None
+        #: Of the newest proof: losses by verdict, and who has no place. None: nothing is promised, or proved yet.
+        self.proved: Mapping[str, int | list[str]] | None = None
         self._admitted: collections.deque[Admitted] = collections.deque(maxlen=_REMEMBERED)
 
     def publish(self, guard: Guard | None, known: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from fleet.db.feed.feed import Changes
 from fleet.objects.tolerance import Tolerance
-from scheduler.compute.planning.promised_losses import Follower
+from scheduler.compute.planning.losses.promised_losses import Follower
 from scheduler.planning.survival.packing import Item
 from scheduler.planning.survival.room import GONE, NO_GROUP, Changed, Losses, Room, Shape
 from scheduler.planning.survival.standing import Standing

@@ -16,7 +16,7 @@ from fleet.reasons import Reason
 from fleet.telemetry import metrics
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from scheduler.compute.drivers.host_manager import HostManager
-from scheduler.compute.planning.promises import Prover
+from scheduler.compute.planning.losses.promises import Prover
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.planning.hypothetical import FixedFeed
 from scheduler.state.booking import Booking
@@ -183,7 +183,14 @@ def test_too_many_combinations_are_not_proved(monkeypatch: pytest.MonkeyPatch) -
 def test_figures_of_the_newest_proof() -> None:
     """In gauges, and in what the doctor asks for; without a promise there are none."""
     stage = Stage({"a": [7], "b": [4], "c": [4]}, Tolerance())
-    proved = {"safe": 2, "unsafe": 1, "not proved": 0, "unprotected guests": 1}
+    proved = {
+        "safe": 2,
+        "unsafe": 1,
+        "not proved": 0,
+        "unprotected guests": 1,
+        "guests without a place": [uuid(1)],
+        "hosts without a proof": [],
+    }
     assert proved == stage.driver.describe_filters()["promises"]
     found = {name: metrics.TOLERANCE_LOSSES.labels(name)._value.get() for name in ("safe", "unsafe", "not proved")}
     assert {"safe": 2.0, "unsafe": 1.0, "not proved": 0.0} == found

@@ -6,17 +6,19 @@ from __future__ import annotations
 import collections
 import dataclasses
 import random
+from collections.abc import Sequence
 
 import pytest
 
+from fleet.objects.tolerance import Tolerance
 from fleet.objects.waves import WavesGoal, WavesPlan
 from scheduler.compute.planning import waves
 from tests.unit.scheduler.plugins import configuration
 from tests.unit.scheduler.test_rebalance import Fleet
 
 
-def plan(fleet: Fleet, *hosts: str, at_a_time: int = 10) -> WavesPlan:
-    goal = WavesGoal(hosts or list(dict.fromkeys(node.host for node in fleet.state.nodes)), at_a_time)
+def plan(fleet: Fleet, *hosts: str, at_a_time: int = 10, promised: Sequence[Tolerance] = ()) -> WavesPlan:
+    goal = WavesGoal(hosts or list(dict.fromkeys(node.host for node in fleet.state.nodes)), at_a_time, promised)
     return waves.run(configuration(), fleet.state, goal, fleet.request_of, lambda _host: None)
 
 
@@ -94,3 +96,24 @@ def test_no_wave_breaks_anything(seed: int) -> None:
     assert [] == violations(fleet, found)
     assert sorted(hosts) == sorted([*(host for each in found.waves for host in each.hosts), *found.stuck])
     assert len(found.waves) >= found.bound or found.stuck
+
+
+def test_a_wave_leaves_room_for_a_loss() -> None:
+    """With two hosts empty, the guests of none of the others have a place; with one, those of any."""
+    hosts = {"a": [], "b": [], "c": [5], "d": [5]}
+    assert [["a", "b"]] == [list(each.hosts) for each in plan(Fleet(hosts), "a", "b").waves]
+    found = plan(Fleet(hosts), "a", "b", promised=[Tolerance()])
+    assert ([["a"], ["b"]], {}) == ([list(each.hosts) for each in found.waves], found.stuck)
+
+
+def test_a_host_whose_maintenance_would_break_a_promise_is_stuck() -> None:
+    """b is the only place for the guest of a."""
+    found = plan(Fleet({"a": [5], "b": []}), "b", promised=[Tolerance()])
+    assert [] == found.waves
+    assert "the promise would not hold while it is empty: the loss of a is not survived" == found.stuck["b"]
+
+
+def test_what_is_lost_already_holds_up_no_maintenance() -> None:
+    """The guest of a has no place anyway."""
+    found = plan(Fleet({"a": [8], "b": [1], "c": [1], "d": [1]}), "b", promised=[Tolerance()])
+    assert [["b"]] == [list(each.hosts) for each in found.waves]

@@ -19,8 +19,8 @@ from fleet.objects import RequestSpec, instance_group, uuid_like
 from scheduler.compute.drivers import loading
 from scheduler.compute.filters import CoreFilter, DiskFilter, RamFilter
 from scheduler.compute.planning.ground import Ground, Movable
-from scheduler.compute.planning.room_reader import has_open_rules
-from scheduler.compute.planning.shapes import Shapes
+from scheduler.compute.planning.losses.room_reader import has_open_rules
+from scheduler.compute.planning.losses.shapes import Shapes
 from scheduler.compute.tolerance import amounts
 from scheduler.engine import pipeline
 from scheduler.engine.hosts.candidates import Candidates

@@ -16,7 +16,7 @@ import numpy
 from fleet import errors
 from fleet.objects import RequestSpec, group_rule, instance_group
 from fleet.objects.whatif import Demand
-from scheduler.compute.planning.shapes import Shapes
+from scheduler.compute.planning.losses.shapes import Shapes
 from scheduler.compute.tolerance import amounts
 from scheduler.engine import pipeline
 from scheduler.engine.hosts.candidates import Candidates

@@ -16,9 +16,9 @@ from fleet.objects.tolerance import Tolerance
 from scheduler.compute.domain.failure_domains import NOWHERE, FailureDomains
 from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.host_manager import HostManager
-from scheduler.compute.planning.decisions import Decisions
 from scheduler.compute.planning.ground import packing
-from scheduler.compute.planning.room_reader import RequestsOf, RoomReader
+from scheduler.compute.planning.losses.decisions import Decisions
+from scheduler.compute.planning.losses.room_reader import RequestsOf, RoomReader
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.survival.room import Changed, Losses, Room

@@ -15,7 +15,7 @@ from fleet.clock import Clock
 from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 from fleet.telemetry import metrics
-from scheduler.compute.planning.promised_losses import Follower, Lost, OfPromise
+from scheduler.compute.planning.losses.promised_losses import Follower, Lost, OfPromise
 from scheduler.compute.tolerance import guard
 from scheduler.compute.tolerance.admission import Admission
 from scheduler.planning.survival.room import GONE, Room, Verdict
@@ -24,6 +24,8 @@ from scheduler.state.host_manager import Feed
 
 #: How many times as long as a look took the prover rests at least.
 _REST = 20
+#: Guests, and hosts, that the scheduler names when it is asked.
+_SHOWN = 5000
 #: Requests that one call asks for.
 _AT_ONCE = 500
 _TOO_MANY = "more combinations may be lost than can be looked at"
@@ -77,7 +79,17 @@ class Prover:
         counts = collections.Counter(each.verdict for each in findings)
         lacking = {room.uuids[guest] for each in findings for guest in each.lacking}
         made = guard_of(lost, room, follower.standing)
-        self._admission.proved = _count(counts, len(lacking))
+        unknown = {
+            host
+            for number, each in enumerate(findings)
+            if each.verdict is Verdict.NOT_PROVED
+            for host in lost[number].hosts
+        }
+        self._admission.proved = {
+            **_count(counts, len(lacking)),
+            "guests without a place": sorted(lacking)[:_SHOWN],
+            "hosts without a proof": sorted(unknown)[:_SHOWN],
+        }
         known = {
             uuid: room.hosts[row] for uuid, row in zip(room.uuids, room.host_of.tolist(), strict=False) if row != GONE
         }

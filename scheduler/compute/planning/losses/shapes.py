@@ -9,7 +9,7 @@ import numpy
 
 from fleet.objects import RequestSpec
 from scheduler.compute.domain.request_key import request_key
-from scheduler.compute.planning.decisions import without_group
+from scheduler.compute.planning.losses.decisions import without_group
 from scheduler.compute.tolerance.amounts import demand_of
 from scheduler.engine import filtering, pipeline
 from scheduler.engine.hosts import restriction
