@@ -18,7 +18,7 @@ from fleet.rpc import nova_broker, pins, versions
 from fleet.rpc.rabbit import conf as rabbit_conf
 from fleet.rpc.trust import signing
 from fleet.telemetry import conf as telemetry_conf
-from fleet.telemetry import plain_log, shadow_conf
+from fleet.telemetry import decisions_conf, plain_log, shadow_conf
 
 DEFAULT_CONFIG_FILE = "/etc/fleet/fleet.conf"
 #: Environment variable that names the command line tools' file without --config-file; then the default is used.
@@ -114,12 +114,23 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     pins.register_opts(conf)
     nova_broker.register_opts(conf)
     shadow_conf.register_opts(conf)
+    decisions_conf.register_opts(conf)
     signing.register_opts(conf)
 
 
 def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
     """For oslo-config-generator."""
-    parts = (hardware_conf, failpoints, telemetry_conf, pins, nova_broker, shadow_conf, signing, db_options)
+    parts = (
+        hardware_conf,
+        failpoints,
+        telemetry_conf,
+        pins,
+        nova_broker,
+        shadow_conf,
+        decisions_conf,
+        signing,
+        db_options,
+    )
     return [("DEFAULT", [*COMMON_OPTS, *rabbit_conf.OPTIONS]), *(each for part in parts for each in part.list_opts())]
 
 

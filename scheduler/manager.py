@@ -133,6 +133,14 @@ class SchedulerManager:
             raise errors.NotSupported(what="plan_loss", driver=type(self._driver).__name__)
         return self._plan(hosts, {name: demand for name, demand in map(_demand, requests)})
 
+    @endpoint
+    def decisions_of(self, context: RequestContext, request_id: fields.Name) -> list[JSONObject]:
+        """Return what the schedulers of this machine have kept of their decisions of a request, the oldest first.
+
+        :raises errors.ConfigError: they keep none; errors.NotSupported: the driver does not
+        """
+        return list(self._driver.decisions_of(request_id))
+
     # Casts. A sender that makes no sense is told to the operator, as nobody else hears of it.
 
     @endpoint

@@ -167,6 +167,10 @@ _OF_INSTANCES: Fields = {
         "now": PLAIN,
         "builds": {**_QUEUED, **_plain("place", "uuid", "name", "project_id", "flavor"), "kept_host": _PLACE},
     },
+    "list_decisions": {
+        "decisions": {**_FAILURE, **_plain("at", "project_id", "flavor", "outcome", "instances")},
+        "silent": Instead([]),
+    },
     "list_events": {
         "events": {**_EVENT, **_plain("kind", "id", "uuid", "name", "project_id")},
         "position": Each(PLAIN),

@@ -132,7 +132,7 @@ _ONE_VOLUME = ("show_volume", "update_volume", "extend_volume", "retype_volume",
 _ONE_SNAPSHOT = ("show_snapshot", "update_snapshot", "delete_snapshot")
 _OPEN = (
     *("list_flavors", "show_flavor", "list_images", "show_image", "list_volume_types"),
-    *("list_groups", "create_group", "list_events"),
+    *("list_groups", "create_group", "list_events", "list_decisions"),
     *("list_key_pairs", "create_key_pair", "show_key_pair", "delete_key_pair", "list_networks", "show_network"),
 )
 _ONE_GROUP = ("show_group", "update_group", "delete_group")

@@ -9,6 +9,7 @@ from conductor_stub.operators.acts import ActManager
 from conductor_stub.operators.announcements import Announcements
 from conductor_stub.operators.catalog import CatalogManager
 from conductor_stub.operators.console import ConsoleManager
+from conductor_stub.operators.decisions import DecisionManager
 from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
@@ -52,6 +53,7 @@ def wire(common: Common, builds: Builds, power: Power) -> Part:
             KeyPairManager(database, clock),
             NetworkManager(database, clock),
             ConsoleManager(database, common.clients.compute),
+            DecisionManager(database, common.clients.scheduler, common.limits.service_down_time_s, clock),
             DetailsManager(database, clock),
             LockManager(database, clock),
             ResetManager(database, common.limits, clock),

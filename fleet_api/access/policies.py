@@ -109,7 +109,8 @@ RULES = [
         "GET /servers/{server_id}/os-instance-actions",
         "GET /servers/{server_id}/os-instance-actions/{request_id}",
         *_calls(
-            "list_instances", "search_instances", "show_instance", "newest_faults", "list_migrations", "list_queue"
+            *("list_instances", "search_instances", "show_instance", "newest_faults", "list_migrations", "list_queue"),
+            "list_decisions",
         ),
     ),
     _rule(

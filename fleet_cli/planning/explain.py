@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from fleet.client import argument_types, connection, faults
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.json_codec import JSONObject
+from fleet.objects.answers.decisions import KeptDecision
 from fleet.objects.answers.instances import SchedulingRequest
 from fleet_cli.base import build_arguments, command
 
@@ -36,10 +38,18 @@ FIELDS = (
 )
 
 
+#: Those of a decision that was kept.
+KEPT_FIELDS = (
+    *("at", "scheduler", "outcome", "reason_code", "reason", "requested", "considered", "placed"),
+    *("filters", "nearest", "picks", "share", "remarks", "state", "earlier", "silent"),
+)
+
+
 class Explain(command.ShowOne):
     """Show where an instance or a volume would be placed now and why, or why nothing can take it. Nothing is booked.
 
-    Name an existing server, or describe a new one with --flavor, or a new volume with --volume.
+    Name an existing server, or describe a new one with --flavor, or a new volume with --volume. With --request, show what
+    was decided then.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -47,6 +57,8 @@ class Explain(command.ShowOne):
         parser.add_argument("server", nargs="?", help="Name or uuid of an instance: as if it were placed anew.")
         build_arguments.add_flavor(parser, required=False)
         add_volume(parser)
+        parser.add_argument("--request", metavar="ID", help="Id of a request, such as req-…: what schedulers decided "
+                            "for it, as far as they have kept it ([decisions] file).")  # fmt: skip
         parser.add_argument("--count", type=argument_types.positive, default=1, help="How many. Default: %(default)s.")
         build_arguments.add_conditions(parser)
         parser.add_argument("--best", type=argument_types.positive, default=5, metavar="N",
@@ -54,6 +66,10 @@ class Explain(command.ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        if parsed_args.request:
+            if parsed_args.server or parsed_args.flavor or parsed_args.volume:
+                raise connection.CommandFailed("name a request, or what is to be explained as of now")
+            return KEPT_FIELDS, shown(kept(self.conductor, parsed_args.request), KEPT_FIELDS, _COLUMNS)
         if parsed_args.volume:
             answer = self.conductor.explain_volume(volume_asked(self.conductor, parsed_args), parsed_args.best)
         else:
@@ -70,6 +86,35 @@ def asked(conductor: Calls, parsed_args: argparse.Namespace) -> SchedulingReques
         return conductor.operator.request_of(name=server)
     conductor.act_for(parsed_args.project, parsed_args.user)
     return conductor.operator.request_for(request=build_arguments.build_request(conductor, parsed_args))
+
+
+def kept(conductor: Calls, request_id: str) -> JSONObject:
+    """Return the newest decision of a request, by the names of :data:`KEPT_FIELDS`, and those before it in a line each.
+
+    :raises connection.CommandFailed: none is kept
+    """
+    found = conductor.operator.list_decisions(request_id)
+    if not found["decisions"]:
+        silent = "".join(f"; scheduler {host} does not answer" for host in found["silent"])
+        raise connection.CommandFailed(f"no decision of request {request_id} is kept{silent}")
+    *earlier, newest = found["decisions"]
+    return {
+        **newest["details"],
+        **newest,
+        "at": _moment(newest["at"]),
+        "reason": newest.get("message"),
+        "earlier": [_line(each) for each in earlier],
+        "silent": found["silent"],
+    }
+
+
+def _line(made: KeptDecision) -> str:
+    hosts = ", ".join(dict.fromkeys(pick["host"] for pick in made.get("picks", ())))
+    return f"{_moment(made['at'])} {made['outcome']} {hosts or made.get('message', '')}".rstrip()
+
+
+def _moment(epoch_s: float) -> str:
+    return datetime.datetime.fromtimestamp(epoch_s, datetime.UTC).isoformat(sep=" ", timespec="seconds")
 
 
 def add_volume(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
@@ -207,5 +252,6 @@ _COLUMNS: dict[str, type[columns.FormattableColumn]] = {
     "scores": _Scores,
     "share": _Share,
     "remarks": Lines,
+    "earlier": Lines,
     "state": State,
 }

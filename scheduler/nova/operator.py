@@ -88,6 +88,14 @@ class NovaOperator:
         return {"request_spec": spec, "filter_properties": properties}
 
     @endpoint
+    def list_decisions(self, context: RequestContext, request_id: fields.Name) -> JSONObject:
+        """Return what the schedulers of this machine have kept of their decisions of a request.
+
+        :raises errors.ConfigError: they keep no decisions
+        """
+        return {"decisions": list(self._driver.decisions_of(request_id)), "silent": []}
+
+    @endpoint
     def list_hosts(self, context: RequestContext) -> list[JSONObject]:
         """Return the names of the hosts that are up."""
         return [{"host": host} for host in self._driver.hosts_up()]

@@ -19,6 +19,7 @@ from tests.bench import (
     decision,
     domains,
     figures,
+    kept_decisions,
     memory,
     nova_feed,
     nova_scheduler,
@@ -37,6 +38,7 @@ from tests.bench import (
 
 PARTS: dict[str, Callable[[], None]] = {
     "decision": decision.run,
+    "decisions": kept_decisions.run,
     "domains": domains.run,
     "memory": memory.run,
     "startup": startup.run,

@@ -30,6 +30,8 @@ class FakeScheduler:
         #: New hosts of guests by uuid; and what it was asked to plan.
         self.plan: dict[str, str] = {}
         self.lost: list[tuple[list[str], list[str]]] = []
+        #: By machine of a scheduler: the decisions that it has kept, or what it raises.
+        self.kept: dict[str, Any] = {}
 
     def explain(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10
@@ -54,6 +56,12 @@ class FakeScheduler:
             raise self.failure
         verdict = "safe" if self.plan else "unsafe"
         return {"verdict": verdict, "why": f"{len(self.plan)} are planned", "plan": dict(self.plan)}
+
+    def decisions_of(self, context: RequestContext, request_id: str, host: str) -> list[dict[str, Any]]:
+        found = self.kept[host]
+        if isinstance(found, Exception):
+            raise found
+        return [each for each in found if each["request_id"] == request_id]
 
     def update_aggregates(self, context: RequestContext, aggregates: list[dict[str, Any]]) -> None:
         pass

@@ -33,7 +33,9 @@ _CONDUCTORS: Mapping[str, tuple[Method, ...]] = {
         *_of("operator", "show_instance update_instance stop_instance start_instance reboot_instance suspend_instance"),
         *_of("operator", "lock_instance unlock_instance rebuild_instance shelve_instance unshelve_instance"),
         *_of("operator", "resume_instance resize_instance confirm_resize revert_resize get_console_output"),
-        *_of("operator", "list_instances newest_faults list_migrations list_queue list_events show_quota"),
+        *_of(
+            "operator", "list_instances newest_faults list_migrations list_queue list_events list_decisions show_quota"
+        ),
         *_of("operator", "search_instances search_volumes"),
         *_of("operator", "show_group update_group delete_group create_group list_groups"),
         *_of("operator", "show_key_pair delete_key_pair create_key_pair list_key_pairs show_network list_networks"),
@@ -91,7 +93,7 @@ _SCHEDULING: Mapping[str, tuple[Method, ...]] = {
     CLIENT: _of(None, "select_destinations explain capacity describe_filters"),
     COMPUTE: _of(None, "update_instance_info delete_instance_info sync_instance_info"),
     SERVICE: (
-        *_of(None, "update_aggregates delete_aggregate note_bookings plan_loss"),
+        *_of(None, "update_aggregates delete_aggregate note_bookings plan_loss decisions_of"),
         *_of(
             None, "select_backend create_volume migrate_volume_to_host retype extend_volume manage_existing get_pools"
         ),
@@ -244,6 +246,8 @@ ARGUMENTS: Mapping[str, Any] = {
     "create_network.network": {"name": "new", "bridge": "br9", "subnet": "10.9.0.0/24"},
     "create_group.name": "new",
     "plan_loss.requests": [],
+    "list_decisions.request_id": "req-1",
+    "decisions_of.request_id": "req-1",
     "pause_recovery.paused": True,
     "set_tolerance.tolerance": {"kind": "aggregate", "name": "racks"},
     "unset_tolerance.kind": "fleet",

@@ -55,6 +55,16 @@ class SchedulerAPI(DecisionAPI):
         answer: dict[str, object] = self._ask(context, message, timeout=PLAN_TIMEOUT_S)
         return answer
 
+    def decisions_of(self, context: RequestContext, request_id: str, host: str) -> list[JSONObject]:
+        """Return what the schedulers of one machine have kept of their decisions of a request.
+
+        :param host: name of the machine
+        :raises errors.VersionPinned: a scheduler may be too old; errors.ConfigError: it keeps no decisions
+        """
+        message = Message("decisions_of", {"request_id": request_id}, version="4.9")
+        answer: list[dict[str, object]] = self._ask(context, message, server=host, timeout=DESCRIBE_TIMEOUT_S)
+        return answer
+
     # Hints to all schedulers. A scheduler of an older release uses the change feed only.
 
     def update_aggregates(self, context: RequestContext, aggregates: list[JSONObject]) -> None:

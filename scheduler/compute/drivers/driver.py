@@ -62,6 +62,10 @@ class Scheduler:
         """
         raise errors.NotSupported(what="explain", driver=type(self).__name__)
 
+    def decisions_of(self, request_id: str) -> Sequence[JSONObject]:
+        """Return what is kept of the decisions of a request (``[decisions]``). :raises errors.NotSupported: by default"""
+        raise errors.NotSupported(what="explain --request", driver=type(self).__name__)
+
     def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> JSONObject:
         """Return how many more instances of the request's shape fit. :raises errors.NotSupported: by default"""
         raise errors.NotSupported(what="capacity", driver=type(self).__name__)

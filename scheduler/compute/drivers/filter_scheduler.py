@@ -16,7 +16,7 @@ from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec, Selection, request_parts
 from fleet.rpc import deferred
-from scheduler.compute.drivers import capacity_count, judged_parts, loading
+from scheduler.compute.drivers import capacity_count, judged_parts, kept_decisions, loading
 from scheduler.compute.drivers.driver import Notifier, Scheduler
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.drivers.shadow import ShadowPipeline
@@ -41,6 +41,7 @@ class FilterScheduler(Scheduler):
         load = functools.partial(loading.load_pipeline, self.conf, self.host_manager.domain)
         self._decider = Decider(self.conf, self.host_manager, load)
         self._shadow = ShadowPipeline.from_conf(self.conf, self.host_manager)
+        self._kept = kept_decisions.from_conf(self.conf)
         self.admission = Admission(
             Fleet(
                 lambda: self._decider.pipeline,
@@ -74,6 +75,8 @@ class FilterScheduler(Scheduler):
         made = self._decider.select(context, named, refresh)
         if made.complete:
             made = self.admission.settled(named, made)
+        if self._kept is not None:
+            self._kept.keep(context, named, made)
         if self._shadow is not None and self._shadow.takes(named):
             deferred.after_reply(functools.partial(self._shadow.look, context, named, made))
         if not made.complete:
@@ -86,6 +89,12 @@ class FilterScheduler(Scheduler):
         self._update_host_states()
         found = explanation(self._decider.look(context, _named(request), best, request.holding))
         return {**found, "remarks": [*found["remarks"], *self._unjudged(request)]}
+
+    def decisions_of(self, request_id: str) -> Sequence[JSONObject]:
+        if self._kept is None:
+            reason = f"is not set on scheduler {self.conf.host}: its decisions are not kept"
+            raise errors.ConfigError(option="[decisions] file", reason=reason)
+        return self._kept.of(request_id)
 
     def capacity(self, context: RequestContext, request: RequestSpec, group_by: str | None) -> JSONObject:
         self._update_host_states()

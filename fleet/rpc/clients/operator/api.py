@@ -87,6 +87,7 @@ NEWER = (
     )
     | dict.fromkeys(("list_recoveries", "show_recovery", "pause_recovery", "start_recovery"), "1.19")
     | dict.fromkeys(("list_tolerances", "set_tolerance", "unset_tolerance"), "1.19")
+    | {"list_decisions": "1.20"}
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {

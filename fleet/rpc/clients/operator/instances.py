@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict, Unpack
 
 from fleet.json_codec import JSONObject
+from fleet.objects.answers.decisions import KeptDecisions
 from fleet.objects.answers.instances import (
     BriefInstance,
     EventsView,
@@ -145,6 +146,11 @@ class InstanceCalls(Caller):
 
     def trace(self, name: str) -> TraceView:
         answer: TraceView = self.call("trace", name=name)
+        return answer
+
+    def list_decisions(self, request_id: str) -> KeptDecisions:
+        """Return what schedulers have kept of their decisions of a request."""
+        answer: KeptDecisions = self.call("list_decisions", request_id=request_id)
         return answer
 
     def list_events(self, after: Mapping[str, int] | None = None, **newest: Unpack[Newest]) -> EventsView:
