@@ -189,9 +189,11 @@ def survey(
     others = [each for each in filters if not any(each is one for one in measured)]
     allowed = restriction.allowed(hosts, prepared.request)
     judging = [each for each in others if isinstance(each, FailureDomainFilter)]
-    of_hosts = tuple(rule for rule in prepared.request.group_rules if rule.policy in group_rule.OF_HOSTS)
-    # Rules among members are counted: a domain that has enough members now may take some later.
-    request = dataclasses.replace(prepared.request, group_rules=of_hosts) if judging else prepared.request
+    request = prepared.request
+    if judging:  # only requests for instances have rules
+        # Rules among members are counted: a domain that has enough members now may take some later.
+        of_hosts = tuple(rule for rule in request.group_rules if rule.policy in group_rule.OF_HOSTS)
+        request = dataclasses.replace(request, group_rules=of_hosts)
     round_ = filtering.run(dataclasses.replace(prepared, filters=others, request=request), hosts, allowed)
     rows = hosts.rows[round_.alive]
     chosen = hosts.subset(rows)
