@@ -4,6 +4,7 @@
 The real conductor, scheduler and agent code runs in coroutines; the bus drops, repeats, delays and reorders; a commit may
 fail, or succeed and look as if it had failed; a process may die between any two steps. ``world`` is the machinery, ``bus``
 the messages, ``database`` and ``statements`` the ledger, ``processes`` wires the three services to it, ``storage`` the
-volumes of each and their agents, ``scenario`` plays one seed and ``invariants`` judges it. ``make simulation`` plays many;
+volumes of each and their agents, ``scenario`` plays one seed, ``recovering`` one
+in which a host dies for good and is recovered, and ``invariants`` judges them. ``make simulation`` plays many;
 a seed that fails prints its history.
 """

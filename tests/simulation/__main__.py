@@ -12,7 +12,7 @@ import time
 
 import tqdm
 
-from tests.simulation.player import play
+from tests.simulation.player import play, play_recovering
 from tests.simulation.scenario import Verdict
 
 SEEDS_AT_ONCE = 4
@@ -26,13 +26,18 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="The first of them. Default: %(default)s.")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="Processes. Default: one for each core.")
     parser.add_argument("--verbose", action="store_true", help="Print the history of a seed that holds, too.")
+    parser.add_argument("--recovering", action="store_true", help="With recovery on, and a host that dies for good.")
     given = parser.parse_args()
     ended, met, began = collections.Counter[str](), collections.Counter[str](), time.monotonic()
     seeds = range(given.first, given.first + given.seeds)
+    played = play_recovering if given.recovering else play
     # What a process that died in a seed was about to do is never collected: its stack refers to itself.
     with multiprocessing.get_context("spawn").Pool(given.workers, maxtasksperchild=LIFE_OF_A_WORKER) as pool:
         for verdict in tqdm.tqdm(
-            pool.imap(play, seeds, chunksize=SEEDS_AT_ONCE), total=given.seeds, unit="seed", disable=None
+            pool.imap(played, seeds, chunksize=SEEDS_AT_ONCE),
+            total=given.seeds,
+            unit="seed",
+            disable=None,
         ):
             ended.update(verdict.ended)
             met.update(verdict.met)

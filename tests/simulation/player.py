@@ -8,11 +8,16 @@ import gc
 import logging
 
 from tests.simulation.database import SimulatedDatabase
+from tests.simulation.recovering import Recovering
 from tests.simulation.scenario import Scenario, Verdict
 
 
 def play(seed: int) -> Verdict:
     return Scenario(seed, _database()).play()
+
+
+def play_recovering(seed: int) -> Verdict:
+    return Recovering(seed, _database()).play()
 
 
 @functools.cache

@@ -30,9 +30,11 @@ from compute_agent.work.power import PowerSwitch
 from compute_agent.work.termination import Termination as AgentTermination
 from conductor_stub import wiring
 from conductor_stub.parts import Clients, Common, Settings
+from conductor_stub.steps.fence import Fence, Order, Outcome
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
+from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import domains, errors, states
 from fleet.agent.batching import Batcher
 from fleet.agent.identity import Identity
@@ -76,7 +78,12 @@ LIMITS = StepLimits(
 #: Requests that a conductor places itself at a time; it hands out the others.
 OWN_BUILDS = 1
 MEMORY_MB = 4096
+NO_RECOVERY = RecoverySettings()
 HEARTBEAT_S, REPORT_S, SWEEP_S = 25.0, 100.0, 20.0
+
+
+def no_fence(order: Order) -> Outcome:
+    raise AssertionError("nothing is recovered in this world")
 
 
 class Notifier(FakeNotifier):
@@ -228,17 +235,28 @@ class Pauses:
         return False
 
 
-def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: str) -> Process:
+def start_conductor(
+    world: World,
+    bus: Bus,
+    database: SimulatedDatabase,
+    name: str,
+    recovery: RecoverySettings = NO_RECOVERY,
+    fence: Fence = no_fence,
+) -> Process:
     """The product's own parts, whose repeated work is done only while there is something to do."""
     process = Process(name)
     neighbours = SchedulerAPI, ComputeAPI, VolumeSchedulerAPI, VolumeAPI, ComputeTaskAPI, MigrationAPI, VolumeTaskAPI
     clients = Clients(*(bus.client(each) for each in neighbours), Notifier())  # type: ignore[arg-type]
     grouped = functools.partial(GroupCommit, clock=world.seconds, signal=lambda: Signal(world))
     local = LocalPlacement(OWN_BUILDS, Executor(world, process))
-    settings = Settings(name, same_host=True)
+    settings = Settings(name, same_host=True, recovery=recovery)
     parts = wiring.wire(
         Common(
-            *(database, clients, LIMITS, settings, world.clock, world.clock, unpinned()), local=local, grouped=grouped
+            *(database, clients, LIMITS, settings, world.clock, world.clock, unpinned()),
+            local=local,
+            grouped=grouped,
+            fence=fence,
+            spawn=lambda work: world.spawn(process, "beside", work),
         )
     )
     process.endpoints = [endpoint for part in parts for endpoint in part.endpoints]
@@ -247,7 +265,8 @@ def start_conductor(world: World, bus: Bus, database: SimulatedDatabase, name: s
         of_volumes = part is parts.volumes
         is_needed = database.is_any_volume_under_way if of_volumes else database.is_anything_under_way
         for run in part.runs:
-            _every(world, process, SWEEP_S, run.name, _if(is_needed, run.work))
+            needed = (lambda: recovery.enabled) if part is parts.recovery else is_needed
+            _every(world, process, SWEEP_S, run.name, _if(needed, run.work))
     return process
 
 

@@ -7,7 +7,7 @@ import collections
 import dataclasses
 import traceback
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -32,7 +32,6 @@ from tests.simulation.world import Process, World
 AGENTS = {"a1": ("h1", "h2"), "a2": ("h3",)}
 HOSTS = tuple(host for hosts in AGENTS.values() for host in hosts)
 REQUESTS = 3
-TROUBLE_S = 45.0
 #: Long enough for every deadline, and for every message that was very late.
 CALM_S = 1200.0
 MOST_STEPS = 200_000
@@ -76,6 +75,10 @@ class Verdict:
 
 
 class Scenario:
+    TROUBLE_S = 45.0
+    #: Moves that users ask for.
+    ACTS: Sequence[str] = ("resize", "resize", "evacuate")
+
     def __init__(self, seed: int, database: SimulatedDatabase) -> None:
         self._seed = seed
         self._world = World(seed)
@@ -95,6 +98,8 @@ class Scenario:
         self._calm_until = 0.0
         self._forced: set[str] = set()
         self._forgotten: list[str] = []
+        #: A host is gone until somebody brings it back.
+        self._lost = False
         self._addresses = invariants.Addresses()
 
     def play(self) -> Verdict:
@@ -116,7 +121,7 @@ class Scenario:
         self._world.spawn(self._client, "client", self._workload)
         client = storage.Client(self._world, self._bus, self._database)
         self._world.spawn(self._client, "storage client", client.work)
-        steps, wrong = self._run(TROUBLE_S, 0)
+        steps, wrong = self._run(self.TROUBLE_S, 0)
         if not wrong:
             self._calm_down()
             steps, wrong = self._run(CALM_S, steps)
@@ -139,11 +144,14 @@ class Scenario:
             if world.happens("guest dies", 0.002):
                 self._hypervisors[world.chance.choice(HOSTS)].die()
             if steps % 100 == 0:
-                wrong = invariants.at_any_moment(self._database, self._hypervisors)
-                wrong += storage.at_any_moment(self._database) + self._addresses.wrong(self._database)
+                wrong = self._wrong_now()
                 if wrong:
                     return steps, wrong
         return steps, []
+
+    def _wrong_now(self) -> list[str]:
+        wrong = invariants.at_any_moment(self._database, self._hypervisors)
+        return wrong + storage.at_any_moment(self._database) + self._addresses.wrong(self._database)
 
     def _served(self) -> dict[str, Host]:
         alive = [agent for agent in AGENTS if self._processes[agent].alive and self._serves(agent)]
@@ -195,7 +203,7 @@ class Scenario:
         self._lives[name] += 1
         self._world.log("%s starts", name)
         if name.startswith("conductor"):
-            process = processes.start_conductor(self._world, self._bus, self._database, name)
+            process = self._conductor(name)
         elif name.startswith("scheduler"):
             process = processes.start_scheduler(self._world, self._bus, self._database, name)
         elif name in self._disks:
@@ -206,6 +214,13 @@ class Scenario:
             process = processes.start_agent(self._world, self._bus, served, name, self._lives[name])
         self._processes[name] = process
 
+    def _conductor(self, name: str) -> Process:
+        return processes.start_conductor(self._world, self._bus, self._database, name)
+
+    def _returns(self, name: str) -> bool:
+        """Whether a process that has died starts again."""
+        return True
+
     def _die(self, name: str) -> None:
         process = self._processes[name]
         if process.alive:
@@ -213,7 +228,7 @@ class Scenario:
             self._world.after(self._world.chance.choice([0.0, 5.0, 60.0]), lambda: self._revive(process))
 
     def _revive(self, dead: Process) -> None:
-        if self._processes[dead.name] is dead:
+        if self._processes[dead.name] is dead and self._returns(dead.name):
             self._start(dead.name)
 
     def _calm_down(self) -> None:
@@ -266,7 +281,7 @@ class Scenario:
     def _move(self) -> None:
         """One instance is resized, and confirmed, reverted or left; or evacuated from a host that may well be alive."""
         operator, chance, uuid = self._bus.client(OperatorAPI), self._world.chance, self._any_instance()
-        act = chance.choice(["resize", "resize", "evacuate"])
+        act = chance.choice(self.ACTS)
         (host,) = self._database.rows(_HOST, wanted=uuid)[0]
         if act == "resize":
             flavor = {"vcpus": 1, "memory_mb": chance.choice([256, 1024, 1536])}

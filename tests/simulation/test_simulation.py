@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 
 from conductor_stub.builds import claims
+from conductor_stub.conf import FENCE_NONE
 from conductor_stub.steps.machine import PlacedRow
 from fleet import states
 from fleet.db.instances import addresses, instances
 from fleet.db.volumes import pools
 from fleet.objects import Claim, Instance
+from tests.simulation import recovering
 from tests.simulation.database import SimulatedDatabase
+from tests.simulation.recovering import Recovering
 from tests.simulation.scenario import Scenario
 
 SEEDS = range(300)
@@ -69,6 +72,24 @@ def test_seeds_hold(simulated: SimulatedDatabase, first: int) -> None:
     assert ended["active"] > BATCH
     assert ended["volume available"] > BATCH
     assert TROUBLES == met.keys()
+
+
+def test_seeds_with_recovery_hold(simulated: SimulatedDatabase) -> None:
+    """A host dies for good: its guests are evacuated after its fence, and none runs twice."""
+    ended: collections.Counter[str] = collections.Counter()
+    for seed in range(60):
+        verdict = Recovering(seed, simulated).play()
+        ended.update(verdict.ended)
+        assert [] == verdict.wrong, "\n".join([*verdict.history, f"seed {seed}"])
+        if seed >= 5 and ended["recovery done"] >= 2 and ended["evacuation completed"] >= 2:
+            return
+    raise AssertionError(ended)
+
+
+def test_a_missing_fence_is_caught(simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that is only cut off runs on, and some seed shows it."""
+    monkeypatch.setattr(recovering, "SETTINGS", dataclasses.replace(recovering.SETTINGS, fence=FENCE_NONE))
+    assert any("recovered from" in line for seed in range(200) for line in Recovering(seed, simulated).play().wrong)
 
 
 def test_a_seed_plays_the_same_every_time(simulated: SimulatedDatabase) -> None:
