@@ -249,7 +249,14 @@ RECOVERY_OPTS = [
             ),
             (FENCE_NONE, "no fence: a guest whose host is only cut off runs twice from then on, and may ruin its data"),
         ],
-        help="What makes sure that the guests of a silent host do not run any more.",
+        help="What makes sure that the guests of a silent host do not run any more. The metadata 'recovery_fence' of an "
+        "aggregate chooses for its hosts: a name of fence_commands, storage or none.",
+    ),
+    cfg.DictOpt(
+        "fence_commands",
+        default={},
+        help="Further commands as fence_command, by name, such as ipmi:/usr/local/sbin/ipmi-off,pdu:/usr/local/sbin/off. "
+        "Set it if hosts are switched off in different ways: an aggregate names one in its metadata 'recovery_fence'.",
     ),
     cfg.StrOpt(
         "fence_command",

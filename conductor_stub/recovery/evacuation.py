@@ -12,7 +12,7 @@ from conductor_stub.moves import intake
 from conductor_stub.moves.machine import Move
 from conductor_stub.recovery import fencing, order
 from conductor_stub.steps.limits import StepContext
-from fleet import errors, move_states, recovery_states, states
+from fleet import errors, failpoints, move_states, recovery_states, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
@@ -41,6 +41,7 @@ class State:
     unplanned: bool = False
 
 
+@failpoints.commits("conductor.recovery_settle")
 def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State:
     """Note what became of moves under way, and whether the host is back; end the recovery if nothing is left to do.
 
@@ -74,6 +75,7 @@ def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State
     return _ended(tx, row, recovery_states.RETURNED if is_back else recovery_states.DONE, guests, ctx)
 
 
+@failpoints.commits("conductor.recovery_plan")
 def take_plan(tx: Transaction, uuid: str, plan: Mapping[str, str], message: str, now: datetime.datetime) -> None:
     """Give guests the hosts that a plan has for them. :param plan: by uuid; empty without a plan"""
     row = recoveries.lock(tx, uuid)
@@ -85,6 +87,7 @@ def take_plan(tx: Transaction, uuid: str, plan: Mapping[str, str], message: str,
     recoveries.add_step(tx, uuid, PLANNED, message, now)
 
 
+@failpoints.commits("conductor.recovery_move")
 def begin_move(
     tx: Transaction, recovery: str, guest: int, migration: str, parallel: int, ctx: StepContext
 ) -> Move | None:

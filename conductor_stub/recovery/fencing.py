@@ -8,32 +8,37 @@ again. An outcome that comes after the lease has ended, or when another conducto
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 
-from conductor_stub.conf import FENCE_COMMAND
+from conductor_stub.conf import FENCE_COMMAND, FENCE_NONE, FENCE_STORAGE
 from conductor_stub.steps import recovery_settings
 from conductor_stub.steps.fence import Order, Outcome
 from conductor_stub.steps.recovery_settings import RecoverySettings
-from fleet import recovery_states
+from fleet import failpoints, recovery_states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
-from fleet.db.hosts import services
+from fleet.db.hosts import aggregates, services
 from fleet.db.instances import recoveries
 from fleet.db.tables.recovery import RecoveryRow
 
+#: Key of an aggregate's metadata: the fence of its hosts.
+METADATA = "recovery_fence"
 #: Seconds for starting and killing the command, and for writing its outcome.
 GRACE_S = 15
 #: Seconds between two tries, times the number of the last one.
 _AGAIN_AFTER_S = 20
 
 
+@failpoints.commits("conductor.recovery_fence")
 def take(
     tx: Transaction, uuid: str, lease: str, settings: RecoverySettings, down_time_s: float, now: datetime.datetime
 ) -> Order | None:
     """Take the lease. Return the fence that this conductor must run; None if there is none to run."""
     row = recoveries.lock(tx, uuid)
+    fence, command, problem = _chosen(tx, row.host, settings)
     if row.status == recovery_states.FENCING and row.lease == lease:
         # A commit whose outcome was unknown.
-        return Order(settings.fence_command, row.host, uuid, row.attempt, settings.fence_timeout_s)
+        return Order(command, row.host, uuid, row.attempt, settings.fence_timeout_s)
     is_leased = row.lease_until is not None and row.lease_until > now
     if row.status != recovery_states.FENCING or row.paused or is_leased or row.due_at > now:
         return None
@@ -41,14 +46,14 @@ def take(
     if service is not None and services.is_up(service, now, down_time_s):
         end(tx, row, recovery_states.RETURNED, "the host reports again; nothing was done", now)
         return None
-    if settings.fence != FENCE_COMMAND:
-        _fenced(tx, row, recovery_settings.RISKS[settings.fence], now)
+    if fence != FENCE_COMMAND:
+        _fenced(tx, row, recovery_settings.RISKS[fence], now)
         return None
     if row.host.startswith("-"):
         hold(tx, row, "its name begins with '-': the fence would take it for an option", now)
         return None
-    if not settings.fence_command:
-        hold(tx, row, "[recovery] fence_command is not set", now)
+    if problem:
+        hold(tx, row, problem, now)
         return None
     if row.attempt >= settings.fence_attempts:
         hold(tx, row, _failed(row.attempt, row.problem), now)
@@ -57,9 +62,31 @@ def take(
     until = now + seconds(settings.fence_timeout_s + GRACE_S)
     recoveries.update(tx, uuid, now, attempt=attempt, lease=lease, lease_until=until, due_at=until)
     recoveries.add_step(tx, uuid, "fencing", f"try {attempt} of {settings.fence_attempts}", now)
-    return Order(settings.fence_command, row.host, uuid, attempt, settings.fence_timeout_s)
+    return Order(command, row.host, uuid, attempt, settings.fence_timeout_s)
 
 
+def _chosen(tx: Transaction, host: str, settings: RecoverySettings) -> tuple[str, Sequence[str], str]:
+    """Return the kind of the host's fence, its command, and why there is none.
+
+    Its aggregates choose. Without their word it is that of the configuration.
+    """
+    wishes = {
+        each.metadata[METADATA] for each in aggregates.list_all(tx) if host in each.hosts and METADATA in each.metadata
+    }
+    if not wishes:
+        lacking = "" if settings.fence_command else "[recovery] fence_command is not set"
+        return settings.fence, settings.fence_command, lacking
+    name = min(wishes)
+    if len(wishes) > 1:
+        return FENCE_COMMAND, (), f"its aggregates name several fences: {', '.join(sorted(wishes))}"
+    if name in (FENCE_STORAGE, FENCE_NONE):
+        return name, (), ""
+    command = settings.fence_commands.get(name, ())
+    lacking = "" if command else f"[recovery] fence_commands has no {name}, which its aggregate names"
+    return FENCE_COMMAND, command, lacking
+
+
+@failpoints.commits("conductor.recovery_fenced")
 def finish(tx: Transaction, order: Order, lease: str, outcome: Outcome, attempts: int, now: datetime.datetime) -> bool:
     """Write the outcome of a fence. Return False if it counts for nothing. :param attempts: the most there are"""
     row = recoveries.lock(tx, order.recovery)

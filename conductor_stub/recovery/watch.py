@@ -12,7 +12,7 @@ from oslo_utils import uuidutils
 
 from conductor_stub.recovery import order
 from conductor_stub.steps.recovery_settings import RecoverySettings
-from fleet import errors
+from fleet import errors, failpoints
 from fleet.clock import seconds
 from fleet.db.engine.database import Connection, Transaction
 from fleet.db.hosts import aggregates, labels, maintenances, services
@@ -48,6 +48,7 @@ def is_used(connection: Connection, settings: RecoverySettings) -> bool:
     return settings.enabled or on or recoveries.any_open(connection)
 
 
+@failpoints.commits("conductor.recovery_look")
 def look(tx: Transaction, settings: RecoverySettings, down_time_s: float, now: datetime.datetime) -> Watch:
     """Count the silent hosts of each domain, and begin the recoveries that are due."""
     fleet = recoveries.lock_fleet(tx, now)

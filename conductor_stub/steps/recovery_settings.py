@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from oslo_config import cfg
 
@@ -22,12 +22,16 @@ RISKS = {
 
 @dataclasses.dataclass(frozen=True)
 class RecoverySettings:
-    """The options of the same names describe them. :param fence_command: program and arguments"""
+    """The options of the same names describe them.
+
+    :param fence_command: program and arguments; so are the values of ``fence_commands``
+    """
 
     enabled: bool = False
     wait_time_s: float = 120
     fence: str = FENCE_COMMAND
     fence_command: Sequence[str] = ()
+    fence_commands: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     fence_timeout_s: float = 60
     fence_attempts: int = 3
     largest_share: float = 0.3
@@ -38,20 +42,27 @@ class RecoverySettings:
     def from_conf(cls, conf: cfg.ConfigOpts) -> RecoverySettings:
         """:raises errors.ConfigError: recoveries are enabled and their fence is not configured"""
         group = conf[RECOVERY]
-        try:
-            command = shlex.split(group.fence_command or "")
-        except ValueError as broken:
-            raise errors.ConfigError(option="[recovery] fence_command", reason=f"cannot be read: {broken}") from None
-        if group.enabled and group.fence == FENCE_COMMAND and not command:
+        command = _split(group.fence_command or "", "fence_command")
+        named = {name: _split(text, f"fence_commands ({name})") for name, text in group.fence_commands.items()}
+        if group.enabled and group.fence == FENCE_COMMAND and not command and not named:
             raise errors.ConfigError(option="[recovery] enabled", reason="needs fence_command, or another fence")
         return cls(
             enabled=group.enabled,
             wait_time_s=group.wait_time,
             fence=group.fence,
             fence_command=command,
+            fence_commands=named,
             fence_timeout_s=group.fence_timeout,
             fence_attempts=group.fence_attempts,
             largest_share=group.largest_share,
             domain_label=group.domain_label or None,
             parallel=group.parallel,
         )
+
+
+def _split(text: str, option: str) -> list[str]:
+    """:raises errors.ConfigError:"""
+    try:
+        return shlex.split(text)
+    except ValueError as broken:
+        raise errors.ConfigError(option=f"[recovery] {option}", reason=f"cannot be read: {broken}") from None

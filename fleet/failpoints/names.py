@@ -77,6 +77,16 @@ POWER_TRANSACTIONS: Mapping[str, str] = {
     "conductor.power_overdue": "the task's deadline has passed: the instance is as before",
 }
 
+#: Of a host that is down.
+RECOVERY_TRANSACTIONS: Mapping[str, str] = {
+    "conductor.recovery_look": "silent hosts are counted, and recoveries begun",
+    "conductor.recovery_fence": "a conductor has taken the lease: it is to run the fence",
+    "conductor.recovery_fenced": "the fence has ended: fencing → moving, or another try",
+    "conductor.recovery_settle": "it is noted what became of guests that were moved",
+    "conductor.recovery_plan": "guests have the hosts of a plan",
+    "conductor.recovery_move": "the evacuation of a guest is accepted",
+}
+
 #: Of a volume that a guest gets or gives back.
 ATTACH_TRANSACTIONS: Mapping[str, str] = {
     "conductor.attach_accept": "a volume is to be attached: its attachment is written",
@@ -176,6 +186,7 @@ TRANSACTIONS = {
     **GUEST_TRANSACTIONS,
     **POWER_TRANSACTIONS,
     **ATTACH_TRANSACTIONS,
+    **RECOVERY_TRANSACTIONS,
 }
 STEPS = {
     **BUILD_STEPS,
@@ -204,6 +215,7 @@ GUEST_NAMES: Mapping[str, str] = _names(GUEST_TRANSACTIONS, {})
 POWER_NAMES: Mapping[str, str] = _names(POWER_TRANSACTIONS, POWER_STEPS)
 ATTACH_NAMES: Mapping[str, str] = _names(ATTACH_TRANSACTIONS, ATTACH_STEPS)
 QUEUE_NAMES: Mapping[str, str] = _names(QUEUE_TRANSACTIONS, {})
+RECOVERY_NAMES: Mapping[str, str] = _names(RECOVERY_TRANSACTIONS, {})
 NAMES: Mapping[str, str] = {
     **BUILD_NAMES,
     **QUEUE_NAMES,
@@ -212,6 +224,7 @@ NAMES: Mapping[str, str] = {
     **GUEST_NAMES,
     **POWER_NAMES,
     **ATTACH_NAMES,
+    **RECOVERY_NAMES,
     **LIBVIRT_STEPS,
     **COPY_STEPS,
     **LIVE_STEPS,

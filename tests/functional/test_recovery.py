@@ -3,20 +3,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
+import pathlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from oslo_config import cfg
 
 from conductor_stub.conf import FENCE_NONE
 from conductor_stub.recovery import fencing
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.fence import Outcome
 from conductor_stub.steps.recovery_settings import RecoverySettings
-from fleet import errors
+from fleet import errors, failpoints
 from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.db.hosts.heartbeats import Heartbeat
+from fleet.failpoints import names
 from fleet.objects import BuildRequest, Claimed
 from tests.functional.conductor import INCARNATION, Conductor, context
 
@@ -433,3 +439,93 @@ def test_recoveries_of_hosts_that_are_not_there(stage: Stage) -> None:
         stage.conductor.operator.start_recovery("h9")
     with pytest.raises(errors.NotFound):
         stage.conductor.operator.pause_recovery(True, "h9")
+
+
+NAMED = dataclasses.replace(SETTINGS, fence_commands={"pdu": ["/sbin/pdu-off", "-v"], "ipmi": ["/sbin/ipmi-off"]})
+
+
+@pytest.mark.parametrize(
+    ("wishes", "command", "problem"),
+    [
+        pytest.param([], ["/sbin/off"], "", id="that of the configuration"),
+        pytest.param(["pdu"], ["/sbin/pdu-off", "-v"], "", id="a named command"),
+        pytest.param(["pdu", "pdu"], ["/sbin/pdu-off", "-v"], "", id="two aggregates agree"),
+        pytest.param(["pdu", "ipmi"], None, "its aggregates name several fences: ipmi, pdu", id="and do not"),
+        pytest.param(
+            ["nosuch"], None, "[recovery] fence_commands has no nosuch, which its aggregate names", id="unknown"
+        ),
+        pytest.param(["none"], None, "", id="no fence, at the risk of the administrator"),
+    ],
+)
+def test_aggregates_choose_the_fence(
+    database: Database, wishes: list[str], command: list[str] | None, problem: str
+) -> None:
+    stage = Stage(database, settings=NAMED)
+    for number, wish in enumerate(wishes):
+        stage.conductor.operator.create_aggregate(f"of-{number}", {"recovery_fence": wish})
+        stage.conductor.operator.add_aggregate_host(f"of-{number}", "h1")
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    assert [command] * (command is not None) == [list(order.command) for order in stage.conductor.fenced]
+    assert problem == (stage.recovery()["problem"] or "")
+    assert ("NOT fenced" in stage.recovery()["steps"][1]["message"]) == (wishes == ["none"])
+
+
+@pytest.fixture
+def points(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """The file that arms this process."""
+
+    def arm(lines: str) -> None:
+        conf = cfg.ConfigOpts()
+        failpoints.register_opts(conf)
+        (tmp_path / "fleet.conf").write_text(f"[failpoints]\n{lines}\n")
+        conf(["--config-file", str(tmp_path / "fleet.conf")])
+        failpoints.arm(conf)
+
+    arm(f"enabled = true\nfile = {tmp_path}/points.json")
+    yield tmp_path / "points.json"
+    arm("")
+
+
+@pytest.mark.parametrize(
+    ("point", "action"),
+    [
+        *(
+            (f"{step}.{when}", "raise")
+            for step in names.RECOVERY_TRANSACTIONS
+            for when in ("before_commit", "after_commit")
+        ),
+        *((f"{step}.after_commit", "disconnect") for step in names.RECOVERY_TRANSACTIONS),
+    ],
+)
+def test_a_failure_in_any_transaction_moves_nothing_twice(
+    stage: Stage,
+    points: pathlib.Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    point: str,
+    action: str,
+) -> None:
+    """A conductor that fails there goes on at its next look, and a transaction whose outcome is unknown is repeated."""
+    points.write_text(json.dumps({point: {"action": action, "times": 1}}))
+    look, run_fences = stage.conductor.keeper.look, stage.conductor.run_fences
+
+    def again(work: Callable[[], object]) -> None:
+        with contextlib.suppress(failpoints.FailpointReached):
+            work()
+
+    monkeypatch.setattr(stage.conductor.keeper, "look", lambda: again(look))
+    stage.lose("h1")
+    for _time in range(40):
+        again(run_fences)
+        stage.evacuate()
+        stage.go_on(20, "h1")
+        stage.conductor.move_sweeper.sweep()
+        if stage.recovery()["status"] == "done":
+            break
+    assert f"Failpoint {point}: {action}" in caplog.messages
+    assert ("done", ["moved"] * 3) == (stage.recovery()["status"], stage.statuses())
+    assert ["h2"] * 3 == [stage.host_of(uuid) for uuid in stage.guests]
+    finished = [row for row in stage.conductor.operator.list_migrations({}) if row["status"] == "done"]
+    assert sorted(stage.guests) == sorted(row["instance_uuid"] for row in finished)
+    assert 1 <= len(stage.conductor.fenced) <= 2
