@@ -75,9 +75,10 @@ AGENT_OPTS = [
         default=[],
         help="Monitors that measure with each audit. Their values are the metrics of every host of this process, for "
         "MetricsFilter and MetricsWeigher. cpu: cpu.percent, cpu.user.percent, cpu.kernel.percent, cpu.idle.percent, "
-        "cpu.iowait.percent (shares, 0.0 to 1.0) and cpu.frequency (MHz). Otherwise an entry point in "
-        "fleet.compute.monitors, or the dotted path of a subclass of compute_agent.monitors.base.Monitor. Related: "
-        "[metrics] weight_setting.",
+        "cpu.iowait.percent (shares, 0.0 to 1.0) and cpu.frequency (MHz). pressure: cpu.pressure and memory.pressure, the "
+        "shares of the last minute in which work waited (PSI of Linux). Turn both on where balancing shall see loads, not "
+        "only allocations. Otherwise an entry point in fleet.compute.monitors, or the dotted path of a subclass of "
+        "compute_agent.monitors.base.Monitor. Related: [metrics] weight_setting, [balance].",
     ),
     cfg.IntOpt(
         "driver_timeout",

@@ -297,6 +297,69 @@ RECOVERY_OPTS = [
     ),
 ]
 
+BALANCE = "balance"
+BALANCE_OPTS = [
+    cfg.IntOpt(
+        "interval",
+        default=60,
+        min=5,
+        max=86400,
+        help="Seconds between two looks at an aggregate whose metadata has balance=suggest, confirm or auto. No other "
+        "aggregate is looked at. Shorter: hot hosts are seen sooner; each look reads all hosts and guests of the aggregate. "
+        "Set the section alike on all conductors.",
+    ),
+    cfg.FloatOpt(
+        "threshold",
+        default=15,
+        min=1,
+        max=100,
+        help="A host is hot while its load is above the mean of its aggregate by so many points (percent of a host). The "
+        "load is the larger of the shares of CPU and memory. Raise it where hosts differ by nature.",
+    ),
+    cfg.FloatOpt(
+        "least_load",
+        default=40,
+        min=0,
+        max=100,
+        help="A host below this load, in points, is never hot: nobody gains where all hosts are idle.",
+    ),
+    cfg.IntOpt(
+        "hold_time",
+        default=600,
+        min=0,
+        max=7 * 86400,
+        help="Seconds for which a host must be hot before guests move. Raise it where load comes in short peaks.",
+    ),
+    cfg.FloatOpt(
+        "margin",
+        default=5,
+        min=0.1,
+        max=100,
+        help="Points by which a move must relieve the hotter of its two hosts; for a guest of 64 GiB of memory and disk "
+        "twice as many, and so on. A move that makes its new host hot is never taken. Raise it for fewer moves.",
+    ),
+    cfg.IntOpt(
+        "most_moves",
+        default=3,
+        min=1,
+        max=100,
+        help="Moves of one round of an aggregate, at most. Raise it where hosts are large and guests are small.",
+    ),
+    cfg.IntOpt(
+        "most_gib",
+        default=128,
+        min=1,
+        max=1000000,
+        help="GiB of memory and disk that one round of an aggregate moves, at most. A larger guest never moves by itself.",
+    ),
+    cfg.IntOpt(
+        "cooldown",
+        default=6 * 3600,
+        min=0,
+        max=30 * 86400,
+        help="Seconds after a move of a guest, by whomever, in which balancing does not move it again.",
+    ),
+]
 MAINTENANCE = "maintenance"
 MAINTENANCE_OPTS = [
     cfg.DictOpt(
@@ -320,6 +383,8 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(QUOTA_OPTS, group=cfg.OptGroup("quota", title="Quotas of projects"))
     recovery = cfg.OptGroup(RECOVERY, title="Recovery of hosts that are down")
     conf.register_opts(RECOVERY_OPTS, group=recovery)
+    balance = cfg.OptGroup(BALANCE, title="Calm balancing of aggregates")
+    conf.register_opts(BALANCE_OPTS, group=balance)
     maintenance = cfg.OptGroup(MAINTENANCE, title="Maintenance of hosts in waves")
     conf.register_opts(MAINTENANCE_OPTS, group=maintenance)
 
@@ -329,5 +394,6 @@ def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
     return [
         *(("DEFAULT", OPTS), ("conductor", CONDUCTOR_OPTS), ("quota", QUOTA_OPTS)),
         (RECOVERY, RECOVERY_OPTS),
+        (BALANCE, BALANCE_OPTS),
         (MAINTENANCE, MAINTENANCE_OPTS),
     ]

@@ -15,6 +15,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from conductor_stub.steps import fence, hook
+from conductor_stub.steps.balance_settings import BalanceSettings
 from conductor_stub.steps.beside import Spawn
 from conductor_stub.steps.fence import Fence
 from conductor_stub.steps.group_commit import GroupCommit
@@ -102,6 +103,7 @@ class Settings:
     flavor_mix_half_life_s: float = HALF_LIFE_S
     recovery: RecoverySettings = RecoverySettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
+    balance: BalanceSettings = BalanceSettings()
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Settings:
@@ -118,6 +120,7 @@ class Settings:
             flavor_mix_half_life_s=conf.conductor.flavor_mix_half_life,
             recovery=RecoverySettings.from_conf(conf),
             maintenance=MaintenanceSettings.from_conf(conf),
+            balance=BalanceSettings.from_conf(conf),
         )
 
 

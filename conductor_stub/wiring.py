@@ -8,6 +8,7 @@ from typing import NamedTuple
 from conductor_stub.agents import wiring as agents
 from conductor_stub.attachments import wiring as attachments
 from conductor_stub.attachments.reservations import Reservations
+from conductor_stub.balance import wiring as balance
 from conductor_stub.builds import wiring as builds
 from conductor_stub.maintenance import wiring as maintenance
 from conductor_stub.moves import wiring as moves
@@ -26,6 +27,7 @@ class Parts(NamedTuple):
     moves: moves.Moves
     recovery: recovery.Recovery
     maintenance: maintenance.MaintenancePart
+    balance: balance.BalancePart
     power: power.Power
     attachments: attachments.Attachments
     volumes: volumes.Volumes
@@ -41,6 +43,7 @@ def wire(common: Common) -> Parts:
         of_moves,
         recovery.wire(common, of_moves, of_builds),
         maintenance.wire(common, of_moves),
+        balance.wire(common, of_moves, of_builds),
         of_power,
         attachments.wire(common),
         volumes.wire(common),

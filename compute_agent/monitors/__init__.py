@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the load of hosts, for MetricsFilter and MetricsWeigher.
 
-``base`` is the interface, ``cpu`` reads the machine's processors; ``Monitors`` runs all configured monitors.
+``base`` is the interface; ``cpu`` and ``pressure`` read the machine; ``Monitors`` runs all configured monitors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from fleet.clock import Clock, utcnow
 
 LOG = logging.getLogger(__name__)
 
-BUILT_IN = {"cpu": "compute_agent.monitors.cpu.CpuMonitor"}
+BUILT_IN = {
+    "cpu": "compute_agent.monitors.cpu.CpuMonitor",
+    "pressure": "compute_agent.monitors.pressure.PressureMonitor",
+}
 NAMESPACE = "fleet.compute.monitors"
 
 

@@ -121,6 +121,12 @@ MAINTENANCE_HOSTS = prometheus.Gauge(
     "Hosts of maintenances that have not ended, by status (waiting, draining, working, returning, failed)",
     ["status"],
 )
+BALANCE_ABOVE_MEAN = prometheus.Gauge(
+    "fleet_conductor_balance_above_mean_points",
+    "Points by which the load of the hottest host of an aggregate is above the mean, when last looked at",
+    ["aggregate"],
+)
+BALANCE_MOVES = prometheus.Counter("fleet_conductor_balance_moves", "Moves that balancing has begun", ["aggregate"])
 POOLS = prometheus.Gauge("fleet_conductor_pools", "Storage pools that are reported")
 POOL_SPACE = prometheus.Gauge(
     "fleet_conductor_pool_gigabytes",

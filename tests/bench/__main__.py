@@ -13,6 +13,7 @@ from collections.abc import Callable
 from tests.bench import (
     agents,
     api,
+    balancers,
     builds,
     commits,
     conflicts,
@@ -45,6 +46,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "survival": survival.run,
     "transport": transport.run,
     "select": select.run,
+    "balancers": balancers.run,
     "builds": builds.run,
     "commits": commits.run,
     "agents": agents.run,

@@ -14,6 +14,7 @@ import oslo_messaging
 
 from conductor_stub import wiring
 from conductor_stub.parts import Clients, Common, Settings
+from conductor_stub.steps.balance_settings import BalanceSettings
 from conductor_stub.steps.fence import Order, Outcome
 from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.limits import StepLimits
@@ -44,6 +45,7 @@ from tests.functional.trio_fakes import (
 INCARNATION = "life-one"
 NOT_RECOVERED = RecoverySettings()
 NO_HOOKS = MaintenanceSettings()
+BALANCED = BalanceSettings()
 
 
 class Conductor:
@@ -60,6 +62,7 @@ class Conductor:
         recovery: RecoverySettings = NOT_RECOVERED,
         clock: FakeClock | None = None,
         maintenance: MaintenanceSettings = NO_HOOKS,
+        balance: BalanceSettings = BALANCED,
     ) -> None:
         self.database = database
         self.clock = clock or FakeClock()
@@ -77,7 +80,12 @@ class Conductor:
             *(self.tasks, self.moves, self.volumes, self.notifier),  # type: ignore[arg-type]
         )
         settings = Settings(
-            aliases=aliases or {}, waits=waits, same_host=same_host, recovery=recovery, maintenance=maintenance
+            aliases=aliases or {},
+            waits=waits,
+            same_host=same_host,
+            recovery=recovery,
+            maintenance=maintenance,
+            balance=balance,
         )
         #: Fences that were begun and not run yet, the orders that were run, and how the next ones end.
         self.fences: list[Callable[[], object]] = []
@@ -97,6 +105,7 @@ class Conductor:
         )
         self.keeper = parts.recovery.keeper
         self.maintenance_keeper = parts.maintenance.keeper
+        self.balance_keeper = parts.balance.keeper
         builds, moves, volumes = parts.builds, parts.moves, parts.volumes
         self.agents = parts.agents.api
         self.intake, self.placement, self.termination = builds.intake, builds.placement, builds.termination

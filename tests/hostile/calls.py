@@ -63,6 +63,7 @@ _CONDUCTORS: Mapping[str, tuple[Method, ...]] = {
         *_of("operator", "list_tolerances set_tolerance unset_tolerance"),
         *_of("operator", "create_maintenance list_maintenances show_maintenance pause_maintenance cancel_maintenance"),
         *_of("operator", "skip_maintenance_host"),
+        *_of("operator", "list_balances list_balance_rounds suggest_balance run_balance pause_balance"),
         *_of("operator", "list_recoveries show_recovery pause_recovery start_recovery"),
         *_of(
             "operator", "migrate_instance evacuate_instance live_migrate_instance abort_live_migration live_obstacles"
@@ -255,6 +256,9 @@ ARGUMENTS: Mapping[str, Any] = {
     **{f"{verb}_maintenance.name": "kernel" for verb in ("show", "pause", "cancel")},
     "pause_maintenance.paused": True,
     "skip_maintenance_host.name": "kernel",
+    **{f"{verb}_balance.aggregate": "racks" for verb in ("suggest", "run", "pause")},
+    "list_balance_rounds.aggregate": "racks",
+    "pause_balance.paused": True,
     "skip_maintenance_host.host": "quarry-two",
     "show_recovery.name": "{host}",
     "create_group.rules": [{"policy": "spread", "label": "rack"}],

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from fleet.db.tables.acts import administrative_acts
+from fleet.db.tables.balance import balance_rounds, balances
 from fleet.db.tables.base import METADATA, Timestamp
 from fleet.db.tables.catalog import (
     flavor_mix,
@@ -50,6 +51,8 @@ __all__ = [
     "aggregate_hosts",
     "aggregate_metadata",
     "aggregates",
+    "balance_rounds",
+    "balances",
     "boot_data",
     "build_requests",
     "compute_nodes",

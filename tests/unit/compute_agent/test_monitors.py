@@ -75,7 +75,7 @@ def test_monitors_are_found_by_name_or_path() -> None:
     """Ours by its short name."""
     found = Monitors.from_conf(builders.a_conf(compute_monitors=["cpu", "compute_agent.monitors.cpu.CpuMonitor"]))
     assert [CpuMonitor, CpuMonitor] == [type(each) for each in found.monitors]
-    assert {"cpu"} == monitors.BUILT_IN.keys()
+    assert {"cpu", "pressure"} == monitors.BUILT_IN.keys()
 
 
 def test_metrics_are_reported_and_announced() -> None:

@@ -88,6 +88,7 @@ NEWER = (
     | dict.fromkeys(("list_recoveries", "show_recovery", "pause_recovery", "start_recovery"), "1.19")
     | dict.fromkeys(("list_tolerances", "set_tolerance", "unset_tolerance"), "1.19")
     | {"list_decisions": "1.20"}
+    | dict.fromkeys(("list_balances", "list_balance_rounds", "suggest_balance", "run_balance", "pause_balance"), "1.21")
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {

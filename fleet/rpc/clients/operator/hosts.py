@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 from fleet.json_codec import JSONMapping
+from fleet.objects.answers.balances import BalanceRound, BalanceView
 from fleet.objects.answers.hosts import (
     ActView,
     AggregateView,
@@ -129,6 +130,28 @@ class HostCalls(Caller):
 
     def skip_maintenance_host(self, name: str, host: str) -> ShownMaintenance:
         answer: ShownMaintenance = self.call("skip_maintenance_host", name=name, host=host)
+        return answer
+
+    def list_balances(self) -> list[BalanceView]:
+        answer: list[BalanceView] = self.call("list_balances")
+        return answer
+
+    def list_balance_rounds(self, aggregate: str | None = None, **newest: Unpack[Newest]) -> list[BalanceRound]:
+        """Return what conductors have seen and done, the newest first."""
+        answer: list[BalanceRound] = self.call("list_balance_rounds", aggregate=aggregate, **newest)
+        return answer
+
+    def suggest_balance(self, aggregate: str) -> BalanceRound:
+        answer: BalanceRound = self.call("suggest_balance", aggregate=aggregate)
+        return answer
+
+    def run_balance(self, aggregate: str, uuid: str | None = None) -> BalanceRound:
+        """:param uuid: the suggestion must be this one"""
+        answer: BalanceRound = self.call("run_balance", aggregate=aggregate, uuid=uuid)
+        return answer
+
+    def pause_balance(self, aggregate: str, paused: bool) -> BalanceView:
+        answer: BalanceView = self.call("pause_balance", aggregate=aggregate, paused=paused)
         return answer
 
     def list_services(self) -> list[ListedService]:

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chooses few moves that relieve hosts which have been hot for a while. A function of its arguments.
+
+The load of a host is the larger of its shares of CPU and of memory, in points (percent of the host). A host is *hot* while
+its load is above the mean by more than the threshold. A move is taken only if the hotter of its two hosts is less loaded by
+the margin afterwards, and its new host does not become hot: so no guest goes back and forth.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+
+from conductor_stub.steps.balance_settings import BalanceSettings
+from fleet.clock import seconds
+
+#: Moves that are put to the filters in one round, and guests that a reason names.
+_TRIED, _NAMED = 20, 3
+_MIB_PER_GIB = 1024
+#: A move of so many GiB must bring twice what a move of nothing must.
+_LARGE_GIB = 64.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """:param cpu: load of the processors, as a share of them; it may be above 1
+    :param memory: load of the memory: its pressure, or what is allocated
+    :param cores, memory_mb: processors and memory, in the units of ``Guest.cores`` and ``Guest.pressing_mb``
+    :param vcpus_free, memory_free_mb: what the limits leave for further guests
+    :param takes: guests may come
+    """
+
+    name: str
+    cpu: float
+    memory: float
+    cores: float
+    vcpus_free: float
+    memory_free_mb: float
+    memory_mb: float
+    takes: bool = True
+
+    @property
+    def load(self) -> float:
+        return 100 * max(self.cpu, self.memory)
+
+    def with_guest(self, guest: Guest, sign: int) -> Host:
+        """Return the host as it should be when the guest has come (1) or gone (-1)."""
+        return dataclasses.replace(
+            self,
+            cpu=self.cpu + sign * guest.cores / max(self.cores, 1e-9),
+            memory=self.memory + sign * guest.pressing_mb / max(self.memory_mb, 1.0),
+            vcpus_free=self.vcpus_free - sign * guest.vcpus,
+            memory_free_mb=self.memory_free_mb - sign * guest.memory_mb,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Guest:
+    """:param cores: of the host's processors that it keeps busy
+    :param pressing_mb: its part of the load of the memory
+    :param stays: why it cannot move now; "" if it can
+    """
+
+    uuid: str
+    name: str
+    host: str
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+    cores: float
+    pressing_mb: float = 0.0
+    stays: str = ""
+
+    @property
+    def gib(self) -> float:
+        return self.memory_mb / _MIB_PER_GIB + self.disk_gb
+
+
+@dataclasses.dataclass(frozen=True)
+class Chosen:
+    """A move. :param gain: points by which the hotter of its two hosts is less loaded afterwards"""
+
+    guest: Guest
+    destination: str
+    gain: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    """:param mean: of the loads
+    :param hot_since: hosts that are hot, and since when
+    :param before, expected: points of the hottest host above the mean, now and after the moves
+    :param not_done: by host that is hot, why it is left as it is
+    """
+
+    mean: float
+    before: float
+    expected: float
+    loads: Mapping[str, float]
+    hot_since: Mapping[str, datetime.datetime]
+    moves: Sequence[Chosen]
+    not_done: Mapping[str, str]
+
+
+#: Returns why the filters, or a soft rule, are against a guest on a host; "" if nothing is.
+Refuses = Callable[[Guest, str], str]
+
+
+def decide(
+    hosts: Sequence[Host],
+    guests: Sequence[Guest],
+    hot_since: Mapping[str, datetime.datetime],
+    settings: BalanceSettings,
+    now: datetime.datetime,
+    refuses: Refuses,
+) -> Round:
+    """:param hot_since: of the look before"""
+    loads = {each.name: each.load for each in hosts}
+    mean = sum(loads.values()) / len(loads) if loads else 0.0
+    level = max(mean + settings.threshold, settings.least_load)
+    hot = {name: hot_since.get(name, now) for name, load in loads.items() if load > level}
+    choosing = _Choosing(hosts, guests, level, settings, refuses)
+    not_done = {}
+    for name in sorted(hot, key=lambda name: (-loads[name], name)):
+        ready_at = hot[name] + seconds(settings.hold_time_s)
+        if ready_at > now:
+            not_done[name] = f"hot since {hot[name]:%H:%M:%S} UTC, which counts from {ready_at:%H:%M:%S} UTC on"
+            continue
+        why = choosing.relieve(name)
+        if why:
+            not_done[name] = why
+    after = {each.name: each.load for each in choosing.hosts.values()}
+    return Round(mean, _above(loads, mean), _above(after, mean), loads, hot, choosing.moves, not_done)
+
+
+def _above(loads: Mapping[str, float], mean: float) -> float:
+    return max(loads.values(), default=mean) - mean
+
+
+class _Choosing:
+    """The hosts as they should be after the moves so far."""
+
+    def __init__(
+        self, hosts: Sequence[Host], guests: Sequence[Guest], level: float, settings: BalanceSettings, refuses: Refuses
+    ) -> None:
+        self.hosts = {each.name: each for each in hosts}
+        self.moves: list[Chosen] = []
+        self._guests = guests
+        self._level = level
+        self._settings = settings
+        self._refuses = refuses
+        self._tries = _TRIED
+        self._gib_left = float(settings.most_gib)
+
+    def relieve(self, name: str) -> str:
+        """Choose moves until the host is not hot any more; return why it still is, or ""."""
+        while self.hosts[name].load > self._level:
+            if len(self.moves) >= self._settings.most_moves:
+                return f"the round has its {self._settings.most_moves} moves"
+            why = self._choose(name)
+            if why:
+                return why
+        return ""
+
+    def _choose(self, name: str) -> str:
+        there = [each for each in self._guests if each.host == name and each.uuid not in self._moved]
+        movable = [each for each in there if not each.stays]
+        if not movable:
+            return _stay(there) if there else "no guest is there"
+        within = [each for each in movable if each.gib <= self._gib_left]
+        if not within:
+            return f"its guests are larger than the {self._gib_left:.0f} GiB that are left to the round"
+        found = [
+            each
+            for guest in within
+            for destination in self.hosts.values()
+            if (each := self._judged(guest, name, destination)) is not None
+        ]
+        if not found:
+            return (
+                f"no move would make it less loaded by {self._settings.margin:g} points without making another host hot"
+            )
+        refusals: list[str] = []
+        for each in sorted(found, key=_order):
+            if not self._tries:
+                return "; ".join(["too many moves are refused", *refusals[-1:]])
+            self._tries -= 1
+            why = self._refuses(each.guest, each.destination)
+            if not why:
+                self._take(each)
+                return ""
+            refusals.append(why)
+        return refusals[0]
+
+    @property
+    def _moved(self) -> set[str]:
+        return {each.guest.uuid for each in self.moves}
+
+    def _judged(self, guest: Guest, name: str, host: Host) -> Chosen | None:
+        if host.name == name or not host.takes:
+            return None
+        if host.memory_free_mb < guest.memory_mb or host.vcpus_free < guest.vcpus:
+            return None
+        source, after = self.hosts[name].with_guest(guest, -1), host.with_guest(guest, 1)
+        gain = max(self.hosts[name].load, host.load) - max(source.load, after.load)
+        if gain < self._settings.margin * (1 + guest.gib / _LARGE_GIB) or after.load > self._level:
+            return None
+        return Chosen(guest, host.name, gain)
+
+    def _take(self, chosen: Chosen) -> None:
+        guest, there = chosen.guest, chosen.destination
+        self.hosts[guest.host] = self.hosts[guest.host].with_guest(guest, -1)
+        self.hosts[there] = self.hosts[there].with_guest(guest, 1)
+        self._gib_left -= guest.gib
+        self.moves.append(chosen)
+
+
+def _order(chosen: Chosen) -> tuple[float, str, str, str]:
+    """The most that a move brings for what it moves comes first."""
+    guest = chosen.guest
+    return -chosen.gain / (1 + guest.gib / _LARGE_GIB), guest.name, guest.uuid, chosen.destination
+
+
+def _stay(guests: Sequence[Guest]) -> str:
+    told = [f"{each.name} {each.stays}" for each in guests[:_NAMED]]
+    more = len(guests) - _NAMED
+    return "; ".join([*told, *([f"and {more} more stay"] if more > 0 else [])])

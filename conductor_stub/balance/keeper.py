@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The periodic task of a conductor for balancing: looks at aggregates, and goes on with the moves of rounds."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from conductor_stub.balance.trying import Trying
+from conductor_stub.moves import intake
+from conductor_stub.moves.placement import MovePlacement
+from conductor_stub.steps.balance_settings import BalanceSettings
+from conductor_stub.steps.limits import StepContext
+from fleet import balance_states, errors, move_states
+from fleet.clock import Clock, seconds
+from fleet.context import new_context
+from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.hosts import aggregates, balances
+from fleet.db.tables.balance import BalanceRoundRow
+from fleet.telemetry import metrics
+from fleet.telemetry.rate_limited_log import RateLimit
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds between two looks at what is due.
+EVERY_S = 5
+_ENDED = (balance_states.DONE, balance_states.FAILED)
+
+
+class BalanceKeeper:
+    def __init__(
+        self, database: Database, placement: MovePlacement, trying: Trying, settings: BalanceSettings, clock: Clock
+    ) -> None:
+        """:param clock: the database's time, read for each call"""
+        self._database = database
+        self._placement = placement
+        self._trying = trying
+        self._settings = settings
+        self._clock = clock
+        self._said = RateLimit()
+
+    def look(self) -> None:
+        """Go on with the moves that are under way, and look at the aggregates that are due."""
+        for row in self._database.read(balances.moving):
+            self._quietly(row.aggregate, lambda row=row: self._move(row))
+        for aggregate, mode in self._database.read(_modes).items():
+            self._quietly(aggregate, lambda aggregate=aggregate, mode=mode: self._look_at(aggregate, mode))
+
+    def _quietly(self, aggregate: str, work: Any) -> None:
+        """One aggregate does not hold the others up."""
+        try:
+            work()
+        except errors.DatabaseError:
+            raise
+        except errors.FleetError as failure:
+            if self._said.due(aggregate) is not None:
+                LOG.error("Balancing of aggregate %s: %s", aggregate, failure.message)
+
+    def _look_at(self, aggregate: str, mode: str) -> None:
+        now = self._clock()
+        hot_since = self._database.write(_take, aggregate, self._settings.interval_s, now)
+        if hot_since is None:
+            return
+        found, record = self._trying.round(aggregate, hot_since, now)
+        metrics.BALANCE_ABOVE_MEAN.labels(aggregate).set(found.before)
+        hot = {host: since.isoformat() for host, since in found.hot_since.items()}
+        uuid = uuidutils.generate_uuid()
+        if self._database.write(_keep, uuid, aggregate, mode, hot, record, self._settings, now):
+            LOG.info(
+                "Balancing of aggregate %s: the hottest host is %.1f points above the mean; %d moves are %s",
+                aggregate,
+                found.before,
+                len(found.moves),
+                "begun" if mode == balance_states.AUTO else "suggested",
+            )
+
+    def _move(self, row: BalanceRoundRow) -> None:
+        try:
+            self._placement.require_live_migration()
+        except errors.VersionPinned as old:
+            if self._said.due(row.aggregate) is not None:
+                LOG.warning("Balancing of aggregate %s waits: %s", row.aggregate, old.message)
+            return
+        for number, move in enumerate(row.moves):
+            if move["status"] != balance_states.WAITING:
+                continue
+            uuid = uuidutils.generate_uuid()
+            context = new_context().about(instance_uuid=move["instance_uuid"], migration=uuid)
+            ctx = self._placement.step_context(context)
+            attempt = self._database.write(_begin, row.uuid, number, uuid, ctx)
+            if attempt is not None:
+                metrics.BALANCE_MOVES.labels(row.aggregate).inc()
+                self._placement.hand_out(context, [uuid], attempt)
+        self._database.write(_follow, row.uuid, self._clock())
+
+
+def _modes(connection: Connection) -> dict[str, str]:
+    found = {each.name: each.metadata.get(balance_states.METADATA, "") for each in aggregates.list_all(connection)}
+    return {name: mode for name, mode in sorted(found.items()) if mode in balance_states.MODES}
+
+
+def _take(
+    tx: Transaction, aggregate: str, interval_s: float, now: datetime.datetime
+) -> dict[str, datetime.datetime] | None:
+    """Return since when hosts are hot, and take this look; None if it is not due."""
+    row = balances.lock(tx, aggregate)
+    if row.paused or (row.looked_at is not None and now - row.looked_at < seconds(interval_s)):
+        return None
+    late = row.looked_at is None or now - row.looked_at > seconds(3 * interval_s)
+    balances.update(tx, aggregate, looked_at=now)
+    # Nobody knows what was hot while no conductor looked.
+    return {} if late else {host: datetime.datetime.fromisoformat(since) for host, since in row.hot_since.items()}
+
+
+def _keep(
+    tx: Transaction,
+    uuid: str,
+    aggregate: str,
+    mode: str,
+    hot: Mapping[str, str],
+    record: Mapping[str, Any],
+    settings: BalanceSettings,
+    now: datetime.datetime,
+) -> bool:
+    """Write what was seen; return True if it is a new round. What was seen before, and has not changed, is none."""
+    paused = balances.lock(tx, aggregate).paused
+    balances.update(tx, aggregate, hot_since=dict(hot))
+    rounds = balances.newest(tx, aggregate, 1)
+    last = rounds[0] if rounds else None
+    if last is not None and last.status == balance_states.DONE and last.after is None and last.ended_at is not None:
+        # What was measured before the moves had ended says nothing of them.
+        settled = now - last.ended_at >= seconds(settings.interval_s)
+        balances.change(tx, last, after=record["seen"]["before"] if settled else None)
+    if last is not None and last.status == balance_states.MOVING:
+        return False
+    if last is not None and _same(last, mode, record):
+        balances.change(tx, last, seen_at=now, not_done=record["not_done"])
+        return False
+    if last is not None and last.status == balance_states.SUGGESTED:
+        balances.change(tx, last, status=balance_states.SUPERSEDED, ended_at=now)
+    if paused or not (record["moves"] or _lasting(record)):
+        return False
+    status = balance_states.NOTHING
+    if record["moves"]:
+        status = balance_states.MOVING if mode == balance_states.AUTO else balance_states.SUGGESTED
+    ended = {"ended_at": now} if status == balance_states.NOTHING else {}
+    values = {"uuid": uuid, "aggregate": aggregate, "mode": mode, "status": status, **record}
+    balances.create(tx, {**values, "created_at": now, "seen_at": now, **ended})
+    return True
+
+
+def _lasting(record: Mapping[str, Any]) -> bool:
+    """Return whether a host has been hot for its time, and nothing is done about it."""
+    return any(not why.startswith("hot since") for why in record["not_done"].values())
+
+
+def _same(last: BalanceRoundRow, mode: str, record: Mapping[str, Any]) -> bool:
+    if last.status not in (balance_states.SUGGESTED, balance_states.NOTHING) or last.mode != mode:
+        return False
+    if last.status == balance_states.NOTHING:
+        return not record["moves"] and last.not_done.keys() == record["not_done"].keys()
+    return _pairs(last.moves) == _pairs(record["moves"])
+
+
+def _pairs(moves: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    return [(each["instance_uuid"], each["destination"]) for each in moves]
+
+
+def _begin(tx: Transaction, uuid: str, number: int, migration: str, ctx: StepContext) -> int | None:
+    """Accept the live migration of a move. Return its attempt; None if it is refused, or was begun by somebody."""
+    row = balances.get(tx, uuid)
+    paused = balances.lock(tx, row.aggregate).paused
+    row = balances.get(tx, uuid)
+    moves = [dict(each) for each in row.moves]
+    move = moves[number]
+    if row.status != balance_states.MOVING or move["status"] != balance_states.WAITING:
+        return None
+    attempt = None
+    if paused:
+        move.update(status=balance_states.FAILED, why="balancing was paused before it began")
+    else:
+        try:
+            accepted = intake.accept(
+                tx, migration, move["instance_uuid"], move_states.LIVE_MIGRATION, None, ctx, move["destination"]
+            )
+        except errors.DatabaseError:
+            raise
+        except errors.FleetError as refused:
+            move.update(status=balance_states.FAILED, why=refused.message)
+        else:
+            move.update(status=balance_states.MOVING, migration=migration)
+            attempt = accepted.attempt
+    balances.change(tx, row, moves=moves)
+    return attempt
+
+
+def _follow(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
+    """Write how moves have ended; the round is done when all have."""
+    balances.lock(tx, balances.get(tx, uuid).aggregate)
+    row = balances.get(tx, uuid)
+    if row.status != balance_states.MOVING:
+        return
+    moves = [dict(each) for each in row.moves]
+    found = balances.statuses(tx, [each["migration"] for each in moves if each["status"] == balance_states.MOVING])
+    for each in moves:
+        status, failure = found.get(each["migration"], ("", ""))
+        if each["status"] != balance_states.MOVING or status in move_states.IN_PROGRESS:
+            continue
+        if status == move_states.COMPLETED:
+            each["status"] = balance_states.DONE
+        else:
+            each.update(status=balance_states.FAILED, why=failure or f"its move is {status or 'gone'}")
+    ended = all(each["status"] in _ENDED for each in moves)
+    if moves != row.moves or ended:
+        more = {"status": balance_states.DONE, "ended_at": now} if ended else {}
+        balances.change(tx, row, moves=moves, **more)

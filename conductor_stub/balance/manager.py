@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The methods by which operators read and change the balancing of aggregates."""
+
+from __future__ import annotations
+
+import functools
+from typing import Annotated
+
+import oslo_messaging
+import pydantic
+
+from conductor_stub.balance.trying import Trying
+from conductor_stub.operators.views import plain
+from conductor_stub.steps.acts import Acts
+from fleet import balance_states, errors
+from fleet.clock import Clock
+from fleet.context import RequestContext
+from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.hosts import aggregates, balances
+from fleet.db.tables.balance import BalanceRoundRow
+from fleet.objects import fields
+from fleet.objects.answers.balances import BalanceRound, BalanceView
+from fleet.rpc import versions
+from fleet.rpc.endpoint import endpoint
+
+#: Rounds of one answer.
+Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
+
+
+class BalanceManager:
+    """The RPC surface of the namespace ``operator`` for balancing."""
+
+    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+
+    def __init__(self, database: Database, trying: Trying, clock: Clock) -> None:
+        self._database = database
+        self._trying = trying
+        self._clock = clock
+        self._acts = Acts(database, clock)
+
+    @endpoint
+    def list_balances(self, context: RequestContext) -> list[BalanceView]:
+        """Return all aggregates with their modes, and what was seen last."""
+        return self._database.read(_views)
+
+    @endpoint
+    def list_balance_rounds(
+        self, context: RequestContext, aggregate: fields.Name | None = None, limit: Limit = 20
+    ) -> list[BalanceRound]:
+        """Return rounds, the newest first. :param aggregate: None: of all"""
+        return [_round(row) for row in self._database.read(balances.newest, aggregate, limit)]
+
+    @endpoint
+    def suggest_balance(self, context: RequestContext, aggregate: fields.Name) -> BalanceRound:
+        """Return the moves that would help hosts which are hot now. Nothing is written, and nothing is waited for.
+
+        :raises errors.NotFound: there is no such aggregate
+        """
+        now = self._clock()
+        _found, record = self._trying.round(aggregate, {}, now, at_once=True)
+        status = balance_states.SUGGESTED if record["moves"] else balance_states.NOTHING
+        moment = str(plain(now))
+        return {
+            "uuid": None,
+            "aggregate": aggregate,
+            "mode": balance_states.SUGGEST,
+            "status": status,
+            "seen": record["seen"],
+            "moves": record["moves"],
+            "not_done": record["not_done"],
+            "after": None,
+            "created_at": moment,
+            "seen_at": moment,
+            "ended_at": None,
+        }
+
+    @endpoint
+    def run_balance(
+        self, context: RequestContext, aggregate: fields.Name, uuid: fields.Uuid | None = None
+    ) -> BalanceRound:
+        """Begin the moves of the newest suggestion. Filters and claims judge each of them once more.
+
+        :param uuid: the suggestion must be this one
+        :raises errors.NotFound: there is no such aggregate
+        :raises errors.Conflict: there is no such suggestion any more, or the mode is not confirm
+        """
+        self._database.read(aggregates.find, aggregate)
+        shown = functools.partial(_status, aggregate=aggregate)
+        return _round(self._acts.write(context, "balance.run", aggregate, shown, _run, aggregate, uuid))
+
+    @endpoint
+    def pause_balance(self, context: RequestContext, aggregate: fields.Name, paused: fields.Flag) -> BalanceView:
+        """Begin no more moves, or go on. Moves that are under way go on.
+
+        :raises errors.NotFound: there is no such aggregate
+        """
+        self._database.read(aggregates.find, aggregate)
+        act = "balance.pause" if paused else "balance.resume"
+        shown = functools.partial(_paused, aggregate=aggregate)
+        self._acts.write(context, act, aggregate, shown, _pause, aggregate, paused)
+        return next(each for each in self._database.read(_views) if each["aggregate"] == aggregate)
+
+
+def _pause(tx: Transaction, aggregate: str, paused: bool) -> None:
+    balances.lock(tx, aggregate)
+    balances.update(tx, aggregate, paused=paused, hot_since={})
+
+
+def _paused(tx: Transaction, aggregate: str) -> dict[str, object]:
+    return {"paused": balances.lock(tx, aggregate).paused}
+
+
+def _run(tx: Transaction, aggregate: str, uuid: str | None) -> BalanceRoundRow:
+    found = {"kind": "Balancing of aggregate", "name": aggregate}
+    if balances.lock(tx, aggregate).paused:
+        raise errors.Conflict(**found, reason="is paused")
+    mode = aggregates.find(tx, aggregate).metadata.get(balance_states.METADATA)
+    if mode not in (balance_states.CONFIRM, balance_states.AUTO):
+        reason = (
+            f"has the mode {mode or balance_states.OFF}: set {balance_states.METADATA}={balance_states.CONFIRM} on it"
+        )
+        raise errors.Conflict(**found, reason=reason)
+    newest = balances.newest(tx, aggregate, 1)
+    if not newest or newest[0].status != balance_states.SUGGESTED:
+        raise errors.Conflict(**found, reason="has no suggestion")
+    if uuid is not None and newest[0].uuid != uuid:
+        raise errors.Conflict(**found, reason=f"has another suggestion now: {newest[0].uuid}")
+    balances.change(tx, newest[0], status=balance_states.MOVING)
+    return balances.get(tx, newest[0].uuid)
+
+
+def _status(tx: Transaction, aggregate: str) -> dict[str, object]:
+    return {each.uuid: each.status for each in balances.newest(tx, aggregate, 1)}
+
+
+def _views(connection: Connection) -> list[BalanceView]:
+    known = balances.list_all(connection)
+    found: list[BalanceView] = []
+    for each in sorted(aggregates.list_all(connection), key=lambda each: each.name):
+        row = known.get(each.name)
+        mode = each.metadata.get(balance_states.METADATA, balance_states.OFF)
+        last = balances.newest(connection, each.name, 1) if row is not None else ()
+        found.append(
+            {
+                "aggregate": each.name,
+                "mode": mode if mode in balance_states.MODES else balance_states.OFF,
+                "paused": bool(row is not None and row.paused),
+                "looked_at": plain(row.looked_at) if row is not None else None,
+                "hot_since": dict(row.hot_since) if row is not None else {},
+                "last": _round(last[0]) if last else None,
+            }
+        )
+    return found
+
+
+def _round(row: BalanceRoundRow) -> BalanceRound:
+    return {
+        "uuid": row.uuid,
+        "aggregate": row.aggregate,
+        "mode": row.mode,
+        "status": row.status,
+        "seen": row.seen,  # type: ignore[typeddict-item]
+        "moves": row.moves,  # type: ignore[typeddict-item]
+        "not_done": row.not_done,
+        "after": row.after,
+        "created_at": str(plain(row.created_at)),
+        "seen_at": str(plain(row.seen_at)),
+        "ended_at": plain(row.ended_at),
+    }

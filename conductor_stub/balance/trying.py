@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Computes a round of an aggregate: loads, and the moves that filters and soft rules accept. Nothing is written."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import oslo_messaging
+
+from conductor_stub.balance import deciding, reading
+from conductor_stub.balance.deciding import Guest, Round
+from conductor_stub.operators.dry_run import DryRun
+from conductor_stub.steps.balance_settings import BalanceSettings
+from fleet import balance_states, errors
+from fleet.context import new_context
+from fleet.db.engine.database import Database
+from fleet.rpc.clients import SchedulerAPI
+
+#: Hosts whose loads a record has.
+_SHOWN = 10
+
+
+class Trying:
+    def __init__(
+        self,
+        database: Database,
+        scheduler: SchedulerAPI,
+        dry_run: DryRun,
+        settings: BalanceSettings,
+        down_time_s: float,
+    ) -> None:
+        """:param dry_run: makes the request of a guest, which the scheduler judges"""
+        self._database = database
+        self._scheduler = scheduler
+        self._dry_run = dry_run
+        self._settings = settings
+        self._down_time_s = down_time_s
+
+    def round(
+        self, aggregate: str, hot_since: Mapping[str, datetime.datetime], now: datetime.datetime, at_once: bool = False
+    ) -> tuple[Round, dict[str, Any]]:
+        """Return the round, and the columns of its record.
+
+        :param at_once: hosts that are hot now count as if they had been hot for the whole time
+        :raises errors.NotFound: there is no such aggregate
+        """
+        seen = self._database.read(reading.read, aggregate, self._settings, now, self._down_time_s)
+        since = hot_since
+        if at_once:
+            since = dict.fromkeys((each.name for each in seen.hosts), datetime.datetime.min)
+
+        def refuses(guest: Guest, host: str) -> str:
+            return seen.held_up or reading.soft_refusal(seen, guest, host) or self._refused(guest, host)
+
+        found = deciding.decide(seen.hosts, seen.guests, since, self._settings, now, refuses)
+        return found, _record(found, seen)
+
+    def _refused(self, guest: Guest, host: str) -> str:
+        """Ask a scheduler, which books nothing."""
+        try:
+            asked = self._dry_run.request_of(guest.uuid)
+            properties = {**asked["filter_properties"], "requested_destination": {"host": host}}
+            # What forced the first host is no rule for others.
+            for name in ("force_hosts", "force_nodes"):
+                properties.pop(name, None)
+            answer = self._scheduler.explain(new_context(), asked["request_spec"], properties, best=1)
+        except (errors.FleetError, oslo_messaging.MessagingException) as failure:
+            return f"the scheduler cannot judge {guest.name} on {host}: {failure}"[:500]
+        if answer["picks"]:
+            return ""
+        return f"the filters refuse {guest.name} on {host}: {answer.get('reason') or 'no host'}"[:500]
+
+
+def _record(found: Round, seen: reading.Seen) -> dict[str, Any]:
+    hottest = sorted(found.loads, key=lambda host: (-found.loads[host], host))[:_SHOWN]
+    return {
+        "seen": {
+            "hosts": len(found.loads),
+            "measured": seen.measured,
+            "mean": round(found.mean, 1),
+            "before": round(found.before, 1),
+            "expected": round(found.expected, 1),
+            "loads": {host: round(found.loads[host], 1) for host in hottest},
+            "hot": sorted(found.hot_since),
+        },
+        "moves": [
+            {
+                "instance_uuid": each.guest.uuid,
+                "name": each.guest.name,
+                "source": each.guest.host,
+                "destination": each.destination,
+                "memory_mb": each.guest.memory_mb,
+                "disk_gb": each.guest.disk_gb,
+                "gain": round(each.gain, 1),
+                "status": balance_states.WAITING,
+                "migration": None,
+                "why": "",
+            }
+            for each in found.moves
+        ],
+        "not_done": dict(found.not_done),
+    }

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parses the section [balance] of the configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from oslo_config import cfg
+
+from conductor_stub.conf import BALANCE
+
+
+@dataclasses.dataclass(frozen=True)
+class BalanceSettings:
+    """The options of the same names describe them. Loads are in points: percent of a host."""
+
+    interval_s: float = 60
+    threshold: float = 15
+    least_load: float = 40
+    hold_time_s: float = 600
+    margin: float = 5
+    most_moves: int = 3
+    most_gib: int = 128
+    cooldown_s: float = 6 * 3600
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> BalanceSettings:
+        group = conf[BALANCE]
+        return cls(
+            interval_s=group.interval,
+            threshold=group.threshold,
+            least_load=group.least_load,
+            hold_time_s=group.hold_time,
+            margin=group.margin,
+            most_moves=group.most_moves,
+            most_gib=group.most_gib,
+            cooldown_s=group.cooldown,
+        )

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Balancing of aggregates (``fleet.balance_states``): looks, rounds, and what holds moves up."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
+
+import sqlalchemy as sa
+
+from fleet import balance_states, errors, maintenance_states, move_states, recovery_states, states
+from fleet.clock import seconds
+from fleet.db.engine.database import Transaction
+from fleet.db.tables import models
+from fleet.db.tables.balance import BalanceRoundRow, BalanceRow
+
+BALANCES = models.balances
+ROUNDS = models.balance_rounds
+INSTANCES = models.instances
+MIGRATIONS = models.migrations
+_MAINTAINED = models.maintenance_hosts
+_RECOVERIES = models.recoveries
+#: Rounds that have ended are kept for this time.
+KEPT = seconds(90 * 24 * 3600)
+_MOST_REMOVED = 500
+
+_OF_AGGREGATE = sa.bindparam("of_aggregate", type_=sa.String)
+_WANTED = sa.bindparam("wanted", type_=sa.String)
+_ONE = sa.select(BALANCES).where(BALANCES.c.aggregate == _OF_AGGREGATE)
+_ALL = sa.select(BALANCES).order_by(BALANCES.c.aggregate)
+_ROUND = sa.select(ROUNDS).where(ROUNDS.c.uuid == _WANTED)
+_NEWEST = sa.select(ROUNDS).order_by(ROUNDS.c.id.desc())
+_MOVING = sa.select(ROUNDS).where(ROUNDS.c.status == balance_states.MOVING).order_by(ROUNDS.c.id)
+_HOSTS: sa.BindParameter[Any] = sa.bindparam("hosts", expanding=True)
+_TAKEN = (
+    sa.select(_MAINTAINED.c.open_host)
+    .where(_MAINTAINED.c.open_host.in_(_HOSTS), _MAINTAINED.c.status.in_(maintenance_states.TAKEN))
+    .order_by(_MAINTAINED.c.open_host)
+    .limit(1)
+)
+_RECOVERED = (
+    sa.select(_RECOVERIES.c.host)
+    .where(_RECOVERIES.c.host.in_(_HOSTS), _RECOVERIES.c.status.in_(recovery_states.OPEN))
+    .order_by(_RECOVERIES.c.host)
+    .limit(1)
+)
+_BUILDS = (
+    sa.select(sa.func.count())
+    .select_from(INSTANCES)
+    .where(
+        INSTANCES.c.vm_state == states.BUILDING,
+        sa.not_(INSTANCES.c.deleted),
+        sa.or_(INSTANCES.c.host.is_(None), INSTANCES.c.host.in_(_HOSTS)),
+    )
+)
+_MOVES = (
+    sa.select(sa.func.count())
+    .select_from(MIGRATIONS)
+    .where(
+        MIGRATIONS.c.status.in_(move_states.UNDER_WAY),
+        sa.or_(MIGRATIONS.c.source_compute.in_(_HOSTS), MIGRATIONS.c.dest_compute.in_(_HOSTS)),
+    )
+)
+_MOVED = (
+    sa.select(MIGRATIONS.c.instance_uuid)
+    .where(
+        MIGRATIONS.c.created_at >= sa.bindparam("since"),
+        sa.or_(MIGRATIONS.c.source_compute.in_(_HOSTS), MIGRATIONS.c.dest_compute.in_(_HOSTS)),
+    )
+    .distinct()
+    .order_by(MIGRATIONS.c.instance_uuid)
+)
+_STATUSES = (
+    sa.select(MIGRATIONS.c.uuid, MIGRATIONS.c.status, MIGRATIONS.c.failure)
+    .where(MIGRATIONS.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+    .order_by(MIGRATIONS.c.uuid)
+)
+
+
+def lock(tx: Transaction, aggregate: str) -> BalanceRow:
+    """The row of an aggregate: conductors look at it, and begin its moves, one at a time."""
+    locked = _ONE.with_for_update()
+    row = tx.execute(locked, {"of_aggregate": aggregate}).one_or_none()
+    if row is None:
+        tx.insert(BALANCES, {"aggregate": aggregate, "hot_since": {}})
+        row = tx.execute(locked, {"of_aggregate": aggregate}).one()
+    return cast("BalanceRow", row)
+
+
+def list_all(connection: Transaction | sa.Connection) -> dict[str, BalanceRow]:
+    """By aggregate. Those at which no conductor has looked are left out."""
+    return {row.aggregate: cast("BalanceRow", row) for row in connection.execute(_ALL)}
+
+
+def update(tx: Transaction, aggregate: str, **values: object) -> None:
+    tx.update(BALANCES, aggregate, values)
+
+
+def newest(connection: Transaction | sa.Connection, aggregate: str | None, limit: int) -> Sequence[BalanceRoundRow]:
+    """Return rounds, the newest first. :param aggregate: None: of all"""
+    query = _NEWEST if aggregate is None else _NEWEST.where(ROUNDS.c.aggregate == aggregate)
+    return cast("Sequence[BalanceRoundRow]", connection.execute(query.limit(limit)).all())
+
+
+def moving(connection: sa.Connection) -> Sequence[BalanceRoundRow]:
+    """Return the rounds whose moves have not all ended."""
+    return cast("Sequence[BalanceRoundRow]", connection.execute(_MOVING).all())
+
+
+def get(connection: Transaction | sa.Connection, uuid: str) -> BalanceRoundRow:
+    """:raises errors.NotFound:"""
+    row = connection.execute(_ROUND, {"wanted": uuid}).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Round of balancing", name=uuid)
+    return cast("BalanceRoundRow", row)
+
+
+def create(tx: Transaction, values: Mapping[str, Any]) -> None:
+    if tx.execute(_ROUND, {"wanted": values["uuid"]}).first() is None:
+        tx.insert(ROUNDS, values)
+
+
+def change(tx: Transaction, row: BalanceRoundRow, **values: object) -> None:
+    tx.update(ROUNDS, row.id, values)
+
+
+def holding_up(connection: Transaction | sa.Connection, hosts: Collection[str]) -> str:
+    """Return why no guest of these hosts should move now; "" if nothing is against it."""
+    wanted = {"hosts": sorted(hosts)}
+    for query, what in ((_RECOVERED, "is recovered"), (_TAKEN, "is in a maintenance")):
+        host = connection.execute(query, wanted).scalar()
+        if host is not None:
+            return f"host {host} {what}"
+    for query, what in ((_BUILDS, "builds"), (_MOVES, "moves")):
+        number = connection.execute(query, wanted).scalar_one()
+        if number:
+            return f"{number} {what} are under way"
+    return ""
+
+
+def moved_since(connection: sa.Connection, hosts: Collection[str], since: datetime.datetime) -> set[str]:
+    """Return the instances that were moved to or from these hosts since then, by whomever."""
+    return set(connection.execute(_MOVED, {"hosts": sorted(hosts), "since": since}).scalars())
+
+
+def statuses(connection: Transaction | sa.Connection, migrations: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Return status and failure of these moves."""
+    rows = connection.execute(_STATUSES, {"uuids": sorted(migrations)}) if migrations else ()
+    return {row.uuid: (row.status, str((row.failure or {}).get("message") or "")) for row in rows}
+
+
+def remove_old(tx: Transaction, now: datetime.datetime) -> int:
+    """Remove rounds that ended longer ago than KEPT. Return how many."""
+    old = sa.select(ROUNDS.c.id).where(ROUNDS.c.ended_at < now - KEPT).order_by(ROUNDS.c.id)
+    going = tx.execute(old.limit(_MOST_REMOVED)).scalars().all()
+    if going:
+        tx.execute(ROUNDS.delete().where(ROUNDS.c.id.in_(going)))
+    return len(going)

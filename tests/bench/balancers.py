@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The balancing loop beside the documented rules of others, in one simulator of generated loads.
+
+The others are re-implementations from their documents, no code of theirs: CloudStack's cluster DRS (balanced), Proxmox VE's
+automatic rebalancing of the cluster resource scheduler, Incus' cluster.rebalance, and Ganeti's hbal. Their defaults are
+used; each function says what is assumed. All obey the memory of hosts and hard anti-affinity. The others know the true load
+of each guest; fleet knows that of hosts only, and shares it by vcpus.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+from collections.abc import Callable, Iterator
+
+import numpy
+
+from conductor_stub.balance import deciding
+from conductor_stub.steps.balance_settings import BalanceSettings
+from tests.bench import figures
+
+SEEDS = (1, 2, 3)
+_HOSTS, _GUESTS, _CORES, _MEMORY_GIB = 20, 240, 32, 256
+_MINUTES, _HOT, _COOLDOWN_MIN = 3 * 1440, 0.8, 360
+_DAY = 1440
+#: A balancer: called each minute with the minute and the world; yields moves (guest, host), which are made one by one.
+Balancer = Callable[[int, "World"], Iterator[tuple[int, int]]]
+
+
+class World:
+    """Hosts and guests of one seed, with the load of each guest in cores at each minute. A tenth of the guests are in groups
+    of three that stay apart.
+    """
+
+    def __init__(self, seed: int) -> None:
+        chance = numpy.random.default_rng(seed)
+        self.vcpus = chance.choice([2, 4, 8], _GUESTS)
+        self.memory = self.vcpus * chance.choice([1, 2, 4], _GUESTS)
+        self.group = numpy.where(numpy.arange(_GUESTS) < _GUESTS // 10, numpy.arange(_GUESTS) // 3, -1)
+        self.loads = self.vcpus[:, None] * _shares(chance)
+        self.at = numpy.arange(_GUESTS) % _HOSTS
+        self.minute = 0
+
+    @property
+    def load(self) -> numpy.ndarray:
+        """Of each guest in cores, now."""
+        now: numpy.ndarray = self.loads[:, self.minute]
+        return now
+
+    def of_hosts(self) -> numpy.ndarray:
+        return numpy.bincount(self.at, weights=self.load, minlength=_HOSTS) / _CORES
+
+    def memory_of_hosts(self) -> numpy.ndarray:
+        return numpy.bincount(self.at, weights=self.memory, minlength=_HOSTS)
+
+    def may(self) -> numpy.ndarray:
+        """Guests × hosts: there is memory, and no other member of the guest's group."""
+        found = self.memory_of_hosts()[None, :] + self.memory[:, None] <= _MEMORY_GIB
+        for group in range(self.group.max() + 1):
+            members = numpy.flatnonzero(self.group == group)
+            found[numpy.ix_(members, self.at[members])] = False
+        found[numpy.arange(_GUESTS), self.at] = False
+        return found
+
+    def after(self) -> numpy.ndarray:
+        """Guests × hosts × hosts: the loads if the guest was there."""
+        change = self.load / _CORES
+        found = numpy.tile(self.of_hosts(), (_GUESTS, _HOSTS, 1))
+        guests, hosts = numpy.arange(_GUESTS), numpy.arange(_HOSTS)
+        found[guests, :, self.at] -= change[:, None]
+        found[:, hosts, hosts] += change[:, None]
+        return found
+
+
+def _shares(chance: numpy.random.Generator) -> numpy.ndarray:
+    """Guests × minutes: a level that changes every some hours, the time of day, short peaks, and noise."""
+    minutes = numpy.arange(_MINUTES)
+    found = numpy.empty((_GUESTS, _MINUTES))
+    for guest in range(_GUESTS):
+        level = numpy.empty(_MINUTES)
+        at = 0
+        while at < _MINUTES:
+            lasts = int(chance.exponential(10 * 60)) + 30
+            level[at : at + lasts] = chance.beta(1.2, 2.5)
+            at += lasts
+        day = 0.15 * numpy.sin(2 * numpy.pi * (minutes / _DAY + chance.random()))
+        peaks = 0.5 * (chance.random(_MINUTES) < 0.002)
+        lasting = numpy.convolve(peaks, numpy.ones(5))[:_MINUTES]
+        found[guest] = level + day + lasting + 0.05 * chance.standard_normal(_MINUTES)
+    return numpy.clip(found, 0.01, 1.0)
+
+
+def _imbalance(loads: numpy.ndarray) -> numpy.ndarray:
+    """Standard deviation by mean."""
+    found: numpy.ndarray = loads.std(axis=-1) / numpy.maximum(loads.mean(axis=-1), 1e-9)
+    return found
+
+
+def _best(world: World) -> tuple[int, int, float]:
+    """Return the move after which the loads differ least, and their imbalance."""
+    found = numpy.where(world.may(), _imbalance(world.after()), numpy.inf)
+    guest, host = numpy.unravel_index(int(found.argmin()), found.shape)
+    return int(guest), int(host), float(found[guest, host])
+
+
+def nothing(_minute: int, _world: World) -> Iterator[tuple[int, int]]:
+    yield from ()
+
+
+def cloudstack(minute: int, world: World) -> Iterator[tuple[int, int]]:
+    """Each hour, above an imbalance of 0.4: the best moves, 50 at most, until it is below."""
+    for _number in range(50 if minute % 60 == 0 else 0):
+        now = float(_imbalance(world.of_hosts()))
+        guest, host, then = _best(world)
+        if now <= 0.4 or then >= now:
+            return
+        yield guest, host
+
+
+def proxmox() -> Balancer:
+    """Above an imbalance of 0.3 in three rounds (of a minute here, not 10 s): one move, if it lowers it by a tenth."""
+    rounds = [0]
+
+    def balance(_minute: int, world: World) -> Iterator[tuple[int, int]]:
+        now = float(_imbalance(world.of_hosts()))
+        rounds[0] = rounds[0] + 1 if now > 0.3 else 0
+        if rounds[0] >= 3:
+            guest, host, then = _best(world)
+            if then <= 0.9 * now:
+                rounds[0] = 0
+                yield guest, host
+
+    return balance
+
+
+def incus(cooldown_min: int = _COOLDOWN_MIN) -> Balancer:
+    """Each quarter of an hour (assumed; off by default), 20 points between the busiest host and the idlest: one guest moves
+    that has not for six hours, and takes at most half of the difference.
+    """
+    moved: dict[int, int] = {}
+
+    def balance(minute: int, world: World) -> Iterator[tuple[int, int]]:
+        loads = world.of_hosts()
+        busy, idle = int(loads.argmax()), int(loads.argmin())
+        if minute % 15 or loads[busy] - loads[idle] < 0.2:
+            return
+        most = (loads[busy] - loads[idle]) / 2 * _CORES
+        may = world.may()[:, idle] & (world.at == busy) & (world.load <= most)
+        guests = [
+            each for each in numpy.flatnonzero(may).tolist() if minute - moved.get(each, -cooldown_min) >= cooldown_min
+        ]
+        if guests:
+            chosen = max(guests, key=lambda each: (world.load[each], each))
+            moved[chosen] = minute
+            yield chosen, idle
+
+    return balance
+
+
+def hbal(minute: int, world: World) -> Iterator[tuple[int, int]]:
+    """Each hour (assumed; an operator runs it): moves while one lowers the score by 0.01. The score is the sum of the
+    standard deviations of the loads of processors and memory.
+    """
+    for _number in range(50 if minute % 60 == 0 else 0):
+        memory = world.memory_of_hosts() / _MEMORY_GIB
+        after = numpy.tile(memory, (_GUESTS, _HOSTS, 1))
+        guests, hosts = numpy.arange(_GUESTS), numpy.arange(_HOSTS)
+        after[guests, :, world.at] -= world.memory[:, None] / _MEMORY_GIB
+        after[:, hosts, hosts] += world.memory[:, None] / _MEMORY_GIB
+        now = world.of_hosts().std() + memory.std()
+        then = numpy.where(world.may(), world.after().std(axis=-1) + after.std(axis=-1), numpy.inf)
+        guest, host = numpy.unravel_index(int(then.argmin()), then.shape)
+        if now - then[guest, host] < 0.01:
+            return
+        yield int(guest), int(host)
+
+
+def fleet(settings: BalanceSettings) -> Balancer:
+    """The loop of the conductors, in mode auto."""
+    hot: dict[str, datetime.datetime] = {}
+    moved: dict[int, int] = {}
+    begun = datetime.datetime(2026, 1, 1)
+
+    def balance(minute: int, world: World) -> Iterator[tuple[int, int]]:
+        loads, memory = world.of_hosts(), world.memory_of_hosts()
+        vcpus = numpy.bincount(world.at, weights=world.vcpus, minlength=_HOSTS)
+        hosts = [
+            deciding.Host(
+                str(number),
+                cpu=float(loads[number]),
+                memory=0.0,
+                cores=float(_CORES),
+                vcpus_free=1e9,
+                memory_free_mb=1024.0 * float(_MEMORY_GIB - memory[number]),
+                memory_mb=1024.0 * _MEMORY_GIB,
+            )
+            for number in range(_HOSTS)
+        ]
+        guests = [
+            deciding.Guest(
+                str(each),
+                str(each),
+                str(world.at[each]),
+                vcpus=int(world.vcpus[each]),
+                memory_mb=1024 * int(world.memory[each]),
+                disk_gb=0,
+                cores=float(loads[world.at[each]] * _CORES * world.vcpus[each] / vcpus[world.at[each]]),
+                stays="cooldown" if minute - moved.get(each, -(10**6)) < settings.cooldown_s / 60 else "",
+            )
+            for each in range(_GUESTS)
+        ]
+        may = world.may()
+        found = deciding.decide(
+            hosts,
+            guests,
+            hot,
+            settings,
+            begun + datetime.timedelta(minutes=minute),
+            lambda guest, host: "" if may[int(guest.uuid), int(host)] else "refused",
+        )
+        hot.clear()
+        hot.update(found.hot_since)
+        for each in found.moves:
+            moved[int(each.guest.uuid)] = minute
+            yield int(each.guest.uuid), int(each.destination)
+
+    return balance
+
+
+@dataclasses.dataclass
+class _Count:
+    hot_minutes: int = 0
+    moves: int = 0
+    gib: int = 0
+    broken: int = 0
+    repeats: int = 0
+
+
+def run() -> None:
+    balancers: dict[str, Callable[[], Balancer]] = {
+        "none": lambda: nothing,
+        "fleet": lambda: fleet(BalanceSettings()),
+        "CloudStack DRS (re-implemented)": lambda: cloudstack,
+        "Proxmox CRS (re-implemented)": proxmox,
+        "Incus (re-implemented)": incus,
+        "Ganeti hbal (re-implemented)": lambda: hbal,
+    }
+    for seed in SEEDS:
+        for name, made in balancers.items():
+            counted = _simulated(World(seed), made())
+            figures.report("balancers", balancer=name, seed=seed, hosts=_HOSTS, days=_MINUTES // _DAY, **vars(counted))
+
+
+def _simulated(world: World, balance: Balancer) -> _Count:
+    counted = _Count()
+    last: dict[int, int] = collections.defaultdict(lambda: -(10**6))
+    for minute in range(_MINUTES):
+        world.minute = minute
+        for guest, host in balance(minute, world):
+            counted.broken += not world.may()[guest, host]
+            counted.repeats += minute - last[guest] < _COOLDOWN_MIN
+            last[guest] = minute
+            world.at[guest] = host
+            counted.moves += 1
+            counted.gib += int(world.memory[guest])
+        counted.hot_minutes += int((world.of_hosts() > _HOT).sum())
+    return counted

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Balancing of an aggregate: a lasting imbalance is seen, suggested, run and measured, whichever conductor looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet import errors
+from fleet.db.engine.database import Database
+from fleet.objects import BuildRequest
+from tests.functional.conductor import context
+from tests.functional.test_maintenance import HOSTS, Stage
+
+#: Seconds between two looks, and looks until a hot host counts.
+INTERVAL_S, LOOKS = 60, 11
+
+
+class BalanceStage(Stage):
+    """Four hosts in the aggregate ``web``, six guests on h1 and none elsewhere: by memory, h1 is at half of its limit."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.guests = [self.add("h1") for _number in range(6)]
+        operator = self.conductor.operator
+        operator.create_aggregate("web", {})
+        for host in HOSTS:
+            operator.add_aggregate_host("web", host)
+
+    def accept_build(self) -> None:
+        """A build that no conductor works on."""
+        asked = {"flavor": {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}}
+        self.conductor.intake.accept(context("new"), BuildRequest.from_wire(asked))
+
+    def set_mode(self, mode: str) -> None:
+        self.conductor.operator.set_aggregate_metadata("web", {"balance": mode})
+
+    def pass_looks(self, number: int = 1) -> None:
+        """Let the time of so many looks pass; both conductors look each time."""
+        for _number in range(number):
+            self.conductor.clock.advance(INTERVAL_S)
+            self.beat()
+            self.conductor.balance_keeper.look()
+            self.other.balance_keeper.look()
+
+    def rounds(self) -> list[dict[str, Any]]:
+        return self.conductor.operator.list_balance_rounds("web")
+
+    def statuses(self) -> list[str]:
+        return [each["status"] for each in self.rounds()]
+
+
+@pytest.fixture
+def stage(database: Database) -> BalanceStage:
+    return BalanceStage(database)
+
+
+def test_nothing_is_looked_at_unless_it_is_wanted(stage: BalanceStage) -> None:
+    """Also not with a mode that there is none of."""
+    stage.pass_looks(LOOKS + 1)
+    stage.set_mode("always")
+    stage.pass_looks(LOOKS + 1)
+    assert ([], "off") == (stage.rounds(), stage.conductor.operator.list_balances()[0]["mode"])
+
+
+def test_a_lasting_imbalance_is_suggested_once(stage: BalanceStage) -> None:
+    """Two conductors write one round; it is kept while it is the same; nothing moves."""
+    stage.set_mode("suggest")
+    stage.pass_looks(LOOKS - 1)
+    assert [] == stage.rounds()
+    assert ["h1"] == list(stage.conductor.operator.list_balances()[0]["hot_since"])
+    stage.pass_looks(4)
+    (found,) = stage.rounds()
+    assert ("suggested", [], {"h1"}) == (found["status"], stage.moving(), {each["source"] for each in found["moves"]})
+    assert found["seen"]["before"] > found["seen"]["expected"]
+    with pytest.raises(errors.Conflict, match="set balance=confirm"):
+        stage.conductor.operator.run_balance("web")
+
+
+def test_a_suggestion_is_run_and_measured(stage: BalanceStage) -> None:
+    """The guests go to the hosts of the suggestion; then they stay for their cooldown."""
+    stage.set_mode("confirm")
+    stage.pass_looks(LOOKS)
+    (suggested,) = stage.rounds()
+    with pytest.raises(errors.Conflict, match="another suggestion"):
+        stage.conductor.operator.run_balance("web", stage.guests[0])
+    stage.conductor.operator.run_balance("web", suggested["uuid"])
+    stage.pass_looks()
+    wanted = [(each["instance_uuid"], each["destination"]) for each in suggested["moves"]]
+    assert sorted(uuid for uuid, _host in wanted) == sorted(each["instance_uuid"] for each in stage.moving())
+    stage.arrive(*(host for _uuid, host in wanted))
+    stage.pass_looks(3)
+    done = next(each for each in stage.rounds() if each["uuid"] == suggested["uuid"])
+    assert ("done", {"done"}) == (done["status"], {each["status"] for each in done["moves"]})
+    assert done["after"] == pytest.approx(done["seen"]["expected"])
+    with pytest.raises(errors.Conflict, match="has no suggestion"):
+        stage.conductor.operator.run_balance("web")
+
+
+def test_by_itself(stage: BalanceStage) -> None:
+    """A move that fails is named; nothing more is begun while moves are under way."""
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS + 1)
+    number = len(stage.moving())
+    assert (["moving"], number) == (stage.statuses(), len(stage.rounds()[0]["moves"]))
+    stage.pass_looks(3)
+    assert (["moving"], number) == (stage.statuses(), len(stage.moving()))
+
+
+def test_paused(stage: BalanceStage) -> None:
+    """Nothing is looked at; afterwards a host must be hot for the whole time anew."""
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS - 1)
+    assert stage.conductor.operator.pause_balance("web", True)["paused"]
+    stage.pass_looks(LOOKS)
+    assert [] == stage.rounds()
+    stage.conductor.operator.pause_balance("web", False)
+    stage.pass_looks(LOOKS - 1)
+    assert [] == stage.rounds()
+    with pytest.raises(errors.NotFound):
+        stage.conductor.operator.pause_balance("nobody", True)
+
+
+HELD_UP = [
+    ("builds are under way", lambda stage: stage.accept_build(), "1 builds are under way"),
+    ("a maintenance", lambda stage: (stage.run(["h4"]), stage.look()), "host h4 is in a maintenance"),
+    ("the filters", lambda stage: setattr(stage.conductor.scheduler, "refusing", "RamFilter"), "the filters refuse"),
+]
+
+
+@pytest.mark.parametrize(("begin", "why"), [case[1:] for case in HELD_UP], ids=[case[0] for case in HELD_UP])
+def test_what_holds_moves_up_is_told_and_recorded_once(stage: BalanceStage, begin: Any, why: str) -> None:
+    begin(stage)
+    stage.other.scheduler.refusing = stage.conductor.scheduler.refusing
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS + 3)
+    (found,) = stage.rounds()
+    assert ("nothing", [], []) == (found["status"], found["moves"], stage.moving())
+    assert why in found["not_done"]["h1"]
+
+
+def test_what_would_be_done_now(stage: BalanceStage) -> None:
+    """Nothing is written, and nothing is waited for."""
+    found = stage.conductor.operator.suggest_balance("web")
+    assert (None, "suggested", []) == (found["uuid"], found["status"], stage.rounds())
+    assert found["moves"]
+    with pytest.raises(errors.NotFound):
+        stage.conductor.operator.suggest_balance("nobody")
+
+
+def test_conductors_that_were_away_know_nothing_of_the_time_between(stage: BalanceStage) -> None:
+    stage.set_mode("auto")
+    stage.pass_looks(2)
+    stage.conductor.clock.advance(3600)
+    stage.pass_looks()
+    assert [] == stage.rounds()

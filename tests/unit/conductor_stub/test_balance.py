@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds of balancing: few moves, of hosts that have been hot for their time, each of which helps."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from conductor_stub.balance.deciding import Guest, Host, Round, decide
+from conductor_stub.steps.balance_settings import BalanceSettings
+
+NOW = datetime.datetime(2026, 1, 1, 12, 0, 0)
+LONG_AGO = NOW - datetime.timedelta(hours=1)
+#: Hosts of 10 cores and 100 GiB.
+GIB = 1024
+
+
+def host(name: str, cpu: float, memory: float = 0.2, **more: Any) -> Host:
+    free = {"vcpus_free": 20.0, "memory_free_mb": (1 - memory) * 100 * GIB, **more}
+    return Host(name, cpu, memory, cores=10.0, memory_mb=100.0 * GIB, **free)
+
+
+def guest(name: str, where: str, cores: float, gib: int = 4, **more: Any) -> Guest:
+    return Guest(name, name, where, vcpus=2, memory_mb=gib * GIB, disk_gb=0, cores=cores, pressing_mb=gib * GIB, **more)
+
+
+def plan(
+    hosts: list[Host], guests: list[Guest], since: datetime.datetime = LONG_AGO, refused: str = "", **options: Any
+) -> Round:
+    settings = BalanceSettings(**options)
+    hot = {each.name: since for each in hosts}
+    return decide(
+        hosts, guests, hot, settings, NOW, lambda _guest, there: "the filters refuse" if there == refused else ""
+    )
+
+
+def pairs(found: Round) -> list[tuple[str, str]]:
+    return [(each.guest.uuid, each.destination) for each in found.moves]
+
+
+HOT = [guest("small", "a", 1.0), guest("large", "a", 3.0), guest("rest", "a", 5.0)]
+
+
+def test_a_hot_host_is_relieved_and_the_state_after_is_predicted() -> None:
+    """a has 90, b 30 and c 30: the mean is 50. The guest of 3 cores goes to b: 60, 60 and 30."""
+    found = plan([host("a", 0.9), host("b", 0.3), host("c", 0.3)], HOT)
+    assert [("large", "b")] == pairs(found)
+    assert (50.0, 40.0, 10.0) == tuple(round(each, 6) for each in (found.mean, found.before, found.expected))
+    assert (30.0, {}) == (round(found.moves[0].gain, 6), dict(found.not_done))
+
+
+def test_a_balanced_fleet_gets_no_moves() -> None:
+    """Also one whose hosts differ by less than the threshold, and one where nobody is busy."""
+    for loads in ((0.6, 0.6, 0.6), (0.65, 0.55, 0.6), (0.35, 0.0, 0.0)):
+        found = plan([host(name, cpu, memory=0.0) for name, cpu in zip("abc", loads, strict=True)], HOT)
+        assert ([], {}) == (pairs(found), dict(found.hot_since))
+
+
+def test_a_peak_is_waited_out() -> None:
+    """The host must be hot for its time; it counts from the first look that saw it hot."""
+    hosts = [host("a", 0.9), host("b", 0.3)]
+    found = plan(hosts, HOT, since=NOW - datetime.timedelta(seconds=599))
+    assert ([], ["a"]) == (pairs(found), list(found.not_done))
+    assert "hot since 11:50:01 UTC" in found.not_done["a"]
+    new = decide(hosts, HOT, {}, BalanceSettings(), NOW, lambda _guest, _host: "")
+    assert ([], {"a": NOW}) == (pairs(new), dict(new.hot_since))
+
+
+CASES = [
+    (
+        "a cooldown",
+        [guest("g", "a", 5.0, stays="has moved within its cooldown")],
+        {},
+        "g has moved within its cooldown",
+    ),
+    ("the filters", [guest("g", "a", 3.0)], {"refused": "b"}, "the filters refuse"),
+    ("the budget", [guest("g", "a", 3.0, gib=80)], {"most_gib": 64}, "larger than the 64 GiB"),
+    ("another hot host", [guest("g", "a", 8.0)], {}, "no move would make it less loaded"),
+    ("less than the margin", [guest("g", "a", 0.3)], {}, "no move would make it less loaded"),
+    ("no guest", [guest("g", "b", 3.0)], {}, "no guest is there"),
+]
+
+
+@pytest.mark.parametrize(("guests", "options", "why"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_what_is_not_done_has_a_reason(guests: list[Guest], options: dict[str, Any], why: str) -> None:
+    found = plan([host("a", 0.9), host("b", 0.3)], guests, **options)
+    assert [] == pairs(found)
+    assert why in found.not_done["a"]
+
+
+def test_a_round_has_few_moves() -> None:
+    guests = [guest(f"g{number}", "a", 0.8, gib=1) for number in range(10)]
+    hosts = [host("a", 1.0), host("b", 0.0), host("c", 0.0)]
+    found = plan(hosts, guests, most_moves=2)
+    assert 2 == len(found.moves)
+    assert "the round has its 2 moves" == found.not_done["a"]
+
+
+def test_no_host_is_filled_above_its_memory() -> None:
+    """b has 3 GiB left; a host that takes no guests is left out."""
+    found = plan([host("a", 0.9), host("b", 0.3, memory_free_mb=3.0 * GIB), host("c", 0.1, takes=False)], HOT)
+    assert [] == pairs(found)
+
+
+def test_the_state_after_a_round_is_calm() -> None:
+    """If the loads are as predicted, the next round has nothing to do: no guest goes back."""
+    hosts = [host("a", 1.2), host("b", 0.2), host("c", 0.3), host("d", 0.1)]
+    guests = [guest(f"g{number}", "a", 1.5, gib=1) for number in range(8)]
+    found = plan(hosts, guests)
+    there = {each.guest.uuid: each.destination for each in found.moves}
+    after = {each.name: each for each in hosts}
+    for each in found.moves:
+        after[each.guest.host] = after[each.guest.host].with_guest(each.guest, -1)
+        after[each.destination] = after[each.destination].with_guest(each.guest, 1)
+    moved = [guest(each.uuid, there.get(each.uuid, "a"), 1.5, gib=1) for each in guests]
+    assert 3 == len(found.moves)
+    assert [] == [each for each in pairs(plan(list(after.values()), moved)) if each[1] == "a"]
