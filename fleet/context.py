@@ -53,7 +53,7 @@ class RequestContext(oslo_context.RequestContext):
         given = {argument: values[key] for key in values if (argument := _ARGUMENTS.get(key)) is not None}
         return cls(**{**given, **kwargs})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         values = super().to_dict()
         values.update(instance_uuid=self.instance_uuid, attempt=self.attempt, host=self.host, migration=self.migration)
         # oslo.context leaves it out: the login of an operator, for administrative acts.
@@ -70,7 +70,7 @@ class RequestContext(oslo_context.RequestContext):
             current.update_store()
         return copy
 
-    def get_logging_values(self) -> dict[str, Any]:
+    def get_logging_values(self) -> dict[str, object]:
         values = super().get_logging_values()
         values.update(instance_uuid=self.instance_uuid, attempt=self.attempt, migration=self.migration)
         values.update(build_host=self.host, build=self._build())

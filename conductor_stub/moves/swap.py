@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from conductor_stub.moves import machine
 from conductor_stub.moves.machine import Move
@@ -17,7 +16,7 @@ from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONMapping, JSONObject
 
 
-def swap(tx: Transaction, move: Move, spec: Mapping[str, object], ctx: StepContext, **values: Any) -> None:
+def swap(tx: Transaction, move: Move, spec: Mapping[str, object], ctx: StepContext, **values: object) -> None:
     """Put the instance where the record holds its claim, with ``spec``. The record then holds what the instance had."""
     record, row = move.record, move.instance
     here = {"host": record.held_host, "node": record.held_node, **claimed.columns(claimed.of(record))}

@@ -22,14 +22,14 @@ PLAIN = None
 class Instead:
     """A field that readers of the answer need and a project does not see: it always has this value."""
 
-    value: Any
+    value: object
 
 
 @dataclasses.dataclass(frozen=True)
 class Each:
     """A mapping whose keys are uuids. :param value: fields of each value"""
 
-    value: Any
+    value: object
 
 
 #: Written by a user, or asked for by the request: shown as it is, at any depth.
@@ -210,7 +210,7 @@ _OF_CATALOGS: Fields = {
 ANSWERS: Fields = {**_OF_INSTANCES, **_OF_VOLUMES, **_OF_CATALOGS}
 
 
-def listed(answer: object, shown: Shown) -> Any:
+def listed(answer: object, shown: Shown) -> object:
     """Return what ``shown`` lists of an answer. :param answer: of any shape; what has another one is dropped"""
     if isinstance(shown, Instead):
         return shown.value

@@ -7,8 +7,6 @@ nearest host. ``host_id`` tells whether two of its instances share a host.
 
 from __future__ import annotations
 
-from typing import Any
-
 from conductor_stub.operators import answer_fields
 from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
@@ -32,12 +30,12 @@ _NO_HOST = "No valid host was found."
 _FAILED = "It has failed. An administrator sees where and why."
 
 
-def answer_of(method: str, answer: object, project: str) -> Any:
+def answer_of(method: str, answer: object, project: str) -> object:
     """Return the answer of a method as its project may see it: the fields that are listed, without places."""
     return answer_fields.listed(redact(answer, project), answer_fields.ANSWERS.get(method, answer_fields.NOTHING))
 
 
-def redact(answer: object, project: str) -> Any:
+def redact(answer: object, project: str) -> object:
     """Return an answer of the conductor, of any shape, as its project may see it."""
     if isinstance(answer, list):
         return [redact(each, project) for each in answer]

@@ -211,7 +211,7 @@ class Tenancy:
 
         return {**message, "args": dict(self._database.read(admitted))}
 
-    def release(self, context: Mapping[str, object], message: JSONMapping, answer: Any) -> Any:
+    def release(self, context: Mapping[str, object], message: JSONMapping, answer: Any) -> object:
         """Return the answer that the caller receives: a project does not see names and sizes of hosts."""
         method = (message.get("namespace") or "", str(message.get("method")))
         if context.get("is_admin", True) or method not in CHECKS:

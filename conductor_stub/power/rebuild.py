@@ -9,7 +9,6 @@ the former disk is gone.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from conductor_stub.power import machine
 from conductor_stub.steps.flavor_check import check_image, requested_hardware
@@ -127,7 +126,7 @@ def _require_unchanged(row: RequestedInstance, planned: Plan) -> None:
         raise errors.Conflict(kind="Instance", name=row.name, reason="has changed meanwhile: repeat the request")
 
 
-def _judged(row: RequestedInstance) -> tuple[Any, ...]:
+def _judged(row: RequestedInstance) -> tuple[object, ...]:
     spec = instances.spec_of(row)
     return row.host, row.node, spec["flavor"], spec["image"]
 

@@ -57,7 +57,7 @@ def describe(error: Exception) -> tuple[str, int, str, JSONObject]:
 
 
 def write(
-    tx: Transaction, uuid: str, error: Exception, host: str | None, ctx: StepContext, **more_details: Any
+    tx: Transaction, uuid: str, error: Exception, host: str | None, ctx: StepContext, **more_details: object
 ) -> None:
     """Store ``error`` as a fault of the instance."""
     name, code, message, details = describe(error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any
 
 from fleet import errors
 from fleet.objects import fields, hint_query
@@ -28,7 +27,7 @@ def check(hints: Mapping[str, object], field: str) -> None:
     near_network(hints, field)
 
 
-def query(hints: Mapping[str, object], field: str = _FIELD) -> Any:
+def query(hints: Mapping[str, object], field: str = _FIELD) -> object:
     """Return the parsed hint ``query``; None if there is none. :raises errors.InvalidInput:"""
     text = single(hints.get("query"))
     if not text:
@@ -65,6 +64,6 @@ def near_network(hints: Mapping[str, object], field: str = _FIELD) -> Network | 
         raise errors.InvalidInput(field=f"{field}.build_near_host_ip", reason=reason) from None
 
 
-def single(hint: object) -> Any:
+def single(hint: object) -> object:
     """Return a hint that may have one value; newer releases of nova send a list of one."""
     return hint[0] if isinstance(hint, list) and len(hint) == 1 else hint

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import pydantic
 
@@ -232,7 +232,7 @@ def _completed(cell: InstanceCell) -> InstanceCell:
     return dataclasses.replace(cell, cpuset=vcpus, pcpuset=own, cpu_policy=policy)
 
 
-def _wire(value: object) -> Any:
+def _wire(value: object) -> object:
     """Return sets as sorted lists: equal topologies have equal JSON."""
     if dataclasses.is_dataclass(value):
         return {each.name: _wire(getattr(value, each.name)) for each in dataclasses.fields(value)}

@@ -27,7 +27,7 @@ def refusal(error: errors.FleetError) -> dict[str, object]:
     return {"error": type(error).__name__.removesuffix(_REMOTE), "facts": error.kwargs, "message": error.message}
 
 
-def read(answer: JSONMapping) -> Any:
+def read(answer: JSONMapping) -> object:
     """Return the result of one call.
 
     :raises errors.FleetError: the call was refused

@@ -42,7 +42,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):
             arguments = {name: serializer.deserialize_entity(context, value) for name, value in given.items()}
             return serializer.serialize_entity(context, called(context, **arguments))
 
-    def _found(self, namespace: str | None, version: str, name: str) -> Callable[..., Any]:
+    def _found(self, namespace: str | None, version: str, name: str) -> Callable[..., object]:
         served = [
             endpoint
             for endpoint in self.endpoints

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import falcon
 from oslo_utils import uuidutils
@@ -35,7 +34,7 @@ class _Snapshot:
     #: Names of old clients.
     display_name: fields.Text | None = None
     display_description: fields.Text | None = None
-    force: Any = None
+    force: object = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NotRequired, cast
+from typing import Annotated, NotRequired, cast
 
 import falcon
 import pydantic
@@ -186,7 +186,7 @@ def new_volume(request: falcon.Request, found: JSONMapping) -> VolumeShown:
 
 
 #: What is the same of all volumes, with the version from which it is there.
-_NEWER: Sequence[tuple[microversions.Version, str, Any]] = (
+_NEWER: Sequence[tuple[microversions.Version, str, object]] = (
     (_GROUP, "group_id", None),
     (_PROVIDER, "provider_id", None),
     (_SHARED, "service_uuid", None),

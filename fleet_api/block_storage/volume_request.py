@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import falcon
 
@@ -38,11 +37,11 @@ class _Volume:
     #: Names of old clients.
     display_name: fields.Text | None = None
     display_description: fields.Text | None = None
-    consistencygroup_id: Any = None
-    group_id: Any = None
-    backup_id: Any = None
-    multiattach: Any = None
-    source_replica: Any = None
+    consistencygroup_id: object = None
+    group_id: object = None
+    backup_id: object = None
+    multiattach: object = None
+    source_replica: object = None
 
 
 BODY = bodies.Body({"volume": _Volume}, server_request.HINTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 import falcon
 from oslo_utils import strutils, uuidutils
@@ -103,7 +103,7 @@ class Volumes:
     def __init__(self, conductor: Conductor, most: int) -> None:
         self._conductor = conductor
         self._most = most
-        self._actions: Mapping[str, Callable[[falcon.Request, str, Any], None]] = {
+        self._actions: Mapping[str, Callable[[falcon.Request, str, object], None]] = {
             "os-extend": self._extend,
             "os-migrate_volume": self._migrate,
             "os-retype": self._retype,

@@ -206,7 +206,7 @@ def _named(name: str) -> str:
     return ".".join(part.strip("_") for part in name.removeprefix("fleet_api__").split("__"))
 
 
-def _plain(schema: Any, prefix: str = "") -> object:
+def _plain(schema: object, prefix: str = "") -> object:
     """Return a schema with the names and the patterns that readers know. Patterns are keys, too."""
     if isinstance(schema, list):
         return [_plain(each, prefix) for each in schema]

@@ -163,7 +163,7 @@ class Actions:
         self._conductor = conductor
         self._passwords = passwords
         #: By name: the work, and the status of the answer.
-        self._known: dict[str, tuple[Callable[[falcon.Request, str, Any], object], str]] = {
+        self._known: dict[str, tuple[Callable[[falcon.Request, str, object], object], str]] = {
             "resize": (self._resize, falcon.HTTP_202),
             "confirmResize": (self._plain("confirm_resize"), falcon.HTTP_204),
             "revertResize": (self._plain("revert_resize"), falcon.HTTP_202),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -65,7 +65,7 @@ class VolumeSchedulerManager:
         self._clock = clock
 
     @endpoint
-    def select_backend(self, context: RequestContext, request_spec: Any, filter_properties: Any = None) -> Answer:
+    def select_backend(self, context: RequestContext, request_spec: object, filter_properties: object = None) -> Answer:
         """Return a pool for a volume, or for each of ``volume_ids``, and book them.
 
         :raises errors.InvalidInput: naming the field
@@ -77,12 +77,12 @@ class VolumeSchedulerManager:
     def create_volume(
         self,
         context: RequestContext,
-        request_spec: Any = None,
-        filter_properties: Any = None,
-        volume: Any = None,
-        volume_id: Any = None,
-        snapshot_id: Any = None,
-        image_id: Any = None,
+        request_spec: object = None,
+        filter_properties: object = None,
+        volume: object = None,
+        volume_id: object = None,
+        snapshot_id: object = None,
+        image_id: object = None,
     ) -> Answer:
         """Return a pool for a new volume."""
         sources = {"snapshot_id": snapshot_id, "image_id": image_id}
@@ -95,10 +95,10 @@ class VolumeSchedulerManager:
         self,
         context: RequestContext,
         host: fields.Name,
-        request_spec: Any = None,
-        filter_properties: Any = None,
-        volume: Any = None,
-        volume_id: Any = None,
+        request_spec: object = None,
+        filter_properties: object = None,
+        volume: object = None,
+        volume_id: object = None,
         force_host_copy: bool = False,
     ) -> Answer:
         """Return the pool that a volume may move to: ``host``, or the best pool of it."""
@@ -108,7 +108,11 @@ class VolumeSchedulerManager:
 
     @endpoint
     def retype(
-        self, context: RequestContext, request_spec: Any = None, filter_properties: Any = None, volume: Any = None
+        self,
+        context: RequestContext,
+        request_spec: object = None,
+        filter_properties: object = None,
+        volume: object = None,
     ) -> Answer:
         """Return the pool for a volume with another type: its own, or, if ``migration_policy`` allows, the best one."""
         spec = _completed(request_spec, volume)
@@ -132,10 +136,10 @@ class VolumeSchedulerManager:
         self,
         context: RequestContext,
         new_size: fields.Positive,
-        request_spec: Any = None,
-        filter_properties: Any = None,
-        volume: Any = None,
-        reservations: Any = None,
+        request_spec: object = None,
+        filter_properties: object = None,
+        volume: object = None,
+        reservations: object = None,
     ) -> Answer:
         """Return the pool of a volume if it has room for what the volume grows by, and book that."""
         spec = {**_completed(request_spec, volume), "operation": EXTEND}
@@ -145,7 +149,11 @@ class VolumeSchedulerManager:
 
     @endpoint
     def manage_existing(
-        self, context: RequestContext, request_spec: Any = None, filter_properties: Any = None, volume: Any = None
+        self,
+        context: RequestContext,
+        request_spec: object = None,
+        filter_properties: object = None,
+        volume: object = None,
     ) -> Answer:
         """Return the pool of a volume that is to be managed, if its type may be there. Its space counts already."""
         spec = _completed(request_spec, volume)
@@ -155,7 +163,7 @@ class VolumeSchedulerManager:
 
     @endpoint
     def validate_host_capacity(
-        self, context: RequestContext, backend: fields.Name, request_spec: Any, filter_properties: Any = None
+        self, context: RequestContext, backend: fields.Name, request_spec: object, filter_properties: object = None
     ) -> bool:
         """Return whether a backend or pool takes a volume. If so, the space is booked."""
         spec = _completed(request_spec)
@@ -167,7 +175,11 @@ class VolumeSchedulerManager:
 
     @endpoint
     def explain(
-        self, context: RequestContext, request_spec: Any, filter_properties: Any = None, best: fields.InstanceCount = 10
+        self,
+        context: RequestContext,
+        request_spec: object,
+        filter_properties: object = None,
+        best: fields.InstanceCount = 10,
     ) -> JSONObject:
         """Return what ``select_backend`` would answer, and why. Nothing is booked."""
         made = self._driver.look(context, self._request(context, request_spec, filter_properties), best)
@@ -177,8 +189,8 @@ class VolumeSchedulerManager:
     def capacity(
         self,
         context: RequestContext,
-        request_spec: Any,
-        filter_properties: Any = None,
+        request_spec: object,
+        filter_properties: object = None,
         group_by: Literal["zone"] | None = None,
     ) -> JSONObject:
         """Return how many more volumes of the request's size and type fit."""
@@ -186,7 +198,7 @@ class VolumeSchedulerManager:
         return self._driver.capacity(context, request, group_by is not None)
 
     @endpoint
-    def get_pools(self, context: RequestContext, filters: Any = None) -> list[JSONObject]:
+    def get_pools(self, context: RequestContext, filters: object = None) -> list[JSONObject]:
         """Return the pools that are reported, each with ``name`` and ``capabilities``.
 
         :param filters: ``name``; ``volume_type``, a name: then pools that this type may be on; others are capabilities
@@ -215,17 +227,17 @@ class VolumeSchedulerManager:
 
     @endpoint
     def update_service_capabilities(
-        self, context: RequestContext, service_name: Any = None, host: Any = None, capabilities: Any = None
+        self, context: RequestContext, service_name: object = None, host: object = None, capabilities: object = None
     ) -> None:
         self._look_for_news(service_name)
 
     @endpoint
     def notify_service_capabilities(
-        self, context: RequestContext, service_name: Any = None, capabilities: Any = None, backend: Any = None
+        self, context: RequestContext, service_name: object = None, capabilities: object = None, backend: object = None
     ) -> None:
         self._look_for_news(service_name)
 
-    def _look_for_news(self, service_name: Any) -> None:
+    def _look_for_news(self, service_name: object) -> None:
         if service_name != "volume":
             return
         try:
@@ -235,7 +247,7 @@ class VolumeSchedulerManager:
 
     # ---------------------------------------------------------------------------------------------------------------
 
-    def _request(self, context: RequestContext, request_spec: Any, filter_properties: Any) -> VolumeRequest:
+    def _request(self, context: RequestContext, request_spec: object, filter_properties: object) -> VolumeRequest:
         require_size([request_spec, filter_properties], "request_spec")
         request = VolumeRequest.from_wire(request_spec, filter_properties)
         return dataclasses.replace(
@@ -284,7 +296,7 @@ class VolumeSchedulerManager:
 
 
 def _completed(
-    request_spec: Any, volume: Any = None, volume_id: Any = None, sources: JSONMapping | None = None
+    request_spec: object, volume: object = None, volume_id: object = None, sources: JSONMapping | None = None
 ) -> JSONObject:
     """Return the request spec; made from the volume's record if there is none, as for callers of older releases."""
     if request_spec is not None:
@@ -301,7 +313,7 @@ def _completed(
     }
 
 
-def _mapping(value: Any, field: str) -> JSONMapping:
+def _mapping(value: object, field: str) -> JSONMapping:
     if value is not None and not isinstance(value, Mapping):
         raise errors.InvalidInput(field=field, reason="must be an object")
     return value or {}
@@ -315,7 +327,7 @@ def _current(request: VolumeRequest) -> str:
     return host
 
 
-def _equals(capability: Any, wanted: Any) -> bool:
+def _equals(capability: object, wanted: object) -> bool:
     """Compare a capability with a value that may have come as text."""
     if capability is None or type(capability) is type(wanted):
         return bool(capability == wanted)

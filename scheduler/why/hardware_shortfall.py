@@ -96,7 +96,7 @@ class HardwareShortfall(Shortfall):
         return [_described(lack, bool(for_ever)) for lack in for_ever or self.lacking(hardware)]
 
     def _each(self, judge: Callable[[Hardware | None], Any], dtype: type = float) -> numpy.ndarray:
-        found: dict[int, Any] = {}
+        found: dict[int, object] = {}
         for hardware in self.known:
             if id(hardware) not in found:
                 found[id(hardware)] = judge(hardware)

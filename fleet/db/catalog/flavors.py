@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
@@ -18,6 +17,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
 from fleet.db.tables.catalog import FlavorRow
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Flavor
 
 FLAVORS = models.flavors
@@ -33,7 +33,7 @@ class Offer:
     is_public: bool = True
     description: str | None = None
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return {**self.flavor.to_wire(), "is_public": self.is_public, "description": self.description}
 
 
@@ -62,7 +62,7 @@ def change(tx: Transaction, key: int, offer: Offer) -> Offer:
     return _named(tx, offer.flavor.name)
 
 
-def _values(offer: Offer) -> dict[str, Any]:
+def _values(offer: Offer) -> JSONObject:
     values = {name: getattr(offer.flavor, name) for name in (*_COLUMNS, "name", "flavorid")}
     return {**values, "is_public": offer.is_public, "description": offer.description}
 
@@ -122,6 +122,6 @@ def revoke(tx: Transaction, key: int, project: str) -> None:
 
 
 def _to_offer(row: FlavorRow) -> Offer:
-    values: Mapping[str, Any] = {name: getattr(row, name) for name in _COLUMNS}
+    values: JSONMapping = {name: getattr(row, name) for name in _COLUMNS}
     flavor = Flavor(id=row.id, name=row.name, flavorid=row.flavorid, **values)
     return Offer(flavor, row.is_public, row.description)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from fleet import errors
 from fleet.db.catalog import groups
@@ -17,6 +16,7 @@ from fleet.db.catalog.groups import PlacedMember
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import labels
 from fleet.db.tables.catalog import GroupRow
+from fleet.json_codec import JSONMapping
 from fleet.objects import group_rule, instance_group
 from fleet.objects.group_rule import GroupRule
 
@@ -26,7 +26,7 @@ class Arrival:
     """A host that claims a member. :param limits: those of the scheduler's choice, with the limits of a spread"""
 
     host: str
-    limits: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    limits: JSONMapping = dataclasses.field(default_factory=dict)
 
 
 def check(tx: Transaction, group_uuid: str, arrivals: Mapping[str, Arrival], dead_hosts: Collection[str] = ()) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,6 +13,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
 from fleet.db.tables.catalog import KeyPairRow
+from fleet.db.tables.sql_types import Select
 from fleet.objects import KeyPair
 
 KEY_PAIRS = models.project_key_pairs
@@ -57,7 +57,7 @@ def list_all(connection: sa.Connection, owner: Owner) -> Sequence[KeyPair]:
     return [_to_key_pair(row) for row in connection.execute(query)]
 
 
-def _one(owner: Owner, name: str) -> sa.Select[Any]:
+def _one(owner: Owner, name: str) -> Select:
     return sa.select(KEY_PAIRS).where(*_is(owner, name))
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import datetime
 import ipaddress
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import sqlalchemy as sa
 
@@ -17,6 +17,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
 from fleet.db.tables.networks import NetworkRow
+from fleet.json_codec import JSONObject
 from fleet.objects import network
 from fleet.objects.network import Interface, Network, WantedNetwork
 
@@ -46,7 +47,7 @@ class Known:
     def may_use(self, project: str | None) -> bool:
         return not self.projects or project in self.projects
 
-    def interface(self, address: str | None, field: str) -> dict[str, Any]:
+    def interface(self, address: str | None, field: str) -> JSONObject:
         """A plug into the network that has no address yet, or is to have this one.
 
         :raises errors.InvalidInput: no guest can have the address
@@ -101,7 +102,7 @@ def find(connection: Transaction | sa.Connection, name: str, project: str | None
 
 def plugs(
     connection: sa.Connection, wanted: network.Wanted, project: str | None, scope: str | None
-) -> list[dict[str, Any]]:
+) -> list[JSONObject]:
     """Return the networks of each instance of a request, without addresses but those that the request names.
 
     :param project: that the instances belong to

@@ -80,8 +80,8 @@ class Kind:
     """
 
     resources: tuple[str, ...]
-    key: sa.Column[Any]
-    used: sa.Select[Any] | sa.CompoundSelect[Any]
+    key: sa.Column[object]
+    used: sa.Select[object] | sa.CompoundSelect[object]
 
 
 BUILDS = Kind(

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet import errors
+from fleet.db.tables.sql_types import Element, Select
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +35,11 @@ class Search:
 class Searched:
     """A list that can be searched. ``of_places`` are keys of ``sort`` and ``text`` that name hosts or pools."""
 
-    rows: sa.Select[Any]
-    uuid: sa.ColumnElement[Any]
-    state: sa.ColumnElement[Any]
-    text: Mapping[str, sa.ColumnElement[Any]]
-    sort: Mapping[str, sa.ColumnElement[Any]]
+    rows: Select
+    uuid: Element
+    state: Element
+    text: Mapping[str, Element]
+    sort: Mapping[str, Element]
     of_places: frozenset[str]
 
 

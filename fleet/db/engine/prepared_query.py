@@ -14,6 +14,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from fleet.db.tables.sql_types import Element, Select
+
 _NUMBER = "number"
 #: Marks a connection on which prepared statements fail.
 _REFUSES = "fleet_refuses"
@@ -28,7 +30,7 @@ class PreparedQuery:
     :param make: returns the query for the expression of its parameter
     """
 
-    def __init__(self, name: str, make: Callable[[sa.ColumnElement[Any]], sa.Select[Any]]) -> None:
+    def __init__(self, name: str, make: Callable[[Element], Select]) -> None:
         self._name = f"fleet_{name}"
         self._query = make(sa.bindparam(_NUMBER, type_=sa.BigInteger))
         self._numbered = make(sa.literal_column("$1", sa.BigInteger))
@@ -63,7 +65,7 @@ class PreparedQuery:
     def execution(self, number: int) -> str:
         return f"EXECUTE {self._name}({number:d})"
 
-    def fetched(self, cursor: Any) -> list[Any]:
+    def fetched(self, cursor: Any) -> list[object]:
         """Rows of the execution, with the columns of the query as attributes."""
         if self._row is None:
             namedtuple: Any = collections.namedtuple

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from fleet import json_codec
 from fleet.db.tables import models
+from fleet.db.tables.sql_types import Column, Columns, Select, Values
 
 #: For annotations outside of fleet/db, where SQLAlchemy is not imported.
 Connection = sa.Connection
@@ -69,9 +70,9 @@ def _stamp_of(table: sa.Table) -> sa.Update:
 
 
 @functools.cache
-def _defaults_of(table: sa.Table) -> dict[str, Any]:
+def _defaults_of(table: sa.Table) -> Columns:
     """Column defaults, applied here because the INSERT of a CTE does not see SQLAlchemy's defaults."""
-    defaults: dict[str, Any] = {column.name: column.default for column in table.columns if column.default is not None}
+    defaults: Columns = {column.name: column.default for column in table.columns if column.default is not None}
     # As plain text: the fast writer of JSON takes no keys of subclasses.
     return {str(name): default.arg for name, default in defaults.items()}
 
@@ -82,7 +83,7 @@ def _end_of(
     touched: tuple[tuple[sa.Table, bool], ...],
     inserted: tuple[tuple[sa.Table, tuple[str, ...]], ...],
     early: bool,
-) -> sa.Select[Any]:
+) -> Select:
     """Deferred updates and inserts, stamps and the generation, in one statement.
 
     Rows are passed as JSON, one parameter for each table and its columns, so the statement is the same for any number.
@@ -116,7 +117,7 @@ def _end_of(
     return end.add_columns(EARLY_COMMIT) if early else end
 
 
-def _rows(parameter: str, columns: Mapping[str, sa.Column[Any]]) -> sa.TableValuedAlias:
+def _rows(parameter: str, columns: Mapping[str, Column]) -> sa.TableValuedAlias:
     """The rows of a JSON array of objects with these columns."""
     rows = sa.func.json_to_recordset(sa.cast(sa.bindparam(parameter, type_=sa.Text), sa.JSON))
     typed = [sa.column(name, column.type) for name, column in columns.items()]
@@ -125,7 +126,7 @@ def _rows(parameter: str, columns: Mapping[str, sa.Column[Any]]) -> sa.TableValu
     )
 
 
-def _json(rows: Sequence[Mapping[str, Any]]) -> str:
+def _json(rows: Sequence[Values]) -> str:
     return json_codec.dumps(rows, _moment)
 
 
@@ -146,8 +147,8 @@ class Transaction:
         self._connection = connection
         self._touched: dict[sa.Table, set[Any]] = collections.defaultdict(set)
         #: By table and key.
-        self._updates: dict[tuple[sa.Table, Any], dict[str, Any]] = {}
-        self._inserts: list[tuple[sa.Table, dict[str, Any]]] = []
+        self._updates: dict[tuple[sa.Table, Any], Columns] = {}
+        self._inserts: list[tuple[sa.Table, Columns]] = []
         #: By table and key, the rows that this transaction has locked, as they are now: none is read twice.
         self.locked: dict[sa.Table, dict[Any, Any]] = collections.defaultdict(dict)
         self._early = False
@@ -174,24 +175,24 @@ class Transaction:
         self._flush()
         return self._connection.execute(statement, parameters)
 
-    def insert(self, table: sa.Table, values: Mapping[str, Any]) -> Any:
+    def insert(self, table: sa.Table, values: Values) -> Any:
         """Insert one row; returns its primary key (a scalar)."""
         key = self.execute(_insert_of(table), dict(values)).inserted_primary_key
         return key[0] if key else None
 
-    def defer_insert(self, table: sa.Table, values: Mapping[str, Any]) -> None:
+    def defer_insert(self, table: sa.Table, values: Values) -> None:
         """Insert one row later, at the latest with the last statement. Its key is not returned."""
         self._inserts.append((table, {**_defaults_of(table), **values}))
 
-    def insert_all(self, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:
+    def insert_all(self, table: sa.Table, rows: Iterable[Values]) -> None:
         """Insert one row or more, all with the same columns."""
         self.execute(_insert_of(table), [dict(row) for row in rows])
 
-    def update(self, table: sa.Table, key: Any, values: Mapping[str, Any]) -> None:
+    def update(self, table: sa.Table, key: Any, values: Values) -> None:
         """Set ``values`` (not SQL expressions) on the row with this primary key."""
         self.execute(_update_of(table), {**values, _KEY: key})
 
-    def defer_update(self, table: sa.Table, key: Any, values: Mapping[str, Any]) -> None:
+    def defer_update(self, table: sa.Table, key: Any, values: Values) -> None:
         """:meth:`update` and :meth:`touch` a tracked row later, at the latest with the last statement.
 
         The transaction must have locked the row. Otherwise its lock would be taken after that of the generations.
@@ -231,13 +232,13 @@ class Transaction:
             # The parts of one statement run in any order, but rows of one table must keep theirs.
             self._send_inserts()
             inserts = {}
-        changes: dict[tuple[sa.Table, tuple[str, ...]], list[dict[str, Any]]] = {}
+        changes: dict[tuple[sa.Table, tuple[str, ...]], list[Columns]] = {}
         for (table, key), values in self._updates.items():
             self._touched[table].discard(key)
             changes.setdefault((table, tuple(values)), []).append({**values, _KEY: key})
         self._updates, self._inserts = {}, []
         touched = [(table, sorted(keys)) for table, keys in self._touched.items() if keys]
-        given: dict[str, Any] = {f"changes_{number}": _json(rows) for number, rows in enumerate(changes.values())}
+        given: Columns = {f"changes_{number}": _json(rows) for number, rows in enumerate(changes.values())}
         given.update({f"inserts_{number}": _json(rows) for number, rows in enumerate(inserts.values())})
         for number, (_table, keys) in enumerate(touched):
             given[f"key_{number}"] = keys[0] if len(keys) == 1 else keys
@@ -269,9 +270,9 @@ class Transaction:
         return newest
 
 
-def _alike(rows: Iterable[tuple[sa.Table, dict[str, Any]]]) -> dict[tuple[sa.Table, Any], list[dict[str, Any]]]:
+def _alike(rows: Iterable[tuple[sa.Table, Columns]]) -> dict[tuple[sa.Table, object], list[Columns]]:
     """Rows by table and columns, in their order."""
-    found: dict[tuple[sa.Table, Any], list[dict[str, Any]]] = {}
+    found: dict[tuple[sa.Table, Any], list[Columns]] = {}
     for table, values in rows:
         found.setdefault((table, tuple(values)), []).append(values)
     return found

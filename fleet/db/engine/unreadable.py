@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from fleet import stored_json
 from fleet.db.tables import models
+from fleet.db.tables.sql_types import Column
 
 #: Rows that one statement reads.
 _BATCH = 500
@@ -43,7 +44,7 @@ def find(
     return found, True
 
 
-def _batches(connection: sa.Connection, table: sa.Table, columns: list[sa.Column[Any]]) -> Iterator[list[object]]:
+def _batches(connection: sa.Connection, table: sa.Table, columns: list[Column]) -> Iterator[list[object]]:
     """The rows in the order of their keys, with the texts of their columns."""
     key = next(iter(table.primary_key.columns))
     names = [table.c[name] for name in ("name", "host", "instance_uuid") if name in table.c][:1]
@@ -56,7 +57,7 @@ def _batches(connection: sa.Connection, table: sa.Table, columns: list[sa.Column
         rows = connection.execute(query.where(key > rows[-1].row_key)).all() if len(rows) == _BATCH else []
 
 
-def _of_row(row: Any, table: sa.Table, columns: list[sa.Column[Any]]) -> Iterator[UnreadableRow]:
+def _of_row(row: Any, table: sa.Table, columns: list[Column]) -> Iterator[UnreadableRow]:
     for column in columns:
         text = getattr(row, column.name)
         problem = None if text is None else stored_json.fault(text)

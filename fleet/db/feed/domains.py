@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import collections
-from typing import Any
 
 from fleet import stored_json
 from fleet.db.feed.feed import Changes
+from fleet.json_codec import JSONObject
 from fleet.objects import host_labels
 
 
@@ -44,7 +44,7 @@ def value_of(state: Changes, key: str) -> dict[str, str]:
     return found
 
 
-def _read(text: str | None) -> dict[str, Any]:
+def _read(text: str | None) -> JSONObject:
     """An object as the change feed reports it; empty if there is none, or if it cannot be read."""
     found = stored_json.read(text) if text else None
     return found if isinstance(found, dict) else {}

@@ -15,6 +15,7 @@ from fleet.clock import Clock, seconds, utcnow
 from fleet.db.engine.database import Database
 from fleet.db.feed import feed_queries as queries
 from fleet.db.hosts import aggregates, flavor_mix
+from fleet.db.tables.sql_types import AnyRow
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects.flavor_mix import FlavorMix
 
@@ -100,7 +101,7 @@ class ChangeFeed:
         return self._attempt(self._snapshot.read, self._read_host, host)
 
     def _read_host(self, connection: sa.Connection, host: str) -> Changes:
-        def there(of: queries.TableQueries) -> Sequence[sa.Row[*tuple[Any, ...]]]:
+        def there(of: queries.TableQueries) -> Sequence[Any]:
             return connection.execute(of.of_host, {"of_host": host}).all()
 
         return Changes(
@@ -165,7 +166,7 @@ class ChangeFeed:
             return Changes(newest.value, heartbeats=heartbeats, mix=mix)
         newer = 0 if full else since
 
-        def changed(of: queries.TableQueries) -> Sequence[sa.Row[*tuple[Any, ...]]]:
+        def changed(of: queries.TableQueries) -> Sequence[Any]:
             if not _has(newest, of.table, newer):
                 return []
             return connection.execute(of.live if full else of.changed, {"newer": newer}).all()
@@ -216,7 +217,7 @@ def generation(connection: sa.Connection) -> int:
     return newest
 
 
-def _has(newest: sa.Row[*tuple[Any, ...]], table: sa.Table, newer: int) -> bool:
+def _has(newest: AnyRow, table: sa.Table, newer: int) -> bool:
     """Return True if ``table`` has a change after ``newer``."""
     return (getattr(newest, table.name) or 0) > newer
 

@@ -12,6 +12,7 @@ from fleet.db.engine import now as clock
 from fleet.db.engine.prepared_query import PreparedQuery
 from fleet.db.hosts import services
 from fleet.db.tables import models
+from fleet.db.tables.sql_types import Element, Select
 
 GENERATIONS = models.generations
 NODES = models.compute_nodes
@@ -62,10 +63,10 @@ class TableQueries:
     """
 
     table: sa.Table
-    changed: sa.Select[Any]
-    live: sa.Select[Any]
+    changed: Select
+    live: Select
     with_generation: PreparedQuery
-    of_host: sa.Select[Any]
+    of_host: Select
 
 
 def _queries(name: str, table: sa.Table, columns: list[Any], *where: Any, more: tuple[Any, ...] = ()) -> TableQueries:
@@ -74,7 +75,7 @@ def _queries(name: str, table: sa.Table, columns: list[Any], *where: Any, more: 
     key = table.primary_key.columns[0].label("row_key")
     changed = sa.select(*columns).where(stamp > sa.bindparam("newer"), *where)
 
-    def with_generation(newer: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    def with_generation(newer: Element) -> Select:
         later = sa.and_(stamp > newer, stamp <= newer + _ALL_THERE_ARE, *where)
         return GENERATION.select_from(GENERATIONS.outerjoin(table, later)).add_columns(key, *columns, *more)
 
@@ -102,9 +103,9 @@ class FeedQueries:
     nodes: TableQueries
     services: TableQueries
     instances: TableQueries
-    newest: sa.Select[Any]
-    all_heartbeats: sa.Select[Any]
-    new_heartbeats: sa.Select[Any]
+    newest: Select
+    all_heartbeats: Select
+    new_heartbeats: Select
 
 
 def _feed(binary: str, name: str, nodes: tuple[sa.Table, list[Any]], instances: TableQueries) -> FeedQueries:

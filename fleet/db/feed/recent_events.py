@@ -10,6 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet.db.tables import models
+from fleet.db.tables.sql_types import Element, Select
+from fleet.json_codec import JSONObject
 
 #: Events of one answer.
 MOST = 2000
@@ -20,7 +22,7 @@ SETTLED_S = 2.0
 _EVENTS, _INSTANCES = models.instance_events, models.instances
 _VOLUME_EVENTS, _VOLUMES = models.volume_events, models.volumes
 _COLUMNS = ("id", "event", "attempt", "host", "step", "result", "message", "duration_s", "request_id", "created_at")
-_BY_KIND: Mapping[str, tuple[sa.Table, sa.Table, sa.ColumnElement[Any]]] = {
+_BY_KIND: Mapping[str, tuple[sa.Table, sa.Table, Element]] = {
     "instance": (_EVENTS, _INSTANCES, _EVENTS.c.instance_uuid),
     "volume": (_VOLUME_EVENTS, _VOLUMES, _VOLUME_EVENTS.c.volume_uuid),
 }
@@ -39,7 +41,7 @@ def newest(connection: sa.Connection) -> dict[str, int]:
 
 def after(
     connection: sa.Connection, position: Position, now: datetime.datetime, project_id: str | None
-) -> tuple[list[dict[str, Any]], dict[str, int]]:
+) -> tuple[list[JSONObject], dict[str, int]]:
     """Events after ``position``, oldest first, each with ``kind``, ``uuid``, ``name`` and ``project_id``; the next position.
 
     What is younger than SETTLED_S is read again from the next position, because an event with a lower id may still come.
@@ -48,7 +50,7 @@ def after(
     :param project_id: only those of this project
     """
     settled = now - datetime.timedelta(seconds=SETTLED_S)
-    found: list[dict[str, Any]] = []
+    found: list[JSONObject] = []
     reached = {}
     for kind, (events, owners, owner) in _BY_KIND.items():
         query = _with_owners(events, owners, owner, project_id).where(events.c.id > position.get(kind, 0))
@@ -66,7 +68,7 @@ def last(
     project_id: str | None,
     host: str | None = None,
     uuid: str | None = None,
-) -> list[dict[str, Any]]:
+) -> list[JSONObject]:
     """The newest ``count`` events up to ``position``, oldest first, in the form of :func:`after`.
 
     They are looked for among the newest LOOKED of each kind: a caller whose events are rarer sees fewer.
@@ -74,7 +76,7 @@ def last(
     :param host: only those of this host or storage backend
     :param uuid: only those of this instance, volume or snapshot, all of which are looked for
     """
-    found: list[dict[str, Any]] = []
+    found: list[JSONObject] = []
     for kind, (events, owners, owner) in _BY_KIND.items() if count else ():
         reached = position.get(kind, 0)
         query = _with_owners(events, owners, owner, project_id).where(events.c.id <= reached)
@@ -86,9 +88,7 @@ def last(
     return sorted(found, key=_in_time)[-count:]
 
 
-def _with_owners(
-    events: sa.Table, owners: sa.Table, owner: sa.ColumnElement[Any], project_id: str | None
-) -> sa.Select[Any]:
+def _with_owners(events: sa.Table, owners: sa.Table, owner: Element, project_id: str | None) -> Select:
     query = sa.select(
         *(events.c[name] for name in _COLUMNS), owners.c.uuid, owners.c.name, owners.c.project_id
     ).join_from(events, owners, owner == owners.c.uuid)

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.sql_types import Columns, Select
 from fleet.hardware import pools, usage
 from fleet.json_codec import JSONList, JSONObject
 from fleet.objects import numa, pci
@@ -24,7 +25,7 @@ class _Held(Protocol):
 
 def columns(
     tx: Transaction | sa.Connection, host: str, node: str, numa_topology: object, pci_device_pools: object
-) -> dict[str, Any]:
+) -> Columns:
     """Columns of the node: its cells with their usage, all its device pools, and (``pci_stats``) the free devices.
 
     :param numa_topology: its cells; their usage is ignored
@@ -54,7 +55,7 @@ def _held(tx: Transaction | sa.Connection, host: str, node: str) -> list[_Held]:
     return cast("list[_Held]", list(tx.execute(both.order_by("holder"))))
 
 
-def _holding(table: sa.Table, *where: Any) -> sa.Select[Any]:
+def _holding(table: sa.Table, *where: Any) -> Select:
     topology, devices = table.c.claimed_numa_topology, table.c.claimed_pci_devices
     return sa.select(table.c.uuid.label("holder"), topology, devices).where(
         *where, sa.or_(topology.is_not(None), devices.is_not(None))

@@ -7,12 +7,13 @@ import dataclasses
 import datetime
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts.services import AUTO, SERVICES
+from fleet.db.tables.sql_types import Columns
 
 _READ = (
     *("id", "host", "binary", "incarnation", "rpc_version", "release", "disabled_reason", "clock_skew_s"),
@@ -61,7 +62,7 @@ class Heartbeat:
     def owns(self, row: _Beat) -> bool:
         return row.binary == self.binary and self.incarnation in ("", row.incarnation)
 
-    def changes(self, row: _Beat) -> dict[str, Any]:
+    def changes(self, row: _Beat) -> Columns:
         """Columns of the record that differ: a registration through an older conductor did not store them."""
         sent = {"rpc_version": self.rpc_version, "release": self.release, "clock_skew_s": self.clock_skew_s}
         return {name: value for name, value in sent.items() if value is not None and value != getattr(row, name)}

@@ -16,6 +16,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hardware, usage
 from fleet.db.tables import models
 from fleet.db.tables.hosts import NodeRow
+from fleet.db.tables.sql_types import Columns, Values
 from fleet.objects import HostLimits, HostReport, Inventory, host_report
 
 NODES = models.compute_nodes
@@ -203,7 +204,7 @@ def miscounted(connection: sa.Connection, row: NodeRow) -> dict[str, tuple[Any, 
     }
 
 
-def _used(node: NodeRow | HostReport, counted: usage.Usage) -> dict[str, Any]:
+def _used(node: NodeRow | HostReport, counted: usage.Usage) -> Columns:
     """Columns that follow from the inventory of ``node`` and from what instances hold of it."""
     memory_mb_used = node.reserved_memory_mb + node.orphaned_memory_mb + counted.memory_mb
     local_gb_used = node.reserved_disk_gb + counted.disk_gb
@@ -219,7 +220,7 @@ def _used(node: NodeRow | HostReport, counted: usage.Usage) -> dict[str, Any]:
     }
 
 
-def _require_room(used: Mapping[str, Any], limits: HostLimits) -> None:
+def _require_room(used: Values, limits: HostLimits) -> None:
     """The host may have accepted a claim for room that the ledger still counts, because a message was lost or is late."""
     reasons = [
         f"{most:g} {unit} of {kind} may be used, {used[column]:g} would be"

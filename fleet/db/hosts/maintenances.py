@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import sqlalchemy as sa
 
@@ -15,6 +15,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
 from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
 from fleet.db.tables.moves import MigrationRow
+from fleet.db.tables.sql_types import Values
 from fleet.objects import uuid_like
 
 MAINTENANCES = models.maintenances
@@ -185,7 +186,7 @@ def lock_host(tx: Transaction, key: int) -> MaintenanceHostRow:
 
 def create(
     tx: Transaction,
-    values: Mapping[str, Any],
+    values: Values,
     waves: Sequence[Sequence[str]],
     destinations: Mapping[str, Mapping[str, str]],
 ) -> None:

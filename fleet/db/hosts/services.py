@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
@@ -14,6 +14,7 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
 from fleet.db.tables.hosts import ServiceRow
+from fleet.db.tables.sql_types import Columns, Values
 from fleet.rpc import versions
 
 SERVICES = models.services
@@ -72,7 +73,7 @@ class _Alive(Protocol):
 
 
 def register(
-    tx: Transaction, service: Mapping[str, Any], now: datetime.datetime, down_time_s: float, enabled: bool = True
+    tx: Transaction, service: Values, now: datetime.datetime, down_time_s: float, enabled: bool = True
 ) -> ServiceRow:
     """Create or take over the record of ``host`` and ``binary``. The process that registered last owns it.
 
@@ -97,16 +98,14 @@ def register(
 
 
 def require_free(
-    connection: sa.Connection, wanted: Sequence[Mapping[str, Any]], now: datetime.datetime, down_time_s: float
+    connection: sa.Connection, wanted: Sequence[Values], now: datetime.datetime, down_time_s: float
 ) -> None:
     """Check that :func:`register` would accept all. :raises errors.HostTaken: naming the first that is not free"""
     for service in wanted:
         _require_free(get(connection, service["host"], service["binary"]), service, now, down_time_s)
 
 
-def _require_free(
-    found: ServiceRow | None, service: Mapping[str, Any], now: datetime.datetime, down_time_s: float
-) -> None:
+def _require_free(found: ServiceRow | None, service: Values, now: datetime.datetime, down_time_s: float) -> None:
     if found is None or found.identity is None:
         return
     life = service.get("life")
@@ -279,7 +278,7 @@ def set_alarm(tx: Transaction, host: str, alarm: str, now: datetime.datetime, in
         _change(tx, row, {"updated_at": now, **change})
 
 
-def _with_alarm(row: ServiceRow, alarm: str) -> dict[str, Any]:
+def _with_alarm(row: ServiceRow, alarm: str) -> Columns:
     """Columns to change."""
     ours = (row.disabled_reason or "").startswith(AUTO)
     if row.disabled and not ours:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,6 +13,7 @@ from fleet import errors
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import aggregates
 from fleet.db.tables import models
+from fleet.db.tables.sql_types import Columns, Select, Values
 from fleet.objects.tolerance import AGGREGATE, ZONE, Tolerance
 
 TOLERANCES = models.tolerances
@@ -34,7 +35,7 @@ def list_all(connection: Transaction | sa.Connection) -> list[Tolerance]:
 def set_one(tx: Transaction, tolerance: Tolerance, now: datetime.datetime) -> Tolerance:
     """:raises errors.NotFound: no such zone or aggregate"""
     name = _stored_name(tx, tolerance.kind, tolerance.name)
-    values: dict[str, Any] = {"number": tolerance.number, "label": tolerance.label, "policy": tolerance.policy}
+    values: Columns = {"number": tolerance.number, "label": tolerance.label, "policy": tolerance.policy}
     row = tx.execute(_of(tolerance.kind, name).with_for_update()).one_or_none()
     if row is None:
         tx.insert(TOLERANCES, {"kind": tolerance.kind, "name": name, "created_at": now, **values})
@@ -51,13 +52,13 @@ def unset(tx: Transaction, kind: str, name: str) -> None:
     tx.execute(TOLERANCES.delete().where(TOLERANCES.c.id == row.id))
 
 
-def shown(tx: Transaction, kind: str, name: str) -> Mapping[str, Any]:
+def shown(tx: Transaction, kind: str, name: str) -> Values:
     """Return an operator's view of a scope. :raises errors.NotFound:"""
     row = tx.execute(_of(kind, _stored_name(tx, kind, name))).one_or_none()
     return {} if row is None else {field: row._mapping[field] for field in ("number", "label", "policy")}
 
 
-def _of(kind: str, name: str) -> sa.Select[Any]:
+def _of(kind: str, name: str) -> Select:
     return sa.select(TOLERANCES).where(TOLERANCES.c.kind == kind, TOLERANCES.c.name == name).order_by(TOLERANCES.c.id)
 
 

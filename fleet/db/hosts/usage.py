@@ -15,6 +15,7 @@ from fleet import states
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
 from fleet.db.tables.instances import InstanceRow
+from fleet.db.tables.sql_types import Columns, Values
 
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
@@ -113,7 +114,7 @@ class Pending:
     """The locked row of an instance, and the values that its transaction will write to it."""
 
     row: InstanceRow
-    values: Mapping[str, Any]
+    values: Values
 
     def place(self) -> tuple[str, str]:
         """Host and node after the write."""
@@ -175,6 +176,6 @@ def _stats(sorts: Sequence[Any]) -> dict[str, int]:
     return {name: number for name, number in sorted(stats.items()) if number or name in always}
 
 
-def uncounted(stats: Mapping[str, object]) -> dict[str, Any]:
+def uncounted(stats: Mapping[str, object]) -> Columns:
     """The entries of a node's ``stats`` that its driver reported and this module does not count."""
     return {key: value for key, value in stats.items() if not key.startswith(_COUNTED)}

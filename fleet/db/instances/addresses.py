@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import collections
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
@@ -19,7 +19,7 @@ from fleet import errors
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
 from fleet.db.tables.networks import NetworkRow
-from fleet.json_codec import JSONList
+from fleet.json_codec import JSONList, JSONMapping
 
 NETWORKS = models.networks
 ADDRESSES = models.addresses
@@ -43,7 +43,7 @@ _TAKEN = (
 _FIRST, _FACTOR = 256, 4
 
 #: Plugs of an instance without addresses, as ``Interface`` has them.
-Planned = Sequence[Mapping[str, Any]]
+Planned = Sequence[JSONMapping]
 
 
 class FreeAddresses:
@@ -95,7 +95,7 @@ class FreeAddresses:
             else:
                 self._free[plug["network"]].appendleft(claim[1])
 
-    def _take(self, plug: Mapping[str, Any], asked: int) -> int:
+    def _take(self, plug: JSONMapping, asked: int) -> int:
         row = self._rows.get(plug["network"])
         if row is None:
             raise errors.NotFound(kind="Network", name=plug["name"])
@@ -113,7 +113,7 @@ class FreeAddresses:
         return self._free[row.uuid].popleft()
 
 
-def write(tx: Transaction, instance: Mapping[str, Any]) -> None:
+def write(tx: Transaction, instance: JSONMapping) -> None:
     """Insert the claims of a new instance at the end of the transaction, after its row."""
     for plug in instance.get("interfaces") or ():
         claim = {"network_uuid": plug["network"], "number": _number(plug["address"]), "mac": plug["mac"]}

@@ -8,7 +8,7 @@ import datetime
 import functools
 import types
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
@@ -21,6 +21,7 @@ from fleet.db.hosts import services
 from fleet.db.instances.instances import INSTANCES, NOTHING_CLAIMED, live
 from fleet.db.tables import models
 from fleet.db.tables.instances import RequestedInstance
+from fleet.json_codec import JSONMapping
 from fleet.objects import Place
 
 REQUESTS = models.build_requests
@@ -124,7 +125,7 @@ class NamedInstance(Protocol):
     name: str
 
 
-def create(tx: Transaction, request: Mapping[str, object], rows: Sequence[Mapping[str, Any]]) -> None:
+def create(tx: Transaction, request: Mapping[str, object], rows: Sequence[JSONMapping]) -> None:
     """Insert a build request and its instances at the end of the transaction."""
     tx.defer_insert(REQUESTS, {**_NO_TOKEN, **request})
     for row in rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import sqlalchemy as sa
 
@@ -13,6 +13,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
 from fleet.db.tables.base import Row
 from fleet.db.tables.instances import EventRow, FaultRow
+from fleet.json_codec import JSONObject
 
 EVENTS = models.instance_events
 FAULTS = models.instance_faults
@@ -94,7 +95,7 @@ def failed_attempts(connection: Transaction | sa.Connection, uuid: str) -> Seque
     return cast("Sequence[EventRow]", connection.execute(_FAILED_ATTEMPTS, {"wanted": uuid}).all())
 
 
-def timeline(connection: sa.Connection, *, limit: int, **of: str) -> list[dict[str, Any]]:
+def timeline(connection: sa.Connection, *, limit: int, **of: str) -> list[JSONObject]:
     """Events and faults of several instances, oldest first, each with ``instance_uuid``. A fault is the event ``fault``.
 
     :param limit: most lines

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
 from fleet.db.engine.list_search import Found, Search, Searched, read
 from fleet.db.instances import instances
+from fleet.json_codec import JSONMapping
 
 INSTANCES, REQUESTS = instances.INSTANCES, instances.REQUESTS
 #: Columns of a row that is found, as they stand.
@@ -41,7 +41,7 @@ FILTERS = ("host", "project_id")
 
 
 def find(
-    connection: sa.Connection, search: Search, filters: Mapping[str, Any], label: str | None, sees_places: bool
+    connection: sa.Connection, search: Search, filters: JSONMapping, label: str | None, sees_places: bool
 ) -> Found:
     """Return the live instances that match.
 

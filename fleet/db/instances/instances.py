@@ -19,6 +19,8 @@ from fleet.db.hosts import hosts, lookup, services
 from fleet.db.tables import models
 from fleet.db.tables.base import Row
 from fleet.db.tables.instances import InstanceRow, RequestedInstance
+from fleet.db.tables.sql_types import Select
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Flavor, Image, Instance
 
 INSTANCES = models.instances
@@ -128,7 +130,7 @@ _ORDER = INSTANCES.c.created_at, INSTANCES.c.launch_index, INSTANCES.c.uuid
 _PLACE = sa.select(*_ORDER, INSTANCES.c.project_id).where(INSTANCES.c.uuid == sa.bindparam("wanted", type_=sa.String))
 
 
-def live(*conditions: Any) -> sa.Select[Any]:
+def live(*conditions: Any) -> Select:
     """Query for live instances, oldest first."""
     return JOINED.where(_LIVE, *conditions).order_by(*_ORDER)
 
@@ -187,11 +189,11 @@ def list_brief(
 
 def _after(
     connection: sa.Connection,
-    query: sa.Select[Any],
+    query: Select,
     marker: str | None,
     newest_first: bool,
     filters: Mapping[str, object],
-) -> sa.Select[Any]:
+) -> Select:
     where = [_condition(name, value) for name, value in filters.items() if value is not None]
     if filters.get("deleted") is None and filters.get("changed_since") is None:
         where.append(_LIVE)
@@ -378,14 +380,14 @@ def require_unlocked(row: InstanceRow) -> None:
         raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
 
 
-def spec_of(row: RequestedInstance) -> dict[str, Any]:
+def spec_of(row: RequestedInstance) -> JSONObject:
     """The spec of the request, with the changes of a resize and of the user."""
     return changed_spec(row.spec, row.resized_spec, row.details)
 
 
 def changed_spec(
-    spec: Mapping[str, object], resized_spec: Mapping[str, Any] | None, details: Mapping[str, object] | None
-) -> dict[str, Any]:
+    spec: Mapping[str, object], resized_spec: JSONMapping | None, details: Mapping[str, object] | None
+) -> JSONObject:
     """:func:`spec_of`, of the columns. A spec that cannot be read has the fields that every one has, and says so."""
     if stored_json.is_unreadable(spec):
         spec = _UNREADABLE
@@ -427,7 +429,7 @@ def to_instance(row: RequestedInstance) -> Instance:
     )
 
 
-def to_wire(stored: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+def to_wire(stored: JSONMapping, spec: JSONMapping) -> JSONObject:
     """``to_instance(row).to_wire()`` in a quarter of the time, for lists.
 
     :param stored: the columns of a row
@@ -450,7 +452,7 @@ def to_wire(stored: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any
     return wire
 
 
-def _shelved_attempt(vm_state: str, shelved: Mapping[str, Any] | None) -> int | None:
+def _shelved_attempt(vm_state: str, shelved: JSONMapping | None) -> int | None:
     """The attempt whose disk an instance that is being unshelved starts with."""
     return shelved["attempt"] if shelved and vm_state == states.BUILDING else None
 
@@ -460,7 +462,7 @@ def task_deadline(task: str | None, deadline: datetime.datetime | None) -> str |
     return _plain(deadline) if task in states.POWER_TASKS else None
 
 
-def _sized(row: RequestedInstance, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def _sized(row: RequestedInstance, spec: JSONMapping) -> JSONMapping:
     """The flavor. That of a request that cannot be read has the sizes that the row has besides."""
     flavor: Mapping[str, object] = spec["flavor"]
     if flavor is not _FLAVOR:

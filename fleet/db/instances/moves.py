@@ -18,10 +18,11 @@ from fleet.db.instances import instances
 from fleet.db.tables import models
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.moves import MigrationRow
+from fleet.json_codec import JSONMapping
 from fleet.objects import Attachment, Holding, Migration, Sizing
 
 MIGRATIONS = models.migrations
-NOTHING_HELD: Mapping[str, Any] = {"held_host": None, "held_node": None, **claimed.NOTHING}
+NOTHING_HELD: JSONMapping = {"held_host": None, "held_node": None, **claimed.NOTHING}
 
 _FOUND = sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid == sa.bindparam("wanted"))
 _LOCKED = _FOUND.with_for_update()
@@ -168,7 +169,7 @@ def list_all(connection: sa.Connection, *where: Any, **filters: Any) -> Sequence
     return cast("Sequence[MigrationRow]", connection.execute(_WITH_OWNERS.where(*where, *named)).all())
 
 
-def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: Any) -> None:
+def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: object) -> None:
     """Set ``values`` on a locked record."""
     tx.update(MIGRATIONS, uuid, {"updated_at": now, **values})
 
@@ -223,7 +224,7 @@ def to_migration(
     )
 
 
-def _sizing(spec: Mapping[str, Any], instance: RequestedInstance, record: MigrationRow) -> Sizing:
+def _sizing(spec: JSONMapping, instance: RequestedInstance, record: MigrationRow) -> Sizing:
     """A size that cannot be read counts as the present one, so that the host can end the move."""
     if stored_json.is_unreadable(spec):
         stored_json.note(spec, "migrations", record.uuid)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
@@ -16,6 +16,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
 from fleet.db.tables.instances import InstanceRow
 from fleet.db.tables.queue import QueuedRow
+from fleet.json_codec import JSONObject
 
 QUEUED = models.queued_builds
 INSTANCES = models.instances
@@ -133,7 +134,7 @@ def behind(
     recheck_s: float,
     patience_s: float,
     now: datetime.datetime,
-) -> dict[str, Any] | None:
+) -> JSONObject | None:
     """Columns of a new build that waits behind one of its shape; None if no such build waits.
 
     The scheduler would refuse it as it has refused the other, or it would overtake it.
@@ -153,7 +154,7 @@ def enter_behind(tx: Transaction, uuid: str, columns: Mapping[str, object]) -> N
     tx.defer_insert(QUEUED, {**columns, "instance_uuid": uuid})
 
 
-def _rest(tx: Transaction, shape: str, now: datetime.datetime) -> dict[str, Any]:
+def _rest(tx: Transaction, shape: str, now: datetime.datetime) -> JSONObject:
     """Columns of a build that was woken in vain."""
     before = tx.execute(_MISSES, {"of_shape": shape, "lately": now - seconds(FORGOTTEN_S)}).scalar_one() or 0
     return {"misses": before + 1, "not_before": now + seconds(min(REST_S * 2 ** min(before, 10), MOST_REST_S))}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
@@ -16,6 +16,7 @@ from fleet.db.tables import models
 from fleet.db.tables.base import Row
 from fleet.db.tables.instances import InstanceRow
 from fleet.db.tables.queue import RoomQueueRow
+from fleet.db.tables.sql_types import Select
 from fleet.objects.room import Amount, ReturnedRoom, Room, Waiter
 
 QUEUE = models.room_queue
@@ -67,7 +68,7 @@ _PROJECT = sa.func.coalesce(INSTANCES.c.project_id, "")
 _OLDEST_FIRST = INSTANCES.c.created_at, INSTANCES.c.launch_index, INSTANCES.c.uuid
 
 
-def _in_turns(waiting: sa.Subquery) -> sa.Select[Any]:
+def _in_turns(waiting: sa.Subquery) -> Select:
     """Projects take turns: the oldest build of each, the project first that was not served for longest; then their next
     ones.
     """

@@ -25,6 +25,7 @@ from fleet.db.nova.tables import (
     HOST_MAPPINGS,
     REQUEST_SPECS,
 )
+from fleet.json_codec import JSONObject
 
 #: The cell of servers that found no host. It has no hosts.
 CELL0 = "00000000-0000-0000-0000-000000000000"
@@ -92,7 +93,7 @@ def _aggregates(connection: sa.Connection) -> dict[int, ChangedAggregate]:
     }
 
 
-def flavor(connection: sa.Connection, name: str) -> dict[str, Any] | None:
+def flavor(connection: sa.Connection, name: str) -> JSONObject | None:
     """The flavor with this name or flavorid, with its extra specs; None if there is none."""
     matching = sa.or_(FLAVORS.c.name == name, FLAVORS.c.flavorid == name)
     row = connection.execute(sa.select(FLAVORS).where(matching).order_by(FLAVORS.c.id)).first()

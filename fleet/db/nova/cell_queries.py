@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
 from fleet.db.nova import in_parts
 from fleet.db.nova.tables import INSTANCES, NODES, SERVICES
+from fleet.db.tables.sql_types import AnyRow
 
 COMPUTE = "nova-compute"
 #: Columns of a node that change with its instances. The texts beside them are large, and are read when these have changed.
@@ -29,7 +29,7 @@ _CREATED = sa.select(INSTANCES).where(INSTANCES.c.deleted == 0, INSTANCES.c.crea
 _PLACED = sa.select(INSTANCES).where(INSTANCES.c.deleted == 0, INSTANCES.c.host.is_not(None))
 
 
-def services(connection: sa.Connection, since: datetime.datetime | None = None) -> Sequence[Any]:
+def services(connection: sa.Connection, since: datetime.datetime | None = None) -> Sequence[AnyRow]:
     """All compute services; with ``since`` only those that are new, disabled or forced down."""
     if since is None:
         return connection.execute(_COMPUTE_SERVICES).all()
@@ -37,7 +37,7 @@ def services(connection: sa.Connection, since: datetime.datetime | None = None) 
     return connection.execute(_COMPUTE_SERVICES.where(flagged)).all()
 
 
-def service_rows(connection: sa.Connection, hosts: Collection[str]) -> Sequence[Any]:
+def service_rows(connection: sa.Connection, hosts: Collection[str]) -> Sequence[AnyRow]:
     """The compute services of these hosts."""
     return in_parts.rows(connection, _COMPUTE_SERVICES, SERVICES.c.host, hosts)
 
@@ -49,31 +49,31 @@ def heartbeats(connection: sa.Connection) -> list[tuple[str, datetime.datetime]]
     return [(host, seen) for host, seen in connection.execute(live)]
 
 
-def nodes(connection: sa.Connection) -> Sequence[Any]:
+def nodes(connection: sa.Connection) -> Sequence[AnyRow]:
     return connection.execute(_LIVE_NODES).all()
 
 
-def changed_nodes(connection: sa.Connection, since: datetime.datetime) -> Sequence[Any]:
+def changed_nodes(connection: sa.Connection, since: datetime.datetime) -> Sequence[AnyRow]:
     """The light columns of nodes that have changed, deleted ones too."""
     query = sa.select(*(NODES.c[name] for name in _LIGHT))
     return connection.execute(query.where(_changed(NODES, since))).all()
 
 
-def node_rows(connection: sa.Connection, ids: Collection[int]) -> Sequence[Any]:
+def node_rows(connection: sa.Connection, ids: Collection[int]) -> Sequence[AnyRow]:
     """Whole rows, deleted ones too."""
     return in_parts.rows(connection, sa.select(NODES), NODES.c.id, ids)
 
 
-def nodes_by_uuid(connection: sa.Connection, uuids: Collection[str]) -> Sequence[Any]:
+def nodes_by_uuid(connection: sa.Connection, uuids: Collection[str]) -> Sequence[AnyRow]:
     return in_parts.rows(connection, _LIVE_NODES, NODES.c.uuid, uuids)
 
 
-def instances(connection: sa.Connection) -> Sequence[Any]:
+def instances(connection: sa.Connection) -> Sequence[AnyRow]:
     """The instances on hosts."""
     return connection.execute(_PLACED).all()
 
 
-def changed_instances(connection: sa.Connection, since: datetime.datetime) -> Sequence[Any]:
+def changed_instances(connection: sa.Connection, since: datetime.datetime) -> Sequence[AnyRow]:
     """Instances that have changed, also those that are deleted or on no host.
 
     A deletion does not set ``updated_at``, but the states before it do. One statement for both times would read the whole
@@ -84,7 +84,7 @@ def changed_instances(connection: sa.Connection, since: datetime.datetime) -> Se
     return [*changed, *(row for row in connection.execute(_CREATED, {"since": since}) if row.uuid not in known)]
 
 
-def of_host(connection: sa.Connection, host: str) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+def of_host(connection: sa.Connection, host: str) -> tuple[Sequence[AnyRow], Sequence[AnyRow], Sequence[AnyRow]]:
     """The nodes, services and instances of one host."""
     return (
         connection.execute(_LIVE_NODES.where(NODES.c.host == host)).all(),

@@ -8,12 +8,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from fleet.db.tables.sql_types import Select
+
 #: Values of one statement.
 _AT_ONCE = 500
 
 
 def rows(
-    connection: sa.Connection, query: sa.Select[Any], column: sa.ColumnClause[Any], wanted: Collection[object]
+    connection: sa.Connection, query: Select, column: sa.ColumnClause[Any], wanted: Collection[object]
 ) -> list[Any]:
     """Return the rows of ``query`` whose ``column`` has one of these values."""
     values = list(wanted)

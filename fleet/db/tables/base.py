@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
+
+from fleet.db.tables.sql_types import Column
 
 METADATA = sa.MetaData(
     naming_convention={
@@ -48,11 +50,11 @@ def tracked() -> list[sa.Column[object]]:
     ]
 
 
-def number(name: str) -> sa.Column[Any]:
+def number(name: str) -> Column:
     return sa.Column(name, sa.Integer, nullable=False, default=0, server_default="0")
 
 
-def generation(name: str) -> sa.Column[Any]:
+def generation(name: str) -> Column:
     return sa.Column(name, sa.BigInteger, nullable=False, default=0, server_default="0")
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -16,6 +15,7 @@ from fleet.db.instances import room_queue
 from fleet.db.instances.instances import INSTANCES
 from fleet.db.tables import models
 from fleet.db.volumes.volumes import VOLUMES
+from fleet.json_codec import JSONObject
 
 NODES = models.compute_nodes
 #: Seconds. The sweeper acts on an overdue step much earlier.
@@ -66,7 +66,7 @@ _STUCK_VOLUMES = (
 )
 
 
-def findings(connection: sa.Connection, now: datetime.datetime) -> dict[str, Any]:
+def findings(connection: sa.Connection, now: datetime.datetime) -> JSONObject:
     """``queued`` (builds that wait for room: ``number``, ``oldest_s``), ``orphans`` (memory of guests that the ledger does
     not know), ``overdue`` steps that no sweeper acts on, instances whose guest is ``down``, services with a heartbeat
     ``ahead`` of now, and ``volumes``: ``overdue``, and those that are ``stuck`` because their backend did not extend, take

@@ -13,6 +13,8 @@ import sqlalchemy as sa
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.sql_types import AnyRow
+from fleet.json_codec import JSONObject
 
 INSTANCES = models.instances
 VOLUMES = models.volumes
@@ -48,7 +50,7 @@ def find(connection: sa.Connection, before: datetime.datetime, limit: int, table
     return list(connection.execute(query.order_by(table.c.deleted_at, table.c.uuid).limit(limit)).scalars())
 
 
-def read(connection: sa.Connection, uuids: Sequence[str]) -> list[dict[str, Any]]:
+def read(connection: sa.Connection, uuids: Sequence[str]) -> list[JSONObject]:
     """One plain record for each instance: its row, its ``build_request``, and a list for each table about it."""
     records = _records(connection, uuids, INSTANCES, "instance", EXPORTED)
     reservations = {record["instance"]["reservation_id"] for record in records}
@@ -59,16 +61,16 @@ def read(connection: sa.Connection, uuids: Sequence[str]) -> list[dict[str, Any]
     return records
 
 
-def read_volumes(connection: sa.Connection, uuids: Sequence[str]) -> list[dict[str, Any]]:
+def read_volumes(connection: sa.Connection, uuids: Sequence[str]) -> list[JSONObject]:
     """The same of volumes and snapshots: the row, and a list for each table about it."""
     return _records(connection, uuids, VOLUMES, "volume", ABOUT_VOLUME)
 
 
 def _records(
     connection: sa.Connection, uuids: Sequence[str], of: sa.Table, name: str, about: Sequence[sa.Table]
-) -> list[dict[str, Any]]:
+) -> list[JSONObject]:
     rows = connection.execute(sa.select(of).where(of.c.uuid.in_(uuids)).order_by(of.c.deleted_at, of.c.uuid))
-    records: dict[str, dict[str, Any]] = {
+    records: dict[str, JSONObject] = {
         row.uuid: {name: _plain(row), **{table.name: [] for table in about}} for row in rows
     }
     for table in about:
@@ -111,7 +113,7 @@ def _old(table: sa.Table, before: datetime.datetime) -> tuple[Any, ...]:
     return table.c.deleted, table.c.deleted_at < before
 
 
-def _plain(row: sa.Row[*tuple[Any, ...]]) -> dict[str, Any]:
+def _plain(row: AnyRow) -> JSONObject:
     return {
         name: value.isoformat(timespec="microseconds") + "Z" if isinstance(value, datetime.datetime) else value
         for name, value in row._mapping.items()

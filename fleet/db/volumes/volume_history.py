@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import sqlalchemy as sa
 
 from fleet import volume_states
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.sql_types import Values
 from fleet.db.tables.volumes import VolumeEventRow, VolumeRow
 
 EVENTS = models.volume_events
@@ -32,7 +33,7 @@ _BEGINNINGS = frozenset(volume_states.FAILED) - {volume_states.CREATING} | {
     *volume_states.WITH_A_HOST,
 }
 _UNCLAIMED = (volume_states.SCHEDULING, volume_states.PLACING)
-_COLUMNS: Mapping[str, Any] = {
+_COLUMNS: Values = {
     **dict.fromkeys(("host", "pool", "step", "duration_s")),
     "attempt": 0,
     "result": SUCCESS,
@@ -40,7 +41,7 @@ _COLUMNS: Mapping[str, Any] = {
 }
 
 
-def created(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+def created(tx: Transaction, rows: Sequence[Values]) -> None:
     """The rows are inserted."""
     for row in rows:
         managed = row["status"] == volume_states.MANAGING
@@ -58,7 +59,7 @@ def changed(tx: Transaction, row: VolumeRow, values: Mapping[str, object], now: 
     _add(tx, row.uuid, now, row.request_id, attempt=row.attempt, duration_s=duration_s, **event)
 
 
-def _event(row: VolumeRow, values: Mapping[str, Any]) -> dict[str, object] | None:
+def _event(row: VolumeRow, values: Values) -> dict[str, object] | None:
     status, step = values.get("status", row.status), values.get("step", row.step)
     failed = _failure(row, values, step)
     if failed is not None:
@@ -87,7 +88,7 @@ def _end_of(row: VolumeRow) -> dict[str, object]:
     return {"event": row.status, "step": row.step, "host": host, "pool": pool}
 
 
-def _failure(row: VolumeRow, values: Mapping[str, Any], step: str | None) -> tuple[str, str] | None:
+def _failure(row: VolumeRow, values: Values, step: str | None) -> tuple[str, str] | None:
     """Name and message of the error that ``values`` record."""
     failure = values.get("failure")
     if failure:
@@ -100,7 +101,7 @@ def _failure(row: VolumeRow, values: Mapping[str, Any], step: str | None) -> tup
     return None
 
 
-def _add(tx: Transaction, uuid: str, now: datetime.datetime, request_id: str | None, **columns: Any) -> None:
+def _add(tx: Transaction, uuid: str, now: datetime.datetime, request_id: str | None, **columns: object) -> None:
     event = {**_COLUMNS, "volume_uuid": uuid, "request_id": request_id, "created_at": now, **columns}
     tx.defer_insert(EVENTS, event)
 

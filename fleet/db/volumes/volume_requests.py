@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
+from fleet.db.tables.sql_types import AnyRow, Values
 
 REQUESTS = models.volume_requests
 VOLUMES = models.volumes
@@ -22,14 +22,12 @@ _OF_TOKEN = (
 )
 
 
-def of_token(
-    connection: Transaction | sa.Connection, project_id: str, token: str
-) -> Sequence[sa.Row[*tuple[Any, ...]]]:
+def of_token(connection: Transaction | sa.Connection, project_id: str, token: str) -> Sequence[AnyRow]:
     """``uuid``, ``name`` and ``fingerprint`` of the volumes of a request, also of deleted ones, in their order."""
     return connection.execute(_OF_TOKEN, {"of_project": project_id, "token": token}).all()
 
 
-def create(tx: Transaction, uuids: Sequence[str], columns: Mapping[str, Any]) -> None:
+def create(tx: Transaction, uuids: Sequence[str], columns: Values) -> None:
     """Insert the volumes of a request at the end of the transaction. :param columns: of its token"""
     for number, uuid in enumerate(uuids):
         tx.defer_insert(REQUESTS, {"volume_uuid": uuid, "number": number, **columns})

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import sqlalchemy as sa
 
 from fleet.db.engine.list_search import Found, Search, Searched, read
+from fleet.db.tables.sql_types import Values
 from fleet.db.volumes import volumes
 
 VOLUMES = volumes.VOLUMES
@@ -31,7 +29,7 @@ _SEARCHED = Searched(
 FILTERS = ("host", "project_id")
 
 
-def find(connection: sa.Connection, search: Search, filters: Mapping[str, Any], sees_places: bool) -> Found:
+def find(connection: sa.Connection, search: Search, filters: Values, sees_places: bool) -> Found:
     """Return the live volumes that match.
 
     :param filters: of FILTERS; None does not filter

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -16,6 +15,7 @@ from fleet import errors
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
+from fleet.db.tables.sql_types import AnyRow
 from fleet.objects import VolumeType
 
 TYPES = models.volume_types
@@ -136,5 +136,5 @@ def _values(wanted: VolumeType) -> dict[str, object]:
     return {**values, "extra_specs": dict(wanted.extra_specs)}
 
 
-def _to_type(row: sa.Row[*tuple[Any, ...]]) -> VolumeType:
+def _to_type(row: AnyRow) -> VolumeType:
     return VolumeType(row.name, row.extra_specs, row.description or "", row.id, row.is_public)

@@ -18,6 +18,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.engine.under_way import UnderWay
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
+from fleet.db.tables.sql_types import Columns, Values
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volume_history
 from fleet.objects import Volume, VolumeImage, VolumeType, fields
@@ -29,7 +30,7 @@ Claim = tuple[str, str, str]
 FILTERS = ("host", "name", "pool", "project_id", "snapshot_of", "status", "uuids", "volume_type")
 Kind = Literal["Volume", "Snapshot"]
 
-_DEFAULTS: Mapping[str, Any] = {column.name: getattr(column.default, "arg", None) for column in VOLUMES.columns}
+_DEFAULTS: Values = {column.name: getattr(column.default, "arg", None) for column in VOLUMES.columns}
 #: Columns of a volume on its way to a pool that no scheduler reads.
 _UNREAD = frozenset(("attempt", "deadline", "plan", "step", "step_deadline", "updated_at"))
 _LIVE = sa.not_(VOLUMES.c.deleted)
@@ -72,7 +73,7 @@ _UNDER_WAY = (
 )
 
 
-def create(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+def create(tx: Transaction, rows: Sequence[Values]) -> None:
     """Insert volumes at the end of the transaction."""
     for row in rows:
         tx.defer_insert(VOLUMES, row)
@@ -241,7 +242,7 @@ def changed(row: VolumeRow, values: Mapping[str, object]) -> VolumeRow:
     return cast("VolumeRow", types.SimpleNamespace(**{**known, **values}))
 
 
-def placed(of: Claim, host: str | None, pool: str | None, size_gb: int) -> dict[str, Any]:
+def placed(of: Claim, host: str | None, pool: str | None, size_gb: int) -> Columns:
     """Columns of a claim."""
     return dict(zip(of, (host, pool, size_gb), strict=True))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy
 
@@ -125,7 +125,7 @@ def _is_numbers(answer: object, wanted: int) -> bool:
     return isinstance(answer, numpy.ndarray) and answer.dtype.kind in "fiub" and answer.shape == (wanted,)
 
 
-def _number(answer: Any, what: str) -> float:
+def _number(answer: object, what: str) -> float:
     """:raises WrongAnswer:"""
     if not isinstance(answer, numbers.Real) or not math.isfinite(answer):
         raise WrongAnswer(f"gave {answer!r:.80} as {what}, where a number is wanted")

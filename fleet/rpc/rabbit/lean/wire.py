@@ -84,7 +84,7 @@ def notification_body(context: Any, message: Mapping[str, object], version: floa
     return _ENCODER.encode(content).encode()
 
 
-def reply_body(msg_id: str, result: object = None, failure: Any = None, ending: bool = True) -> bytes:
+def reply_body(msg_id: str, result: object = None, failure: object = None, ending: bool = True) -> bytes:
     """:param failure: ``sys.exc_info()`` in place of a result"""
     error = common.serialize_remote_exception(failure) if failure else None
     content = {"result": result, "failure": error, "ending": ending, "_msg_id": msg_id, _UNIQUE_ID: new_id()}

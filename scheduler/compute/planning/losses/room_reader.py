@@ -167,7 +167,7 @@ class _Guests:
         self.host_of[there] = numpy.array(moved, dtype=int)[self.host_of[there]]
         return gone
 
-    def missing(self, there: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
+    def missing(self, there: Mapping[int, Mapping[str, object]]) -> dict[int, int]:
         """Guests that have left these rows, and the rows. :param there: by row, the guests on it now"""
         return {
             slot: row
@@ -176,7 +176,7 @@ class _Guests:
             if uuid not in now or not _is_same(self._known[slot], now[uuid])
         }
 
-    def arriving(self, there: Mapping[int, Mapping[str, Any]]) -> list[tuple[int, Any]]:
+    def arriving(self, there: Mapping[int, Mapping[str, object]]) -> list[tuple[int, Any]]:
         """Guests that are new on these rows, or of another kind there."""
         found = []
         for row, now in there.items():
