@@ -31,7 +31,7 @@ from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
 from compute_agent.work.attach import Attacher
 from compute_agent.work.build import BuildRunner
-from compute_agent.work.move import Mover
+from compute_agent.work.moves.mover import Mover
 from compute_agent.work.power import PowerSwitch
 from compute_agent.work.power_sync import PowerSync
 from compute_agent.work.restarts import Limits, Restarts

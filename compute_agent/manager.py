@@ -14,7 +14,7 @@ from compute_agent.node.host import Host
 from compute_agent.work import orders
 from compute_agent.work.attach import Attacher
 from compute_agent.work.build import BuildOrder, BuildRunner
-from compute_agent.work.move import Mover
+from compute_agent.work.moves.mover import Mover
 from compute_agent.work.power import PowerSwitch
 from compute_agent.work.termination import Termination
 from fleet import errors, failpoints

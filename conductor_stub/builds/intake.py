@@ -6,75 +6,38 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import types
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from conductor_stub.builds import waiting
+from conductor_stub.builds.acceptance import FIRST_ATTEMPT, Acceptance, insert_all
 from conductor_stub.builds.client_token import ClientToken
+from conductor_stub.builds.new_rows import instance_rows
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.reserving import Reserved, Reserving
 from conductor_stub.builds.unjudged import Unjudged
 from conductor_stub.steps import acts
 from conductor_stub.steps.flavor_check import check_image, requested_hardware
 from conductor_stub.steps.group_commit import GroupCommit
-from conductor_stub.steps.limits import StepContext, StepLimits
+from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
-from fleet import capacity, errors, failpoints, states
-from fleet.clock import Clock, seconds, utcnow
+from fleet import errors, states
+from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
-from fleet.db.catalog import flavors, groups, key_pairs, networks, quotas
-from fleet.db.engine.database import Connection, Database, Transaction
+from fleet.db.catalog import flavors, groups, key_pairs, networks
+from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import zones
-from fleet.db.instances import addresses, boot_data, builds, history, queued_builds
-from fleet.db.instances.addresses import FreeAddresses
+from fleet.db.instances import builds, queued_builds
 from fleet.db.tables.catalog import GroupRow
-from fleet.db.volumes import volumes
 from fleet.hardware.aliases import Aliases
-from fleet.json_codec import JSONMapping, JSONObject
-from fleet.objects import BootData, BuildRequest, Flavor, Image, Zone, host_name, network
-from fleet.objects.quota import Quota
+from fleet.json_codec import JSONObject
+from fleet.objects import BootData, BuildRequest, Flavor, Zone, network
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
-
-FIRST_ATTEMPT = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class _Acceptance:
-    """The rows of a request that is accepted."""
-
-    request: JSONObject
-    rows: list[JSONObject]
-    token: ClientToken | None
-    #: Columns of a build that waits behind one of its shape.
-    queued: JSONObject | None = None
-    boot_data: BootData | None = None
-    #: The volumes of its only instance.
-    volumes: Sequence[Reserved] = ()
-    #: What each instance is plugged into, without addresses: those of the rows are of the newest try to write them.
-    plugs: Sequence[JSONObject] = ()
-
-    @property
-    def planned(self) -> list[Sequence[JSONObject]]:
-        return [self.plugs for _row in self.rows]
-
-    def claim(self, free: FreeAddresses) -> None:
-        """:raises errors.NotFound: errors.Conflict: a network has no address for an instance"""
-        if self.plugs:
-            for row, plugs in zip(self.rows, free.claim(self.planned), strict=True):
-                row["interfaces"] = plugs
-
-    def give_back(self, free: FreeAddresses) -> None:
-        if self.plugs:
-            free.give_back(row["interfaces"] for row in self.rows)
-
-    def key(self) -> Hashable:
-        """Equal for requests of which only one may be written."""
-        return self.token.key if self.token else self.request["reservation_id"]
 
 
 class Intake:
@@ -105,7 +68,7 @@ class Intake:
         :param zone_of_others: zone of the hosts that are in no aggregate with a zone
         """
         self._database = database
-        self._writes: GroupCommit[_Acceptance, JSONObject | None] = grouped(self._write_all, key=_Acceptance.key)
+        self._writes: GroupCommit[Acceptance, JSONObject | None] = grouped(self._write_all, key=Acceptance.key)
         self._placement = placement
         self._limits = limits
         self._default_zone = default_zone or ""
@@ -117,8 +80,8 @@ class Intake:
         self._unjudged = unjudged
         self._zone_of_others = zone_of_others
 
-    def _write_all(self, acceptances: Sequence[_Acceptance]) -> Sequence[JSONObject | None | errors.FleetError]:
-        return self._database.write(_insert_all, acceptances, self._limits.default_quota, self._reserving)
+    def _write_all(self, acceptances: Sequence[Acceptance]) -> Sequence[JSONObject | None | errors.FleetError]:
+        return self._database.write(insert_all, acceptances, self._limits.default_quota, self._reserving)
 
     def accept(self, context: RequestContext, request: BuildRequest, client_token: str | None = None) -> JSONObject:
         """Return ``reservation_id`` and ``instances`` (uuid and name of each), after they are written.
@@ -143,12 +106,12 @@ class Intake:
         reservation_id = stored["reservation_id"]
         queued = self._behind(stored, rows[0]) if len(rows) == 1 else None
         if queued is not None:
-            held = _Acceptance(stored, [_queued_row(rows[0], queued)], token, queued, data, reserved, plugs)
+            held = Acceptance(stored, [_queued_row(rows[0], queued)], token, queued, data, reserved, plugs)
             return _remarked(self._accept_queued(context, held), remarks)
         with self._local.room() as start:
             if start is not None:
                 rows = [{**row, "task_state": states.PLACING, "chosen": []} for row in rows]
-            first = self._writes.write(_Acceptance(stored, rows, token, boot_data=data, volumes=reserved, plugs=plugs))
+            first = self._writes.write(Acceptance(stored, rows, token, boot_data=data, volumes=reserved, plugs=plugs))
             if first is not None:
                 return first
             flavor_name = rows[0]["flavor_name"] or "(inline)"
@@ -186,7 +149,7 @@ class Intake:
         times = self._limits.queue_recheck_interval_s, self._limits.queue_patience_s
         return self._database.read(queued_builds.behind, shape, until, *times, row["created_at"])
 
-    def _accept_queued(self, context: RequestContext, acceptance: _Acceptance) -> JSONObject:
+    def _accept_queued(self, context: RequestContext, acceptance: Acceptance) -> JSONObject:
         first = self._writes.write(acceptance)
         if first is not None:
             return first
@@ -230,7 +193,7 @@ class Intake:
         named = [network.WantedNetwork(each["network"], each["address"] or None) for each in plugs]
         request = dataclasses.replace(request, networks=named or network.NONE)
         stored = self._stored_request(context, request, flavor, group.uuid if group else None, reservation_id, now)
-        rows = self._instance_rows(context, request, flavor, stored, now)
+        rows = instance_rows(context, request, flavor, stored, now, self._limits)
         remarks = self._unjudged.remarks(stored["spec"], group) if self._unjudged else ()
         return stored, [{**row, "interfaces": plugs} for row in rows] if plugs else rows, remarks
 
@@ -283,50 +246,6 @@ class Intake:
             return request.wait_for_capacity_s
         return self._waits.get(context.project_id or "", self._waits.get("*", 0))
 
-    def _instance_rows(
-        self,
-        context: RequestContext,
-        request: BuildRequest,
-        flavor: Flavor,
-        stored: JSONObject,
-        now: datetime.datetime,
-    ) -> list[JSONObject]:
-        wait_s = stored["spec"].get("wait_for_capacity_s", 0)
-        deadline = now + seconds(max(self._limits.build_timeout_s, wait_s))
-        shared = {
-            "reservation_id": stored["reservation_id"],
-            "project_id": context.project_id,
-            "user_id": context.user_id,
-            "vm_state": states.BUILDING,
-            "task_state": states.SCHEDULING,
-            "attempt": FIRST_ATTEMPT,
-            "deadline": deadline,
-            # A message or a process may be lost: if no host has claimed by then, the sweeper hands the build out.
-            "step_deadline": StepContext(self._limits, now).due(self._limits.placing_timeout_s, deadline),
-            "availability_zone": Zone.parse(stored["spec"]["availability_zone"]).zone or None,
-            "instance_type_id": flavor.id,
-            "flavor_name": flavor.name,
-            "os_type": _os_type(request.image),
-            "vcpus": flavor.vcpus,
-            "memory_mb": flavor.memory_mb,
-            "root_gb": flavor.root_gb,
-            "ephemeral_gb": flavor.ephemeral_gb,
-            "swap_mb": flavor.swap,
-            "request_id": context.request_id,
-            "created_at": now,
-        }
-        uuids = [uuidutils.generate_uuid() for _ in range(request.num_instances)]
-        return [
-            {
-                **shared,
-                "uuid": uuid,
-                "name": _name(request, uuid, index),
-                "launch_index": index,
-                **_own_details(request, index),
-            }
-            for index, uuid in enumerate(uuids)
-        ]
-
 
 def _answer(stored: JSONObject, rows: Sequence[JSONObject]) -> JSONObject:
     instances = [{"uuid": row["uuid"], "name": row["name"]} for row in rows]
@@ -349,96 +268,3 @@ def _resolve(connection: Connection, context: RequestContext, request: BuildRequ
     )
     group = groups.find(connection, request.group_name, context.scope) if request.group_name else None
     return flavor, group
-
-
-@failpoints.commits("conductor.accept")
-def _insert_all(
-    tx: Transaction, acceptances: Sequence[_Acceptance], default: Quota, reserving: Reserving | None = None
-) -> list[JSONObject | None | errors.FleetError]:
-    """Write the rows of each. Where an earlier request had the same token, return its answer instead of None.
-
-    A request above the quota of its project is refused alone; those after it are judged as if it had not been there.
-    """
-    # All at once, in one order.
-    volumes.lock_all(tx, [one.seen.uuid for each in acceptances for one in each.volumes])
-    free = FreeAddresses(tx, [plugs for each in acceptances for plugs in each.planned])
-    projects = [each.rows[0]["project_id"] for each in acceptances]
-    keys = [each.request["reservation_id"] for each in acceptances]
-    known, headroom = quotas.headroom(tx, quotas.BUILDS, projects, default, keys)
-    return [_insert(tx, each, known, headroom, free, reserving) for each in acceptances]
-
-
-def _insert(
-    tx: Transaction,
-    accepted: _Acceptance,
-    known: Collection[str],
-    headroom: quotas.Headroom,
-    free: FreeAddresses,
-    reserving: Reserving | None,
-) -> JSONObject | None | errors.FleetError:
-    request, token = accepted.request, accepted.token
-    try:
-        first = token.first_answer(tx) if token else None
-    except errors.Conflict as other:
-        return other
-    if first is not None:
-        return None if first["reservation_id"] == request["reservation_id"] else first
-    if request["reservation_id"] in known:
-        return None
-    try:
-        if reserving is not None:
-            reserving.require(tx, accepted.volumes)
-        accepted.claim(free)
-        headroom.take(accepted.rows[0]["project_id"], **_asked(accepted.rows))
-    except errors.QuotaExceeded as exceeded:
-        accepted.give_back(free)
-        return exceeded
-    except (errors.Conflict, errors.NotFound) as refused:
-        return refused
-    builds.create(tx, {**request, **(token.columns() if token else {})}, accepted.rows)
-    if reserving is not None:
-        reserving.write(tx, accepted.volumes, accepted.rows[0])
-    if accepted.boot_data is not None:
-        boot_data.create(tx, request["reservation_id"], accepted.boot_data)
-    for row in accepted.rows:
-        addresses.write(tx, row)
-    uuids = [row["uuid"] for row in accepted.rows]
-    if request["group_uuid"]:
-        groups.add_members(tx, request["group_uuid"], uuids)
-    for uuid in uuids:
-        history.add_event(tx, uuid, "create", now=request["created_at"], request_id=request["request_id"])
-    if accepted.queued is not None:
-        queued_builds.enter_behind(tx, uuids[0], accepted.queued)
-        why = {"result": "NoValidHost", "message": accepted.queued["message"], "attempt": FIRST_ATTEMPT}
-        times = {"now": request["created_at"], "request_id": request["request_id"]}
-        history.add_event(tx, uuids[0], history.QUEUE, **times, **why)
-    return None
-
-
-def _asked(rows: Sequence[JSONMapping]) -> dict[str, int]:
-    """Return the quota that the instances use."""
-    return {
-        "instances": len(rows),
-        "cores": sum(row["vcpus"] for row in rows),
-        "ram": sum(row["memory_mb"] for row in rows),
-        "local_gb": sum(capacity.local_disk_gb(row["root_gb"], row["ephemeral_gb"], row["swap_mb"]) for row in rows),
-    }
-
-
-def _os_type(image: Image) -> str | None:
-    """As text of at most 255 characters: the property may be any scalar, and statistics use it in a name."""
-    named = image.properties.get("os_type")
-    return None if named is None else str(named)[:255]
-
-
-def _own_details(request: BuildRequest, index: int) -> JSONObject:
-    """The columns of one of several instances that differs from the request."""
-    if request.hostname is None or request.num_instances == 1:
-        return {}
-    return {"details": {"hostname": host_name.numbered(request.hostname, index)}}
-
-
-def _name(request: BuildRequest, uuid: str, index: int) -> str:
-    if not request.name:
-        return f"instance-{uuid[:8]}"
-    return request.name if request.num_instances == 1 else f"{request.name[:250]}-{index + 1}"

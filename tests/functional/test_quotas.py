@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.builds import intake
+from conductor_stub.builds import acceptance
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors
 from fleet.context import new_context
@@ -98,12 +98,12 @@ def test_each_request_of_a_group_is_judged_as_if_alone(conductor: Conductor) -> 
         conductor.intake.plan(context, BuildRequest.from_wire({"flavor": SMALL, "count": count}))
         for count in (3, 2, 1, 1)
     ]
-    acceptances = [intake._Acceptance(stored, rows, None) for stored, rows in planned]
-    answers = conductor.database.write(intake._insert_all, acceptances, NO_LIMITS)
+    acceptances = [acceptance.Acceptance(stored, rows, None) for stored, rows in planned]
+    answers = conductor.database.write(acceptance.insert_all, acceptances, NO_LIMITS)
     assert [None, errors.QuotaExceeded, None, errors.QuotaExceeded] == [each and type(each) for each in answers]
     assert {"instances": 4, "cores": 4, "ram": 4 * 512} == used(conductor)
     # The commit is repeated: what was accepted takes nothing more, and needs no room.
-    again = conductor.database.write(intake._insert_all, [acceptances[0], acceptances[2]], NO_LIMITS)
+    again = conductor.database.write(acceptance.insert_all, [acceptances[0], acceptances[2]], NO_LIMITS)
     assert [None, None] == again
 
 

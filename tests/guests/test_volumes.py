@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from compute_agent.drivers.libvirt.volumes import GuestSuspended, VolumeBusy
+from compute_agent.drivers.libvirt.domains.volumes import GuestSuspended, VolumeBusy
 from fleet import states
 from fleet.objects import Attachment, VolumeConnection
 from tests import factories

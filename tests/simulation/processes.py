@@ -25,7 +25,7 @@ from compute_agent.node.inventory import HostPolicy
 from compute_agent.work import comparison, power_sync, recovery
 from compute_agent.work.attach import Attacher
 from compute_agent.work.build import BuildRunner
-from compute_agent.work.move import Mover as AgentMover
+from compute_agent.work.moves.mover import Mover as AgentMover
 from compute_agent.work.power import PowerSwitch
 from compute_agent.work.termination import Termination as AgentTermination
 from conductor_stub import wiring

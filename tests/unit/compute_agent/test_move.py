@@ -12,7 +12,7 @@ from compute_agent.drivers.base import SpawnFailed
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.work import recovery
-from compute_agent.work.move import Mover
+from compute_agent.work.moves.mover import Mover
 from fleet import errors, move_states, states
 from fleet.agent.patience import Patience
 from fleet.objects import Claimed, Holding, HostLimits, Image, Instance, Migration, Sizing

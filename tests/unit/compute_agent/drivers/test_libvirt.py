@@ -21,11 +21,12 @@ import pytest
 from compute_agent.drivers import libvirt, time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt import domain_xml, extra, interfaces, pci_devices, seed, volumes
-from compute_agent.drivers.libvirt.capabilities import Capabilities
-from compute_agent.drivers.libvirt.domain_xml import Disk, Machine
-from compute_agent.drivers.libvirt.guest_disks import GuestDisks
-from compute_agent.drivers.libvirt.image_cache import ImageCache
+from compute_agent.drivers.libvirt.disks import seed
+from compute_agent.drivers.libvirt.disks.guest_disks import GuestDisks
+from compute_agent.drivers.libvirt.disks.image_cache import ImageCache
+from compute_agent.drivers.libvirt.domains import domain_xml, extra, interfaces, pci_devices, volumes
+from compute_agent.drivers.libvirt.domains.capabilities import Capabilities
+from compute_agent.drivers.libvirt.domains.domain_xml import Disk, Machine
 from fleet import errors
 from fleet.agent import commands, image
 from fleet.objects import Attachment, BootData, ImageRecord, Instance, VolumeConnection, pci

@@ -15,7 +15,9 @@ from xml.etree import ElementTree
 import pytest
 
 from compute_agent.drivers.base import SpawnFailed
-from compute_agent.drivers.libvirt import LibvirtDriver, driver, peer, resize
+from compute_agent.drivers.libvirt import LibvirtDriver
+from compute_agent.drivers.libvirt.disks import resize
+from compute_agent.drivers.libvirt.domains import domain_xml, peer
 from fleet import errors, states
 from fleet.agent import commands
 from fleet.objects import Attachment, Image, ImageRecord, Instance, VolumeConnection
@@ -190,7 +192,7 @@ def test_a_suspended_domain_has_its_memory_in_a_file(machine: Machine) -> None:
 
 def test_a_spawn_that_fails_is_undone(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """libvirt refuses the domain after its files are made: the reason is kept, and nothing else."""
-    monkeypatch.setattr(driver.domain_xml, "build", lambda *_args: "<domain/>")
+    monkeypatch.setattr(domain_xml, "build", lambda *_args: "<domain/>")
     with pytest.raises(SpawnFailed, match="The guest cannot be made"):
         machine.spawn()
     assert [THEIRS] == machine.driver.list_instance_uuids()
@@ -292,7 +294,7 @@ def test_a_resized_guest_that_does_not_start(machine: Machine, monkeypatch: pyte
     guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
     now = machine.resized(guest, **LARGE)
     with monkeypatch.context() as patched:
-        patched.setattr(driver.domain_xml, "build", lambda *_args: "<domain/>")
+        patched.setattr(domain_xml, "build", lambda *_args: "<domain/>")
         with pytest.raises(SpawnFailed, match="The guest cannot be resized"):
             machine.driver.finish_migration(machine.context, now, now.image)
     assert states.SHUTDOWN == machine.state(guest)
@@ -582,7 +584,7 @@ def test_a_take_over_that_fails_leaves_the_disks(
 ) -> None:
     dead, alive = sharing
     guest = dead.spawn(flavor=builders.a_flavor(**SMALL))
-    monkeypatch.setattr(driver.domain_xml, "build", lambda *_args: "<domain/>")
+    monkeypatch.setattr(domain_xml, "build", lambda *_args: "<domain/>")
     with pytest.raises(SpawnFailed, match="cannot be started from its disks of dead"):
         alive.driver.take_over(alive.context, guest, "dead")
     assert (True, False) == ((dead.place(guest) / "disk").exists(), alive.place(guest).exists())

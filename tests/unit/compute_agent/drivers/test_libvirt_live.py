@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from compute_agent.drivers.base import LiveMigrationFailed
-from compute_agent.drivers.libvirt import domain_xml, live
-from compute_agent.drivers.libvirt.domain_xml import Disk, Machine
+from compute_agent.drivers.libvirt.domains import domain_xml, live
+from compute_agent.drivers.libvirt.domains.domain_xml import Disk, Machine
 from tests.unit.compute_agent import builders
 
 libvirt = pytest.importorskip("libvirt")

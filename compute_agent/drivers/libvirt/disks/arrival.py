@@ -7,7 +7,7 @@ import os
 import pathlib
 from collections.abc import Callable, Iterable
 
-from compute_agent.drivers.libvirt.peer import Files
+from compute_agent.drivers.libvirt.domains.peer import Files
 from fleet import failpoints
 
 #: Like other files of guests: libvirt gives them to the hypervisor's user.

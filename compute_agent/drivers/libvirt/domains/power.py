@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from compute_agent.drivers.libvirt.connection import library
+from compute_agent.drivers.libvirt.domains.connection import library
 from fleet import states
 
 #: States of a domain that QEMU has in memory.

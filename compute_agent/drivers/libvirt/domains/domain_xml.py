@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from compute_agent.drivers.libvirt import interfaces, pci_devices
+from compute_agent.drivers.libvirt.domains import interfaces, pci_devices
 from compute_agent.drivers.machine import SMALL_PAGE_KB
 from fleet.objects import Instance, network, numa, pci
 

@@ -11,7 +11,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from compute_agent.drivers.base import SpawnFailed
-from compute_agent.drivers.libvirt import extra
+from compute_agent.drivers.libvirt.domains import extra
 
 LOG = logging.getLogger(__name__)
 

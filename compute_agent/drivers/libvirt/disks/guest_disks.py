@@ -23,10 +23,10 @@ from oslo_utils import units, uuidutils
 from compute_agent.drivers import guest_record, time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt import arrival, resize, seed
-from compute_agent.drivers.libvirt.domain_xml import Disk
-from compute_agent.drivers.libvirt.image_cache import ImageCache
-from compute_agent.drivers.libvirt.peer import Files
+from compute_agent.drivers.libvirt.disks import arrival, resize, seed
+from compute_agent.drivers.libvirt.disks.image_cache import ImageCache
+from compute_agent.drivers.libvirt.domains.domain_xml import Disk
+from compute_agent.drivers.libvirt.domains.peer import Files
 from fleet import failpoints
 from fleet.agent import commands
 from fleet.agent.image import QCOW2, RAW

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from compute_agent.drivers.libvirt.connection import Unreachable, library
+from compute_agent.drivers.libvirt.domains.connection import Unreachable, library
 
 _CHUNK = 256 << 10
 #: The answer of libvirt if a hole comes next.

@@ -19,8 +19,8 @@ from urllib import parse
 from xml.etree import ElementTree
 
 from compute_agent.drivers.base import LiveMigrationFailed
-from compute_agent.drivers.libvirt import domain_xml
-from compute_agent.drivers.libvirt.connection import library
+from compute_agent.drivers.libvirt.domains import domain_xml
+from compute_agent.drivers.libvirt.domains.connection import library
 from fleet import failpoints
 from fleet.agent.image import RAW
 

@@ -12,7 +12,7 @@ import json
 import pathlib
 from typing import Any
 
-from compute_agent.drivers.libvirt import extra, interfaces
+from compute_agent.drivers.libvirt.domains import extra, interfaces
 from fleet.json_codec import JSONObject
 from fleet.objects import BootData, Instance, host_name, network
 

@@ -11,9 +11,9 @@ import time
 from typing import Any
 from xml.etree import ElementTree
 
-from compute_agent.drivers.libvirt import domain_xml, power
-from compute_agent.drivers.libvirt.connection import library
-from compute_agent.drivers.libvirt.domain_xml import Disk
+from compute_agent.drivers.libvirt.domains import domain_xml, power
+from compute_agent.drivers.libvirt.domains.connection import library
+from compute_agent.drivers.libvirt.domains.domain_xml import Disk
 from fleet import errors
 from fleet.objects import Attachment
 

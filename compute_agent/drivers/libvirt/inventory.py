@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of the driver that reads the machine: its resources, devices and capabilities, and domains that are not ours."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+from oslo_utils import units
+
+from compute_agent.drivers.libvirt.access import GUESTS, GuestAccess
+from compute_agent.drivers.libvirt.domains import domain_xml, extra, interfaces, pci_devices
+from compute_agent.drivers.libvirt.domains.connection import Unreachable, library
+from fleet import errors
+from fleet.json_codec import JSONObject
+from fleet.objects import Flavor, host_report
+
+LOG = logging.getLogger(__name__)
+
+_KIB = 1024
+#: Directory of hosts that share storage.
+_HOSTS = "hosts"
+
+
+class Inventory(GuestAccess):
+    one_host_only = True
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf)
+        #: Domains that are not ours, as they were last seen
+        self._foreign: dict[str, JSONObject] = {}
+
+    def init_host(self, host: str) -> None:
+        self._host = host
+        extra.require()
+        if self._options.shared_storage:
+            self._use_shared_storage()
+        pci_devices.require_valid(self._options.pci_devices)
+        if shutil.which("qemu-img") is None:
+            raise errors.ConfigError(option="compute_driver", reason="is libvirt, and qemu-img is not installed")
+        try:
+            self._cache.start()
+            self._disks.start()
+        except OSError as denied:
+            raise errors.ConfigError(option="instances_path", reason=f"cannot be written: {denied}") from None
+        try:
+            capabilities = self._capabilities()
+        except Unreachable as away:
+            raise errors.ConfigError(option="[libvirt] connection_uri", reason=f"leads nowhere: {away}") from None
+        if not capabilities.can_run(self.kind):
+            kinds = ", ".join(sorted({kind for _architecture, kind in capabilities.guests})) or "no guests"
+            reason = f"is {self.kind}, and this machine runs {kinds}"
+            raise errors.ConfigError(option="[libvirt] virt_type", reason=reason)
+
+    def _use_shared_storage(self) -> None:
+        """Hosts that share a directory have directories of their own in it.
+
+        :raises errors.ConfigError: there are guests that would be lost
+        """
+        if self._disks.directory.exists() and self._disks.records():
+            reason = f"is set, and {self._disks.directory} has guests: move {GUESTS} and bases to {_HOSTS}/{self._host}"
+            raise errors.ConfigError(option="[libvirt] shared_storage", reason=reason)
+        self._set_root(self._root / _HOSTS / self._host)
+
+    def cleanup_host(self, host: str) -> None:
+        self._connection.close()
+
+    def get_available_nodes(self, refresh: bool = False) -> list[str]:
+        return [self._host]
+
+    def get_available_resource(self, node: str) -> JSONObject | None:
+        try:
+            resources = self._connection.call(self._read_resources)
+            capabilities = self._capabilities()
+            devices = self._connection.call(self._read_devices) if self._options.pci_devices else []
+        except Unreachable as away:
+            reason = f"cannot be read: {away}"
+            raise errors.ReportRefused(host=self._host, node=node, field="it", reason=reason) from None
+        self._cache.clean(self._options.remove_unused_original_minimum_age_seconds)
+        disk = shutil.disk_usage(self._disks.directory)
+        promised_gb = sum(record.disk_gb for record in self._disks.records().values())
+        return {
+            **resources,
+            "local_gb": disk.total // units.Gi,
+            "disk_available_least": disk.free // units.Gi - promised_gb,
+            "hypervisor_hostname": node,
+            "pci_passthrough_devices": devices,
+            "cpu_info": json.dumps(capabilities.cpu_info),
+            "numa_topology": {"cells": list(capabilities.cells)} if capabilities.cells else None,
+            "supported_instances": capabilities.supported_instances,
+            "stats": {
+                host_report.SHARED: self._options.shared_storage,
+                host_report.DISKS: "libvirt" if self._options.migration_uri else "",
+                host_report.LIVE: f"libvirt-{self.kind}" if self._options.migration_uri else "",
+                host_report.BRIDGES: ",".join(interfaces.bridges(self._options.bridges)),
+            },
+        }
+
+    @staticmethod
+    def _read_resources(connection: Any) -> JSONObject:
+        _model, memory_mb, cpus, *_shape = connection.getInfo()
+        return {
+            "vcpus": cpus,
+            "memory_mb": memory_mb,
+            "hypervisor_type": connection.getType(),
+            "hypervisor_version": connection.getVersion(),
+        }
+
+    def _read_devices(self, connection: Any) -> list[JSONObject]:
+        devices = connection.listAllDevices(library().VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV)
+        return pci_devices.inventory((each.XMLDesc() for each in devices), self._options.pci_devices)
+
+    def estimate_instance_overhead(self, flavor: Flavor) -> dict[str, int]:
+        return {"memory_mb": self._options.memory_overhead_mb}
+
+    def get_per_instance_usage(self) -> dict[str, JSONObject]:
+        """While libvirt is away, domains that are not ours are as they were last seen."""
+        ours = {
+            uuid: record.usage(resized=self._disks.is_grown(uuid)) for uuid, record in self._disks.records().items()
+        }
+        try:
+            self._foreign = self._connection.call(lambda connection: self._others(connection, ours.keys()))
+        except Unreachable as away:
+            LOG.debug("The domains that are not ours cannot be listed: %s", away)
+        return {**self._foreign, **ours}
+
+    def _others(self, connection: Any, ours: Any) -> dict[str, JSONObject]:
+        """Return the usage of domains without a directory. One that has our mark was made by an agent of this host."""
+        found: dict[str, JSONObject] = {}
+        for domain in connection.listAllDomains():
+            uuid = domain.UUIDString()
+            if uuid in ours:
+                continue
+            try:
+                mark, memory_mb = domain_xml.mark_of(domain.XMLDesc()), domain.maxMemory() // _KIB
+            except library().libvirtError:
+                # It has ended meanwhile.
+                continue
+            usage = {"uuid": uuid, "memory_mb": memory_mb, "node": self._host}
+            found[uuid] = {**usage, "attempt": int(mark["attempt"])} if mark else usage
+        return found

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of the driver that resizes guests and moves them while they are off."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from oslo_log import log as logging
+
+from compute_agent.drivers.guest_record import GuestRecord
+from compute_agent.drivers.libvirt.access import explained, require_openable
+from compute_agent.drivers.libvirt.domains import peer, power
+from compute_agent.drivers.libvirt.switching import Switching
+from fleet import errors, states
+from fleet.context import RequestContext
+from fleet.objects import Attachment, Flavor, Image, Instance
+
+LOG = logging.getLogger(__name__)
+
+
+class Resizes(Switching):
+    def migrate_disk_and_power_off(
+        self, context: RequestContext, instance: Instance, dest: str, flavor: Flavor
+    ) -> None:
+        record = self._record(instance.uuid)
+        if dest != self._host and not self._options.migration_uri:
+            raise errors.NotSupported(
+                what=f"A move from {self._host} to another host, {dest}, without [libvirt] migration_uri",
+                driver="the driver libvirt",
+            )
+        self._disks.require_no_smaller(instance.uuid, flavor)
+        self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
+        self.power_off(context, instance)
+        if dest != self._host:
+            directory = self._disks.of(instance.uuid)
+            self._connection.call(lambda connection: peer.open_directory(connection, instance.uuid, directory))
+
+    def fetch_disks(
+        self, context: RequestContext, instance: Instance, source: str, move: str, progress: Callable[[int], object]
+    ) -> None:
+        record, arrived = self._disks.record(instance.uuid), dataclasses.replace(GuestRecord.of(instance), move=move)
+        if record is not None and dataclasses.replace(record, volumes={}) == arrived:
+            return
+        if record is not None:
+            LOG.info("Removing what an earlier copy of instance %s has left", instance.uuid)
+            self.destroy(context, instance.uuid)
+        self._disks.begin(dataclasses.replace(arrived, power_state=states.SHUTDOWN))
+        try:
+            with explained(f"The disks cannot be copied from {source}"):
+                with peer.reach(self._connection.open_other, self._uri_of(source), instance.uuid) as files:
+                    self._disks.receive(instance, self._known_image(context, instance), files, progress)
+                self._disks.keep(arrived)
+        except BaseException:
+            now = self._disks.record(instance.uuid)
+            if now is not None and now.move == move:
+                self._disks.remove(instance.uuid)
+            raise
+
+    def finish_migration(
+        self,
+        context: RequestContext,
+        instance: Instance,
+        image_meta: Image,
+        volumes: Sequence[Attachment] | None = None,
+    ) -> None:
+        record = self._record(instance.uuid)
+        had = record.attachments() if volumes is None else volumes
+        require_openable(had)
+        now = dataclasses.replace(GuestRecord.of(instance, had), move=record.move)
+        domain = self._find(instance.uuid)
+        if record == now and domain is not None and self._state(domain) in power.WITH_A_PROCESS:
+            return
+        try:
+            with explained("The guest cannot be resized"):
+                if record != now:
+                    self._disks.grow(instance)
+                    self._disks.keep(now)
+                self._start(instance)
+        except BaseException:
+            self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
+            self._undo_resize(instance.uuid)
+            raise
+
+    def forget_former_size(self, context: RequestContext, instance_uuid: str) -> None:
+        self._disks.forget_former(instance_uuid)
+
+    def finish_revert_migration(
+        self, context: RequestContext, instance: Instance, volumes: Sequence[Attachment] | None = None
+    ) -> None:
+        record = self._record(instance.uuid)
+        had = record.attachments() if volumes is None else volumes
+        self._close_directory(instance.uuid)
+        if self._disks.is_grown(instance.uuid):
+            self._undo_resize(instance.uuid)
+        self._disks.keep(GuestRecord.of(instance, had))
+        self.power_on(context, instance)

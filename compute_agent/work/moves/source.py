@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of moves that their source does: let the guest go, forget it, or take it up again."""
+
+from __future__ import annotations
+
+from compute_agent.work import reach
+from compute_agent.work.moves import live_migration
+from compute_agent.work.moves.steps import MoveSteps
+from fleet.context import RequestContext
+from fleet.objects import Migration
+
+
+class Source(MoveSteps):
+    def migrate(self, context: RequestContext, migration: Migration) -> Migration:
+        """It has no limit of time: meanwhile only this host knows where the guest is. The conductor has it aborted."""
+        shown = self.shown(context, migration)
+        return self.attempt(
+            context,
+            migration,
+            "migrate",
+            lambda: live_migration.run(context, self._host, migration, shown.copied),
+            bounded=False,
+        )
+
+    def power_off(self, context: RequestContext, migration: Migration) -> Migration:
+        return self.attempt(
+            context, migration, "migrate", lambda: self.switch_off(context, migration.at_source, migration)
+        )
+
+    def confirm(self, context: RequestContext, migration: Migration) -> Migration:
+        """Remove what was kept for a revert."""
+
+        def forget() -> None:
+            uuid = migration.instance.uuid
+            if migration.on_one_host:
+                self._host.driver.forget_former_size(context, uuid)
+            elif uuid in self._host.driver.list_instance_uuids():
+                self._host.driver.confirm_migration(context, uuid)
+
+        return self.attempt(context, migration, "confirm", forget)
+
+    def resume(self, context: RequestContext, migration: Migration) -> Migration:
+        driver, instance = self._host.driver, migration.at_source
+        volumes = reach.given(self._host, migration.volumes)
+        return self.attempt(
+            context, migration, "resume", lambda: driver.finish_revert_migration(context, instance, **volumes)
+        )
