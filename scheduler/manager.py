@@ -177,7 +177,7 @@ class SchedulerManager:
         """Count what another scheduler has booked until the feed shows it."""
 
         def apply() -> None:
-            columns = self._driver.host_manager.domain.columns
+            columns = self._driver.host_manager.domain.layout.columns
             told = functools.partial(hints.bookings, bookings, columns)
             self._driver.note_bookings(self._driver.host_manager.hint_bookings(told))
 

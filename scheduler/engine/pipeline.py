@@ -90,7 +90,7 @@ def prepare(
     # The operator has overruled the filters for forced hosts.
     filters = pipeline.of_forced if restriction.is_forced(request) else pipeline.filters
     weighers = pipeline.weighers
-    if pipeline.domain.plugin_life == "request":
+    if pipeline.domain.defaults.plugin_life == "request":
         filters, weighers = [_of_request(each) for each in filters], [_of_request(each) for each in weighers]
     is_cached = pipeline.cacheable and not restriction.is_restricted(request)
     return PreparedRequest(
@@ -99,9 +99,9 @@ def prepare(
         weighers,
         plugin_properties(pipeline, request, context, config_options or {}),
         supervision or pipeline.watch.begin(),
-        pipeline.domain.consumption(request),
-        pipeline.domain.request_key(request) if is_cached else None,
-        pipeline.domain.normalisation,
+        pipeline.domain.requests.consumption(request),
+        pipeline.domain.requests.request_key(request) if is_cached else None,
+        pipeline.domain.defaults.normalisation,
     )
 
 
@@ -111,13 +111,13 @@ def plugin_properties(
     """Return ``filter_properties`` as a dict: the caller's, completed. Empty if no plugin reads it."""
     if pipeline.columns_only:
         return {}
-    return pipeline.domain.plugin_form(
+    return pipeline.domain.requests.plugin_form(
         {
             **request.filter_properties,
             "context": context,
             PARSED: request,
             "request_spec": request.request_spec,
-            **pipeline.domain.properties(request),
+            **pipeline.domain.requests.properties(request),
             "config_options": config_options,
         }
     )

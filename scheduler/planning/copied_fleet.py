@@ -49,7 +49,12 @@ class CopiedFleet:
         self._manager = cached(feed, feed, clock or (lambda: now), math.inf, service_down_time_s)
         self._manager.refresh()
         built = functools.partial(_built, asked.domain)
-        self._pipeline = dataclasses.replace(asked, domain=dataclasses.replace(asked.domain, consumption=built))
+        self._pipeline = dataclasses.replace(
+            asked,
+            domain=dataclasses.replace(
+                asked.domain, requests=dataclasses.replace(asked.domain.requests, consumption=built)
+            ),
+        )
         self._cache = RequestCache()
         self._chance = random.Random(1)
 
@@ -93,7 +98,7 @@ class CopiedFleet:
 
 def _built(domain: Domain, request: object) -> Consumption:
     """Return what an instance or a volume takes of its place once it is built. Here every build ends at once."""
-    taken = domain.consumption(request)
+    taken = domain.requests.consumption(request)
     numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}
     return dataclasses.replace(taken, numbers=numbers)
 

@@ -58,7 +58,7 @@ class HostCache:
 
     def counts(self) -> dict[str, int]:
         counts = len(self._table), len(self._inventory.instances), len(self._bookings)
-        return dict(zip(self._domain.counted, counts, strict=True))
+        return dict(zip(self._domain.words.counted, counts, strict=True))
 
     # -- bookings ---------------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class HostCache:
         self._increase(booking.key, booking.amounts, 1)
         self._show_rare(booking.key, booking.amounts.rare)
         if booking.came_from is None:
-            self._inventory.place(self._domain.placed(booking.instance_uuid, *booking.key, request))
+            self._inventory.place(self._domain.requests.placed(booking.instance_uuid, *booking.key, request))
         else:
             self._inventory.arriving[booking.instance_uuid] = booking.key[0]
 
@@ -109,7 +109,7 @@ class HostCache:
             booking = self._bookings.get(uuid)
             level = logging.DEBUG if booking is not None and booking.told else logging.WARNING
             said = "The booking of %s %s has expired: the database never showed the %s"
-            LOG.log(level, said, self._domain.thing, uuid, self._domain.thing)
+            LOG.log(level, said, self._domain.words.thing, uuid, self._domain.words.thing)
             self.release(uuid)
 
     def _increase(self, key: Key, amounts: Consumption, sign: int) -> None:
@@ -139,7 +139,9 @@ class HostCache:
                 taken_back.callback(self._show_rare, booking.key, booking.amounts.rare)
             # The sender may be ahead of the feed: then the instance is not counted on that host here.
             if holding.claimed is not None and placed is not None and booking is None and placed.host == holding.host:
-                self._lift_held(taken_back, (placed.host, str(holding.node)), self._domain.held(holding.claimed))
+                self._lift_held(
+                    taken_back, (placed.host, str(holding.node)), self._domain.requests.held(holding.claimed)
+                )
             if placed is not None:
                 self._inventory.remove(holding.instance_uuid)
                 taken_back.callback(self._inventory.place, placed)
@@ -291,10 +293,10 @@ class HostCache:
             return
         new = key not in self._table
         row = self._table.add(key)
-        found = self._domain.read_row(node)
+        found = self._domain.rows.read_row(node)
         values = found.numbers
-        for uuid in self._domain.counted_in(node):
-            self._bookings.settle(uuid, key, self._domain.counted_columns)
+        for uuid in self._domain.rows.counted_in(node):
+            self._bookings.settle(uuid, key, self._domain.rows.counted_columns)
         for name, amount in self._bookings.totals(key).items():
             values[name] += amount
         if new:
@@ -314,26 +316,26 @@ class HostCache:
 
     def _remove_node(self, key: Key) -> None:
         if key in self._table:
-            LOG.info("Dropping dead %s %s:%s", self._domain.node, *key)
+            LOG.info("Dropping dead %s %s:%s", self._domain.words.node, *key)
             self._table.remove(key)
             self._reported.pop(key, None)
 
     # -- instances --------------------------------------------------------------------------------------------------
 
     def _apply_instance(self, instance: Any, news: bool) -> None:
-        over = self._domain.is_over(instance)
+        over = self._domain.rows.is_over(instance)
         if over or self._confirms(instance, news):
             self.release(instance.uuid)
         elif instance.host is None:
             return  # still booked: the index goes on showing it where it is booked
-        if instance.host is None or self._domain.is_gone(instance):
+        if instance.host is None or self._domain.rows.is_gone(instance):
             self._inventory.remove(instance.uuid)
             self._gone[instance.uuid] = over
             if len(self._gone) > _GONE_REMEMBERED:
                 del self._gone[next(iter(self._gone))]
             return
         self._gone.pop(instance.uuid, None)
-        self._inventory.place(self._domain.read_placed(instance))
+        self._inventory.place(self._domain.rows.read_placed(instance))
 
     def _confirms(self, instance: Any, news: bool) -> bool:
         """Return True if the row is newer than the booking, or there is no booking.
@@ -346,7 +348,7 @@ class HostCache:
         if booking is None:
             return True
         if instance.host is None:
-            return news and self._domain.is_given_back(instance)
+            return news and self._domain.rows.is_given_back(instance)
         if instance.host == booking.key[0] or instance.host != booking.came_from:
             return True
-        return news and self._domain.has_moved(instance)
+        return news and self._domain.rows.has_moved(instance)

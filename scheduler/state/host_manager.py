@@ -243,9 +243,9 @@ class HostManager:
         if signs == self._signs_of_life and self._followed_at <= now < self._steady_until:
             return
         hosts = self._candidates()
-        self._cache.services.follow_liveness(self.domain.is_up(hosts, self._service_down_time_s))
+        self._cache.services.follow_liveness(self.domain.rows.is_up(hosts, self._service_down_time_s))
         self._signs_of_life, self._followed_at = signs, now
-        self._steady_until = self.domain.steady_until(hosts, self._service_down_time_s)
+        self._steady_until = self.domain.rows.steady_until(hosts, self._service_down_time_s)
 
     def _candidates(self) -> Candidates:
         """The hosts as they were when last read: who was alive then is not down for our not having looked since."""
@@ -259,7 +259,7 @@ class HostManager:
         now = epoch_s(self._clock())
         with self._lock:
             hosts = self._candidates()
-            up = self.domain.is_up(hosts, self._service_down_time_s) & ~hosts.column("disabled") & hosts.present()
+            up = self.domain.rows.is_up(hosts, self._service_down_time_s) & ~hosts.column("disabled") & hosts.present()
             return sorted({hosts.key(row)[0] for row in hosts.rows[up].tolist()}), self._state(now)
 
     def node_names(self) -> list[str]:

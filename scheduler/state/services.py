@@ -81,7 +81,7 @@ class Services:
     def _values(self, host: str) -> Mapping[str, float]:
         service = self._services.get(host)
         if service is None:
-            node = self._inventory.domain.node
+            node = self._inventory.domain.words.node
             LOG.warning("Host %s has no service record of its agent: its %ss are left out", host, node)
             return {PRESENT: False}
         disabled, forced_down, last_seen_up = service

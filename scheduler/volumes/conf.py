@@ -29,7 +29,7 @@ DRIVER_OPTS = [
 PLUGIN_OPTS = [
     cfg.ListOpt(
         "scheduler_default_filters",
-        default=list(POOLS.default_filters),
+        default=list(POOLS.defaults.filters),
         mutable=True,
         help="Filters that every pool must pass to get a volume, in their order: class names of built-in filters, or dotted "
         "paths of your own. RetryFilter is another name of IgnoreAttemptedHostsFilter. Cinder's default has no "
@@ -37,7 +37,7 @@ PLUGIN_OPTS = [
     ),
     cfg.ListOpt(
         "scheduler_default_weighers",
-        default=list(POOLS.default_weighers),
+        default=list(POOLS.defaults.weighers),
         mutable=True,
         help="Weighers that rate the pools that pass: class names of built-in weighers, or dotted paths of your own.",
     ),

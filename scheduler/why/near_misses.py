@@ -108,7 +108,7 @@ class DroppedHosts:
         said = "" if told else self._refused.supervision.explained(by, by.objection, one, self._refused.request)
         said = said if isinstance(said, str) else ""
         key, domain = self._refused.hosts.key(row), self._refused.hosts.domain
-        return Miss(domain.place_name(key), *key, type(by).__name__, by.reason, said, list(told.values()))
+        return Miss(domain.words.place_name(key), *key, type(by).__name__, by.reason, said, list(told.values()))
 
 
 def dropped_hosts(refused: Refused, drops: Sequence[Drop]) -> DroppedHosts:

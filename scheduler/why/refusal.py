@@ -56,7 +56,7 @@ def explain(refused: Refused) -> Refusal:
     """Explain why not all instances of a request found a host. Call it before the next change of the hosts."""
     if not refused.considered:
         known = int(numpy.count_nonzero(refused.hosts.present()))
-        return _of_none_considered(known, refused.request, refused.hosts.domain.place)
+        return _of_none_considered(known, refused.request, refused.hosts.domain.words.place)
     return _of_drops(refused)
 
 
@@ -90,7 +90,7 @@ def _of_drops(refused: Refused) -> Refusal:
     misses = hosts.nearest()
     count = sum(len(drop.rows) for drop in judged if drop.by.reason is code)
     total = sum(len(drop.rows) for drop in judged)
-    place = refused.hosts.domain.place
+    place = refused.hosts.domain.words.place
     words = {"place": place, "places": f"{place}s", "count": count, "judged": total, "considered": refused.considered}
     cause = _SENTENCES.get(code, "filters say no").format(**words)
     counts = ", ".join(f"{name} {number}" for name, number in dropped.items())

@@ -236,7 +236,7 @@ class _Scheduler:
 
     def hear(self, sender: str, bookings: list[dict[str, Any]]) -> None:
         if sender != self._name:
-            columns = self._manager.domain.columns
+            columns = self._manager.domain.layout.columns
             self._manager.hint_bookings(functools.partial(hints.bookings, bookings, columns))
 
     def decide(self, instance: Instance) -> decision.Decision:

@@ -49,5 +49,5 @@ def _says_what(cls: type[Plugin]) -> bool:
 
 def _left_out(pipeline: Pipeline) -> list[type[BaseHostFilter]]:
     """Return the default filters of which the pipeline has none, nor one derived from it."""
-    default = [cls for cls in filters.CLASSES if cls.__name__ in pipeline.domain.default_filters]
+    default = [cls for cls in filters.CLASSES if cls.__name__ in pipeline.domain.defaults.filters]
     return [cls for cls in default if not any(isinstance(each, cls) for each in pipeline.filters)]

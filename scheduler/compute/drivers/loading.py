@@ -69,9 +69,9 @@ def load_pipeline(conf: cfg.ConfigOpts, domain: Domain = VIRTUAL_MACHINES) -> Pi
     return Pipeline(
         domain=domain,
         filters=[
-            *(each.from_conf(conf) for each in domain.restrictions if each not in kinds),
+            *(each.from_conf(conf) for each in domain.defaults.restrictions if each not in kinds),
             *configured,
-            *(each.from_conf(conf) for each in domain.closing if each not in kinds),
+            *(each.from_conf(conf) for each in domain.defaults.closing if each not in kinds),
         ],
         weighers=load_weighers(conf),
         explain_refusal=refusal.explain,

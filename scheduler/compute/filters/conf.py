@@ -25,7 +25,7 @@ FILTER_OPTS = [
     ),
     cfg.ListOpt(
         "scheduler_default_filters",
-        default=list(VIRTUAL_MACHINES.default_filters),
+        default=list(VIRTUAL_MACHINES.defaults.filters),
         deprecated_opts=_later("enabled_filters"),
         help="Class names of the filters that a host must pass, in this order. Put filters that exclude many hosts first: "
         "the order affects speed and the reasons of refusals only. An unknown name stops the service at start. A list of "

@@ -19,7 +19,7 @@ def _later(name: str) -> list[cfg.DeprecatedOpt]:
 WEIGHT_OPTS = [
     cfg.ListOpt(
         "scheduler_weight_classes",
-        default=list(VIRTUAL_MACHINES.default_weighers),
+        default=list(VIRTUAL_MACHINES.defaults.weighers),
         deprecated_opts=_later("weight_classes"),
         help="Dotted paths of weigher classes, or of functions that return weigher classes. The scheduler uses all of "
         "them.",

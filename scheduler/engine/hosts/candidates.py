@@ -129,7 +129,7 @@ class Candidates:
 
     def by_shared(self, name: str, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` once per distinct value of a shared column, and return its answer for each candidate."""
-        unknown = self.domain.shared[name]
+        unknown = self.domain.layout.shared[name]
         values = self._table.interned[name].values
         return self._spread([judge(value or unknown) for value in values], name, dtype)
 
@@ -144,7 +144,7 @@ class Candidates:
 
         :param key: stands for ``name_of``, which gets each distinct value once in the life of the table
         """
-        unknown = self.domain.shared[name]
+        unknown = self.domain.layout.shared[name]
         found = self._table.interned[name].grouping(key, lambda value: name_of(value or unknown))
         return Grouping(found.names, found.numbers[self.column(name)])
 
@@ -167,7 +167,7 @@ class Candidates:
     def by_rare(self, name: str, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` for every host that has a rare value, and once with the empty value for all others."""
         known = self._rare(name)
-        empty = judge(self.domain.empty.get(name, type(None))())
+        empty = judge(self.domain.layout.empty.get(name, type(None))())
         answers = [judge(known[row]) if row in known else empty for row in self.rows.tolist()]
         return numpy.array(answers, dtype=dtype)
 
@@ -203,13 +203,13 @@ class Candidates:
         None means that a host state has no such attribute.
         """
         domain = self.domain
-        if name in domain.views:
+        if name in domain.layout.views:
             return "host"
-        if name in domain.columns:
+        if name in domain.layout.columns:
             return "number"
-        if name in domain.empty:
+        if name in domain.layout.empty:
             return "rare"
-        return "host" if name in domain.attributes else None
+        return "host" if name in domain.layout.attributes else None
 
     def in_aggregates(self, key: str) -> bool:
         """Return True if the metadata of any aggregate has this key."""
@@ -312,7 +312,7 @@ class Candidates:
         """Return the row as a host state of the domain; the same object each time within a request."""
         state = self._overlay.states.get(row)
         if state is None:
-            state = self._overlay.states[row] = self.domain.host_state(self, row)
+            state = self._overlay.states[row] = self.domain.layout.host_state(self, row)
         return state
 
     def value(self, row: int, name: str) -> Any:
@@ -328,7 +328,7 @@ class Candidates:
     def shared(self, row: int, name: str) -> Any:
         """Return a shared value of one host."""
         value = self._table.interned[name].values[self._table.column(name)[row]]
-        return self.domain.shared[name] if value is None else value
+        return self.domain.layout.shared[name] if value is None else value
 
     def object(self, row: int, name: str) -> Any:
         """Return the value of an object column of one host."""
@@ -354,23 +354,23 @@ class Candidates:
     def attribute(self, row: int, name: str) -> Any:
         """Return what a host state has under this name. :raises AttributeError: it has none"""
         domain = self.domain
-        if name in domain.views:
-            return domain.views[name](self, row)
-        if name in domain.columns:
+        if name in domain.layout.views:
+            return domain.layout.views[name](self, row)
+        if name in domain.layout.columns:
             return self.value(row, name)
-        if name in domain.empty:
+        if name in domain.layout.empty:
             # A copy: what a plugin writes must not be there for the next request.
-            return domain.empty[name](self._table.rare.get(name, {}).get(row, ()))
-        if name in domain.attributes:
+            return domain.layout.empty[name](self._table.rare.get(name, {}).get(row, ()))
+        if name in domain.layout.attributes:
             return self._table.rare.get(name, {}).get(row)
-        raise AttributeError(f"The state of a {domain.place} has no attribute {name!r}")
+        raise AttributeError(f"The state of a {domain.words.place} has no attribute {name!r}")
 
     # -- for the decision -------------------------------------------------------------------------------------------
 
     def pick(self, row: int, instance_uuid: str, consumption: Consumption) -> None:
         """Count an instance on this row for the rest of the request."""
         host, node = self.key(row)
-        self._overlay.picks.append(self.domain.placed(instance_uuid, host, node, None))
+        self._overlay.picks.append(self.domain.requests.placed(instance_uuid, host, node, None))
         self._overlay.take(self._table, row, consumption)
 
     def _rare(self, name: str) -> Mapping[int, Any]:

@@ -61,42 +61,19 @@ class Held(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Domain:
-    """One domain.
+class Layout:
+    """Columns of the table of hosts, and what plugins of one host at a time read of a row.
 
     :param columns: number columns and their types, ``int``, ``float`` or ``bool``
-    :param often_uniform: number columns that have one value on all hosts of most fleets
     :param shared: columns of values that many hosts share → the value of a host that reports none
     :param objects: columns of other values, one for each host
     :param empty: names of rare values that plugins read → type of the empty value of a host without one
     :param attributes: further names that a host state has; their values come from ``views`` or are None
     :param views: attributes of a host state that are computed: (candidates, row) → value
     :param host_state: (candidates, row) → the row in the form that plugins of one host at a time read
-    :param placed: (uuid, host, node, request or None) → the index entry of a new pick
-    :param consumption: request → what one instance takes of its host
-    :param held: what is known of a placed thing → what it holds of its host
-    :param read_row: a row of the database → :class:`HostRow`
-    :param read_placed: a row of the database → the index entry of a placed thing
-    :param is_gone: a row of the database → True if the thing is on no host any more, whatever its row says
-    :param is_over: a row of the database → True if the thing will not need a host any more
-    :param is_given_back: a row without a host → True if it means that the host of a pick gave the thing back
-    :param has_moved: a row of the database → True if a move has claimed its destination, or is over
-    :param is_up: (candidates, service_down_time in seconds) → mask of the hosts whose service is alive
-    :param steady_until: (candidates, service_down_time in seconds) → epoch second at which time alone may change ``is_up``
-    :param restrictions: classes of filters that always run, before those of the configuration
-    :param closing: classes of filters that always run, after those of the configuration
-    :param counted_in: a row of the database → uuids of things that its ``counted_columns`` count
-    :param properties: request → keys of ``filter_properties`` that plugins of one host at a time find besides the caller's
-    :param plugin_form: ``filter_properties`` of a request → the same, with all that plugins of one host at a time read
-    :param request_key: request → cache key of all that plugins may read of it; None if the result must not be cached
-    :param place: what the keys of the table are, in the words of the operator: "host", "pool"
-    :param node: what one row of the table is, where a place may have several
-    :param thing: what is placed: "instance", "volume"
-    :param counted: names of the counts of places, of what is on them, and of bookings
-    :param place_name: key → name of the place in sentences
+    :param often_uniform: number columns that have one value on all hosts of most fleets
     """
 
-    name: str
     columns: Mapping[str, type]
     shared: Mapping[str, Any]
     objects: Sequence[str]
@@ -104,9 +81,24 @@ class Domain:
     attributes: frozenset[str]
     views: Mapping[str, Callable[[Any, int], Any]]
     host_state: Callable[[Any, int], Any]
-    placed: Callable[[str, str, str | None, Any], Placed]
-    consumption: Callable[[Any], Consumption]
-    held: Callable[[Any], Held]
+    often_uniform: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """Readers of rows of the database.
+
+    :param read_row: a row of the database → :class:`HostRow`
+    :param read_placed: a row of the database → the index entry of a placed thing
+    :param is_gone: a row of the database → True if the thing is on no host any more, whatever its row says
+    :param is_over: a row of the database → True if the thing will not need a host any more
+    :param has_moved: a row of the database → True if a move has claimed its destination, or is over
+    :param is_up: (candidates, service_down_time in seconds) → mask of the hosts whose service is alive
+    :param steady_until: (candidates, service_down_time in seconds) → epoch second at which time alone may change ``is_up``
+    :param is_given_back: a row without a host → True if it means that the host of a pick gave the thing back
+    :param counted_in: a row of the database → uuids of things that its ``counted_columns`` count
+    """
+
     read_row: Callable[[Any], HostRow]
     read_placed: Callable[[Any], Placed]
     is_gone: Callable[[Any], bool]
@@ -114,21 +106,72 @@ class Domain:
     has_moved: Callable[[Any], bool]
     is_up: Callable[[Any, float], numpy.ndarray]
     steady_until: Callable[[Any, float], float]
-    request_key: Callable[[Any], Hashable | None]
-    often_uniform: Sequence[str] = ()
-    normalisation: Normalisation = "clamp"
-    plugin_life: PluginLife = "process"
-    default_filters: Sequence[str] = ()
-    default_weighers: Sequence[str] = ()
-    restrictions: Sequence[type[Any]] = ()
     is_given_back: Callable[[Any], bool] = lambda row: True
-    properties: Callable[[Any], Mapping[str, Any]] = lambda request: {}
-    plugin_form: Callable[[dict[str, Any]], dict[str, Any]] = dict
     counted_in: Callable[[Any], Collection[str]] = lambda row: ()
     counted_columns: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True)
+class Requests:
+    """Readers of requests, and of what they have placed.
+
+    :param placed: (uuid, host, node, request or None) → the index entry of a new pick
+    :param consumption: request → what one instance takes of its host
+    :param held: what is known of a placed thing → what it holds of its host
+    :param request_key: request → cache key of all that plugins may read of it; None if the result must not be cached
+    :param properties: request → keys of ``filter_properties`` that plugins of one host at a time find besides the caller's
+    :param plugin_form: ``filter_properties`` of a request → the same, with all that plugins of one host at a time read
+    """
+
+    placed: Callable[[str, str, str | None, Any], Placed]
+    consumption: Callable[[Any], Consumption]
+    held: Callable[[Any], Held]
+    request_key: Callable[[Any], Hashable | None]
+    properties: Callable[[Any], Mapping[str, Any]] = lambda request: {}
+    plugin_form: Callable[[dict[str, Any]], dict[str, Any]] = dict
+
+
+@dataclasses.dataclass(frozen=True)
+class Defaults:
+    """Plugins and their treatment, where the configuration does not say otherwise.
+
+    :param restrictions: classes of filters that always run, before those of the configuration
+    :param closing: classes of filters that always run, after those of the configuration
+    """
+
+    normalisation: Normalisation = "clamp"
+    plugin_life: PluginLife = "process"
+    filters: Sequence[str] = ()
+    weighers: Sequence[str] = ()
+    restrictions: Sequence[type[Any]] = ()
     closing: Sequence[type[Any]] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Words:
+    """Names in messages to operators.
+
+    :param place: what the keys of the table are, in the words of the operator: "host", "pool"
+    :param node: what one row of the table is, where a place may have several
+    :param thing: what is placed: "instance", "volume"
+    :param counted: names of the counts of places, of what is on them, and of bookings
+    :param place_name: key → name of the place in sentences
+    """
+
     place: str = "host"
     node: str = "compute node"
     thing: str = "instance"
     counted: tuple[str, str, str] = ("nodes", "instances", "bookings")
     place_name: Callable[[Key], str] = lambda key: key[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Domain:
+    """One domain: five groups of what the engine and the cache must know of it."""
+
+    name: str
+    layout: Layout
+    rows: Rows
+    requests: Requests
+    defaults: Defaults = dataclasses.field(default_factory=Defaults)
+    words: Words = dataclasses.field(default_factory=Words)

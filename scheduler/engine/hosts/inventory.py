@@ -20,7 +20,8 @@ class Inventory:
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
-        self.table = HostTable(domain.columns, domain.shared, domain.objects, domain.often_uniform)
+        layout = domain.layout
+        self.table = HostTable(layout.columns, layout.shared, layout.objects, layout.often_uniform)
         self.instances = InstanceIndex()
         #: By uuid, the host that an instance is booked for which is on another one.
         self.arriving: dict[str, str] = {}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from fleet.json_codec import JSONMapping
 from scheduler.compute.domain.liveness import is_up, steady_until
 from scheduler.engine.hosts.consumption import Consumption
-from scheduler.engine.hosts.domain import Domain, Held
+from scheduler.engine.hosts.domain import Defaults, Domain, Held, Layout, Requests, Rows, Words
 from scheduler.volumes.domain.capabilities import Kind
 from scheduler.volumes.domain.columns import NUMBERS, OFTEN_UNIFORM, read_row
 from scheduler.volumes.domain.pool_state import ATTRIBUTES, VIEWS, name_of, state_of
@@ -55,38 +55,48 @@ def properties(request: VolumeRequest) -> JSONMapping:
 
 POOLS = Domain(
     name="volume",
-    place="pool",
-    node="pool",
-    counted=("pools", "volumes", "volume_bookings"),
-    thing="volume",
-    columns=NUMBERS,
-    often_uniform=OFTEN_UNIFORM,
-    shared={"aggregates": (), "kind": Kind({}), "availability_zone": ""},
-    objects=("own",),
-    empty={},
-    attributes=ATTRIBUTES,
-    views=VIEWS,
-    host_state=state_of,
-    place_name=lambda key: f"pool {name_of(key)}",
-    placed=picked,
-    consumption=consumption,
-    held=held,
-    properties=properties,
-    read_row=read_row,
-    read_placed=read_placed,
-    is_gone=is_gone,
-    is_over=is_over,
-    has_moved=has_moved,
-    is_up=is_up,
-    steady_until=steady_until,
-    request_key=request_key,
-    normalisation="widen",
-    plugin_life="request",
-    default_filters=(
-        "IgnoreAttemptedHostsFilter",
-        "AvailabilityZoneFilter",
-        "CapacityFilter",
-        "CapabilitiesFilter",
+    layout=Layout(
+        columns=NUMBERS,
+        often_uniform=OFTEN_UNIFORM,
+        shared={"aggregates": (), "kind": Kind({}), "availability_zone": ""},
+        objects=("own",),
+        empty={},
+        attributes=ATTRIBUTES,
+        views=VIEWS,
+        host_state=state_of,
     ),
-    default_weighers=("CapacityWeigher",),
+    rows=Rows(
+        read_row=read_row,
+        read_placed=read_placed,
+        is_gone=is_gone,
+        is_over=is_over,
+        has_moved=has_moved,
+        is_up=is_up,
+        steady_until=steady_until,
+    ),
+    requests=Requests(
+        placed=picked,
+        consumption=consumption,
+        held=held,
+        properties=properties,
+        request_key=request_key,
+    ),
+    defaults=Defaults(
+        normalisation="widen",
+        plugin_life="request",
+        filters=(
+            "IgnoreAttemptedHostsFilter",
+            "AvailabilityZoneFilter",
+            "CapacityFilter",
+            "CapabilitiesFilter",
+        ),
+        weighers=("CapacityWeigher",),
+    ),
+    words=Words(
+        place="pool",
+        node="pool",
+        counted=("pools", "volumes", "volume_bookings"),
+        thing="volume",
+        place_name=lambda key: f"pool {name_of(key)}",
+    ),
 )

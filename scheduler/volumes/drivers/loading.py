@@ -41,7 +41,9 @@ def load_pipeline(conf: cfg.ConfigOpts) -> Pipeline:
     lottery = options.scheduler_weight_handler == "stochastic"
     return Pipeline(
         # The chances of a lottery are raw weights.
-        domain=dataclasses.replace(POOLS, normalisation="none") if lottery else POOLS,
+        domain=dataclasses.replace(POOLS, defaults=dataclasses.replace(POOLS.defaults, normalisation="none"))
+        if lottery
+        else POOLS,
         # What the request names comes first: pools that it does not want explain nothing.
         filters=[WantedBackendFilter(), BackendUpFilter.from_conf(conf), *(each.from_conf(conf) for each in chosen)],
         weighers=[each.from_conf(conf) for each in raters],

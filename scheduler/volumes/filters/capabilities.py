@@ -64,7 +64,7 @@ def _wanted(request: VolumeRequest) -> list[tuple[list[str], str | None]]:
 
 def _mask(hosts: Candidates, path: Sequence[str], test: extra_specs.Test, missing: bool = False) -> numpy.ndarray:
     """:param missing: the answer for a pool that does not report the value"""
-    unknown, incomplete = hosts.domain.shared["kind"], False
+    unknown, incomplete = hosts.domain.layout.shared["kind"], False
 
     def judge(kind: Kind) -> int:
         nonlocal incomplete

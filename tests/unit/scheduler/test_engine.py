@@ -16,7 +16,17 @@ from scheduler.engine.decide import decide
 from scheduler.engine.decision import Decision, Refused
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.consumption import Consumption
-from scheduler.engine.hosts.domain import Domain, Held, HostRow, Normalisation, PluginLife
+from scheduler.engine.hosts.domain import (
+    Defaults,
+    Domain,
+    Held,
+    HostRow,
+    Layout,
+    Normalisation,
+    PluginLife,
+    Requests,
+    Rows,
+)
 from scheduler.engine.hosts.inventory import Inventory
 from scheduler.engine.pipeline import Pipeline, prepare
 from scheduler.engine.plugins import BaseHostFilter, ColumnFilter, ColumnWeigher
@@ -78,26 +88,34 @@ class CallingOnce(BaseHostFilter):
 def harbours(normalisation: Normalisation = "clamp", plugin_life: PluginLife = "process") -> Domain:
     return Domain(
         name="harbours",
-        columns={"free_m": float, "ships": int, "disabled": bool, "forced_down": bool, "last_seen_up": float},
-        shared={"aggregates": ()},
-        objects=(),
-        empty={},
-        attributes=frozenset(),
-        views={},
-        host_state=lambda hosts, row: types.SimpleNamespace(host=hosts.key(row)[0], nodename=hosts.key(row)[1]),
-        placed=lambda uuid, host, node, request: Ship(uuid, host, node),
-        consumption=lambda voyage: Consumption({"free_m": -voyage.length_m, "ships": 1}),
-        held=lambda ship: Held({"free_m": -ship.length_m}, {}),
-        read_row=lambda row: HostRow({"free_m": row.free_m, "ships": 0}, {}, {}, {}, {}),
-        read_placed=lambda row: Ship(row.uuid, row.host),
-        is_gone=lambda row: row.deleted,
-        is_over=lambda row: row.deleted,
-        has_moved=lambda row: True,
-        is_up=lambda hosts, _down_s: ~hosts.column("forced_down"),
-        steady_until=lambda hosts, _down_s: numpy.inf,
-        request_key=lambda voyage: voyage.length_m,
-        normalisation=normalisation,
-        plugin_life=plugin_life,
+        layout=Layout(
+            columns={"free_m": float, "ships": int, "disabled": bool, "forced_down": bool, "last_seen_up": float},
+            shared={"aggregates": ()},
+            objects=(),
+            empty={},
+            attributes=frozenset(),
+            views={},
+            host_state=lambda hosts, row: types.SimpleNamespace(host=hosts.key(row)[0], nodename=hosts.key(row)[1]),
+        ),
+        rows=Rows(
+            read_row=lambda row: HostRow({"free_m": row.free_m, "ships": 0}, {}, {}, {}, {}),
+            read_placed=lambda row: Ship(row.uuid, row.host),
+            is_gone=lambda row: row.deleted,
+            is_over=lambda row: row.deleted,
+            has_moved=lambda row: True,
+            is_up=lambda hosts, _down_s: ~hosts.column("forced_down"),
+            steady_until=lambda hosts, _down_s: numpy.inf,
+        ),
+        requests=Requests(
+            placed=lambda uuid, host, node, request: Ship(uuid, host, node),
+            consumption=lambda voyage: Consumption({"free_m": -voyage.length_m, "ships": 1}),
+            held=lambda ship: Held({"free_m": -ship.length_m}, {}),
+            request_key=lambda voyage: voyage.length_m,
+        ),
+        defaults=Defaults(
+            normalisation=normalisation,
+            plugin_life=plugin_life,
+        ),
     )
 
 

@@ -232,7 +232,7 @@ def told(instance=PICKED, host="host1", **more):
 
 
 def hear(host_manager, *bookings):
-    columns = host_manager.domain.columns
+    columns = host_manager.domain.layout.columns
     host_manager.hint_bookings(functools.partial(hints.bookings, list(bookings), columns))
 
 

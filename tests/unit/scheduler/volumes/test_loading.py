@@ -34,11 +34,11 @@ def configuration(**options: Any) -> cfg.ConfigOpts:
 def test_the_defaults() -> None:
     """Two filters always run before those of the configuration."""
     made = loading.load_pipeline(configuration())
-    names = ["WantedBackendFilter", "BackendUpFilter", *made.domain.default_filters]
+    names = ["WantedBackendFilter", "BackendUpFilter", *made.domain.defaults.filters]
     assert names == [type(each).__name__ for each in made.filters]
     assert ["CapacityWeigher"] == [type(each).__name__ for each in made.weighers]
     assert made.cacheable
-    assert ("widen", False) == (made.domain.normalisation, made.lottery)
+    assert ("widen", False) == (made.domain.defaults.normalisation, made.lottery)
 
 
 def test_other_names_and_classes_of_users() -> None:
@@ -55,7 +55,7 @@ def test_other_names_and_classes_of_users() -> None:
     assert names == [type(each).__name__ for each in made.filters[2:]]
     assert [Older.__name__, "VolumeNumberWeigher"] == [type(each).__name__ for each in made.weighers]
     assert -3.0 == made.weighers[1].weight_multiplier()
-    assert ("none", True) == (made.domain.normalisation, made.lottery)
+    assert ("none", True) == (made.domain.defaults.normalisation, made.lottery)
 
 
 @pytest.mark.parametrize(

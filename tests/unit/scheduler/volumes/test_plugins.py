@@ -137,7 +137,7 @@ def test_other_refusals_say_why(each, asked, expected):
 def test_a_pick_is_counted_on_its_pool():
     """The second volume finds less space, and one volume more."""
     pools = candidates(*POOLS)
-    pools.pick(0, "x", pipeline().domain.consumption(request(30)))
+    pools.pick(0, "x", pipeline().domain.requests.consumption(request(30)))
     state = pools.state(0)
     assert (70, 430, 430, 1) == (
         state.free_capacity_gb,
@@ -172,7 +172,12 @@ def test_chances_follow_the_weights():
     """Of pools with 10 and 30 allocated GiB, the second gets about three of four volumes."""
     pools = [Pool("m1@lvm", "a", allocated_capacity_gb=10), Pool("m2@lvm", "b", allocated_capacity_gb=30)]
     made = pipeline(weighers=[weights.AllocatedCapacityWeigher(1.0)], lottery=True)
-    made = dataclasses.replace(made, domain=dataclasses.replace(made.domain, normalisation="none"))
+    made = dataclasses.replace(
+        made,
+        domain=dataclasses.replace(
+            made.domain, defaults=dataclasses.replace(made.domain.defaults, normalisation="none")
+        ),
+    )
     picked = collections.Counter(
         decided(made, candidates(*pools), request(1), seed).picks[0].key[1] for seed in range(400)
     )
@@ -194,6 +199,6 @@ def test_the_page_has_every_filter_and_weigher():
     page = (pathlib.Path(__file__).parents[4] / "docs" / "volume-filters-and-weighers.md").read_text()
     rows = [line.split("|") for line in page.splitlines() if line.startswith("| ")]
     marked = {row[1].strip(): "D" in row[2] for row in rows}
-    defaults = {*POOL_DOMAIN.default_filters, *POOL_DOMAIN.default_weighers}
+    defaults = {*POOL_DOMAIN.defaults.filters, *POOL_DOMAIN.defaults.weighers}
     for cls in (*filters.CLASSES, *weights.CLASSES):
         assert (cls.__name__, cls.__name__ in defaults) == (cls.__name__, marked[cls.__name__])
