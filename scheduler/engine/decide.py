@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import numpy
 from oslo_log import log as logging
@@ -20,6 +19,7 @@ from scheduler.engine.decision import Decision, Pick, Refusal, Refused, StateAge
 from scheduler.engine.evaluation import Evaluation
 from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.names import Wire
 from scheduler.engine.pipeline import Pipeline
 from scheduler.engine.prepared_request import PARSED, PreparedRequest
 from scheduler.engine.request_cache import RequestCache
@@ -164,7 +164,7 @@ class _Picking:
 
     # -- the result -------------------------------------------------------------------------------------------------
 
-    def decision(self, scores: Sequence[dict[str, Any]], state: StateAge | None) -> Decision:
+    def decision(self, scores: Sequence[Wire], state: StateAge | None) -> Decision:
         prepared = self._prepared
         self._log_counts()
         return Decision(
@@ -181,7 +181,7 @@ class _Picking:
             share=None if self._share is None else self._share.use(),
         )
 
-    def score_table(self, count: int) -> list[dict[str, Any]]:
+    def score_table(self, count: int) -> list[Wire]:
         """Return how the ``count`` best hosts for the first instance come to their weights, in the order of choice."""
         if not count:
             return []

@@ -13,6 +13,7 @@ from scheduler.engine.filtering import Drop, FilterCount, Tally
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.table import Key
+from scheduler.engine.names import Request, Wire
 from scheduler.engine.plugins import BaseHostFilter
 from scheduler.engine.share import ShareUse
 from scheduler.engine.supervision.supervision import Supervision
@@ -44,7 +45,7 @@ class StateAge:
     stale: bool = False
     mix: int | None = None
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> Wire:
         known = {} if self.mix is None else {"mix": self.mix}
         return {"generation": self.generation, "age_s": round(self.age_s, 3), "stale": self.stale, **known}
 
@@ -56,7 +57,7 @@ class Refusal(Protocol):
     def code(self) -> Reason: ...
     @property
     def sentence(self) -> str: ...
-    def to_wire(self) -> dict[str, Any]: ...
+    def to_wire(self) -> Wire: ...
 
 
 class Refused(NamedTuple):
@@ -68,7 +69,7 @@ class Refused(NamedTuple):
     """
 
     hosts: Candidates
-    request: Any
+    request: Request
     filters: Sequence[BaseHostFilter]
     drops: Sequence[Drop]
     considered: int
@@ -98,8 +99,8 @@ class Decision:
     refusal: Refusal | None = None
     remarks: Sequence[str] = ()
     state: StateAge | None = None
-    request: Any = None
-    scores: Sequence[dict[str, Any]] = ()
+    request: Request = None
+    scores: Sequence[Wire] = ()
     share: ShareUse | None = None
 
     @property
@@ -122,7 +123,7 @@ class Decision:
             sentences.append(f"STALE: the database cannot be read, the state is {self.state.age_s:.0f} s old.")
         return " ".join([*sentences, *self.remarks])
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> Wire:
         """Return the decision record of ``docs/explain.md``."""
         return {
             "requested": self.requested,

@@ -10,13 +10,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence, Set
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy
 
 from scheduler.engine import filtering
 from scheduler.engine.filtering import ABSENT, PASSED, Drop, Tally
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.names import Wire
 from scheduler.engine.plugins import BaseHostFilter, follows_picks, may_revive
 from scheduler.engine.prepared_request import PreparedRequest
 from scheduler.engine.weighing.weighing import Scores
@@ -100,7 +101,7 @@ class Evaluation:
             self._alive = numpy.flatnonzero(self.dropped_by == PASSED)
         return hosts.subset(self._alive)
 
-    def table(self, prepared: PreparedRequest, hosts: Candidates, rows: Sequence[int]) -> list[list[dict[str, Any]]]:
+    def table(self, prepared: PreparedRequest, hosts: Candidates, rows: Sequence[int]) -> list[list[Wire]]:
         """Return how the scores of these rows are made up: for each row, a line per weigher."""
         return self._scores.table(prepared, self.alive(hosts), rows)
 

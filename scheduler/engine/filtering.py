@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence, Set
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy
 
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.claim_limits import ColumnLimits
+from scheduler.engine.names import Properties, Request, Wire
 from scheduler.engine.plugins import BaseHostFilter, ColumnFilter, is_column_filter
 from scheduler.engine.prepared_request import PreparedRequest
 from scheduler.engine.supervision.supervision import WrongAnswer
@@ -27,7 +28,7 @@ class FilterCount(NamedTuple):
     start: int
     end: int
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> Wire:
         return {"name": self.name, "start": self.start, "end": self.end}
 
     def __str__(self) -> str:
@@ -126,7 +127,7 @@ def setting_limits(filters: Sequence[BaseHostFilter]) -> list[tuple[int, ColumnF
     ]
 
 
-def limits(each: ColumnFilter, hosts: Candidates, request: Any) -> dict[str, numpy.ndarray]:
+def limits(each: ColumnFilter, hosts: Candidates, request: Request) -> dict[str, numpy.ndarray]:
     """Return a filter's limits. :raises WrongAnswer: not one limit per host under each name"""
     found = each.limits(hosts, request)
     for name, values in found.items():
@@ -165,7 +166,7 @@ def _shape(answer: object) -> str:
 
 
 def _host_by_host(
-    each: BaseHostFilter, hosts: Candidates, alive: numpy.ndarray, properties: dict[str, Any]
+    each: BaseHostFilter, hosts: Candidates, alive: numpy.ndarray, properties: Properties
 ) -> numpy.ndarray:
     positions = numpy.flatnonzero(alive)
     states = [hosts.state(row) for row in hosts.rows[positions].tolist()]

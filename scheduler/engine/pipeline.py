@@ -13,6 +13,7 @@ from scheduler.engine.decision import ExplainRefusal
 from scheduler.engine.filtering import setting_limits
 from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.domain import Domain
+from scheduler.engine.names import Properties, Request
 from scheduler.engine.plugins import BaseHostFilter, BaseHostWeigher, ColumnFilter, Plugin, is_cacheable, over_columns
 from scheduler.engine.prepared_request import PARSED, PreparedRequest
 from scheduler.engine.supervision.supervision import PluginWatch, Supervision, is_ours
@@ -106,8 +107,8 @@ def prepare(
 
 
 def plugin_properties(
-    pipeline: Pipeline, request: Any, context: object, config_options: Mapping[str, object]
-) -> dict[str, Any]:
+    pipeline: Pipeline, request: Request, context: object, config_options: Mapping[str, object]
+) -> Properties:
     """Return ``filter_properties`` as a dict: the caller's, completed. Empty if no plugin reads it."""
     if pipeline.columns_only:
         return {}

@@ -18,6 +18,7 @@ from oslo_config import cfg
 
 from fleet.reasons import Reason
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.names import HostState, Properties, Request, Wire
 from scheduler.engine.supervision.supervision import WrongAnswer, is_ours
 
 
@@ -56,31 +57,31 @@ class BaseHostFilter:
         """Make the filter at start. A filter without options of its own is made with no argument."""
         return cls()
 
-    def prepare(self, request: Any, nodes: Callable[[], Sequence[str]]) -> None:
+    def prepare(self, request: Request, nodes: Callable[[], Sequence[str]]) -> None:
         """Called before the hosts are locked for a decision: the place to call another service. By default nothing.
 
         :param nodes: returns the names of all nodes; call it only if they are needed
         """
 
-    def host_passes(self, host_state: Any, filter_properties: dict[str, Any]) -> bool:
+    def host_passes(self, host_state: HostState, filter_properties: Properties) -> bool:
         """Return True if the host may take the instance."""
         raise NotImplementedError
 
-    def _filter_one(self, obj: Any, filter_properties: dict[str, Any]) -> bool:
+    def _filter_one(self, obj: Any, filter_properties: Properties) -> bool:
         return self.host_passes(obj, filter_properties)
 
-    def filter_all(self, filter_obj_list: Iterable[Any], filter_properties: dict[str, Any]) -> Iterator[Any] | None:
+    def filter_all(self, filter_obj_list: Iterable[Any], filter_properties: Properties) -> Iterator[Any] | None:
         """Return the hosts that pass. Override it to judge them together; None lets no host through."""
         return (host for host in filter_obj_list if self._verdict(host, filter_properties))
 
-    def _verdict(self, host: Any, filter_properties: dict[str, Any]) -> bool:
+    def _verdict(self, host: Any, filter_properties: Properties) -> bool:
         """:raises WrongAnswer: the answer is None or a text; either would count as a silent no or yes"""
         answer = self._filter_one(host, filter_properties)
         if not isinstance(answer, (bool, numpy.bool_, int, numpy.integer)):
             raise WrongAnswer(f"answered {answer!r:.80} for host {host.host}, where True or False is wanted")
         return bool(answer)
 
-    def shortfall(self, hosts: Candidates, request: Any) -> Any:
+    def shortfall(self, hosts: Candidates, request: Request) -> Any:
         """Return the numbers behind the refusal of some hosts: a :class:`scheduler.why.shortfall.Shortfall`, or None.
 
         Called to explain a refused request, and to count what still fits; never while hosts are chosen. An exception is
@@ -88,7 +89,7 @@ class BaseHostFilter:
         """
         return None
 
-    def objection(self, hosts: Candidates, request: Any) -> str:
+    def objection(self, hosts: Candidates, request: Request) -> str:
         """Return why the filter drops the one host of ``hosts``, such as "is disabled". By default empty.
 
         Called when :meth:`shortfall` is.
@@ -118,21 +119,21 @@ class ColumnFilter(BaseHostFilter):
     #: Returns the time in epoch seconds at which :meth:`host_passes` judges a host state that was made by hand.
     clock: Callable[[], float] = staticmethod(time.time)
 
-    def mask(self, hosts: Candidates, request: Any) -> numpy.ndarray | None:
+    def mask(self, hosts: Candidates, request: Request) -> numpy.ndarray | None:
         """Return True for each of ``hosts`` that passes.
 
         None means that the filter lets every host pass, for all instances of this request.
         """
         raise NotImplementedError
 
-    def limits(self, hosts: Candidates, request: Any) -> dict[str, numpy.ndarray]:
+    def limits(self, hosts: Candidates, request: Request) -> dict[str, numpy.ndarray]:
         """Return the limits of a claim on each of these chosen hosts, by name. NaN means no limit.
 
         Called only if the filter ran; by default there are none.
         """
         return {}
 
-    def host_passes(self, host_state: Any, filter_properties: object) -> bool:
+    def host_passes(self, host_state: HostState, filter_properties: object) -> bool:
         """Return the same judgement in nova's form, and write the limits. For subclasses that add to it, and for tests."""
         hosts, request = self.one_host.candidates(host_state, self.clock), self.one_host.request(filter_properties)
         self.prepare(request, lambda: [host_state.nodename])
@@ -152,7 +153,7 @@ class WeighedHost:
     obj: Any
     weight: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Wire:
         return {"weight": self.weight, "host": self.obj.host}
 
     def __repr__(self) -> str:
@@ -179,19 +180,19 @@ class BaseHostWeigher:
         """Make the weigher at start. A weigher without options of its own is made with no argument."""
         return cls()
 
-    def applies(self, request: Any) -> bool:
+    def applies(self, request: Request) -> bool:
         """Return False to leave this request's weights as they are. By default True."""
         return True
 
-    def weight_multiplier(self, host_state: Any = None) -> float:
+    def weight_multiplier(self, host_state: HostState = None) -> float:
         """Return how much this weigher counts; a negative number reverses it. ``host_state`` may be left undeclared."""
         return 1.0
 
-    def _weigh_object(self, host_state: Any, weight_properties: dict[str, Any]) -> float:
+    def _weigh_object(self, host_state: HostState, weight_properties: Properties) -> float:
         """Return the raw weight of one host: any finite number, higher is better."""
         raise NotImplementedError
 
-    def weigh_objects(self, weighed_obj_list: Sequence[WeighedHost], weight_properties: dict[str, Any]) -> list[float]:
+    def weigh_objects(self, weighed_obj_list: Sequence[WeighedHost], weight_properties: Properties) -> list[float]:
         """Return the raw weights of the hosts, in their order. Override it to weigh them together."""
         return [self._weigh_object(weighed.obj, weight_properties) for weighed in weighed_obj_list]
 
@@ -221,7 +222,7 @@ class ColumnWeigher(BaseHostWeigher):
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
         return cls(conf[cls.option]) if cls.option else cls()
 
-    def raw(self, hosts: Candidates, request: Any) -> numpy.ndarray:
+    def raw(self, hosts: Candidates, request: Request) -> numpy.ndarray:
         """Return one float for each of ``hosts``, higher is better. By default :meth:`raw_of` the weigher's column."""
         if not self.column:
             raise NotImplementedError
@@ -231,7 +232,7 @@ class ColumnWeigher(BaseHostWeigher):
         """Return the raw weights of hosts with these numbers in the weigher's column; by default the numbers."""
         return numbers
 
-    def terms(self, hosts: Candidates, request: Any) -> Iterable[list[dict[str, Any]]]:
+    def terms(self, hosts: Candidates, request: Request) -> Iterable[list[Wire]]:
         """Return, per host, what its raw weight is made of; by default nothing. Called to explain a decision."""
         return ()
 
@@ -241,7 +242,7 @@ class ColumnWeigher(BaseHostWeigher):
 
     # nova's form of the same, for a subclass that adds to it, and for tests
 
-    def weight_multiplier(self, host_state: Any = None) -> float:
+    def weight_multiplier(self, host_state: HostState = None) -> float:
         if host_state is None:
             return self._multiplier
         multiplier = self.multiplier(self.one_host.candidates(host_state))

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import Normalisation
+from scheduler.engine.names import Properties, Request
 from scheduler.engine.plugins import BaseHostFilter, BaseHostWeigher
 from scheduler.engine.supervision.supervision import PluginWatch, Supervision
 
@@ -27,10 +27,10 @@ class PreparedRequest:
     :param cache_key: equal for requests that the plugins cannot tell apart; None if the result must not be cached
     """
 
-    request: Any
+    request: Request
     filters: Sequence[BaseHostFilter] = ()
     weighers: Sequence[BaseHostWeigher] = ()
-    properties: dict[str, Any] = dataclasses.field(default_factory=dict)
+    properties: Properties = dataclasses.field(default_factory=dict)
     supervision: Supervision = dataclasses.field(default_factory=lambda: PluginWatch().begin())
     consumption: Consumption = dataclasses.field(default_factory=lambda: Consumption({}))
     cache_key: Hashable | None = None

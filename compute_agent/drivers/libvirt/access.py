@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -23,6 +23,9 @@ from compute_agent.drivers.libvirt.domains.domain_xml import Machine
 from fleet import errors, failpoints
 from fleet.context import RequestContext
 from fleet.objects import Attachment, ImageRecord, Instance
+
+if TYPE_CHECKING:
+    import libvirt
 
 LOG = logging.getLogger(__name__)
 
@@ -104,7 +107,7 @@ class GuestAccess(ComputeDriver):
             self._connection.call(lambda _connection: power.remove(domain))
         self._disks.shrink(uuid)
 
-    def _find(self, uuid: str) -> Any | None:
+    def _find(self, uuid: str) -> libvirt.virDomain | None:
         """:raises Unreachable:"""
         module = library()
         try:
@@ -114,10 +117,10 @@ class GuestAccess(ComputeDriver):
                 return None
             raise
 
-    def _mark(self, domain: Any) -> Any | None:
+    def _mark(self, domain: libvirt.virDomain) -> Any | None:
         return domain_xml.mark_of(self._connection.call(lambda _connection: domain.XMLDesc()))
 
-    def _require(self, uuid: str) -> Any | None:
+    def _require(self, uuid: str) -> libvirt.virDomain | None:
         """Return the domain of a guest, None if it is not defined. :raises errors.NotFound: there is no such guest"""
         self._record(uuid)
         return self._find(uuid)

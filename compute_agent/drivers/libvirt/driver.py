@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import FindBootData, FindImage, GuestInfo
@@ -24,6 +24,9 @@ from compute_agent.drivers.libvirt.resizes import Resizes
 from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.objects import Attachment, BootData, Image, ImageRecord, Instance
+
+if TYPE_CHECKING:
+    import libvirt
 
 
 class LibvirtDriver(Inventory, Resizes, LiveMoves, Attaching):
@@ -102,6 +105,6 @@ class LibvirtDriver(Inventory, Resizes, LiveMoves, Attaching):
         return guest_record.log_end(instance_uuid, self._disks.of(instance_uuid) / CONSOLE, most_bytes)
 
 
-def _info(domain: Any) -> GuestInfo:
+def _info(domain: libvirt.virDomain) -> GuestInfo:
     _state, max_kb, kb, cpus, cpu_time_ns = domain.info()
     return GuestInfo(state=power.state_of(domain), max_mem_kb=max_kb, mem_kb=kb, num_cpu=cpus, cpu_time_ns=cpu_time_ns)

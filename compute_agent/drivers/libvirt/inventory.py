@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -17,6 +17,9 @@ from compute_agent.drivers.libvirt.domains.connection import Unreachable, librar
 from fleet import errors
 from fleet.json_codec import JSONObject
 from fleet.objects import Flavor, host_report
+
+if TYPE_CHECKING:
+    import libvirt
 
 LOG = logging.getLogger(__name__)
 
@@ -100,7 +103,7 @@ class Inventory(GuestAccess):
         }
 
     @staticmethod
-    def _read_resources(connection: Any) -> JSONObject:
+    def _read_resources(connection: libvirt.virConnect) -> JSONObject:
         _model, memory_mb, cpus, *_shape = connection.getInfo()
         return {
             "vcpus": cpus,
@@ -109,7 +112,7 @@ class Inventory(GuestAccess):
             "hypervisor_version": connection.getVersion(),
         }
 
-    def _read_devices(self, connection: Any) -> list[JSONObject]:
+    def _read_devices(self, connection: libvirt.virConnect) -> list[JSONObject]:
         devices = connection.listAllDevices(library().VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV)
         return pci_devices.inventory((each.XMLDesc() for each in devices), self._options.pci_devices)
 
@@ -127,7 +130,7 @@ class Inventory(GuestAccess):
             LOG.debug("The domains that are not ours cannot be listed: %s", away)
         return {**self._foreign, **ours}
 
-    def _others(self, connection: Any, ours: Any) -> dict[str, JSONObject]:
+    def _others(self, connection: libvirt.virConnect, ours: Any) -> dict[str, JSONObject]:
         """Return the usage of domains without a directory. One that has our mark was made by an agent of this host."""
         found: dict[str, JSONObject] = {}
         for domain in connection.listAllDomains():

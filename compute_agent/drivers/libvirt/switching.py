@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oslo_log import log as logging
 
@@ -13,6 +13,9 @@ from compute_agent.drivers.libvirt.domains import power
 from fleet import states
 from fleet.context import RequestContext
 from fleet.objects import Instance
+
+if TYPE_CHECKING:
+    import libvirt
 
 LOG = logging.getLogger(__name__)
 
@@ -31,7 +34,7 @@ class Switching(GuestAccess):
         else:
             self._start(instance)
 
-    def _has_memory(self, domain: Any) -> bool:
+    def _has_memory(self, domain: libvirt.virDomain) -> bool:
         return bool(self._connection.call(lambda _connection: domain.hasManagedSaveImage()))
 
     def suspend(self, context: RequestContext, instance: Instance) -> None:

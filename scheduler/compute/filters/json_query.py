@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 Lookup = Callable[[str], Any]
+Compare = Callable[[Any, Any], Any]
 
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+COMPARISONS: dict[str, Compare] = {
     "=": operator.eq,
     "<": operator.lt,
     ">": operator.gt,
@@ -39,11 +40,11 @@ def _value(argument: object, lookup: Lookup) -> Any:
     return argument
 
 
-def _all_compare(compare: Callable[[Any, Any], Any], values: Sequence[object]) -> bool:
+def _all_compare(compare: Compare, values: Sequence[object]) -> bool:
     return len(values) > 1 and all(_holds(compare, values[0], other) for other in values[1:])
 
 
-def _holds(compare: Callable[[Any, Any], Any], one: object, other: object) -> bool:
+def _holds(compare: Compare, one: object, other: object) -> bool:
     try:
         return bool(compare(one, other))
     except TypeError:  # a number and a text have no order

@@ -15,6 +15,7 @@ from scheduler.engine.hosts.domain import Domain
 from scheduler.engine.hosts.inventory import Inventory
 from scheduler.engine.hosts.overlay import Overlay
 from scheduler.engine.hosts.table import OWN, PRESENT, Grouping, Key
+from scheduler.engine.names import Judge, Wire
 
 
 class Candidates:
@@ -127,7 +128,7 @@ class Candidates:
         known = self._inventory.aggregates
         return [known[number] for number in sorted(known)]
 
-    def by_shared(self, name: str, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
+    def by_shared(self, name: str, judge: Judge, dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` once per distinct value of a shared column, and return its answer for each candidate."""
         unknown = self.domain.layout.shared[name]
         values = self._table.interned[name].values
@@ -153,18 +154,18 @@ class Candidates:
         spread: numpy.ndarray = numpy.array(answers, dtype=dtype)[self.column(name)]
         return spread
 
-    def by_capabilities(self, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
+    def by_capabilities(self, judge: Judge, dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` once per distinct kind of host, and return its answer for each candidate."""
         return self.by_shared("capabilities", judge, dtype)
 
-    def by_number(self, name: str, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
+    def by_number(self, name: str, judge: Judge, dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` once per distinct number of a column, and return its answer for each candidate."""
         values, places = numpy.unique(self.column(name), return_inverse=True)
         kind = self._table.kinds[name]
         answers: numpy.ndarray = numpy.array([judge(kind(value)) for value in values], dtype=dtype)
         return answers[places]
 
-    def by_rare(self, name: str, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
+    def by_rare(self, name: str, judge: Judge, dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` for every host that has a rare value, and once with the empty value for all others."""
         known = self._rare(name)
         empty = judge(self.domain.layout.empty.get(name, type(None))())
@@ -190,7 +191,7 @@ class Candidates:
             passed[position] = verdict
         return passed
 
-    def by_host(self, judge: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
+    def by_host(self, judge: Judge, dtype: type = bool) -> numpy.ndarray:
         """Call ``judge`` for every host state. This is slow: use it where nothing cheaper can answer."""
         answers: numpy.ndarray = numpy.zeros(len(self), dtype=dtype)
         for position in numpy.flatnonzero(self.present()).tolist():
@@ -337,7 +338,7 @@ class Candidates:
     def aggregates(self, row: int) -> list[Aggregate]:
         return self._inventory.aggregates_of(self.shared(row, "aggregates"))
 
-    def instances(self, row: int) -> dict[str, Any]:
+    def instances(self, row: int) -> Wire:
         """Return the instances on one host by uuid, with the picks of this request."""
         host = self.key(row)[0]
         picked = {pick.uuid: pick for pick in self._overlay.picks if pick.host == host}

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from scheduler.engine.names import Wire
+
 
 class Written(NamedTuple):
     """All limits of one host after a filter in nova's form changed them. ``position`` is the filter's place in the order."""
@@ -30,7 +32,7 @@ class ColumnLimits(NamedTuple):
     position: int
     values: Mapping[str, numpy.ndarray]
 
-    def of(self, row: int) -> dict[str, Any]:
+    def of(self, row: int) -> Wire:
         """The limits of one row. Not a number, the one value that differs from itself, means no limit."""
         limits = {name: values[row : row + 1].tolist()[0] for name, values in self.values.items()}
         return {name: value for name, value in limits.items() if value == value}
@@ -44,8 +46,8 @@ class ClaimLimits:
         self._written: dict[int, dict[int, Mapping[str, Any]]] = {}
         #: The filter that is asked now, and of each host whose limits it has looked at, what it found and has now.
         self._position = 0
-        self._found: dict[int, dict[str, Any]] = {}
-        self._now: dict[int, dict[str, Any]] = {}
+        self._found: dict[int, Wire] = {}
+        self._now: dict[int, Wire] = {}
 
     def begin(self, position: int, columns: Sequence[ColumnLimits]) -> None:
         """Start with the filter at ``position``.
@@ -66,7 +68,7 @@ class ClaimLimits:
                 written.pop(self._position, None)
         self._found, self._now = {}, {}
 
-    def of(self, row: int) -> dict[str, Any]:
+    def of(self, row: int) -> Wire:
         """Return the limits of a host, for the running filter to read and change."""
         if row not in self._now:
             newest = self._newest(row, self._position)
@@ -77,7 +79,7 @@ class ClaimLimits:
             self._found[row], self._now[row] = dict(limits), limits
         return self._now[row]
 
-    def replace(self, row: int, limits: dict[str, Any]) -> None:
+    def replace(self, row: int, limits: Wire) -> None:
         """Replace the limits: a filter has assigned a new dict to ``host_state.limits``."""
         self.of(row)
         self._now[row] = limits

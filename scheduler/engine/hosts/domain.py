@@ -15,6 +15,7 @@ import numpy
 
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.table import Key
+from scheduler.engine.names import Wire
 
 #: How raw weights are made comparable: not at all; over the observed range, widened to a weigher's own bounds; or
 #: clamped to a weigher's own bounds.
@@ -128,7 +129,7 @@ class Requests:
     held: Callable[[Any], Held]
     request_key: Callable[[Any], Hashable | None]
     properties: Callable[[Any], Mapping[str, Any]] = lambda request: {}
-    plugin_form: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    plugin_form: Callable[[Wire], Wire] = dict
 
 
 @dataclasses.dataclass(frozen=True)

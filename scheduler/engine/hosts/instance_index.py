@@ -7,6 +7,8 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from scheduler.engine.names import Wire
+
 _NONE: Mapping[str, Any] = types.MappingProxyType({})
 
 
@@ -17,8 +19,8 @@ class InstanceIndex:
     """
 
     def __init__(self) -> None:
-        self._by_uuid: dict[str, Any] = {}
-        self._by_host: dict[str, dict[str, Any]] = {}
+        self._by_uuid: Wire = {}
+        self._by_host: dict[str, Wire] = {}
 
     def copy(self) -> InstanceIndex:
         other = InstanceIndex()

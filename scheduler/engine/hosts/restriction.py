@@ -3,27 +3,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy
 from oslo_log import log as logging
 
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.names import Request
 
 LOG = logging.getLogger(__name__)
 
 
-def is_forced(request: Any) -> bool:
+def is_forced(request: Request) -> bool:
     """Return True if the request names its hosts, so that no filter runs."""
     return bool(request.force_hosts or request.force_nodes)
 
 
-def is_restricted(request: Any) -> bool:
+def is_restricted(request: Request) -> bool:
     """Return True if the request names any hosts, or excludes some."""
     return is_forced(request) or bool(request.ignore_hosts or request.requested_hosts)
 
 
-def allowed(hosts: Candidates, request: Any) -> numpy.ndarray:
+def allowed(hosts: Candidates, request: Request) -> numpy.ndarray:
     """Return a mask after ``ignore_hosts``, ``requested_hosts``, ``force_hosts`` and ``force_nodes``.
 
     Host names are compared without case, node names with case.

@@ -12,12 +12,13 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy
 
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.domain import Normalisation
+from scheduler.engine.names import Wire
 from scheduler.engine.plugins import BaseHostWeigher, follows_picks, is_column_weigher
 from scheduler.engine.prepared_request import PreparedRequest
 from scheduler.engine.weighing import normalise, weighers
@@ -315,16 +316,14 @@ class Scores:
             self.total = numpy.full(size, OUT)
             self.total[rows] = scores
 
-    def table(self, prepared: PreparedRequest, hosts: Candidates, rows: Sequence[int]) -> list[list[dict[str, Any]]]:
+    def table(self, prepared: PreparedRequest, hosts: Candidates, rows: Sequence[int]) -> list[list[Wire]]:
         """Return for each of ``rows``, which are among ``hosts``, one line per weigher that was asked."""
         positions = numpy.searchsorted(hosts.rows, rows)
         lines = [_lines(prepared, scale, hosts, positions) for scale in self._scales]
         return [[of_scale[number] for of_scale in lines if of_scale] for number in range(len(rows))]
 
 
-def _lines(
-    prepared: PreparedRequest, scale: Scale, hosts: Candidates, positions: numpy.ndarray
-) -> list[dict[str, Any]]:
+def _lines(prepared: PreparedRequest, scale: Scale, hosts: Candidates, positions: numpy.ndarray) -> list[Wire]:
     raw = weighers.finite(prepared, scale.weigher, hosts)
     if raw is None:
         return []
@@ -336,7 +335,7 @@ def _lines(
         "multiplier": numpy.broadcast_to(scale.multiplier, len(raw)),
         "contribution": scale.contributions(raw, observed) if scale.counts else numpy.zeros(len(raw)),
     }
-    name: dict[str, Any] = {"name": type(scale.weigher).__name__}
+    name: Wire = {"name": type(scale.weigher).__name__}
     found = [name | {key: float(values[place]) for key, values in columns.items()} for place in positions.tolist()]
     if scale.counts and is_column_weigher(scale.weigher):
         few = hosts.subset(hosts.rows[positions])

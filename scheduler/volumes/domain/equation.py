@@ -22,12 +22,13 @@ from fleet.json_codec import JSONMapping
 
 Variables = Mapping[str, JSONMapping | None]
 Node = Callable[[Variables], Any]
+Operation = Callable[[Any, Any], Any]
 
 _TOKENS = re.compile(
     r"\s*(?:(?P<number>[0-9]+\.[0-9]+|[0-9]+)|(?P<name>[A-Za-z_.]+)|(?P<text>\"[^\"]*\"|'[^']*')"
     r"|(?P<mark>&&|\|\||<=|>=|!=|==|<>|[-+*/^()?:,<>!]))"
 )
-_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+_COMPARISONS: Mapping[str, Operation] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -135,7 +136,7 @@ class _Parser:
     def _conjunction(self) -> Node:
         return self._chain(_AND, self._choice, lambda one, other: one and other)
 
-    def _chain(self, marks: tuple[str, ...], operand: Callable[[], Node], join: Callable[[Any, Any], Any]) -> Node:
+    def _chain(self, marks: tuple[str, ...], operand: Callable[[], Node], join: Operation) -> Node:
         parts = [operand()]
         while self._take(*marks):
             parts.append(operand())
@@ -187,7 +188,7 @@ class _Parser:
     def _product(self) -> Node:
         return self._left({"*": _repeated if self._as_cinder else _times, "/": operator.truediv}, self._signed)
 
-    def _left(self, operations: Mapping[str, Callable[[Any, Any], Any]], operand: Callable[[], Node]) -> Node:
+    def _left(self, operations: Mapping[str, Operation], operand: Callable[[], Node]) -> Node:
         node = operand()
         while mark := self._take(*operations):
             node = _binary(operations[mark], node, operand())
@@ -266,7 +267,7 @@ class _Parser:
         return str(value).replace('"', "").replace("'", "")
 
 
-def _binary(operation: Callable[[Any, Any], Any], one: Node, other: Node) -> Node:
+def _binary(operation: Operation, one: Node, other: Node) -> Node:
     return lambda variables: operation(one(variables), other(variables))
 
 

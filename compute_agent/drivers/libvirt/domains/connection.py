@@ -6,12 +6,15 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oslo_log import log as logging
 
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.libvirt.domains import extra
+
+if TYPE_CHECKING:
+    import libvirt
 
 LOG = logging.getLogger(__name__)
 
@@ -122,7 +125,7 @@ class Connection:
             except library().libvirtError as failure:
                 LOG.debug("A lost connection to libvirt cannot be closed: %s", failure)
 
-    def _on_event(self, _handle: Any, domain: Any, *_details: object) -> None:
+    def _on_event(self, _handle: Any, domain: libvirt.virDomain, *_details: object) -> None:
         if self._changed is not None:
             self._changed(domain.UUIDString())
 

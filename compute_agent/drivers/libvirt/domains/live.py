@@ -14,7 +14,7 @@ import ipaddress
 import pathlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib import parse
 from xml.etree import ElementTree
 
@@ -23,6 +23,9 @@ from compute_agent.drivers.libvirt.domains import domain_xml
 from compute_agent.drivers.libvirt.domains.connection import library
 from fleet import failpoints
 from fleet.agent.image import RAW
+
+if TYPE_CHECKING:
+    import libvirt
 
 #: Seconds between two looks at a migration.
 _LOOK_S = 0.5
@@ -37,7 +40,7 @@ class Layout:
     base_format: str
 
     @classmethod
-    def of(cls, domain: Any) -> Layout:
+    def of(cls, domain: libvirt.virDomain) -> Layout:
         root = ElementTree.fromstring(domain.XMLDesc())
         written = dict(_written(root))
         base = root.find("devices/disk/backingStore/format")
@@ -79,7 +82,7 @@ class Way:
     encrypted: bool
 
 
-def migrate(domain: Any, way: Way, here: pathlib.Path, there: pathlib.Path) -> None:
+def migrate(domain: libvirt.virDomain, way: Way, here: pathlib.Path, there: pathlib.Path) -> None:
     """Move a running domain, and forget it here.
 
     :param here: the directory of its files
@@ -146,7 +149,7 @@ def watched(domain: object, progress: Callable[[int], object]) -> Iterator[None]
         thread.join()
 
 
-def copied(domain: Any) -> int | None:
+def copied(domain: libvirt.virDomain) -> int | None:
     """Return how much a job of the domain has copied, in per cent; None: there is no job."""
     kind, _elapsed, _left, total, done, *_more = domain.jobInfo()
     if kind in (library().VIR_DOMAIN_JOB_NONE, library().VIR_DOMAIN_JOB_COMPLETED):
@@ -168,7 +171,7 @@ def follow(domain: object, progress: Callable[[int], object]) -> bool:
     return found
 
 
-def has_left(domain: Any | None, why: str) -> bool:
+def has_left(domain: libvirt.virDomain | None, why: str) -> bool:
     """Return True if the guest runs on the destination: libvirt forgets a domain here when it runs there.
 
     :raises LiveMigrationFailed: it has not left
@@ -185,7 +188,7 @@ def has_left(domain: Any | None, why: str) -> bool:
     raise LiveMigrationFailed(f"The guest stays where it is: {why}")
 
 
-def abort(domain: Any) -> None:
+def abort(domain: libvirt.virDomain) -> None:
     module = library()
     try:
         domain.abortJob()

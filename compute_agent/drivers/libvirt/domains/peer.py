@@ -11,11 +11,14 @@ from __future__ import annotations
 import contextlib
 import pathlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from compute_agent.drivers.libvirt.domains.connection import Unreachable, library
+
+if TYPE_CHECKING:
+    import libvirt
 
 _CHUNK = 256 << 10
 #: The answer of libvirt if a hole comes next.
@@ -35,7 +38,7 @@ class Files(Protocol):
 
 
 class PoolFiles:
-    def __init__(self, connection: Any, pool: Any) -> None:
+    def __init__(self, connection: libvirt.virConnect, pool: libvirt.virStoragePool) -> None:
         self._connection = connection
         self._pool = pool
 
@@ -75,7 +78,7 @@ def reach(opened: Callable[[str], Any], uri: str, uuid: str) -> Iterator[Files]:
         yield files_in(connection, uuid)
 
 
-def files_in(connection: Any, uuid: str) -> PoolFiles:
+def files_in(connection: libvirt.virConnect, uuid: str) -> PoolFiles:
     """:raises libvirt.libvirtError: the directory of the guest is not open there"""
     return PoolFiles(connection, connection.storagePoolLookupByName(_name(uuid)))
 
@@ -95,13 +98,13 @@ def connected(opened: Callable[[str], Any], uri: str) -> Iterator[Any]:
             connection.close()
 
 
-def opened_directory(connection: Any, uuid: str) -> pathlib.Path:
+def opened_directory(connection: libvirt.virConnect, uuid: str) -> pathlib.Path:
     """Return the directory of a guest that the other host has opened. :raises libvirt.libvirtError: it has not"""
     found = ElementTree.fromstring(connection.storagePoolLookupByName(_name(uuid)).XMLDesc()).findtext("target/path")
     return pathlib.Path(found or "")
 
 
-def open_directory(connection: Any, uuid: str, directory: pathlib.Path) -> None:
+def open_directory(connection: libvirt.virConnect, uuid: str, directory: pathlib.Path) -> None:
     """Let destinations read the files of a guest. May be repeated."""
     close_directory(connection, uuid)
     pool = Element("pool", type="dir")
@@ -110,7 +113,7 @@ def open_directory(connection: Any, uuid: str, directory: pathlib.Path) -> None:
     connection.storagePoolCreateXML(tostring(pool, encoding="unicode"))
 
 
-def close_directory(connection: Any, uuid: str) -> None:
+def close_directory(connection: libvirt.virConnect, uuid: str) -> None:
     """The files stay. A directory that is not open is a success."""
     module = library()
     try:

@@ -6,10 +6,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from compute_agent.drivers.libvirt.domains.connection import library
 from fleet import states
+
+if TYPE_CHECKING:
+    import libvirt
 
 #: States of a domain that QEMU has in memory.
 WITH_A_PROCESS = (states.RUNNING, states.PAUSED, states.SUSPENDED)
@@ -17,7 +20,7 @@ WITH_A_PROCESS = (states.RUNNING, states.PAUSED, states.SUSPENDED)
 _LOOK_S, _ASK_S = 0.2, 5.0
 
 
-def state_of(domain: Any) -> int:
+def state_of(domain: libvirt.virDomain) -> int:
     """:raises libvirt.libvirtError: the domain is gone"""
     state, reason = domain.state()
     return power_state(state, reason)
@@ -44,7 +47,7 @@ def power_state(state: int, reason: int) -> int:
     }.get(state, states.NOSTATE)
 
 
-def shut_down(domain: Any, limit_s: float) -> None:
+def shut_down(domain: libvirt.virDomain, limit_s: float) -> None:
     """Press the power button of a guest, and force it off after ``limit_s``. A guest that is off is a success."""
     end, ask = time.monotonic() + limit_s, 0.0
     while state_of(domain) == states.RUNNING and time.monotonic() < end:
@@ -56,12 +59,12 @@ def shut_down(domain: Any, limit_s: float) -> None:
         force_off(domain)
 
 
-def force_off(domain: Any) -> None:
+def force_off(domain: libvirt.virDomain) -> None:
     """End QEMU at once."""
     _tolerate(domain.destroy)
 
 
-def save(domain: Any, limit_s: float) -> None:
+def save(domain: libvirt.virDomain, limit_s: float) -> None:
     """Save the memory of a domain with a process in libvirt's file, and end the process.
 
     A save that is not done within ``limit_s`` is aborted: the guest then runs on.
@@ -77,13 +80,13 @@ def save(domain: Any, limit_s: float) -> None:
         late.cancel()
 
 
-def forget_memory(domain: Any) -> None:
+def forget_memory(domain: libvirt.virDomain) -> None:
     """Remove saved memory: the domain then boots."""
     if domain.hasManagedSaveImage():
         _tolerate(domain.managedSaveRemove)
 
 
-def remove(domain: Any) -> None:
+def remove(domain: libvirt.virDomain) -> None:
     """Switch a domain off at once, and let libvirt forget it."""
     module = library()
     everything = module.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | module.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA

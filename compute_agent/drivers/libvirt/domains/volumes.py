@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pathlib
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from compute_agent.drivers.libvirt.domains import domain_xml, power
@@ -16,6 +16,9 @@ from compute_agent.drivers.libvirt.domains.connection import library
 from compute_agent.drivers.libvirt.domains.domain_xml import Disk
 from fleet import errors
 from fleet.objects import Attachment
+
+if TYPE_CHECKING:
+    import libvirt
 
 #: Seconds between two looks whether the guest has released a disk, and after which it is asked again: it may be booting.
 _LOOK_S, _ASK_S = 0.2, 5.0
@@ -33,7 +36,7 @@ class GuestSuspended(errors.FleetError):
     template = "The guest is suspended: its volumes change when it is resumed or stopped"
 
 
-def require_awake(domain: Any) -> None:
+def require_awake(domain: libvirt.virDomain) -> None:
     """:raises GuestSuspended: what is changed now would not be so when the guest continues"""
     if domain.hasManagedSaveImage():
         raise GuestSuspended
@@ -50,7 +53,7 @@ def disk_of(attachment: Attachment) -> Disk:
     )
 
 
-def attach(domain: Any, attachment: Attachment) -> None:
+def attach(domain: libvirt.virDomain, attachment: Attachment) -> None:
     """Add the disk where it is missing: to the domain that runs, and to its definition."""
     text = domain_xml.disk_text(disk_of(attachment))
     missing = [flag for flag, found in _where(domain, attachment).items() if found is None]
@@ -58,7 +61,7 @@ def attach(domain: Any, attachment: Attachment) -> None:
         domain.attachDeviceFlags(text, flag)
 
 
-def detach(domain: Any, attachment: Attachment, limit_s: float) -> None:
+def detach(domain: libvirt.virDomain, attachment: Attachment, limit_s: float) -> None:
     """Remove the disk from where it is; a guest that runs must release it. :raises VolumeBusy:"""
     live, ask, end = library().VIR_DOMAIN_AFFECT_LIVE, 0.0, time.monotonic() + limit_s
     while (text := _where(domain, attachment).get(live)) is not None:
@@ -73,7 +76,7 @@ def detach(domain: Any, attachment: Attachment, limit_s: float) -> None:
             domain.detachDeviceFlags(text, flag)
 
 
-def _ask(domain: Any, text: str) -> None:
+def _ask(domain: libvirt.virDomain, text: str) -> None:
     """Ask the guest to release a disk. While it has been asked already, QEMU refuses: it is asked again later."""
     module = library()
     try:
@@ -84,7 +87,7 @@ def _ask(domain: Any, text: str) -> None:
             raise
 
 
-def _where(domain: Any, attachment: Attachment) -> dict[int, str | None]:
+def _where(domain: libvirt.virDomain, attachment: Attachment) -> dict[int, str | None]:
     """Return the XML of the disk in the running domain, if it runs, and in its definition; None if it is not there."""
     module = library()
     texts = {module.VIR_DOMAIN_AFFECT_CONFIG: domain.XMLDesc(module.VIR_DOMAIN_XML_INACTIVE)}
