@@ -206,10 +206,17 @@ def _extended(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
 
 
 def _copied(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
-    """Both claims change places: the volume is on its destination, and holds the space of its source."""
+    """Both claims change places: the volume is on its destination, and holds the space of its source.
+
+    A volume with a zone has that of its destination from now on. One without a zone stays without.
+    """
     changed = _with_new_type(row)
+    assert row.held_host is not None
+    assert row.held_pool is not None
+    zone = row.availability_zone and pools.zone_of(tx, row.held_host, row.held_pool)
     where = {
         **changed,
+        "availability_zone": zone,
         "spec": {**changed.get("spec", row.spec), "migrated": True},
         **volumes.placed(volumes.OWN, *(getattr(row, name) for name in volumes.HELD)),
         **volumes.placed(volumes.HELD, *(getattr(row, name) for name in volumes.OWN)),

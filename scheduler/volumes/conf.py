@@ -93,8 +93,9 @@ RULE_OPTS = [
         "migrate_across_zones",
         default=True,
         mutable=True,
-        help="Whether a migration may leave the availability zone of its volume, as in cinder. If not, "
-        "AvailabilityZoneFilter drops pools of other zones.",
+        help="Whether a migration may leave the availability zone of its volume, as in cinder. The volume then has the zone "
+        "of its destination. If not, AvailabilityZoneFilter drops pools of other zones. Set it to false if guests reach the "
+        "volumes of their own zone only.",
     ),
 ]
 

@@ -55,6 +55,22 @@ def test_a_volume_migrates(volumes: Volumes) -> None:
     assert [(0, 0), (10, 1)] == volumes.allocated()
 
 
+@pytest.mark.parametrize(
+    ("zone", "of_destination", "expected"), [("east", "west", "west"), ("east", None, None), (None, "west", None)]
+)
+def test_a_migration_to_another_zone(
+    volumes: Volumes, zone: str | None, of_destination: str | None, expected: str | None
+) -> None:
+    """The volume has the zone of its destination afterwards, and not before; one without a zone stays without."""
+    uuid = migrate(volumes, B, **({"availability_zone": zone} if zone else {}))
+    capabilities = {"total_capacity_gb": 100, "free_capacity_gb": 100}
+    report = {"host": B[0], "pool": B[1], "capabilities": capabilities, "availability_zone": of_destination}
+    volumes.volume_progress.report([report], {B[0]: [B[1]]})
+    assert zone == volumes.operator.show_volume(uuid)["availability_zone"]
+    volumes.done(uuid, "migrating", B[0])
+    assert expected == volumes.operator.show_volume(uuid)["availability_zone"]
+
+
 def test_how_the_last_migration_has_ended(volumes: Volumes) -> None:
     """A failure does not hide behind an earlier success."""
 

@@ -195,6 +195,12 @@ def location_info(connection: Transaction, host: str, pool: str) -> str | None:
     return None if row is None else row.capabilities.get("location_info")
 
 
+def zone_of(connection: Transaction, host: str, pool: str) -> str | None:
+    """The availability zone of a pool's backend; None if it has none, or the pool is not known."""
+    row = connection.execute(_FOUND, {"on_host": host, "in_pool": pool}).one_or_none()
+    return None if row is None else row.availability_zone
+
+
 def space_of(row: PoolRow) -> pool_capacity.Space:
     """The capacity of a pool, as its row has it."""
     return pool_capacity.Space(
