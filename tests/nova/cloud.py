@@ -154,6 +154,8 @@ api_connection = {api}
 cell_connection = {cell}
 placement = claim
 placement_connection = {placement_database}
+[decisions]
+file = {decisions}
 [placement]
 auth_type = admin_token
 token = admin
@@ -293,6 +295,7 @@ class Cloud:
                 placement=self._ports["placement"],
                 placement_database=self.url("placement", "reader"),
                 health=self._ports["health"],
+                decisions=self.directory / "decisions.db",
                 more=more,
             )
         )

@@ -241,6 +241,32 @@ def test_the_commands_of_an_operator(cloud):
         cloud.fleet("server", "list")
 
 
+def test_what_was_decided_then(cloud):
+    """By nova's own request id: the host of a boot after its server is gone, and why another found none."""
+    boots = [cloud.boot("kept", "small", {"requested_host": HOSTS[2]}), cloud.boot("lost", "huge")]
+    assert ["ACTIVE", "ERROR"] == [cloud.settled(number)["status"] for number in boots]
+    requests = [
+        cloud.api("GET", f"/servers/{number}/os-instance-actions")["instanceActions"][-1]["request_id"]
+        for number in boots
+    ]
+    cloud.delete_all()
+    placed, refused = (eventually(lambda number=number: _kept(cloud, number)) for number in requests)
+    assert ("placed", [(boots[0], HOSTS[2])]) == (
+        placed["outcome"],
+        [(pick["instance_uuid"], pick["host"]) for pick in placed["picks"]],
+    )
+    assert "SpecifiedHostFilter" in {each["name"] for each in placed["filters"]}
+    assert ("refused", "NEVER_FITS") == (refused["outcome"], refused["reason_code"])
+
+
+def _kept(cloud: Cloud, request_id: str):
+    """None until the scheduler has written it."""
+    try:
+        return cloud.fleet("explain", "--request", request_id)
+    except AssertionError:
+        return None
+
+
 def _compare_with_novas_filters(cloud: Cloud, server: str) -> None:
     """For a server with a hint that only the filters here know, and with a filter that only nova has."""
     nova_conf = cloud.directory / "isolating.conf"
