@@ -97,12 +97,25 @@ def flatten(host: str, stats: JSONMapping, availability_zone: str | None) -> lis
     """Return a report for each pool of a driver's statistics: the keys of the backend fill in for those of a pool.
 
     A driver that reports no pools is one pool, of the name of its backend.
+
+    :raises errors.InvalidInput: ``pools`` is no list of pools with names
     """
     of_backend = {key: value for key, value in stats.items() if key != "pools"}
     pools = stats.get("pools")
     if pools is None:
         pools = [{"pool_name": of_backend.get("volume_backend_name") or location.DEFAULT_POOL}]
+    _require_pools(host, pools)
     return [PoolReport(host, each["pool_name"], {**of_backend, **_set(each)}, availability_zone) for each in pools]
+
+
+def _require_pools(host: str, pools: object) -> None:
+    """:raises errors.InvalidInput:"""
+    if not isinstance(pools, list | tuple):
+        raise errors.InvalidInput(field=f"pools of {host}", reason=f"must be a list, got {pools!r:.60}")
+    for number, pool in enumerate(pools):
+        if not isinstance(pool, Mapping) or "pool_name" not in pool:
+            reason = f"must be an object with a pool_name, got {pool!r:.60}"
+            raise errors.InvalidInput(field=f"pools.{number} of {host}", reason=reason)
 
 
 def _set(pool: Mapping[str, object]) -> JSONObject:

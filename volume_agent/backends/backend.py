@@ -107,12 +107,14 @@ class Backend:
         return found
 
     def report(self) -> list[PoolReport]:
-        """Return a report of each pool. :raises OSError: the backend cannot be used now"""
+        """Return a report of each pool.
+
+        :raises OSError: the backend cannot be used now; errors.InvalidInput: its driver does not report pools in a list
+        """
         stats = {**self._policy.of_pool(), **self.driver.stats()}
-        stats["pools"] = [{**each, **self._policy.extra_capabilities} for each in stats.get("pools", ())]
-        allocated = self._allocated_gb()
+        allocated, more = self._allocated_gb(), self._policy.extra_capabilities
         reports = pool_report.flatten(self.name, stats, self._policy.zone)
-        return [_with(each, allocated_capacity_gb=allocated.get(each.pool, 0)) for each in reports]
+        return [_with(each, **{**more, "allocated_capacity_gb": allocated.get(each.pool, 0)}) for each in reports]
 
     def _allocated_gb(self) -> dict[str, int]:
         """Return by pool the sum of the sizes of the ledger's volumes."""
