@@ -20,6 +20,7 @@ from fleet.clock import Clock, seconds
 from fleet.context import new_context
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates, balances
+from fleet.db.instances import instances
 from fleet.db.tables.balance import BalanceRoundRow
 from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit
@@ -180,8 +181,11 @@ def _begin(tx: Transaction, uuid: str, number: int, migration: str, ctx: StepCon
     if row.status != balance_states.MOVING or move["status"] != balance_states.WAITING:
         return None
     attempt = None
+    host = instances.get(tx, move["instance_uuid"]).host
     if paused:
         move.update(status=balance_states.FAILED, why="balancing was paused before it began")
+    elif host != move["source"]:
+        move.update(status=balance_states.FAILED, why=f"it is on {host or 'no host'} now")
     else:
         try:
             accepted = intake.accept(

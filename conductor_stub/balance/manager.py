@@ -47,8 +47,17 @@ class BalanceManager:
     def list_balance_rounds(
         self, context: RequestContext, aggregate: fields.Name | None = None, limit: Limit = 20
     ) -> list[BalanceRound]:
-        """Return rounds, the newest first. :param aggregate: None: of all"""
-        return [_round(row) for row in self._database.read(balances.newest, aggregate, limit)]
+        """Return rounds, the newest first.
+
+        :param aggregate: None: of all
+        :raises errors.NotFound: there is no such aggregate
+        """
+        name = None if aggregate is None else self._name(aggregate)
+        return [_round(row) for row in self._database.read(balances.newest, name, limit)]
+
+    def _name(self, aggregate: str) -> str:
+        """Rows of balancing have the name of the aggregate; callers may also give its uuid or id."""
+        return self._database.read(aggregates.find, aggregate).name
 
     @endpoint
     def suggest_balance(self, context: RequestContext, aggregate: fields.Name) -> BalanceRound:
@@ -56,7 +65,7 @@ class BalanceManager:
 
         :raises errors.NotFound: there is no such aggregate
         """
-        now = self._clock()
+        now, aggregate = self._clock(), self._name(aggregate)
         _found, record = self._trying.round(aggregate, {}, now, at_once=True)
         status = balance_states.SUGGESTED if record["moves"] else balance_states.NOTHING
         moment = str(plain(now))
@@ -84,7 +93,7 @@ class BalanceManager:
         :raises errors.NotFound: there is no such aggregate
         :raises errors.Conflict: there is no such suggestion any more, or the mode is not confirm
         """
-        self._database.read(aggregates.find, aggregate)
+        aggregate = self._name(aggregate)
         shown = functools.partial(_status, aggregate=aggregate)
         return _round(self._acts.write(context, "balance.run", aggregate, shown, _run, aggregate, uuid))
 
@@ -94,7 +103,7 @@ class BalanceManager:
 
         :raises errors.NotFound: there is no such aggregate
         """
-        self._database.read(aggregates.find, aggregate)
+        aggregate = self._name(aggregate)
         act = "balance.pause" if paused else "balance.resume"
         shown = functools.partial(_paused, aggregate=aggregate)
         self._acts.write(context, act, aggregate, shown, _pause, aggregate, paused)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
+import math
 from collections.abc import Mapping, Sequence
 
 from conductor_stub.balance.deciding import Guest, Host
@@ -104,9 +105,9 @@ def _fresh(metrics: Sequence[Mapping[str, object]], now: datetime.datetime) -> d
         try:
             measured_at = datetime.datetime.fromisoformat(str(each["timestamp"]))
             value = float(str(each["value"]))
-        except (KeyError, ValueError):
+        except (KeyError, TypeError, ValueError):
             continue
-        if abs((now - measured_at.replace(tzinfo=None)).total_seconds()) <= _FRESH_S:
+        if math.isfinite(value) and abs((now - measured_at.replace(tzinfo=None)).total_seconds()) <= _FRESH_S:
             found[str(each.get("name"))] = min(max(value, 0.0), 1.0)
     return found
 

@@ -9,6 +9,7 @@ import pytest
 
 from fleet import errors
 from fleet.db.engine.database import Database
+from fleet.db.tables import models
 from fleet.objects import BuildRequest
 from tests.functional.conductor import context
 from tests.functional.test_maintenance import HOSTS, Stage
@@ -155,3 +156,32 @@ def test_conductors_that_were_away_know_nothing_of_the_time_between(stage: Balan
     stage.conductor.clock.advance(3600)
     stage.pass_looks()
     assert [] == stage.rounds()
+
+
+def test_an_aggregate_is_named_by_its_uuid(stage: BalanceStage) -> None:
+    """The rows of balancing are those of its name."""
+    stage.set_mode("confirm")
+    stage.pass_looks(LOOKS)
+    operator = stage.conductor.operator
+    uuid = operator.show_aggregate("web")["uuid"]
+    assert operator.pause_balance(uuid, True)["paused"]
+    assert [("web", True)] == [(each["aggregate"], each["paused"]) for each in operator.list_balances()]
+    operator.pause_balance(uuid, False)
+    assert stage.rounds() == operator.list_balance_rounds(uuid)
+    assert "web" == operator.suggest_balance(uuid)["aggregate"] == operator.run_balance(uuid)["aggregate"]
+
+
+def test_a_guest_that_has_left_meanwhile(stage: BalanceStage) -> None:
+    """Its move was predicted from another host; the others go on."""
+    stage.set_mode("confirm")
+    stage.pass_looks(LOOKS)
+    operator = stage.conductor.operator
+    (suggested,) = stage.rounds()
+    gone = suggested["moves"][0]["instance_uuid"]
+    operator.run_balance("web", suggested["uuid"])
+    with stage.conductor.database.engine.begin() as connection:
+        connection.execute(models.instances.update().where(models.instances.c.uuid == gone).values(host="h3"))
+    stage.pass_looks()
+    first, *others = stage.rounds()[0]["moves"]
+    assert ("failed", "it is on h3 now") == (first["status"], first["why"])
+    assert {"moving"} == {each["status"] for each in others}
