@@ -36,9 +36,9 @@ class Schedule:
     :param tries: of so many items that are drawn, the one at the costliest place is looked at
     """
 
-    hot: float = 0.3
-    cold: float = 3e-5
-    cycles: int = 3
+    hot: float = 1.0
+    cold: float = 1e-6
+    cycles: int = 1
     swaps: float = 0.25
     chains: float = 0.25
     tries: int = 2
@@ -133,7 +133,15 @@ class _Annealing:
             # The prices are those of before the first move of this step.
             if touched & ends:
                 continue
-            if self._made(item, to, is_swap, float(change[row, chosen[row]]), temperature):
+            if not is_swap and not self._now.may(item, to):
+                # The rules that were left out forbid the best choice: draw among those that they allow.
+                allowed = may[row] & self._now.rules(item, low, high)
+                choice = int(self._drawn(allowed[None], change[row][None], temperature)[0])
+                to = low + choice
+                ends = {int(self._now.at[item]), to}
+                if choice < 0 or touched & ends:
+                    continue
+            if self._made(item, to, is_swap, float(change[row, to - low]), temperature):
                 touched |= ends
 
     def _push(self, temperature: float) -> None:
@@ -168,9 +176,9 @@ class _Annealing:
     def _ejected(self, item: int, place: int) -> bool:
         low, high = self._window(self._problem.places)
         may, change = self._now.targets(numpy.array([item]), low, high)
-        prices = numpy.where(may[0], change[0], math.inf)
-        best = int(prices.argmin())
-        return bool(may[0, best]) and self._followed(item, low + best, float(change[0, best]), math.inf)
+        allowed = may[0] & self._now.rules(item, low, high)
+        best = int(numpy.where(allowed, change[0], math.inf).argmin())
+        return bool(allowed[best]) and self._followed(item, low + best, float(change[0, best]), math.inf)
 
     def _followed(self, item: int, place: int, by: float, limit: float) -> bool:
         """Make a move of a chain, unless a rule or the limit is against it."""

@@ -132,6 +132,23 @@ class Assignment:
         )
         return found
 
+    def rules(self, item: int, low: int, high: int) -> numpy.ndarray:
+        """Return for the places from ``low`` to ``high`` whether spread and dependency let the item go there."""
+        group, here, number = int(self._group[item]), int(self.at[item]), high - low
+        found = numpy.ones(number, dtype=bool)
+        if group == len(self._most) - 1:
+            return found
+        location, hood = self._location[here], self._hood[here]
+        locations, hoods = self._location[low:high], self._hood[low:high]
+        if self._locations[group] - (self._at_location[group, location] == 1) < self._spread[group]:
+            found &= (self._at_location[group, locations] == 0) | (locations == location)
+        needed, by = self._depends[group], self._dependents[group]
+        if len(needed):
+            found &= (self._in_hood[needed] > 0).all(axis=0)[hoods] | (hoods == hood)
+        if len(by) and self._in_hood[group, hood] == 1 and (self._in_hood[by, hood] > 0).any():
+            found &= hoods == hood
+        return found
+
     def may(self, item: int, place: int) -> bool:
         """Return whether conflict, spread and dependency let an item go to a place."""
         return self.may_with(item, place, 0)

@@ -31,4 +31,17 @@ CASES = [
 @pytest.mark.parametrize(("name", "demands", "fleet", "expected"), CASES, ids=[case[0] for case in CASES])
 def test_the_most_that_can_be_placed(name, demands, fleet, expected):
     """Hours are those of single cores."""
-    assert pytest.approx(expected) == packing_bound.core_hours([*demands, demand(10, [1])], *fleet)
+    assert pytest.approx(expected) == packing_bound.core_hours([*demands, demand(10, [1])], [fleet])
+
+
+def test_cores_of_one_shape_do_not_use_memory_of_another() -> None:
+    """Two cores without memory and memory without cores place nothing, but as one host they would."""
+    asked = [demand(0, [2, 2]), demand(10, [1])]
+    assert pytest.approx(0) == packing_bound.core_hours(asked, [(2, 0), (0, 4096)])
+    assert pytest.approx(4) == packing_bound.core_hours(asked, [(2, 4096)])
+
+
+def test_the_most_hosts_that_can_be_empty() -> None:
+    """Of three hosts with two cores: two are needed for two of ten hours, by three cores; by memory none is more."""
+    asked = [demand(0, [2, 2, 2]), demand(10, [1])]
+    assert pytest.approx(3 - 2 * 2 / 10) == packing_bound.empty_hosts(asked, [(2, 4096)] * 3)

@@ -97,6 +97,7 @@ def test_prices_are_those_of_counting_anew(seed: int) -> None:
         if is_swap and not now.swap(item, to):
             continue
         if not is_swap:
+            assert now.may(item, to) == now.rules(item, 0, of.places)[to]
             if not now.may(item, to):
                 continue
             now.move(item, to)
