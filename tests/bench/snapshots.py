@@ -99,6 +99,14 @@ def checked(snapshot: Snapshot, lost: frozenset[str], plan: Mapping[str, str]) -
     return wrong
 
 
+def fits_in_sum(snapshot: Snapshot, lost: frozenset[str]) -> bool:
+    """Whether what the guests of lost hosts have is free elsewhere in sum: what rules of percentages and slots look at."""
+    gone = [guest for guest, host, _cells in snapshot.placed if host in lost]
+    free = [cell for cells in snapshot.left(lost).values() for cell in cells]
+    asked = sum(each.vcpus * each.cells for each in gone), sum(each.memory_gb * each.cells for each in gone)
+    return all(sum(cell[part] for cell in free) >= asked[part] for part in (0, 1))
+
+
 def alone_nowhere(snapshot: Snapshot, lost: frozenset[str]) -> list[str]:
     """The guests of lost hosts that fit on no other host, even alone and whatever their group says."""
     free = snapshot.left(lost)

@@ -61,6 +61,7 @@ def lose(snapshot: Snapshot, what: str, losses: Sequence[Loss], limit_s: float =
     names = {factories.uuid(int(guest.name)): guest.name for guest, _host, _cells in snapshot.placed}
     verdicts: collections.Counter[str] = collections.Counter()
     wrong = alone = 0
+    by_sums = sum(snapshots.fits_in_sum(snapshot, frozenset(loss.hosts)) for loss in losses)
     for loss, proof in zip(report.losses, report.proofs, strict=True):
         verdict, lost = proof.verdict.value, frozenset(loss.hosts)
         verdicts[verdict] += 1
@@ -81,6 +82,7 @@ def lose(snapshot: Snapshot, what: str, losses: Sequence[Loss], limit_s: float =
         refused_when_filled=snapshot.refused,
         free_vcpus=round(snapshot.free_share, 4),
         losses=len(losses),
+        safe_by_sums=by_sums,
         safe=verdicts["safe"],
         unsafe=verdicts["unsafe"],
         of_those_a_guest_alone=alone,
