@@ -12,11 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy
 import pytest
 
+from fleet import errors
 from fleet.db.feed.feed import Changes
 from fleet.objects.tolerance import Tolerance
+from fleet.objects.whatif import Demand
+from scheduler.compute import filters
 from scheduler.compute.planning.losses.promised_losses import Follower
 from scheduler.planning.survival.packing import Item
-from scheduler.planning.survival.room import GONE, NO_GROUP, Changed, Losses, Room, Shape
+from scheduler.planning.survival.room import GONE, NO_GROUP, Changed, Losses, Room, Shape, Verdict
 from scheduler.planning.survival.standing import Standing
 from tests import factories
 from tests.bench.promises import Fleet
@@ -208,3 +211,75 @@ def test_only_what_changed_is_asked_and_proved() -> None:
     assert follower.look(promised) is not None
     assert 1 == len(asked)
     assert 1 <= follower.standing.renewed < 30
+
+
+def test_an_unreadable_request_harms_only_itself() -> None:
+    """One guest has a request that makes no sense; all losses but that of its host are proved."""
+    fleet = Dated(30, 60)
+    strange = next(iter(fleet.size_of))
+
+    def requests_of(uuids: Sequence[str]) -> Mapping[str, Demand]:
+        found = fleet.requests_of(uuids)
+        return found | (
+            {strange: Demand({"num_instances": "many"}, {}, [None], name=strange)} if strange in found else {}
+        )
+
+    follower = Follower(configuration(), fleet, lambda: factories.NOW, requests_of)
+    follower.look([Tolerance()])
+    unproved = [each for each in follower.standing.findings if each.verdict is not Verdict.SAFE]
+    assert 1 == len(unproved)
+    assert strange in unproved[0].why
+
+
+def test_what_the_conductor_does_not_answer_is_asked_again() -> None:
+    """It leaves one guest out, then fails, then knows all."""
+    fleet, promised = Dated(30, 60), [Tolerance()]
+    missing = next(iter(fleet.size_of))
+    known: Mapping[str, Demand] = {
+        each: found for each, found in fleet.requests_of([*fleet.size_of]).items() if each != missing
+    }
+
+    def requests_of(uuids: Sequence[str]) -> Mapping[str, Demand]:
+        if not known:
+            raise errors.StaleState(problem="away", age="old")
+        return {each: known[each] for each in uuids if each in known}
+
+    follower = Follower(configuration(), fleet, lambda: factories.NOW, requests_of)
+    follower.look(promised)
+    assert ["it is gone" in each.why for each in follower.standing.findings if each.verdict is not Verdict.SAFE] == [
+        True
+    ]
+    known = {}
+    with pytest.raises(errors.StaleState):
+        follower.look(promised)
+    known = fleet.requests_of([*fleet.size_of])
+    assert follower.look(promised) is not None
+    assert {Verdict.SAFE} == {each.verdict for each in follower.standing.findings}
+
+
+def test_after_a_filter_has_failed_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet, promised = Dated(12, 40), [Tolerance()]
+    follower = follower_of(fleet)
+    follower.look(promised)
+    fleet.turn_over(3)
+    with monkeypatch.context() as broken:
+        broken.setattr(filters.RamFilter, "mask", lambda *_arguments: 1 / 0)
+        with pytest.raises(errors.PluginFailed):
+            follower.look(promised)
+    assert follower.look(promised) is not None
+    anew = follower_of(fleet)
+    anew.look(promised)
+    assert described(anew) == described(follower)
+
+
+def test_after_a_proof_has_failed_all_is_proved_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet, promised = Dated(12, 40), [Tolerance()]
+    follower = follower_of(fleet)
+    follower.look(promised)
+    fleet.turn_over(1)
+    with monkeypatch.context() as broken:
+        broken.setattr(Standing, "update", lambda *_arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            follower.look(promised)
+    assert follower.look(promised) is not None
+    assert 12 == follower.standing.renewed

@@ -98,6 +98,8 @@ class Follower:
             return None
         if began >= self._anew_at:
             changed, self._anew_at = None, began + _ANEW_S
+        # Until all is proved: after a failure the next look begins anew.
+        self._lost = None
         decisions = Decisions(self._fleet, room, self._reader.requests, self._reader.ruled)
         self.standing.update(room, decisions, lost.rows, changed, LIMIT_S, began + _LOOK_S)
         self._fleet.read(lambda hosts, _state: self._reader.note(hosts))

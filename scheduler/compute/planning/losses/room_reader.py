@@ -16,6 +16,7 @@ import numpy
 from fleet import errors
 from fleet.objects import RequestSpec, group_rule, instance_group
 from fleet.objects.whatif import Demand
+from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.compute.planning.losses.shapes import Shapes
 from scheduler.compute.tolerance import amounts
 from scheduler.engine import pipeline
@@ -34,7 +35,12 @@ class RoomReader:
     def __init__(self, asked: pipeline.Pipeline, requests_of: RequestsOf) -> None:
         self._asked = asked
         self._requests_of = requests_of
-        self._shapes = Shapes(asked)
+        #: Grows when rows get other numbers.
+        self.layout = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._shapes = Shapes(self._asked)
         self._groups: dict[tuple[str, str | None], int] = {}
         self._kinds: list[Group] = []
         self._guests = _Guests()
@@ -42,10 +48,10 @@ class RoomReader:
         #: The requests of guests whose groups have rules over labels among their members.
         self.ruled: dict[int, RequestSpec] = {}
         self._keys: list[tuple[str, str] | None] = []
+        #: Rows with guests about whose requests the conductor has said nothing.
+        self._again: set[int] = set()
         self._free = numpy.zeros((0, 3), dtype=numpy.int64)
         self._version = self._epoch = -1
-        #: Grows when rows get other numbers.
-        self.layout = 0
 
     @property
     def requests(self) -> Sequence[RequestSpec | None]:
@@ -66,6 +72,25 @@ class RoomReader:
         there = {row: _on(hosts, self._keys[row]) for row in rows.tolist()}
         left, arrived = guests.missing(there), guests.arriving(there)
         requests = self._requests_of([each.uuid for _row, each in arrived]) if arrived else {}
+        try:
+            return self._taken(hosts, rows, left, [(row, each, requests.get(each.uuid)) for row, each in arrived])
+        except Exception:
+            # Nothing is known for sure now: a filter of a user has failed.
+            self._begin()
+            raise
+
+    def _taken(
+        self,
+        hosts: Candidates,
+        rows: numpy.ndarray,
+        left: Mapping[int, int],
+        arrived: Sequence[tuple[int, TrackedInstance, Demand | errors.FleetError | None]],
+    ) -> tuple[Room, Changed | None]:
+        """Take what has changed.
+
+        :param left: guests that have left these rows; ``arrived``: rows, and what has come there
+        """
+        guests = self._guests
         changed, groups = {*left.values()}, set(guests.group_of[[*left]].tolist())
         for slot in left:
             guests.remove(slot)
@@ -73,9 +98,13 @@ class RoomReader:
         whole = self._epoch != hosts.epoch
         gained = self._shapes.follow(hosts, None if whole else rows)
         several = len({key[0] for key in self._keys if key}) < sum(key is not None for key in self._keys)
-        for row, each in arrived:
+        self._again = set()
+        for row, each, asked in arrived:
             slot = guests.put(row, each)
-            self._describe(hosts, slot, requests.get(each.uuid), several)
+            self._describe(hosts, slot, asked, several)
+            if asked is None:
+                guests.doubt(slot)
+                self._again.add(row)
             changed.add(row)
             groups.add(int(guests.group_of[slot]))
         self._shapes.keep(guests.shape_of[guests.host_of != GONE])
@@ -101,7 +130,8 @@ class RoomReader:
     def _changed_rows(self, hosts: Candidates) -> numpy.ndarray:
         """Return the rows that have changed, with their keys in ``_keys``; all rows if some have other numbers."""
         present, every = hosts.present(), numpy.arange(len(hosts))
-        rows = hosts.changed_rows(self._version) if len(hosts) == len(self._keys) else every
+        rows = numpy.union1d(hosts.changed_rows(self._version), [*self._again]).astype(int)
+        rows = rows if len(hosts) == len(self._keys) else every
         keys = {row: hosts.key(row) if present[row] else None for row in rows.tolist()}
         if len(hosts) == len(self._keys) and all(self._keys[row] == key for row, key in keys.items()):
             return rows
@@ -122,10 +152,15 @@ class RoomReader:
     ) -> None:
         """Note the shape and the group of a guest, or why its request cannot be read."""
         guests = self._guests
-        request = _request(asked) if isinstance(asked, Demand) else None
-        why = ""
-        if request is None:
-            why = "it is gone" if asked is None else str(asked)
+        request, shape, why = None, self._shapes.nothing, "it is gone"
+        try:
+            if isinstance(asked, Demand):
+                request, why = _request(asked), ""
+                shape = self._shapes.of(request, hosts)
+            elif asked is not None:
+                why = asked.message
+        except errors.FleetError as failure:
+            request, why = None, failure.message
         guests.group_of[slot] = NO_GROUP if request is None else self._group(request)
         if several_nodes and guests.group_of[slot] != NO_GROUP:
             why = _SEVERAL_NODES
@@ -133,7 +168,7 @@ class RoomReader:
             self._unreadable[slot] = why
         elif request is not None and has_open_rules(request):
             self.ruled[slot] = request
-        guests.shape_of[slot] = self._shapes.nothing if request is None else self._shapes.of(request, hosts)
+        guests.shape_of[slot] = shape
 
     def _group(self, request: RequestSpec) -> int:
         policy = next((each for each in _HARD if each in request.group_policies), None)
@@ -188,6 +223,10 @@ class _Guests:
             ]
         return found
 
+    def doubt(self, slot: int) -> None:
+        """The guest is new again at the next look at its row."""
+        self._known[slot] = None
+
     def remove(self, slot: int) -> None:
         row = int(self.host_of[slot])
         del self._on[row][self.uuids[slot]]
@@ -225,6 +264,8 @@ def _on(hosts: Candidates, key: tuple[str, str] | None) -> dict[str, Any]:
 
 def _is_same(known: Any, now: Any) -> bool:
     """Return True if the request that places the instance is surely the same."""
+    if known is None:
+        return False
     return bool((known.instance_type_id, known.vm_state) == (now.instance_type_id, now.vm_state))
 
 
