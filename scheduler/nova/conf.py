@@ -53,6 +53,14 @@ OPTIONS = [
         help="[scheduler] max_attempts of nova.conf. An answer has at most one alternate less than that. Empty: "
         "scheduler_max_attempts (3), of which that is an alias.",
     ),
+    cfg.FloatOpt(
+        "cross_cell_move_weight_multiplier",
+        deprecated_opts=[cfg.DeprecatedOpt("cross_cell_move_weight_multiplier", group="filter_scheduler")],
+        default=1000000.0,
+        help="[filter_scheduler] cross_cell_move_weight_multiplier of nova.conf: how much a move prefers the cell that the "
+        "server is in, where nova's policy allows other cells. A negative number prefers other cells. Aggregate metadata of "
+        "the same name overrides it.",
+    ),
     cfg.IntOpt(
         "max_placement_results",
         deprecated_opts=_novas("max_placement_results"),

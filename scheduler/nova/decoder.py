@@ -39,6 +39,7 @@ class _Destination:
     host: fields.Name | None = None
     node: fields.Name | None = None
     cell: _Cell | None = None
+    allow_cross_cell_move: bool | None = None
     aggregates: list[fields.Name] | None = None
     forbidden_aggregates: list[fields.Uuid] | None = None
 
@@ -209,6 +210,7 @@ def _destination(data: object) -> Destination:
         found.host,
         found.node,
         found.cell.uuid if found.cell else None,
+        bool(found.allow_cross_cell_move),
         tuple(frozenset(_uuids(each)) for each in found.aggregates or ()),
         frozenset(found.forbidden_aggregates or ()),
     )

@@ -24,7 +24,7 @@ class RequestedDestinationFilter(ColumnFilter):
             return None
         wanted = request.destination
         mask = numpy.ones(len(hosts), dtype=bool)
-        if wanted.cell:
+        if wanted.cell and not wanted.other_cells:
             mask &= hosts.by_shared("cell", lambda cell: cell == wanted.cell)
         if wanted.host:
             mask &= hosts.only(hosts.rows_of_hosts([wanted.host]))

@@ -18,6 +18,7 @@ from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import HostRow
 from scheduler.nova import domain_columns
+from scheduler.nova.cells import CrossCellWeigher
 from scheduler.nova.claims import resources_of
 from scheduler.nova.destination import RequestedDestinationFilter
 from scheduler.nova.domain_columns import CELL, NODE_UUID, TRAITS
@@ -123,5 +124,6 @@ NOVA_MACHINES = dataclasses.replace(
         # nova has no filter for zones: placement does it by aggregates. A list of filters that is copied from nova has none.
         restrictions=(RequestedDestinationFilter, ProviderFilter, AvailabilityZoneFilter),
         closing=(VcpuInventoryFilter, MemoryInventoryFilter, DiskInventoryFilter),
+        preferences=(CrossCellWeigher,),
     ),
 )

@@ -33,10 +33,6 @@ NOT_DONE: Mapping[tuple[str, str], tuple[str, str]] = {
         "false",
         "routed networks are not looked up: servers may be put where their network's segment is not",
     ),
-    ("filter_scheduler", "cross_cell_move_weight_multiplier"): (
-        "1000000",
-        "moves stay in their cell unless nova allows others; there is no weigher for it",
-    ),
 }
 #: Options of nova-scheduler that need nothing here: casts are taken if they come, and requests say what is in placement.
 NOT_NEEDED = (("filter_scheduler", "track_instance_changes"), ("filter_scheduler", "pci_in_placement"))

@@ -16,6 +16,7 @@ class Destination:
     """Where the request must go (nova: Destination). Empty values restrict nothing.
 
     :param cell: uuid of the only cell that is allowed
+    :param other_cells: True if other cells are allowed too, and ``cell`` is preferred
     :param aggregates: sets of aggregate uuids. A host must be in at least one aggregate of each set
     :param forbidden_aggregates: uuids of aggregates that a host must not be in
     """
@@ -23,6 +24,7 @@ class Destination:
     host: str | None = None
     node: str | None = None
     cell: str | None = None
+    other_cells: bool = False
     aggregates: tuple[frozenset[str], ...] = ()
     forbidden_aggregates: frozenset[str] = frozenset()
 

@@ -32,7 +32,7 @@ from tests.unit.scheduler.volumes import test_reference as pool_worlds
 #: Not run, with the reason.
 LEFT_OUT = {
     Named("nova15", "TrustedFilter"): "reads nova's own list of compute nodes from its database",
-    Named("nova34", "CrossCellWeigher"): "fleet has no class to compare with",
+    Named("nova34", "CrossCellWeigher"): "fleet has its own in the place of nova-scheduler only",
     Named("cinder29", "ChanceWeigher"): "draws a random number",
 }
 #: Decide otherwise by the design of their release; docs/coming-from-nova.md says how.

@@ -73,7 +73,7 @@ def load_pipeline(conf: cfg.ConfigOpts, domain: Domain = VIRTUAL_MACHINES) -> Pi
             *configured,
             *(each.from_conf(conf) for each in domain.defaults.closing if each not in kinds),
         ],
-        weighers=load_weighers(conf),
+        weighers=[*load_weighers(conf), *(each.from_conf(conf) for each in domain.defaults.preferences)],
         explain_refusal=refusal.explain,
         host_subset_size=conf.scheduler_host_subset_size,
         shuffle_best_same_weighed_hosts=conf.shuffle_best_same_weighed_hosts,

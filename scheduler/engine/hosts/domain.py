@@ -138,6 +138,7 @@ class Defaults:
 
     :param restrictions: classes of filters that always run, before those of the configuration
     :param closing: classes of filters that always run, after those of the configuration
+    :param preferences: classes of weighers that always run, besides those of the configuration
     """
 
     normalisation: Normalisation = "clamp"
@@ -146,6 +147,7 @@ class Defaults:
     weighers: Sequence[str] = ()
     restrictions: Sequence[type[Any]] = ()
     closing: Sequence[type[Any]] = ()
+    preferences: Sequence[type[Any]] = ()
 
 
 @dataclasses.dataclass(frozen=True)

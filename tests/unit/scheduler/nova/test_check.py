@@ -50,7 +50,7 @@ OPTIONS = [
     ("[scheduler]\nmax_placement_results = 50\n", "max_placement_results = 50, here it is 1000"),
     ("[scheduler]\ndiscover_hosts_in_cells_interval = 300\n", "nova-manage cell_v2 discover_hosts"),
     ("[scheduler]\nquery_placement_for_routed_network_aggregates = yes\n", "routed networks are not looked up"),
-    ("[filter_scheduler]\ncross_cell_move_weight_multiplier = 5\n", "there is no weigher for it"),
+    ("[filter_scheduler]\ncross_cell_move_weight_multiplier = 5\n", "here it is 1000000.0"),
     ("[filter_scheduler]\ncpu_weight_multiplier = 2.5\n", "cpu_weight_multiplier = 2.5, here it is 1.0"),
     ("[filter_scheduler]\nisolated_hosts = cmp1\n", "isolated_hosts = cmp1, here it is []"),
     ("[metrics]\nrequired = false\n", "[metrics] required = false, here it is True"),

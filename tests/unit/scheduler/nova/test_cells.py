@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A move prefers its server's cell where nova allows others, and stays in it where nova does not."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from scheduler.nova import decoder
+from scheduler.nova.cells import CrossCellWeigher
+from scheduler.nova.destination import RequestedDestinationFilter
+from scheduler.nova.domain import NOVA_MACHINES
+from scheduler.nova.request import NovaRequest
+from scheduler.state.host_cache import HostCache
+from tests import factories
+from tests.factories import NOW_S, uuid
+from tests.unit.scheduler import judging
+from tests.unit.scheduler.nova.recordings import arguments, envelope
+from tests.unit.scheduler.nova.worlds import CELL, HOSTS, node_row
+
+OTHER = uuid(77)
+
+
+def moved(allowed: bool | None) -> NovaRequest:
+    cell = envelope("CellMapping", "1.1", uuid=CELL)
+    more = {} if allowed is None else {"allow_cross_cell_move": allowed}
+    return decoder.decode(arguments(requested_destination=envelope("Destination", "1.4", cell=cell, **more))).request
+
+
+def hosts():
+    cache = HostCache(NOVA_MACHINES)
+    here, there = HOSTS[:2]
+    rows = [node_row(here), dataclasses.replace(node_row(there), cell_uuid=OTHER)]
+    cache.apply(factories.changes(rows))
+    return cache.candidates(NOW_S)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "expected"), [(None, set(HOSTS[:1])), (False, set(HOSTS[:1])), (True, set(HOSTS[:2]))]
+)
+def test_which_cells_are_allowed(allowed: bool | None, expected: set[str]) -> None:
+    assert expected == judging.passed(RequestedDestinationFilter(), hosts(), moved(allowed))
+
+
+def test_which_cell_is_preferred() -> None:
+    """Requests that stay in their cell, and those for new servers, are not weighed."""
+    weigher = CrossCellWeigher(5.0)
+    assert {HOSTS[0]: 1.0, HOSTS[1]: -1.0} == judging.raw(weigher, hosts(), moved(True))
+    assert weigher.applies(moved(True))
+    assert not weigher.applies(moved(False))
+    assert not weigher.applies(decoder.decode(arguments()).request)
