@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import oslo_messaging
 from oslo_config import cfg
@@ -117,6 +118,8 @@ class OperatorAPI(API):
 
     topic = "conductor"
     namespace = "operator"
+    #: Method → the version of the topic's API that introduced it.
+    _newer: ClassVar[Mapping[str, str]] = NEWER
 
     def call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
         newer = {name: kwargs.pop(name) for name in NEWER_ARGUMENTS.get(method, ()) if name in kwargs}
@@ -126,7 +129,7 @@ class OperatorAPI(API):
                 del kwargs[name]
             elif name in kwargs:
                 needed.append(since)
-        version = NEWER.get(method, "")
+        version = self._newer.get(method, "")
         if method == "create_volumes" and any((kwargs.get("request") or {}).get(name) for name in _ORIGINS):
             needed.append("1.11")
         if method == "create_volume_type" and (kwargs.get("volume_type") or {}).get("is_public") is False:
@@ -144,7 +147,8 @@ class NovaOperatorAPI(OperatorAPI):
     """The methods of the namespace that a scheduler for nova serves."""
 
     topic = "scheduler"
-    METHODS = ("request_of", "request_for", "list_hosts")
+    METHODS = ("request_of", "request_for", "list_hosts", "list_decisions")
+    _newer: ClassVar[Mapping[str, str]] = {"list_decisions": "4.9"}
 
 
 class BaseAPI(API):
