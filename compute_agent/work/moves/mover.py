@@ -7,20 +7,16 @@ again. Every driver call below may be repeated.
 
 from __future__ import annotations
 
-import time
+import functools
 from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
-from compute_agent.ledger.move_calls import MoveCalls
-from compute_agent.ledger.notifications import START, Notifications
-from compute_agent.node.host import Host
+from compute_agent.ledger.notifications import START
 from compute_agent.work import orders
 from compute_agent.work.moves import live_migration
 from compute_agent.work.moves.destination import Destination
 from compute_agent.work.moves.source import Source
-from compute_agent.work.moves.steps import MoveSteps
 from fleet import errors, move_states, states
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
@@ -32,37 +28,27 @@ LOG = logging.getLogger(__name__)
 MOST_STEPS = 8
 
 
-class Mover:
+class Mover(Destination, Source):
     """Runs moves on one host. The caller ensures that no other work on the instance runs."""
 
-    def __init__(
-        self,
-        host: Host,
-        calls: MoveCalls,
-        notifications: Notifications,
-        clock: Callable[[], float] = time.monotonic,
-        within: time_limit.Within = time_limit.run_within,
-    ) -> None:
-        self._host = host
-        self._calls = calls
-        there = Destination(host, calls, notifications, clock, within)
-        here = Source(host, calls, notifications, clock, within)
-        self._shared: MoveSteps = there
-        self._steps: dict[tuple[str, str], Callable[[RequestContext, Migration], Migration]] = {
-            (move_states.RESIZE, move_states.PREPARING): there.claim,
-            (move_states.RESIZE, move_states.PRE_MIGRATING): here.power_off,
-            (move_states.RESIZE, move_states.POST_MIGRATING): there.start,
-            (move_states.RESIZE, move_states.CONFIRMING): here.confirm,
-            (move_states.RESIZE, move_states.REVERTING): there.undo,
-            (move_states.RESIZE, move_states.RESUMING): here.resume,
-            (move_states.EVACUATION, move_states.PREPARING): there.claim,
-            (move_states.EVACUATION, move_states.PRE_MIGRATING): there.rebuild,
-            (move_states.LIVE_MIGRATION, move_states.PREPARING): there.claim,
-            (move_states.LIVE_MIGRATION, move_states.PRE_MIGRATING): there.prepare,
-            (move_states.LIVE_MIGRATION, move_states.RUNNING): here.migrate,
-            (move_states.LIVE_MIGRATION, move_states.POST_MIGRATING): there.take_in,
-            (move_states.LIVE_MIGRATION, move_states.CONFIRMING): here.confirm,
-            (move_states.LIVE_MIGRATION, move_states.REVERTING): there.look_and_undo,
+    @functools.cached_property
+    def _steps(self) -> dict[tuple[str, str], Callable[[RequestContext, Migration], Migration]]:
+        """By type and status of the move."""
+        return {
+            (move_states.RESIZE, move_states.PREPARING): self.claim,
+            (move_states.RESIZE, move_states.PRE_MIGRATING): self.power_off,
+            (move_states.RESIZE, move_states.POST_MIGRATING): self.start,
+            (move_states.RESIZE, move_states.CONFIRMING): self.confirm,
+            (move_states.RESIZE, move_states.REVERTING): self.undo,
+            (move_states.RESIZE, move_states.RESUMING): self.resume,
+            (move_states.EVACUATION, move_states.PREPARING): self.claim,
+            (move_states.EVACUATION, move_states.PRE_MIGRATING): self.rebuild,
+            (move_states.LIVE_MIGRATION, move_states.PREPARING): self.claim,
+            (move_states.LIVE_MIGRATION, move_states.PRE_MIGRATING): self.prepare,
+            (move_states.LIVE_MIGRATION, move_states.RUNNING): self.migrate,
+            (move_states.LIVE_MIGRATION, move_states.POST_MIGRATING): self.take_in,
+            (move_states.LIVE_MIGRATION, move_states.CONFIRMING): self.confirm,
+            (move_states.LIVE_MIGRATION, move_states.REVERTING): self.look_and_undo,
         }
 
     def run(self, context: RequestContext, instance_uuid: str) -> None:
@@ -107,7 +93,7 @@ class Mover:
                 host=self._host.name,
                 migration=migration.uuid,
             )
-            self._shared.tell(context, START, migration, migration.instance)
+            self.tell(context, START, migration, migration.instance)
             migration = self._steps[migration.migration_type, migration.status](context, migration)
             if (migration.status, migration.attempt) == (before.status, before.attempt):
                 self._host.count(migration.instance.uuid, migration.instance, migration)
@@ -120,4 +106,4 @@ class Mover:
         mine = self._host.name in (migration.instance.host, held and held.host)
         if not mine and migration.instance.uuid in self._host.driver.list_instance_uuids():
             LOG.warning("Destroying a guest whose move has continued without this host")
-            self._shared.destroy_remains(context, migration.instance.uuid)
+            self.destroy_remains(context, migration.instance.uuid)
