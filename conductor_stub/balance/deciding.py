@@ -60,6 +60,7 @@ class Guest:
     """:param cores: of the host's processors that it keeps busy
     :param pressing_mb: its part of the load of the memory
     :param stays: why it cannot move now; "" if it can
+    :param takers: hosts that take the running guest
     """
 
     uuid: str
@@ -71,6 +72,7 @@ class Guest:
     cores: float
     pressing_mb: float = 0.0
     stays: str = ""
+    takers: frozenset[str] = frozenset()
 
     @property
     def gib(self) -> float:
@@ -92,6 +94,7 @@ class Round:
     :param hot_since: hosts that are hot, and since when
     :param before, expected: points of the hottest host above the mean, now and after the moves
     :param not_done: by host that is hot, why it is left as it is
+    :param waiting: those of them that have not been hot for their time
     """
 
     mean: float
@@ -101,6 +104,7 @@ class Round:
     hot_since: Mapping[str, datetime.datetime]
     moves: Sequence[Chosen]
     not_done: Mapping[str, str]
+    waiting: frozenset[str] = frozenset()
 
 
 #: Returns why the filters, or a soft rule, are against a guest on a host; "" if nothing is.
@@ -121,17 +125,20 @@ def decide(
     level = max(mean + settings.threshold, settings.least_load)
     hot = {name: hot_since.get(name, now) for name, load in loads.items() if load > level}
     choosing = _Choosing(hosts, guests, level, settings, refuses)
-    not_done = {}
+    not_done, waiting = {}, set()
     for name in sorted(hot, key=lambda name: (-loads[name], name)):
         ready_at = hot[name] + seconds(settings.hold_time_s)
         if ready_at > now:
+            waiting.add(name)
             not_done[name] = f"hot since {hot[name]:%H:%M:%S} UTC, which counts from {ready_at:%H:%M:%S} UTC on"
             continue
         why = choosing.relieve(name)
         if why:
             not_done[name] = why
     after = {each.name: each.load for each in choosing.hosts.values()}
-    return Round(mean, _above(loads, mean), _above(after, mean), loads, hot, choosing.moves, not_done)
+    return Round(
+        mean, _above(loads, mean), _above(after, mean), loads, hot, choosing.moves, not_done, frozenset(waiting)
+    )
 
 
 def _above(loads: Mapping[str, float], mean: float) -> float:
@@ -198,7 +205,7 @@ class _Choosing:
         return {each.guest.uuid for each in self.moves}
 
     def _judged(self, guest: Guest, name: str, host: Host) -> Chosen | None:
-        if host.name == name or not host.takes:
+        if host.name == name or not host.takes or host.name not in guest.takers:
             return None
         if host.memory_free_mb < guest.memory_mb or host.vcpus_free < guest.vcpus:
             return None

@@ -70,7 +70,8 @@ class BalanceKeeper:
         metrics.BALANCE_ABOVE_MEAN.labels(aggregate).set(found.before)
         hot = {host: since.isoformat() for host, since in found.hot_since.items()}
         uuid = uuidutils.generate_uuid()
-        if self._database.write(_keep, uuid, aggregate, mode, hot, record, self._settings, now):
+        lasting = bool(found.not_done.keys() - found.waiting)
+        if self._database.write(_keep, uuid, aggregate, mode, hot, record, lasting, self._settings, now):
             LOG.info(
                 "Balancing of aggregate %s: the hottest host is %.1f points above the mean; %d moves are %s",
                 aggregate,
@@ -124,10 +125,14 @@ def _keep(
     mode: str,
     hot: Mapping[str, str],
     record: Mapping[str, Any],
+    lasting: bool,
     settings: BalanceSettings,
     now: datetime.datetime,
 ) -> bool:
-    """Write what was seen; return True if it is a new round. What was seen before, and has not changed, is none."""
+    """Write what was seen; return True if it is a new round. What was seen before, and has not changed, is none.
+
+    :param lasting: a host has been hot for its time, and nothing is done about it
+    """
     paused = balances.lock(tx, aggregate).paused
     balances.update(tx, aggregate, hot_since=dict(hot))
     rounds = balances.newest(tx, aggregate, 1)
@@ -143,7 +148,10 @@ def _keep(
         return False
     if last is not None and last.status == balance_states.SUGGESTED:
         balances.change(tx, last, status=balance_states.SUPERSEDED, ended_at=now)
-    if paused or not (record["moves"] or _lasting(record)):
+    if paused or not (record["moves"] or lasting):
+        return False
+    if mode == balance_states.AUTO and record["moves"] and _is_held_up(tx, aggregate):
+        # By what has begun since the hosts were read; the next look says so.
         return False
     status = balance_states.NOTHING
     if record["moves"]:
@@ -154,9 +162,11 @@ def _keep(
     return True
 
 
-def _lasting(record: Mapping[str, Any]) -> bool:
-    """Return whether a host has been hot for its time, and nothing is done about it."""
-    return any(not why.startswith("hot since") for why in record["not_done"].values())
+def _is_held_up(tx: Transaction, aggregate: str) -> bool:
+    try:
+        return bool(balances.holding_up(tx, aggregates.named(tx, aggregate).hosts, aggregate))
+    except errors.NotFound:
+        return True
 
 
 def _same(last: BalanceRoundRow, mode: str, record: Mapping[str, Any]) -> bool:
@@ -178,14 +188,15 @@ def _begin(tx: Transaction, uuid: str, number: int, migration: str, ctx: StepCon
     row = balances.get(tx, uuid)
     moves = [dict(each) for each in row.moves]
     move = moves[number]
+    if move["migration"] == migration:
+        # The outcome of its commit was unknown.
+        return intake.FIRST_ATTEMPT
     if row.status != balance_states.MOVING or move["status"] != balance_states.WAITING:
         return None
     attempt = None
-    host = instances.get(tx, move["instance_uuid"]).host
-    if paused:
-        move.update(status=balance_states.FAILED, why="balancing was paused before it began")
-    elif host != move["source"]:
-        move.update(status=balance_states.FAILED, why=f"it is on {host or 'no host'} now")
+    against = "balancing was paused before it began" if paused else _not_any_more(tx, row.aggregate, move)
+    if against:
+        move.update(status=balance_states.FAILED, why=against)
     else:
         try:
             accepted = intake.accept(
@@ -200,6 +211,19 @@ def _begin(tx: Transaction, uuid: str, number: int, migration: str, ctx: StepCon
             attempt = accepted.attempt
     balances.change(tx, row, moves=moves)
     return attempt
+
+
+def _not_any_more(tx: Transaction, aggregate: str, move: Mapping[str, Any]) -> str:
+    """Return why a move is not what was decided any more; "" if it is."""
+    try:
+        found, host = aggregates.named(tx, aggregate), instances.get(tx, move["instance_uuid"]).host
+    except errors.NotFound as gone:
+        return gone.message
+    if found.metadata.get(balance_states.METADATA) not in (balance_states.CONFIRM, balance_states.AUTO):
+        return "balancing was turned off before it began"
+    if not {move["source"], move["destination"]} <= set(found.hosts):
+        return "its hosts are not all in the aggregate now"
+    return "" if host == move["source"] else f"it is on {host or 'no host'} now"
 
 
 def _follow(tx: Transaction, uuid: str, now: datetime.datetime) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 from typing import Annotated
 
@@ -12,8 +13,9 @@ import pydantic
 from conductor_stub.balance.trying import Trying
 from conductor_stub.operators.views import plain
 from conductor_stub.steps.acts import Acts
+from conductor_stub.steps.balance_settings import BalanceSettings
 from fleet import balance_states, errors
-from fleet.clock import Clock
+from fleet.clock import Clock, seconds
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates, balances
@@ -23,6 +25,8 @@ from fleet.objects.answers.balances import BalanceRound, BalanceView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
+#: Looks after which a suggestion is not what would be decided now.
+_OLD_LOOKS = 3
 #: Rounds of one answer.
 Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
 
@@ -32,8 +36,9 @@ class BalanceManager:
 
     target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
-    def __init__(self, database: Database, trying: Trying, clock: Clock) -> None:
+    def __init__(self, database: Database, trying: Trying, settings: BalanceSettings, clock: Clock) -> None:
         self._database = database
+        self._old_s = _OLD_LOOKS * settings.interval_s
         self._trying = trying
         self._clock = clock
         self._acts = Acts(database, clock)
@@ -95,7 +100,11 @@ class BalanceManager:
         """
         aggregate = self._name(aggregate)
         shown = functools.partial(_status, aggregate=aggregate)
-        return _round(self._acts.write(context, "balance.run", aggregate, shown, _run, aggregate, uuid))
+        return _round(
+            self._acts.write(
+                context, "balance.run", aggregate, shown, _run, aggregate, uuid, self._clock(), self._old_s
+            )
+        )
 
     @endpoint
     def pause_balance(self, context: RequestContext, aggregate: fields.Name, paused: fields.Flag) -> BalanceView:
@@ -119,21 +128,32 @@ def _paused(tx: Transaction, aggregate: str) -> dict[str, object]:
     return {"paused": balances.lock(tx, aggregate).paused}
 
 
-def _run(tx: Transaction, aggregate: str, uuid: str | None) -> BalanceRoundRow:
+def _run(tx: Transaction, aggregate: str, uuid: str | None, now: datetime.datetime, old_s: float) -> BalanceRoundRow:
     found = {"kind": "Balancing of aggregate", "name": aggregate}
     if balances.lock(tx, aggregate).paused:
         raise errors.Conflict(**found, reason="is paused")
-    mode = aggregates.find(tx, aggregate).metadata.get(balance_states.METADATA)
+    there = aggregates.named(tx, aggregate)
+    mode = there.metadata.get(balance_states.METADATA)
     if mode not in (balance_states.CONFIRM, balance_states.AUTO):
         reason = (
             f"has the mode {mode or balance_states.OFF}: set {balance_states.METADATA}={balance_states.CONFIRM} on it"
         )
         raise errors.Conflict(**found, reason=reason)
     newest = balances.newest(tx, aggregate, 1)
+    if newest and newest[0].uuid == uuid and newest[0].status == balance_states.MOVING:
+        # A repeated request, or the outcome of its commit was unknown.
+        return newest[0]
+    if newest and newest[0].status == balance_states.MOVING:
+        raise errors.Conflict(**found, reason=f"is moving guests: round {newest[0].uuid}")
     if not newest or newest[0].status != balance_states.SUGGESTED:
         raise errors.Conflict(**found, reason="has no suggestion")
     if uuid is not None and newest[0].uuid != uuid:
         raise errors.Conflict(**found, reason=f"has another suggestion now: {newest[0].uuid}")
+    if now - newest[0].seen_at > seconds(old_s):
+        raise errors.Conflict(**found, reason="has no suggestion of its last looks: wait for the next one")
+    held_up = balances.holding_up(tx, there.hosts, aggregate)
+    if held_up:
+        raise errors.Conflict(**found, reason=f"waits: {held_up}")
     balances.change(tx, newest[0], status=balance_states.MOVING)
     return balances.get(tx, newest[0].uuid)
 

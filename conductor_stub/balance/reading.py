@@ -11,7 +11,7 @@ import collections
 import dataclasses
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from conductor_stub.balance.deciding import Guest, Host
 from conductor_stub.moves import live
@@ -49,7 +49,7 @@ def read(
     connection: Connection, aggregate: str, settings: BalanceSettings, now: datetime.datetime, down_time_s: float
 ) -> Seen:
     """:raises errors.NotFound: there is no such aggregate"""
-    names = set(aggregates.find(connection, aggregate).hosts)
+    names = set(aggregates.named(connection, aggregate).hosts)
     nodes = [each for each in hosts.list_all(connection) if each.host in names]
     several = {host for host, number in collections.Counter(each.host for each in nodes).items() if number > 1}
     agents = {each.host: each for each in services.list_all(connection) if each.binary == services.COMPUTE}
@@ -68,13 +68,17 @@ def read(
         vcpus = sum(row.claimed_vcpus for row in rows if row.host == host.name)
         memory_mb = sum(row.claimed_memory_mb for row in rows if row.host == host.name)
         busy[host.name] = host.cpu * host.cores / max(vcpus, 1), host.memory * host.memory_mb / max(memory_mb, 1)
-    lately = balances.moved_since(connection, names, now - seconds(settings.cooldown_s))
+    since = now - seconds(settings.cooldown_s)
+    lately = balances.moved_since(connection, names, since) | balances.failed_since(connection, aggregate, since)
+    ways = live.Ways(connection)
     obstacles = live.obstacles(connection, [row.uuid for row in rows])
     guests = [
-        _guest(row, busy.get(str(row.host), (0.0, 0.0)), obstacles.get(row.uuid, ""), row.uuid in lately)
+        _guest(
+            row, busy.get(str(row.host), (0.0, 0.0)), obstacles.get(row.uuid, ""), row.uuid in lately, ways.takers(row)
+        )
         for row in rows
     ]
-    held_up = balances.holding_up(connection, names) if names else "the aggregate has no hosts"
+    held_up = balances.holding_up(connection, names, aggregate) if names else "the aggregate has no hosts"
     return Seen(found, guests, measured, held_up, _preferring(connection, rows))
 
 
@@ -112,18 +116,20 @@ def _fresh(metrics: Sequence[Mapping[str, object]], now: datetime.datetime) -> d
     return found
 
 
-def _guest(row: RequestedInstance, busy: tuple[float, float], obstacle: str, lately: bool) -> Guest:
+def _guest(
+    row: RequestedInstance, busy: tuple[float, float], obstacle: str, lately: bool, takers: Collection[str]
+) -> Guest:
     stays = obstacle
     if (row.vm_state, row.task_state) != (states.ACTIVE, None):
         stays = f"is {row.vm_state.upper()} ({row.task_state or 'no task'})"
     elif row.locked_by:
         stays = "is locked"
     elif lately:
-        stays = "has moved within its cooldown"
+        stays = "has moved within its cooldown, or could not"
     held = row.claimed_vcpus, row.claimed_memory_mb, row.claimed_disk_gb
     a_vcpu, a_mb = busy
     load = row.claimed_vcpus * a_vcpu, row.claimed_memory_mb * a_mb
-    return Guest(row.uuid, row.name, str(row.host), *held, *load, stays)
+    return Guest(row.uuid, row.name, str(row.host), *held, *load, stays, frozenset(takers))
 
 
 def _preferring(

@@ -31,7 +31,7 @@ def wire(common: Common, moves: Moves, builds: Builds) -> BalancePart:
     keeper = BalanceKeeper(database, moves.placement, trying, settings, common.fresh)
     old = Run("old rounds of balancing", lambda: database.write(balances.remove_old, common.fresh()), _OLD_EVERY_S)
     return BalancePart(
-        endpoints=[BalanceManager(database, trying, common.fresh)],
+        endpoints=[BalanceManager(database, trying, settings, common.fresh)],
         runs=[Run("balance", keeper.look, EVERY_S), old],
         keeper=keeper,
     )

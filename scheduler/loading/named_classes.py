@@ -5,12 +5,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, Protocol, Self, TypeVar
+
+from oslo_config import cfg
 
 from fleet import errors, plugins
 from scheduler.loading import plugin_files
 
 Base = TypeVar("Base")
+
+
+class Makeable(Protocol):
+    """A plugin class that reads its options itself."""
+
+    @classmethod
+    def from_conf(cls, conf: Any) -> Self: ...
+
+
+Made = TypeVar("Made", bound=Makeable)
+#: Characters of what a constructor raised, in an error.
+_LONGEST_PROBLEM = 300
 #: The built-in classes of a package, by the package's prefix. Below it the class name alone decides, so nova's module
 #: names (such as ``filters.ram_filter.RamFilter``) work too.
 BuiltIn = Mapping[str, Sequence[type]]
@@ -63,6 +77,18 @@ def subclass(base: type[Base], path: str, option: str) -> type[Base]:
         return found
     reason = f"it is not a subclass of {base.__module__}.{base.__name__}"
     raise errors.ClassNotFound(option=option, class_name=path, reason=reason)
+
+
+def make(cls: type[Made], conf: cfg.ConfigOpts, option: str) -> Made:
+    """Return a plugin of the class. :raises errors.ConfigError: its constructor raises an error, such as for an option"""
+    try:
+        return cls.from_conf(conf)
+    except errors.FleetError:
+        raise
+    except Exception as failed:
+        problem = f"{type(failed).__name__}: {failed}"[:_LONGEST_PROBLEM]
+        reason = f"names class {cls.__module__}.{cls.__name__}, whose making raised {problem}"
+        raise errors.ConfigError(option=option, reason=reason) from failed
 
 
 def load(path: str, option: str, built_in: BuiltIn | None = None) -> object:

@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +24,8 @@ from fleet import errors
 ROOTS = ("nova", "cinder")
 _OPTION = "scheduler_plugin_directories"
 _HOLDER = "nova.conf"
+#: Of what ``oslo_config.cfg.CONF`` is meanwhile; files that are imported may load others
+_LOADING = threading.RLock()
 
 
 def is_installed() -> bool:
@@ -58,17 +61,18 @@ def remove() -> None:
 def their_configuration() -> Iterator[None]:
     """Let files that are imported meanwhile find nova's and cinder's options in ``oslo_config.cfg.CONF``.
 
-    Does nothing without the aliases. Plugins are imported at start, by one thread.
+    Does nothing without the aliases. Several threads may load plugins: at start, at SIGHUP, and for plans of losses.
     """
     if not is_installed():
         yield
         return
-    ours = cfg.CONF
-    cfg.CONF = vars(sys.modules[_HOLDER])["CONF"]
-    try:
-        yield
-    finally:
-        cfg.CONF = ours
+    with _LOADING:
+        ours = cfg.CONF
+        cfg.CONF = vars(sys.modules[_HOLDER])["CONF"]
+        try:
+            yield
+        finally:
+            cfg.CONF = ours
 
 
 class _Alias(types.ModuleType):

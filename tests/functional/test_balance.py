@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conductor_stub.moves import intake
 from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.db.tables import models
@@ -185,3 +186,98 @@ def test_a_guest_that_has_left_meanwhile(stage: BalanceStage) -> None:
     first, *others = stage.rounds()[0]["moves"]
     assert ("failed", "it is on h3 now") == (first["status"], first["why"])
     assert {"moving"} == {each["status"] for each in others}
+
+
+def suggested(stage: BalanceStage) -> dict[str, Any]:
+    stage.set_mode("confirm")
+    stage.pass_looks(LOOKS)
+    (found,) = stage.rounds()
+    return found
+
+
+def test_a_name_that_is_the_id_of_another_aggregate(stage: BalanceStage) -> None:
+    """``web`` has the id 1 and is left alone."""
+    operator = stage.conductor.operator
+    assert 1 == operator.show_aggregate("web")["id"]
+    operator.create_aggregate("1", {"balance": "auto"})
+    stage.pass_looks(LOOKS + 1)
+    assert ([], []) == (stage.moving(), operator.list_balance_rounds(None))
+
+
+def _turn_off(stage: BalanceStage, move: dict[str, Any]) -> None:
+    stage.set_mode("off")
+
+
+def _leave(stage: BalanceStage, move: dict[str, Any]) -> None:
+    stage.conductor.operator.remove_aggregate_host("web", move["destination"])
+
+
+def _purge(stage: BalanceStage, move: dict[str, Any]) -> None:
+    gone = models.instances.c.uuid == move["instance_uuid"]
+    with stage.conductor.database.engine.begin() as connection:
+        connection.execute(models.instances.delete().where(gone))
+
+
+NOT_ANY_MORE = [
+    (_turn_off, "balancing was turned off before it began"),
+    (_leave, "its hosts are not all in the aggregate now"),
+    (_purge, "could not be found"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), NOT_ANY_MORE, ids=["turned off", "a host has left", "the guest is purged"])
+def test_what_was_decided_holds_when_it_begins(stage: BalanceStage, change: Any, why: str) -> None:
+    """The round ends; it does not hold later ones up."""
+    found = suggested(stage)
+    stage.conductor.operator.run_balance("web", found["uuid"])
+    change(stage, found["moves"][0])
+    stage.conductor.balance_keeper.look()
+    first = next(each for each in stage.rounds() if each["uuid"] == found["uuid"])["moves"][0]
+    assert "failed" == first["status"]
+    assert why in first["why"]
+
+
+def test_a_suggestion_of_long_ago_is_not_begun(stage: BalanceStage) -> None:
+    suggested(stage)
+    stage.conductor.clock.advance(30 * 24 * 3600)
+    with pytest.raises(errors.Conflict, match="no suggestion of its last looks"):
+        stage.conductor.operator.run_balance("web")
+
+
+def test_a_suggestion_waits_for_builds(stage: BalanceStage) -> None:
+    suggested(stage)
+    stage.accept_build()
+    with pytest.raises(errors.Conflict, match="1 builds are under way"):
+        stage.conductor.operator.run_balance("web")
+
+
+def test_a_repeated_run_is_answered_as_the_first(stage: BalanceStage) -> None:
+    found = suggested(stage)
+    first = stage.conductor.operator.run_balance("web", found["uuid"])
+    assert first == stage.conductor.operator.run_balance("web", found["uuid"])
+    with pytest.raises(errors.Conflict, match="is moving guests"):
+        stage.conductor.operator.run_balance("web")
+
+
+def test_aggregates_that_share_hosts_take_turns(stage: BalanceStage) -> None:
+    stage.conductor.operator.create_aggregate("ssd", {"balance": "auto"})
+    for host in HOSTS[:3]:
+        stage.conductor.operator.add_aggregate_host("ssd", host)
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS)
+    moving = [each for each in stage.conductor.operator.list_balance_rounds(None) if each["status"] == "moving"]
+    assert 1 == len(moving)
+
+
+def test_a_move_that_fails_is_not_tried_again_at_once(stage: BalanceStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each look would write a round that fails."""
+
+    def refuses(*_args: object) -> None:
+        raise errors.Conflict(kind="Instance", name="x", reason="is refused")
+
+    monkeypatch.setattr(intake, "accept", refuses)
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS + 10)
+    tried = [each["instance_uuid"] for found in stage.rounds() for each in found["moves"]]
+    assert tried
+    assert len(tried) == len(set(tried))

@@ -45,6 +45,14 @@ def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], n
     return key
 
 
+def named(connection: Transaction | sa.Connection, name: str) -> Aggregate:
+    """By name alone: a name may be the id of another aggregate. :raises errors.NotFound:"""
+    for each in list_all(connection):
+        if each.name == name:
+            return each
+    raise errors.NotFound(kind="Aggregate", name=name)
+
+
 def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
     """By uuid, name, id or the beginning of a uuid. :raises errors.NotFound: errors.Conflict: several match"""
     there = list_all(connection)

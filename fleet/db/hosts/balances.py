@@ -71,6 +71,11 @@ _MOVED = (
     .distinct()
     .order_by(MIGRATIONS.c.instance_uuid)
 )
+_LATELY = (
+    sa.select(ROUNDS.c.moves)
+    .where(ROUNDS.c.aggregate == _OF_AGGREGATE, ROUNDS.c.created_at >= sa.bindparam("since"))
+    .order_by(ROUNDS.c.id)
+)
 _STATUSES = (
     sa.select(MIGRATIONS.c.uuid, MIGRATIONS.c.status, MIGRATIONS.c.failure)
     .where(MIGRATIONS.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
@@ -103,7 +108,7 @@ def newest(connection: Transaction | sa.Connection, aggregate: str | None, limit
     return cast("Sequence[BalanceRoundRow]", connection.execute(query.limit(limit)).all())
 
 
-def moving(connection: sa.Connection) -> Sequence[BalanceRoundRow]:
+def moving(connection: Transaction | sa.Connection) -> Sequence[BalanceRoundRow]:
     """Return the rounds whose moves have not all ended."""
     return cast("Sequence[BalanceRoundRow]", connection.execute(_MOVING).all())
 
@@ -125,8 +130,8 @@ def change(tx: Transaction, row: BalanceRoundRow, **values: object) -> None:
     tx.update(ROUNDS, row.id, values)
 
 
-def holding_up(connection: Transaction | sa.Connection, hosts: Collection[str]) -> str:
-    """Return why no guest of these hosts should move now; "" if nothing is against it."""
+def holding_up(connection: Transaction | sa.Connection, hosts: Collection[str], aggregate: str) -> str:
+    """Return why no guest of these hosts of an aggregate should move now; "" if nothing is against it."""
     wanted = {"hosts": sorted(hosts)}
     for query, what in ((_RECOVERED, "is recovered"), (_TAKEN, "is in a maintenance")):
         host = connection.execute(query, wanted).scalar()
@@ -136,12 +141,24 @@ def holding_up(connection: Transaction | sa.Connection, hosts: Collection[str]) 
         number = connection.execute(query, wanted).scalar_one()
         if number:
             return f"{number} {what} are under way"
+    for row in moving(connection):
+        places = {each[end] for each in row.moves for end in ("source", "destination")}
+        if row.aggregate != aggregate and places & set(hosts):
+            return f"a round of aggregate {row.aggregate} is under way"
     return ""
 
 
 def moved_since(connection: sa.Connection, hosts: Collection[str], since: datetime.datetime) -> set[str]:
     """Return the instances that were moved to or from these hosts since then, by whomever."""
     return set(connection.execute(_MOVED, {"hosts": sorted(hosts), "since": since}).scalars())
+
+
+def failed_since(connection: sa.Connection, aggregate: str, since: datetime.datetime) -> set[str]:
+    """Return the instances whose moves in rounds since then have failed: the same moves would fail again."""
+    moves = (
+        each for row in connection.execute(_LATELY, {"of_aggregate": aggregate, "since": since}) for each in row.moves
+    )
+    return {each["instance_uuid"] for each in moves if each["status"] == balance_states.FAILED}
 
 
 def statuses(connection: Transaction | sa.Connection, migrations: Collection[str]) -> dict[str, tuple[str, str]]:

@@ -31,7 +31,8 @@ def load_filters(conf: cfg.ConfigOpts) -> list[filters.BaseHostFilter]:
     unknown = [name for name in wanted if name not in available]
     if unknown:
         raise errors.FilterNotFound(filter_name=", ".join(unknown))
-    made = {name: available[name].from_conf(conf) for name in dict.fromkeys(wanted)}
+    option = "scheduler_default_filters"
+    made = {name: named_classes.make(available[name], conf, option) for name in dict.fromkeys(wanted)}
     return [made[name] for name in wanted]
 
 
@@ -40,7 +41,7 @@ def load_weighers(conf: cfg.ConfigOpts) -> list[weights.BaseHostWeigher]:
     plugin_files.install(conf)
     option = "scheduler_weight_classes"
     classes = named_classes.matching(weights.BaseHostWeigher, conf.scheduler_weight_classes, option, _BUILT_IN)
-    return [cls.from_conf(conf) for cls in classes]
+    return [named_classes.make(cls, conf, option) for cls in classes]
 
 
 def load_plugins(conf: cfg.ConfigOpts) -> Plugins:

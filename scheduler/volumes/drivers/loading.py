@@ -45,8 +45,12 @@ def load_pipeline(conf: cfg.ConfigOpts) -> Pipeline:
         if lottery
         else POOLS,
         # What the request names comes first: pools that it does not want explain nothing.
-        filters=[WantedBackendFilter(), BackendUpFilter.from_conf(conf), *(each.from_conf(conf) for each in chosen)],
-        weighers=[each.from_conf(conf) for each in raters],
+        filters=[
+            WantedBackendFilter(),
+            BackendUpFilter.from_conf(conf),
+            *(named_classes.make(each, conf, "[volume] scheduler_default_filters") for each in chosen),
+        ],
+        weighers=[named_classes.make(each, conf, "[volume] scheduler_default_weighers") for each in raters],
         explain_refusal=refusal.explain,
         alternates=conf.scheduler_max_attempts - 1,
         lottery=lottery,

@@ -8,7 +8,6 @@ ledger, and in the place of nova-scheduler there is none.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
 import sqlite3
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from oslo_log import log as logging
 
+from fleet import json_codec
 from fleet.json_codec import JSONObject
 from fleet.telemetry import rate_limited_log
 
@@ -68,8 +68,16 @@ class DecisionStore:
             return
         with self._lock:
             if not self._is_writing:
-                self._is_writing = True
-                threading.Thread(target=self._write_all, name="decisions", daemon=True).start()
+                self._begin()
+
+    def _begin(self) -> None:
+        """The thread takes the lock, which the caller has, before it looks whether it is wanted."""
+        try:
+            threading.Thread(target=self._write_all, name="decisions", daemon=True).start()
+            self._is_writing = True
+        except RuntimeError as failure:
+            if (left_out := self._broken.due()) is not None:
+                LOG.warning("Decisions wait to be written: %s (%d more)", failure, left_out)
 
     def of(self, request_id: str) -> Sequence[JSONObject]:
         """Return the records of a request, the oldest first. :raises OSError: the file cannot be read"""
@@ -78,7 +86,10 @@ class DecisionStore:
         query = "SELECT record FROM decisions WHERE request_id = ? ORDER BY id DESC LIMIT ?"
         with self._opened() as connection:
             rows = connection.execute(query, (request_id, MOST_SHOWN)).fetchall()
-        return [json.loads(text) for (text,) in reversed(rows)]
+        try:
+            return [json_codec.loads(text) for (text,) in reversed(rows)]
+        except ValueError as damaged:
+            raise OSError(f"{self._path} has a damaged record: {damaged}") from None
 
     def wait(self) -> None:
         """Return when everything is written, or was given up; for tests."""
@@ -110,11 +121,20 @@ class DecisionStore:
             return entries
 
     def _write(self, entries: Sequence[_Entry]) -> None:
-        rows = [(at, request_id, json.dumps(make())) for at, request_id, make in entries]
+        rows = [(at, request_id, text) for at, request_id, make in entries if (text := self._made(make))]
         with self._opened() as connection:
             connection.executemany("INSERT INTO decisions (at, request_id, record) VALUES (?, ?, ?)", rows)
             connection.execute("DELETE FROM decisions WHERE at < ?", (self._clock() - self._keep_s,))
             connection.execute("DELETE FROM decisions WHERE id <= (SELECT max(id) FROM decisions) - ?", (self._most,))
+
+    def _made(self, make: Callable[[], JSONObject]) -> str:
+        """Return the record as text; "" if it cannot be made, which spoils no other one."""
+        try:
+            return json_codec.dumps(make())
+        except Exception as failure:
+            if (left_out := self._broken.due()) is not None:
+                LOG.warning("A decision cannot be kept: %s (%d more)", failure, left_out)
+            return ""
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:

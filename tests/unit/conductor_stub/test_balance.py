@@ -23,6 +23,7 @@ def host(name: str, cpu: float, memory: float = 0.2, **more: Any) -> Host:
 
 
 def guest(name: str, where: str, cores: float, gib: int = 4, **more: Any) -> Guest:
+    more = {"takers": frozenset("abcd"), **more}
     return Guest(name, name, where, vcpus=2, memory_mb=gib * GIB, disk_gb=0, cores=cores, pressing_mb=gib * GIB, **more)
 
 
@@ -117,3 +118,18 @@ def test_the_state_after_a_round_is_calm() -> None:
     moved = [guest(each.uuid, there.get(each.uuid, "a"), 1.5, gib=1) for each in guests]
     assert 3 == len(found.moves)
     assert [] == [each for each in pairs(plan(list(after.values()), moved)) if each[1] == "a"]
+
+
+def test_a_host_that_does_not_take_running_guests_is_no_destination() -> None:
+    """b is the least loaded; the guests' host migrates to c only."""
+    guests = [guest("g", "a", 3.0, takers=frozenset("c"))]
+    found = plan([host("a", 0.9), host("b", 0.1), host("c", 0.3)], guests)
+    assert [("g", "c")] == pairs(found)
+
+
+def test_a_reason_that_reads_as_a_wait_is_none() -> None:
+    """Reasons have names of guests, which their users choose."""
+    found = plan([host("a", 0.9), host("b", 0.3)], [guest("hot since ever", "a", 5.0, stays="is locked")])
+    assert (["a"], frozenset()) == (list(found.not_done), found.waiting)
+    peak = plan([host("a", 0.9), host("b", 0.3)], HOT, since=NOW)
+    assert frozenset("a") == peak.waiting
