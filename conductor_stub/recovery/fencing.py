@@ -37,8 +37,8 @@ def take(
     row = recoveries.lock(tx, uuid)
     fence, command, problem = _chosen(tx, row.host, settings)
     if row.status == recovery_states.FENCING and row.lease == lease:
-        # A commit whose outcome was unknown.
-        return Order(command, row.host, uuid, row.attempt, settings.fence_timeout_s)
+        # A commit whose outcome was unknown. Its aggregates may have chosen another fence meanwhile: the lease then ends.
+        return Order(command, row.host, uuid, row.attempt, settings.fence_timeout_s) if command else None
     is_leased = row.lease_until is not None and row.lease_until > now
     if row.status != recovery_states.FENCING or row.paused or is_leased or row.due_at > now:
         return None

@@ -40,10 +40,13 @@ class RecoverySettings:
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> RecoverySettings:
-        """:raises errors.ConfigError: recoveries are enabled and their fence is not configured"""
+        """:raises errors.ConfigError: recoveries are enabled without a fence, or the name of a fence is taken"""
         group = conf[RECOVERY]
         command = _split(group.fence_command or "", "fence_command")
         named = {name: _split(text, f"fence_commands ({name})") for name, text in group.fence_commands.items()}
+        for name in sorted(named.keys() & {FENCE_COMMAND, FENCE_STORAGE, FENCE_NONE}):
+            reason = f"must not use the name {name}, which is a fence without a command of its own: choose another name"
+            raise errors.ConfigError(option="[recovery] fence_commands", reason=reason)
         if group.enabled and group.fence == FENCE_COMMAND and not command and not named:
             raise errors.ConfigError(option="[recovery] enabled", reason="needs fence_command, or another fence")
         return cls(

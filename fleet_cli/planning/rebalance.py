@@ -103,6 +103,8 @@ class Rebalance(command.Lister):
             float(parsed_args.time_limit),
             self._promised(state),
         )
+        if not state.nodes:
+            raise connection.CommandFailed("there are no hosts: agents have reported none")
         guests = [each.uuid for each in state.instances if each.host]
         requests = planning.of_instances(self.conductor, guests, self.app.options.verbose_level, _LINES)
         (entry,) = metadata.entry_points(group=ENTRY_POINTS)
@@ -121,7 +123,10 @@ class Rebalance(command.Lister):
         for each in self.conductor.operator.list_tolerances():
             promise = Tolerance.from_wire(each)
             values = domains.value_of(state, promise.label) if promise.label else {}
-            found += promise.losses(tolerances.hosts_of(promise, hosts, state.aggregates), values) or ()
+            some = promise.losses(tolerances.hosts_of(promise, hosts, state.aggregates), values)
+            if some is None:
+                listing.remark(f"The promise of the {promise.scope} ({promise.what}) has too many losses to look at")
+            found += some or ()
         return found
 
     def _apply(self, moves: Sequence[Move], cold: Set[str], parsed_args: argparse.Namespace) -> None:

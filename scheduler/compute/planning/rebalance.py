@@ -54,8 +54,13 @@ def run(conf: cfg.ConfigOpts, state: Changes, goal: Goal, request_of: RequestOf,
         columns = _without(columns, planned.moves, accepted.refused)
     useful = _useful(columns, goal, accepted.moves)
     demands = _demands(columns, request_of) if goal.losses else {}
-    moves, broken = promises.keeping(conf, state, useful, goal.losses, demands)
-    moves = _useful(columns, goal, moves)
+    broken = ""
+    while True:
+        moves, why = promises.keeping(conf, state, useful, goal.losses, demands)
+        broken, useful = broken or why, _useful(columns, goal, moves)
+        # What is left out of the middle leads through other states.
+        if len(useful) == len(moves):
+            break
     at = _at(columns, moves)
     placed = _fitting(ground, columns, goal, moves, wanted.hosts)
     return Plan(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from oslo_config import cfg
 
+from fleet import errors
 from fleet.db.feed.feed import Changes
 from fleet.objects.rebalance import Move
 from fleet.objects.waves import Wave, WavesGoal, WavesPlan
@@ -44,8 +45,14 @@ def run(
     """
     compute_conf.register_opts(conf)
 
+    def known(uuid: str) -> Demand | errors.FleetError:
+        try:
+            return requests(uuid)
+        except errors.FleetError as gone:
+            return gone
+
     def broken(during: Changes) -> Collection[str]:
-        return kept_promises.broken(conf, during, goal.promised, lambda uuids: {uuid: requests(uuid) for uuid in uuids})
+        return kept_promises.broken(conf, during, goal.promised, lambda uuids: {uuid: known(uuid) for uuid in uuids})
 
     return _Planner(Ground(conf, state, requests), goal, tick, broken if goal.promised else lambda during: ()).plan()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from fleet.reasons import Reason
 from fleet.telemetry import metrics
 from scheduler.compute.tolerance import amounts
 from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts
-from scheduler.compute.tolerance.guard import Admitted, Amount, Guard, Loss, Objection
+from scheduler.compute.tolerance.guard import Admitted, Amount, Guard, Kept, Loss, Objection
 from scheduler.engine import filtering, pipeline
 from scheduler.engine.decision import Decision
 from scheduler.engine.hosts import restriction
@@ -90,8 +91,13 @@ class Fleet:
 
 
 class Admission:
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(
+        self, fleet: Fleet, booking_timeout_s: float = 300.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """:param booking_timeout_s: an instance that no proof has seen after so long has not come"""
         self._fleet = fleet
+        self._booking_timeout_s = booking_timeout_s
+        self._clock = clock
         self._lock = threading.Lock()
         self._guard: Guard | None = None
         #: Of the newest proof: losses by verdict, and who has no place. None: nothing is promised, or proved yet.
@@ -102,7 +108,8 @@ class Admission:
         """Take the plans of a new proof. :param known: by uuid, the hosts of the instances that it has seen"""
         with self._lock:
             self._guard = guard
-            later = [each for each in self._admitted if known.get(each.uuid) != each.host]
+            now = self._clock()
+            later = [each for each in self._admitted if known.get(each.uuid) != each.host and now < each.until]
             self._admitted.clear()
             if guard is not None:
                 for each in later:
@@ -174,22 +181,32 @@ class Admission:
             hosts = {place.host: None for pick in made.picks for place in pick.alternates}
             hosts.update((pick.key[0], None) for pick in made.picks)
             free = self._fleet.free(list(hosts))
-            admitted, picks = [], []
+            admitted: list[Admitted] = []
+            picks = []
+            before = guard.kept() if len(made.picks) > 1 else None
+            until = self._clock() + self._booking_timeout_s
             for pick in made.picks:
                 host = pick.key[0]
+                if host not in free:
+                    # It has gone since the decision: the claim will say so.
+                    picks.append(pick)
+                    continue
                 # Its booking is counted already.
                 found = guard.unsafe(host) or guard.taken(host, free[host] + demand, demand)
                 if found is not None:
+                    _withdraw(guard, admitted, before)
                     return found, made
                 spares = []
                 for loss in guard.losses_of(host):
                     spare = self._spare(guard, request, loss, pick.alternates, free, demand)
                     if spare is None:
+                        _withdraw(guard, admitted, before)
                         return guard.homeless(host, loss), made
                     spares.append((loss, spare))
-                admitted.append(Admitted(pick.instance_uuid, host, demand, spares))
+                admitted.append(Admitted(pick.instance_uuid, host, demand, spares, until))
                 guard.admit(admitted[-1])
-                kept = [each for each in pick.alternates if not _is_barred(guard, each.host, free[each.host], demand)]
+                there = [each for each in pick.alternates if each.host in free]
+                kept = [each for each in there if not _is_barred(guard, each.host, free[each.host], demand)]
                 picks.append(dataclasses.replace(pick, alternates=kept))
             self._admitted.extend(admitted)
         return None, dataclasses.replace(made, picks=picks)
@@ -215,7 +232,8 @@ class Admission:
                         name for name, left in free.items() if Guard.is_spare(loss, name, left, demand)
                     ]
                     spares += [(loss, some[0])] if some else []
-                self._admitted.append(Admitted(each.instance_uuid, host, demand, spares))
+                until = self._clock() + self._booking_timeout_s
+                self._admitted.append(Admitted(each.instance_uuid, host, demand, spares, until))
                 guard.admit(self._admitted[-1])
 
     def _spare(
@@ -243,7 +261,7 @@ class Admission:
             if shared is not None:
                 return shared
         for place in alternates:
-            if Guard.is_spare(loss, place.host, free[place.host], demand):
+            if place.host in free and Guard.is_spare(loss, place.host, free[place.host], demand):
                 return place.host
         # Of all other hosts the filters know what is free.
         planned = self._fleet.free(list(loss.reserved))
@@ -267,6 +285,12 @@ def _passes(request: RequestSpec) -> bool:
     forced = bool(request.force_hosts or request.force_nodes)
     wish = str(request.flavor.extra_specs.get(PASS, "")).lower()
     return forced or request.filter_properties.get(RESTORES) is True or wish == "true"
+
+
+def _withdraw(guard: Guard, admitted: Sequence[Admitted], before: Kept | None) -> None:
+    """Earlier instances of a request that is not placed as it was decided take no room."""
+    if before is not None and admitted:
+        guard.withdraw(admitted, before)
 
 
 def _is_barred(guard: Guard, host: str, free: Amount, demand: Amount) -> bool:

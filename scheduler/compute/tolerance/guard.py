@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy
@@ -75,14 +76,22 @@ class Objection:
     promise: Promise
 
 
+#: By host: amounts, and the names of losses
+Kept = tuple[dict[str, Amount], dict[str, str]]
+
+
 @dataclasses.dataclass(frozen=True)
 class Admitted:
-    """An instance that came after the proof: where it is, and where it has its place in the plan of each loss."""
+    """An instance that came after the proof: where it is, and where it has its place in the plan of each loss.
+
+    :param until: monotonic seconds; if no proof has seen it until then, it has not come
+    """
 
     uuid: str
     host: str
     demand: Amount
     spares: Sequence[tuple[Loss, str]]
+    until: float = math.inf
 
 
 class Guard:
@@ -167,6 +176,17 @@ class Guard:
         for loss, spare in admitted.spares:
             loss.reserve(spare, admitted.demand)
             self._keep(loss, spare, loss.reserved[spare])
+
+    def kept(self) -> Kept:
+        """Return what is kept now, for :meth:`withdraw`."""
+        return dict(self._kept), dict(self._kept_for)
+
+    def withdraw(self, admitted: Iterable[Admitted], before: Kept) -> None:
+        """Take instances out of the plans again. :param before: what was kept before they were admitted"""
+        for each in admitted:
+            for loss, spare in each.spares:
+                loss.reserve(spare, -each.demand)
+        self._kept, self._kept_for = before
 
     def _keep(self, loss: Loss, host: str, demand: Amount) -> None:
         kept = self._kept.get(host, _NOTHING)

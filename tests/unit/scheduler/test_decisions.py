@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import pathlib
+import sqlite3
 import stat
+import threading
 from typing import Any
 
 import pytest
@@ -116,3 +118,33 @@ def test_what_is_kept(file: str) -> None:
 
 def test_without_the_option() -> None:
     assert kept_decisions.from_conf(configuration()) is None
+
+
+def test_a_record_that_cannot_be_made_spoils_no_other(file: str, clock: Clock) -> None:
+    kept = DecisionStore(file, 100, keep_days=2, clock=clock, pause_s=0.2)
+    for request_id, make in (("r1", lambda: {"number": 1}), ("r2", lambda: 1 / 0), ("r3", lambda: {"number": 3})):
+        kept.keep(request_id, make)  # type: ignore[arg-type]
+    kept.wait()
+    assert [[{"number": 1}], [], [{"number": 3}]] == [kept.of(each) for each in ("r1", "r2", "r3")]
+
+
+def test_without_a_thread_decisions_wait_for_the_next(file: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = store(file, clock)
+
+    def refuses(_thread: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuses)
+        kept.keep("r1", lambda: {"number": 1})
+    keep(kept, "r2", 2)
+    assert ([{"number": 1}], [{"number": 2}]) == (kept.of("r1"), kept.of("r2"))
+
+
+def test_a_damaged_record_is_named(file: str, clock: Clock) -> None:
+    kept = store(file, clock)
+    keep(kept, "r1", 1)
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE decisions SET record = '{'")
+    with pytest.raises(OSError, match="damaged record"):
+        kept.of("r1")

@@ -8,6 +8,7 @@ import dataclasses
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy
 import pytest
@@ -17,6 +18,8 @@ from fleet.db.feed.feed import Changes
 from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 from scheduler.compute import filters
+from scheduler.compute.domain.tracked_instance import TrackedInstance
+from scheduler.compute.planning.losses import room_reader
 from scheduler.compute.planning.losses.promised_losses import Follower
 from scheduler.planning.survival.packing import Item
 from scheduler.planning.survival.room import GONE, NO_GROUP, Changed, Losses, Room, Shape, Verdict
@@ -283,3 +286,28 @@ def test_after_a_proof_has_failed_all_is_proved_again(monkeypatch: pytest.Monkey
             follower.look(promised)
     assert follower.look(promised) is not None
     assert 12 == follower.standing.renewed
+
+
+def test_all_requests_are_read_again_once_in_a_while() -> None:
+    """The limit of a group may change, and no row of a guest does."""
+    fleet = Dated(30, 60)
+    asked: list[str] = []
+
+    def requests_of(uuids: Sequence[str]) -> Mapping[str, object]:
+        asked.extend(uuids)
+        return fleet.requests_of(uuids)
+
+    follower = Follower(configuration(), fleet, lambda: factories.NOW, requests_of)  # type: ignore[arg-type]
+    follower.look([Tolerance()])
+    asked.clear()
+    fleet.turn_over(1)
+    follower._read_again_at = 0.0
+    assert follower.look([Tolerance()]) is not None
+    assert len(asked) >= 60
+
+
+@pytest.mark.parametrize("now", [{"task_state": "rebuilding"}, {"vm_state": "stopped"}, {"instance_type_id": 2}])
+def test_a_guest_whose_request_may_be_another_is_asked_about(now: dict[str, Any]) -> None:
+    known = TrackedInstance("u", "h1", "h1", "active", None, 1)
+    assert room_reader._is_same(known, dataclasses.replace(known))
+    assert not room_reader._is_same(known, dataclasses.replace(known, **now))

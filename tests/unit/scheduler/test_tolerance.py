@@ -276,3 +276,36 @@ def test_what_another_scheduler_books_gets_its_place(is_adopted: bool, host: str
     if is_adopted:
         stage.driver.note_bookings([*booked, *booked])
     assert host == stage.build(4)
+
+
+def test_an_instance_that_never_comes_gives_its_room_back() -> None:
+    """Its build has failed after the scheduler had chosen c: proofs do not see it."""
+    stage = Stage(HOSTS, Tolerance(policy=REFUSE))
+    admission, now = stage.driver.admission, [0.0]
+    admission._clock = lambda: now[0]
+    assert "c" == stage.build(2)
+    waiting = []
+    for now[0] in (1.0, stage.driver.conf.scheduler_booking_timeout + 1.0):
+        stage.prover._follower, stage.prover._rests_until = None, 0.0
+        stage.prover.prove()
+        waiting.append(len(admission._admitted))
+    assert [1, 0] == waiting
+
+
+def test_a_host_that_has_gone_since_the_decision_is_left_to_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(HOSTS, Tolerance(policy=REFUSE))
+    monkeypatch.setattr(stage.driver.admission._fleet, "free", lambda hosts: {})
+    assert "c" == stage.build(3)
+
+
+def test_a_request_that_is_refused_leaves_the_plans_as_they_were() -> None:
+    """c takes the first of four instances, and the others find no place that keeps the promise."""
+    stage = Stage(HOSTS, Tolerance(policy=REFUSE))
+    guard = stage.driver.admission._guard
+    assert guard is not None
+    before = {host: kept.tolist() for host, kept in guard.kept()[0].items()}
+    asked = spec(uuid(950), 2) | {"num_instances": 4, "instance_uuids": [uuid(950 + number) for number in range(4)]}
+    with pytest.raises(errors.NoValidHost):
+        stage.driver.select_destinations(None, RequestSpec.from_wire(asked, {}))
+    after = {host: kept.tolist() for host, kept in guard.kept()[0].items()}
+    assert before == after

@@ -51,13 +51,15 @@ class Decisions:
         room: Room,
         requests: Sequence[RequestSpec | None],
         ruled: Mapping[int, RequestSpec],
+        nodes: Sequence[tuple[str, str] | None],
     ) -> None:
-        """:param requests: of the shapes of the room, without their groups; ``ruled``: of the ruled guests, with theirs"""
+        """:param nodes: host and node of each row: a host may have several
+        :param requests: of the shapes of the room, without their groups; ``ruled``: of the ruled guests, with theirs"""
         self._fleet = fleet
         self._room = room
         self._requests = requests
         self._ruled = ruled
-        self._row_of = {host: row for row, host in enumerate(room.hosts)}
+        self._row_of = {key: row for row, key in enumerate(nodes) if key is not None}
 
     def place(self, items: Sequence[Item], lost: Sequence[str], until: float) -> Mapping[int, int] | None:
         with self._trial(lost, [guest for item in items for guest in item.guests]) as trial:
@@ -69,21 +71,21 @@ class Decisions:
     def accepts(self, plan: Mapping[int, int], items: Sequence[Item], lost: Sequence[str]) -> bool:
         guests = [guest for item in items for guest in item.guests]
         with self._trial(lost, guests) as trial:
-            return all(self._decide(trial, guest, self._room.hosts[plan[guest]]) for guest in guests)
+            return all(self._decide(trial, guest, self._room.hosts[plan[guest]]) == plan[guest] for guest in guests)
 
     def _place(self, trial: _Trial, item: Item) -> bool:
         if len(item.guests) == 1:
             # A member that stays together with others elsewhere has one host only.
             only = self._room.hosts[int(item.hosts[0])] if len(item.hosts) == 1 else None
-            return self._decide(trial, item.guests[0], only)
+            return self._decide(trial, item.guests[0], only) is not None
         for row in item.hosts[:_TRIED_TOGETHER].tolist():
-            if all(self._decide(trial, each, self._room.hosts[row]) for each in item.guests):
+            if all(self._decide(trial, each, self._room.hosts[row]) == row for each in item.guests):
                 return True
             trial.undo(item.guests)
         return False
 
-    def _decide(self, trial: _Trial, guest: int, only: str | None) -> bool:
-        """Decide and book; whether a host was found. :param only: the only host to consider"""
+    def _decide(self, trial: _Trial, guest: int, only: str | None) -> int | None:
+        """Decide and book; return the row, or None. :param only: the only host to consider"""
         request = self._in_group(guest) if guest in self._ruled else self._requests[self._room.shape_of[guest]]
         assert request is not None, "a guest whose request is not known is not placed"
         group = int(self._room.group_of[guest])
@@ -93,9 +95,11 @@ class Decisions:
         made = self._fleet.decide(
             dataclasses.replace(request, instance_uuids=one, ignore_hosts=ignored, requested_hosts=hosts)
         )
-        if made.complete:
-            trial.add(guest, self._row_of[made.picks[0].key[0]])
-        return made.complete
+        if not made.complete:
+            return None
+        row = self._row_of[made.picks[0].key]
+        trial.add(guest, row)
+        return row
 
     def _in_group(self, guest: int) -> RequestSpec:
         """The request of a ruled guest; the copy knows where the members are."""

@@ -29,6 +29,8 @@ from scheduler.state.host_manager import Feed
 LIMIT_S, _LOOK_S = 1.0, 5.0
 #: Plans are made anew after so many seconds: they put guests where there is most room, and this place moves.
 _ANEW_S = 600.0
+#: All requests are read again after so many seconds: what else they depend on may have changed.
+_READ_AGAIN_S = 3600.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,12 +88,16 @@ class Follower:
         self._lost: Lost | None = None
         self._seen: Hashable = None
         self._anew_at = 0.0
+        self._read_again_at = time.monotonic() + _READ_AGAIN_S
 
     def look(self, promised: Sequence[Tolerance]) -> Lost | None:
         """Bring everything up to date, and return what may be lost; None if nothing has changed."""
         if not self._fleet.follow():
             return None
         began = time.monotonic()
+        if began >= self._read_again_at:
+            self._reader.forget()
+            self._read_again_at = began + _READ_AGAIN_S
         lost, room, changed = self._fleet.read(lambda hosts, _state: self._read(hosts, promised))
         is_known = lost is self._lost and changed is not None
         if is_known and changed is not None and not len(changed.rows) and not self._is_behind:
@@ -100,7 +106,7 @@ class Follower:
             changed, self._anew_at = None, began + _ANEW_S
         # Until all is proved: after a failure the next look begins anew.
         self._lost = None
-        decisions = Decisions(self._fleet, room, self._reader.requests, self._reader.ruled)
+        decisions = Decisions(self._fleet, room, self._reader.requests, self._reader.ruled, self._reader.nodes)
         self.standing.update(room, decisions, lost.rows, changed, LIMIT_S, began + _LOOK_S)
         self._fleet.read(lambda hosts, _state: self._reader.note(hosts))
         self.room, self._lost = room, lost

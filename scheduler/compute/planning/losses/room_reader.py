@@ -58,6 +58,15 @@ class RoomReader:
         """Of each shape of the room, the request of one of its guests, without its group."""
         return self._shapes.requests
 
+    @property
+    def nodes(self) -> Sequence[tuple[str, str] | None]:
+        """Host and node of each row; None: the row is empty."""
+        return list(self._keys)
+
+    def forget(self) -> None:
+        """Read all requests again next time: a group, or the image of a rebuild, may change without the row of a guest."""
+        self._begin()
+
     def note(self, hosts: Candidates) -> None:
         """Take the rows as they are now for known: trials have booked on them, and released."""
         self._version = hosts.version
@@ -266,7 +275,9 @@ def _is_same(known: Any, now: Any) -> bool:
     """Return True if the request that places the instance is surely the same."""
     if known is None:
         return False
-    return bool((known.instance_type_id, known.vm_state) == (now.instance_type_id, now.vm_state))
+    # A rebuild, which may change the image, is a task.
+    names = ("instance_type_id", "vm_state", "task_state", "image_properties")
+    return all(getattr(known, name) == getattr(now, name) for name in names)
 
 
 def _request(demand: Demand) -> RequestSpec:

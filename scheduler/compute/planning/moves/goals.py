@@ -148,7 +148,7 @@ def _spread(columns: Columns, goal: Goal, until: float) -> tuple[Wanted, Measure
     def measured(at: numpy.ndarray, _hosts: Sequence[int]) -> list[Measure]:
         moved = _moved_gib(columns, at)
         if is_balance:
-            highest = 100 * max((_shares(columns, at, each).max() for each in limited), default=0.0)
+            highest = 100 * max((_shares(columns, at, each).max(initial=0.0) for each in limited), default=0.0)
             least = 100 * max((float(mean[each]) for each in limited), default=0.0)
             return [
                 Measure("share of the fullest host in %", round(highest, 1), round(least, 1)),

@@ -10,7 +10,7 @@ from oslo_config import cfg
 from fleet import errors
 from fleet.db.feed.feed import Changes
 from fleet.objects.rebalance import Move
-from fleet.objects.survival import Loss
+from fleet.objects.survival import Loss, Proof
 from fleet.objects.whatif import Demand
 from scheduler.compute.planning import survival
 from scheduler.compute.planning.moves.moved import arriving, joined, moved
@@ -34,15 +34,18 @@ def keeping(
     if not losses or not moves:
         return list(moves), ""
 
-    def broken(now: Changes, of: Sequence[Loss]) -> list[str]:
+    def proved(now: Changes, of: Sequence[Loss]) -> list[tuple[Loss, Proof]]:
         report = survival.run(conf, now, of, lambda _uuids: demands, lambda _name: None, _LIMIT_S)
+        return list(zip(report.losses, report.proofs, strict=True))
+
+    def broken(now: Changes, of: Sequence[Loss]) -> list[str]:
         return [
             f"the loss of {loss.name} is then {proof.verdict.value}: {proof.why}"
-            for loss, proof in zip(report.losses, report.proofs, strict=True)
+            for loss, proof in proved(now, of)
             if proof.verdict is not Verdict.SAFE
         ]
 
-    held = [each for each in losses if not broken(state, [each])]
+    held = [loss for loss, proof in proved(state, losses) if proof.verdict is Verdict.SAFE]
     return _beginning(moves, lambda some: next((why for now in _states(state, some) for why in broken(now, held)), ""))
 
 
