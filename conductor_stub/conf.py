@@ -256,7 +256,8 @@ RECOVERY_OPTS = [
         "fence_commands",
         default={},
         help="Further commands as fence_command, by name, such as ipmi:/usr/local/sbin/ipmi-off,pdu:/usr/local/sbin/off. "
-        "Set it if hosts are switched off in different ways: an aggregate names one in its metadata 'recovery_fence'.",
+        "Set it if hosts are switched off in different ways: an aggregate names one in its metadata 'recovery_fence'. "
+        "The names command, storage and none are taken.",
     ),
     cfg.StrOpt(
         "fence_command",
