@@ -158,8 +158,8 @@ def test_guests_without_a_place_are_marked(page: Page, trio: Trio) -> None:
     page.open("#map?colour=survival")
     page.expect(".legend", "nothing is promised")
     most = node(trio, "a1")["memory_mb"] - node(trio, "a1")["reserved_memory_mb"]
-    for host in sorted(each["host"] for each in trio.operator("list_hosts")):
-        running(trio, f"on-{host}", host, flavor={"memory_mb": most})
+    for number, host in enumerate(sorted(each["host"] for each in trio.operator("list_hosts"))):
+        running(trio, f"alone-{number}", host, flavor={"memory_mb": most})
     assert 0 == trio.cli("tolerance", "set").returncode
     try:
         page.expect(".legend", "no place after a loss (6)")

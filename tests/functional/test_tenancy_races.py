@@ -47,6 +47,7 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "create_group": {"name": "another", "policy": "affinity"},
     "update_group": {**NAME, "new_name": "mine"},
     "create_key_pair": {"key_pair": {"name": "target", "public_key": "ssh-ed25519 AAAA"}},
+    "list_decisions": {"request_id": "req-1"},
     **dict.fromkeys(("list_instances", "list_volumes", "list_snapshots"), {"filters": NAME}),
     **{
         name: {}

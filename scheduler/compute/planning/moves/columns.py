@@ -92,7 +92,7 @@ def _columns(
     row_of = {key[0]: number for number, key in enumerate(keys) if present[number]}
     nodes = collections.Counter(key[0] for number, key in enumerate(keys) if present[number])
     shapes = Shapes(rules)
-    guests = [each for host in ground.hosts() if host in row_of for each in ground.movable(host)]
+    guests = [each for host in sorted(ground.hosts()) if host in row_of for each in ground.movable(host)]
     there = collections.Counter(each.host for each in guests)
     unreadable = frozenset(host for host in ground.hosts() if there[host] < ground.count(host))
     why = _pinned(ground, guests, up, nodes)

@@ -33,7 +33,8 @@ def moves_to(columns: Columns, at: numpy.ndarray, most_moves: int, purpose: Call
     steps, stay = ordering.ordered(columns.problem, at, most_moves)
     found = []
     for number, step in enumerate(steps, 1):
-        for item, source, destination in step.moves:
+        # In the order of the hosts: that of the rows is any.
+        for item, source, destination in sorted(step.moves, key=lambda each: _key(columns, each)):
             need = columns.problem.need[item].tolist()
             found.append(
                 Move(
@@ -49,6 +50,11 @@ def moves_to(columns: Columns, at: numpy.ndarray, most_moves: int, purpose: Call
             )
     why = "its move waits for another that waits for it, and no third host takes one of them"
     return Checked(found, {columns.guests[item].uuid: why for item in stay})
+
+
+def _key(columns: Columns, move: tuple[int, int, int]) -> tuple[str, str, str]:
+    item, source, destination = move
+    return columns.hosts[source], columns.hosts[destination], columns.guests[item].uuid
 
 
 def checked(ground: Ground, columns: Columns, moves: Sequence[Move]) -> Checked:
