@@ -142,8 +142,9 @@ def _as_nova_counts(scene: worlds.Scene) -> None:
     Nothing is reserved, as nova's filters for capacity overcommit what is. A group's hosts are those of its members. An
     image that asks for address bits names an architecture, without which nova does not look at them. A query has "not"
     only as its outermost operator, as nova takes one inside another for true, and does not name a number that nova has as 0
-    where a host does not report it.
+    where a host does not report it. No member of a group is being moved, which nova counts on one host only.
     """
+    scene.request.pop("group_places", None)
     query = scene.request["scheduler_hints"].get("query", "")
     if query.rfind('"not"') > 1 or "hypervisor_version" in query:
         del scene.request["scheduler_hints"]["query"]
