@@ -151,7 +151,7 @@ def _keep(
     if paused or not (record["moves"] or lasting):
         return False
     if mode == balance_states.AUTO and record["moves"] and _is_held_up(tx, aggregate):
-        # By what has begun since the hosts were read; the next look says so.
+        # A build or a move has begun since the hosts were read. The next look records it.
         return False
     status = balance_states.NOTHING
     if record["moves"]:
@@ -182,7 +182,7 @@ def _pairs(moves: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _begin(tx: Transaction, uuid: str, number: int, migration: str, ctx: StepContext) -> int | None:
-    """Accept the live migration of a move. Return its attempt; None if it is refused, or was begun by somebody."""
+    """Accept the live migration of a move. Return its attempt; None if it is refused, or another conductor has begun it."""
     row = balances.get(tx, uuid)
     paused = balances.lock(tx, row.aggregate).paused
     row = balances.get(tx, uuid)

@@ -11,7 +11,7 @@ import collections
 import dataclasses
 import datetime
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from conductor_stub.balance.deciding import Guest, Host
 from conductor_stub.moves import live
@@ -55,7 +55,8 @@ def read(
     agents = {each.host: each for each in services.list_all(connection) if each.binary == services.COMPUTE}
     up = {host for host in names if host in agents and services.is_up(agents[host], now, down_time_s)}
     takes = {host for host in up if not agents[host].disabled} - several
-    rows = [row for host in sorted(up) for row in instances.on_host(connection, host)]
+    rows_of = {host: instances.on_host(connection, host) for host in sorted(up)}
+    rows = [row for there in rows_of.values() for row in there]
     found, measured = [], 0
     #: By host, what each vcpu keeps busy, and the pressing part of each MB.
     busy: dict[str, tuple[float, float]] = {}
@@ -65,16 +66,21 @@ def read(
         host, is_measured = _host(node, node.host in takes, now)
         found.append(host)
         measured += is_measured
-        vcpus = sum(row.claimed_vcpus for row in rows if row.host == host.name)
-        memory_mb = sum(row.claimed_memory_mb for row in rows if row.host == host.name)
+        vcpus = sum(row.claimed_vcpus for row in rows_of[host.name])
+        memory_mb = sum(row.claimed_memory_mb for row in rows_of[host.name])
         busy[host.name] = host.cpu * host.cores / max(vcpus, 1), host.memory * host.memory_mb / max(memory_mb, 1)
     since = now - seconds(settings.cooldown_s)
     lately = balances.moved_since(connection, names, since) | balances.failed_since(connection, aggregate, since)
     ways = live.Ways(connection)
-    obstacles = live.obstacles(connection, [row.uuid for row in rows])
+    obstacles = live.obstacles_of(connection, rows, ways)
+    takers = {host: frozenset(ways.takers(there[0]) & names) for host, there in rows_of.items() if there}
     guests = [
         _guest(
-            row, busy.get(str(row.host), (0.0, 0.0)), obstacles.get(row.uuid, ""), row.uuid in lately, ways.takers(row)
+            row,
+            busy.get(str(row.host), (0.0, 0.0)),
+            obstacles.get(row.uuid, ""),
+            row.uuid in lately,
+            takers[str(row.host)],
         )
         for row in rows
     ]
@@ -117,7 +123,7 @@ def _fresh(metrics: Sequence[Mapping[str, object]], now: datetime.datetime) -> d
 
 
 def _guest(
-    row: RequestedInstance, busy: tuple[float, float], obstacle: str, lately: bool, takers: Collection[str]
+    row: RequestedInstance, busy: tuple[float, float], obstacle: str, lately: bool, takers: frozenset[str]
 ) -> Guest:
     stays = obstacle
     if (row.vm_state, row.task_state) != (states.ACTIVE, None):
@@ -129,7 +135,7 @@ def _guest(
     held = row.claimed_vcpus, row.claimed_memory_mb, row.claimed_disk_gb
     a_vcpu, a_mb = busy
     load = row.claimed_vcpus * a_vcpu, row.claimed_memory_mb * a_mb
-    return Guest(row.uuid, row.name, str(row.host), *held, *load, stays, frozenset(takers))
+    return Guest(row.uuid, row.name, str(row.host), *held, *load, stays, takers)
 
 
 def _preferring(

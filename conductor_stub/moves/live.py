@@ -56,11 +56,14 @@ def obstacles(connection: Transaction | Connection, uuids: Sequence[str]) -> dic
 
     Instances that do not exist are left out. The reason is the end of a sentence about the instance.
     """
-    rows = instances.of_uuids(connection, uuids)
+    return obstacles_of(connection, instances.of_uuids(connection, uuids), Ways(connection))
+
+
+def obstacles_of(connection: Transaction | Connection, rows: Sequence[RequestedInstance], ways: Ways) -> dict[str, str]:
+    """Return the same as :func:`obstacles` for rows that are read already."""
     volumes: dict[str, list[str]] = {}
     for each in attachments.of_instances(connection, [row.uuid for row in rows]):
         volumes.setdefault(each.instance_uuid, []).append(each.volume_name)
-    ways = Ways(connection)
     return {
         row.uuid: f"has {removal.few(volumes[row.uuid], 'volume')}" if row.uuid in volumes else ways.obstacle(row)
         for row in rows

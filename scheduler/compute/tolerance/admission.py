@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -220,16 +221,17 @@ class Admission:
             guard, known = self._guard, {each.uuid for each in self._admitted}
             if guard is None:
                 return
+            # The same for all: the loop changes neither what is free nor which hosts keep anything.
+            free = functools.cache(lambda: self._fleet.free(guard.keeping))
             for each in booked:
                 if each.instance_uuid in known:
                     continue
                 known.add(each.instance_uuid)
                 demand, host = demand_of_amounts(each.amounts.numbers), each.key[0]
-                free = self._fleet.free(guard.keeping)
                 spares = []
                 for loss in guard.losses_of(host):
                     some = guard.sharing(loss, demand) or [
-                        name for name, left in free.items() if Guard.is_spare(loss, name, left, demand)
+                        name for name, left in free().items() if Guard.is_spare(loss, name, left, demand)
                     ]
                     spares += [(loss, some[0])] if some else []
                 until = self._clock() + self._booking_timeout_s

@@ -122,7 +122,7 @@ class Guard:
         )
 
     def taken(self, host: str, free: Amount, demand: Amount) -> Objection | None:
-        """Return True if an instance of this size would take what a plan needs of the host. :param free: before it"""
+        """Return why an instance of this size would take what a plan needs of the host, or None. :param free: before it"""
         kept = self._kept.get(host, _NOTHING)
         short = (free - demand < kept) & (demand > 0) & (kept > 0)
         if not short.any():
@@ -136,7 +136,7 @@ class Guard:
         return Objection(host, sentence, self._strictest(self.promises))
 
     def unsafe(self, host: str) -> Objection | None:
-        """Return True if the guests of the host have no plan as it is."""
+        """Return why the host takes no more: its guests have no plan as it is; None if they have one."""
         broken = [
             (promise, loss) for promise in self.promises for loss in promise.losses_of.get(host, ()) if loss.problem
         ]
