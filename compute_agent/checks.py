@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks whether an agent could start with a configuration (``fleet-manage upgrade check``, ``fleet doctor``)."""
+"""Checks whether an agent could start with a configuration (``fleet-manage upgrade check``, ``fleet doctor``).
+
+Both programs find it by the entry point ``fleet.checks``.
+"""
 
 from __future__ import annotations
 

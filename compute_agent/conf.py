@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the compute agent."""
+"""Options of the compute agent.
+
+:mod:`compute_agent.main` registers them, and the sample file of the options lists them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds a compute agent from its configuration."""
+"""Builds a compute agent from its configuration. ``fleet-compute`` calls it."""
 
 from __future__ import annotations
 

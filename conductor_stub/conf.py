@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor's options."""
+"""The conductor's options.
+
+:mod:`conductor_stub.main` registers them, and the sample file of the options lists them.
+"""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options shared by all daemons and tools, and the function that loads a configuration."""
+"""Options shared by all daemons and tools, and the function that loads a configuration.
+
+Each program calls it first.
+"""
 
 from __future__ import annotations
 

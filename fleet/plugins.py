@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports the class that an option names by its dotted path, or gives the reason in one line."""
+"""Imports the class that an option names by its dotted path, or gives the reason in one line.
+
+Agents load drivers by it, and schedulers filters and weighers.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of ``fleet-api``, in the group ``[api]``."""
+"""Options of ``fleet-api``, in the group ``[api]``.
+
+:mod:`fleet_api.main` registers them, and the sample file of the options lists them.
+"""
 
 from __future__ import annotations
 

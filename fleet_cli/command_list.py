@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of ``fleet`` by topic, and other names under which they are known."""
+"""The commands of ``fleet`` by topic, and other names under which they are known.
+
+:mod:`fleet_cli.main` loads a command when it is called.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batch of ``make demo`` and its report."""
+"""The batch of ``make demo`` and its report. :mod:`fleet_trial.trio` runs it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check whether a scheduler can start with a configuration (``fleet-manage upgrade check``, ``fleet doctor``)."""
+"""Check whether a scheduler can start with a configuration (``fleet-manage upgrade check``, ``fleet doctor``).
+
+Both programs find it by the entry point ``fleet.checks``, and the scheduler calls it at start.
+"""
 
 from __future__ import annotations
 

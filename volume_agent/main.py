@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds a volume agent from its configuration."""
+"""Builds a volume agent from its configuration. ``fleet-volume`` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface between an agent and a driver, with nova's method names, for one host."""
+"""The interface between an agent and a driver, with nova's method names, for one host.
+
+The agent's work calls it; the drivers beside it implement it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMA cells and PCI devices of simulated hosts, from the options of group [fake]."""
+"""NUMA cells and PCI devices of simulated hosts, from the options of group [fake].
+
+:mod:`compute_agent.drivers.fake` reports them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver's record of a guest, in memory or in a file that survives the agent."""
+"""A driver's record of a guest, in memory or in a file that survives the agent.
+
+The drivers keep it beside their guests, and the agent compares it with the ledger.
+"""
 
 from __future__ import annotations
 

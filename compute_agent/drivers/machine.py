@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads this machine's inventory from psutil and /sys."""
+"""Reads this machine's inventory from psutil and /sys. The drivers whose guests run on this machine report it."""
 
 from __future__ import annotations
 

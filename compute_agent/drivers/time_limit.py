@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds the time of work that may hang, such as a hypervisor's."""
+"""Bounds the time of work that may hang, such as a hypervisor's.
+
+The drivers run each call in it, with what is left of the step's time.
+"""
 
 from __future__ import annotations
 

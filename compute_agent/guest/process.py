@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identifies a process by pid, start time and boot, so that a reused pid is not mistaken for it."""
+"""Identifies a process by pid, start time and boot, so that a reused pid is not mistaken for it.
+
+The local driver and the process beside each of its guests call it.
+"""
 
 from __future__ import annotations
 

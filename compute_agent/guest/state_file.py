@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small JSON files that are written completely or not at all."""
+"""Small JSON files that are written completely or not at all. The drivers keep the records of their guests in them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last report of each host, so that an unchanged one is not sent every minute."""
+"""The last report of each host, so that an unchanged one is not sent every minute.
+
+:mod:`compute_agent.ledger.reporter` asks it before each report.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends notifications ``compute.instance.*`` of builds and moves, and ``compute.metrics.update``, with nova's payload."""
+"""Sends notifications ``compute.instance.*`` of builds and moves, and ``compute.metrics.update``, with nova's payload.
+
+The work of the agent calls it where a step begins and ends.
+"""
 
 from __future__ import annotations
 

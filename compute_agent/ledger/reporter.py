@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends registrations, heartbeats and reports for all hosts of an agent."""
+"""Sends registrations, heartbeats and reports for all hosts of an agent.
+
+:mod:`compute_agent.agent` calls it, at start and by its periodic tasks.
+"""
 
 from __future__ import annotations
 

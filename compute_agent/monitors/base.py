@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of a monitor."""
+"""The interface of a monitor. The monitors beside it implement it, and each report of a host reads them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The load of this machine's processors, with nova's names."""
+"""The load of this machine's processors, with nova's names. ``compute_monitors`` names it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses a driver's inventory of a node once, and makes the report from it."""
+"""Parses a driver's inventory of a node once, and makes the report from it.
+
+:mod:`compute_agent.node.host` reads it at start and at each report.
+"""
 
 from __future__ import annotations
 

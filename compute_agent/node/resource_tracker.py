@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inventory of one node, and what each instance holds of it."""
+"""The inventory of one node, and what each instance holds of it.
+
+Builds and moves claim from it, and the audit of the node compares it with the ledger.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Destroys one instance on one host, after the ledger has confirmed the order."""
+"""Destroys one instance on one host, after the ledger has confirmed the order.
+
+:mod:`compute_agent.manager` calls it for each order of a conductor.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor's methods for agents about attachments."""
+"""The conductor's methods for agents about attachments.
+
+Agents call them over RPC (:mod:`fleet.rpc.clients.conductor`).
+"""
 
 from __future__ import annotations
 

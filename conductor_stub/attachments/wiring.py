@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wires attachments."""
+"""Wires attachments. :mod:`conductor_stub.wiring` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wires the balancing of aggregates."""
+"""Wires the balancing of aggregates. :mod:`conductor_stub.wiring` calls it."""
 
 from __future__ import annotations
 

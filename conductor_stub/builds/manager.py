@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of builds, namespace ``compute_task``."""
+"""The RPC surface of builds, namespace ``compute_task``. Clients and agents call it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of instances that a build request creates."""
+"""The rows of instances that a build request creates.
+
+:mod:`conductor_stub.builds.intake` writes them in its transaction.
+"""
 
 from __future__ import annotations
 

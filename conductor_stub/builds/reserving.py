@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface between builds and volumes, which ``attachments.reservations`` implements."""
+"""The interface between builds and volumes, which ``attachments.reservations`` implements.
+
+The intake of builds calls it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletes instances, at any step of their builds and moves."""
+"""Deletes instances, at any step of their builds and moves.
+
+Users' requests, the sweeper and agents that report a gone guest call it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remarks the parts of an accepted request that no filter of the schedulers judges."""
+"""Remarks the parts of an accepted request that no filter of the schedulers judges.
+
+:mod:`conductor_stub.builds.intake` answers with the remarks.
+"""
 
 from __future__ import annotations
 

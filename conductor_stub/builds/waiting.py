@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides whether a build waits for room, for how long and for which resource, and how a wait in vain ends."""
+"""Decides whether a build waits for room, for how long and for which resource, and how a wait in vain ends.
+
+The intake and the placement of builds ask it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The periodic task of a conductor for maintenances."""
+"""The periodic task of a conductor for maintenances. :mod:`conductor_stub.maintenance.wiring` starts it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wires maintenances of hosts."""
+"""Wires maintenances of hosts. :mod:`conductor_stub.wiring` calls it."""
 
 from __future__ import annotations
 

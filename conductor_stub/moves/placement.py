@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds a destination for a move, and notifies the host that must act next."""
+"""Finds a destination for a move, and notifies the host that must act next.
+
+The intake of moves calls it, and the tasks that begin moves by themselves.
+"""
 
 from __future__ import annotations
 

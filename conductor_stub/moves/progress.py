@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor's methods for agents about moves."""
+"""The conductor's methods for agents about moves. Agents call them over RPC (:mod:`fleet.rpc.clients.conductor`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A migration record as operators see it."""
+"""A migration record as operators see it. The intake of moves and the lists of operators answer with it."""
 
 from __future__ import annotations
 

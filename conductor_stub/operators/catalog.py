@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of images and aggregates, namespace ``operator``."""
+"""The RPC surface of images and aggregates, namespace ``operator``.
+
+:mod:`fleet.rpc.clients.operator.catalog` calls it.
+"""
 
 from __future__ import annotations
 

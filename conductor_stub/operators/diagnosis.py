@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the database and signs of trouble in the ledger for ``fleet doctor``."""
+"""Reads the database and signs of trouble in the ledger for ``fleet doctor``.
+
+:mod:`conductor_stub.operators.manager` answers with them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's input for a request that is not made, or for an instance that exists already."""
+"""The scheduler's input for a request that is not made, or for an instance that exists already.
+
+``fleet explain`` asks for it, and so do the plans of balancing and recovery.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of instances and volumes, for callers that follow them."""
+"""Events of instances and volumes, for callers that follow them.
+
+:mod:`fleet.rpc.clients.operator.instances` asks for them.
+"""
 
 from __future__ import annotations
 

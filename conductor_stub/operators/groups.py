@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of server groups, namespace ``operator``."""
+"""The RPC surface of server groups, namespace ``operator``. :mod:`fleet.rpc.clients.operator.catalog` calls it."""
 
 from __future__ import annotations
 

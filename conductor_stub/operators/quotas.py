@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of quotas, namespace ``operator``."""
+"""The RPC surface of quotas, namespace ``operator``. :mod:`fleet.rpc.clients.operator.catalog` calls it."""
 
 from __future__ import annotations
 

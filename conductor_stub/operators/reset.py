@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Administrators set the state of an instance, where the ledger is wrong about its guest."""
+"""Administrators set the state of an instance, where the ledger is wrong about its guest.
+
+``fleet server reset-state`` calls it.
+"""
 
 from __future__ import annotations
 

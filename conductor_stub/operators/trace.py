@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history of instances, volumes and snapshots, for ``fleet trace``."""
+"""The history of instances, volumes and snapshots, for ``fleet trace``.
+
+:mod:`conductor_stub.operators.manager` answers with it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wires what operators see and change."""
+"""Wires what operators see and change. :mod:`conductor_stub.wiring` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The periodic task of a conductor for recoveries."""
+"""The periodic task of a conductor for recoveries. :mod:`conductor_stub.recovery.wiring` starts it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The methods by which operators read and change recoveries."""
+"""The methods by which operators read and change recoveries.
+
+``fleet recovery`` calls them, over RPC or through ``fleet-api``.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order the guests of a host are moved."""
+"""In which order the guests of a host are moved. :mod:`conductor_stub.recovery.evacuation` asks for it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks a scheduler where the guests of a lost host shall go, so that all of them find a place."""
+"""Asks a scheduler where the guests of a lost host shall go, so that all of them find a place.
+
+:mod:`conductor_stub.recovery.keeper` asks before it moves the first guest.
+"""
 
 from __future__ import annotations
 

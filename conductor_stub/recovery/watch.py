@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the hosts that are down for their time, and notices when so many are silent that the network must be to blame."""
+"""Finds the hosts that are down for their time, and notices when so many are silent that the network must be to blame.
+
+:mod:`conductor_stub.recovery.keeper` calls it in each round.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One attempt of a build or a move on one host, and why it failed."""
+"""One attempt of a build or a move on one host, and why it failed.
+
+The machines of builds, moves and volumes write it.
+"""
 
 from __future__ import annotations
 

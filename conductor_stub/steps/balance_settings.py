@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses the section [balance] of the configuration."""
+"""Parses the section [balance] of the configuration. :mod:`conductor_stub.parts` reads it once, at start."""
 
 from __future__ import annotations
 

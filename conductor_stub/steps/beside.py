@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs commands of the operator's beside the caller, a bounded number at a time."""
+"""Runs commands of the operator's beside the caller, a bounded number at a time.
+
+The periodic tasks of recoveries and maintenances run fences and hooks in it.
+"""
 
 from __future__ import annotations
 

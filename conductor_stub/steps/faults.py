@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns an error into the fault that the owner of the instance reads."""
+"""Turns an error into the fault that the owner of the instance reads. All machines call it where a step has failed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the command that switches a host off."""
+"""Runs the command that switches a host off.
+
+:mod:`conductor_stub.recovery.fencing` runs it before guests are moved.
+"""
 
 from __future__ import annotations
 

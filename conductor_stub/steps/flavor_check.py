@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a flavor and an image fit each other, and reads their demands on a host."""
+"""Checks that a flavor and an image fit each other, and reads their demands on a host.
+
+The intakes of builds, moves and rebuilds call it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command of the operator's for one host, to its end or to a time limit."""
+"""Runs a command of the operator's for one host, to its end or to a time limit.
+
+The fence and the maintenance of hosts call it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request that a step belongs to, where steps of several requests come in one message."""
+"""The request that a step belongs to, where steps of several requests come in one message.
+
+The managers that take messages with several steps call it for each of them.
+"""
 
 from __future__ import annotations
 

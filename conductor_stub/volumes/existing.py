@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes existing data of a pool into management as a volume, and releases volumes from management."""
+"""Takes existing data of a pool into management as a volume, and releases volumes from management.
+
+:mod:`conductor_stub.volumes.wiring` offers it to users.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accepts users' requests about volumes in one transaction each, or refuses them with the reason."""
+"""Accepts users' requests about volumes in one transaction each, or refuses them with the reason.
+
+Users call it over RPC or through ``fleet-api``.
+"""
 
 from __future__ import annotations
 

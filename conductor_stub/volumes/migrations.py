@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accepts requests to migrate a volume to another pool, or to change its type, which may need a migration."""
+"""Accepts requests to migrate a volume to another pool, or to change its type, which may need a migration.
+
+Administrators call it over RPC or through ``fleet-api``.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds a pool for a volume, claims its space, and notifies the agent of the backend."""
+"""Finds a pool for a volume, claims its space, and notifies the agent of the backend.
+
+The intake of volumes calls it, and the sweeper again for a volume that nobody has taken.
+"""
 
 from __future__ import annotations
 

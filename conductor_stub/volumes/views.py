@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes, snapshots and pools as users see them."""
+"""Volumes, snapshots and pools as users see them. All methods that answer with a volume make it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls to the conductor that are repeated until they are answered, because a timeout is an unknown outcome."""
+"""Calls to the conductor that are repeated until they are answered, because a timeout is an unknown outcome.
+
+The agents call the conductor through it only.
+"""
 
 from __future__ import annotations
 

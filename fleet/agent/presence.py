@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers the hosts or storage backends of an agent's process with a conductor, and keeps them alive."""
+"""Registers the hosts or storage backends of an agent's process with a conductor, and keeps them alive.
+
+The reporters of both agents call it.
+"""
 
 from __future__ import annotations
 

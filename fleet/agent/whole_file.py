@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large files that are written as a whole or not at all, also if the machine crashes."""
+"""Large files that are written as a whole or not at all, also if the machine crashes.
+
+The drivers write images and disks through it.
+"""
 
 from __future__ import annotations
 

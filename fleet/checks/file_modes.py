@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks whether others can read a configuration file with secrets."""
+"""Checks whether others can read a configuration file with secrets. :mod:`fleet.checks.option_check` calls it."""
 
 from __future__ import annotations
 

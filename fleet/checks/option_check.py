@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks configuration files for misspelt, deprecated and doubtful options."""
+"""Checks configuration files for misspelt, deprecated and doubtful options.
+
+Daemons call it at start, and the commands that examine a configuration.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls to a fleet, over AMQP or HTTP, with failures in plain words."""
+"""Calls to a fleet, over AMQP or HTTP, with failures in plain words.
+
+The commands inherit it by :mod:`fleet.client.connection` and :mod:`fleet.client.http_connection`.
+"""
 
 from __future__ import annotations
 

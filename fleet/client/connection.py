@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls over the message broker."""
+"""Calls over the message broker. The commands make one unless they are told of an address of ``fleet-api``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits until builds, moves, power tasks, volumes and deletions end."""
+"""Waits until builds, moves, power tasks, volumes and deletions end. Commands with ``--wait`` call it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The difference between this machine's clock and the database's, which deadlines and leases use."""
+"""The difference between this machine's clock and the database's, which deadlines and leases use.
+
+All daemons measure it at start and by a periodic task.
+"""
 
 from __future__ import annotations
 

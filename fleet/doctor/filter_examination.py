@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of ``fleet doctor`` on the filters of the schedulers."""
+"""The check of ``fleet doctor`` on the filters of the schedulers. :mod:`fleet.doctor.examination` runs it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of ``fleet doctor`` on storage backends, pools and volumes."""
+"""The checks of ``fleet doctor`` on storage backends, pools and volumes. :mod:`fleet.doctor.examination` runs them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of all expected errors, and the errors of any request."""
+"""The base of all expected errors, and the errors of any request.
+
+All other modules of this package inherit from it.
+"""
 
 from fleet import control_characters
 from fleet.reasons import Reason

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of a build or a move on its host."""
+"""Errors of a build or a move on its host.
+
+Agents raise them, and conductors read from them whether another host may succeed.
+"""
 
 from fleet.errors.base import FleetError
 from fleet.reasons import Reason

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All failpoints, in the order in which a build or a move passes them, with the event that has just happened."""
+"""All failpoints, in the order in which a build or a move passes them, with the event that has just happened.
+
+:mod:`fleet.failpoints.injection` accepts no other name.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests whether one instance cell fits one host cell."""
+"""Tests whether one instance cell fits one host cell.
+
+:mod:`fleet.hardware.topology_fit` tries the cells of a host by it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of NUMA cells and PCI devices, which several services read."""
+"""Options of NUMA cells and PCI devices, which several services read. :mod:`fleet.conf` registers them."""
 
 from __future__ import annotations
 

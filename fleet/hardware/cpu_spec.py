@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses CPU sets such as ``0-3,^2,8``."""
+"""Parses CPU sets such as ``0-3,^2,8``. :mod:`fleet.hardware.constraints` reads them in flavors and images."""
 
 from __future__ import annotations
 

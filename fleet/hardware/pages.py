@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the page size of an instance cell."""
+"""Chooses the page size of an instance cell. :mod:`fleet.hardware.cell_fit` calls it for each pair of cells."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the CPUs of a host cell for pinned vcpus."""
+"""Chooses the CPUs of a host cell for pinned vcpus. :mod:`fleet.hardware.cell_fit` calls it for each pair of cells."""
 
 from __future__ import annotations
 

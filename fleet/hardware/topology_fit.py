@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assigns the cells of an instance to host cells."""
+"""Assigns the cells of an instance to host cells.
+
+Filters ask whether an assignment exists, and claims take the one that it finds.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume that an instance has from its first boot on."""
+"""A volume that an instance has from its first boot on. :mod:`fleet.objects.build_request` has a list of them."""
 
 from __future__ import annotations
 

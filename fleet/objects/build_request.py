@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request of a client for a build."""
+"""The request of a client for a build. Conductors parse it from the message, before they write anything."""
 
 from __future__ import annotations
 

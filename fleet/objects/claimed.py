@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resources that a host holds for an instance after its claim."""
+"""The resources that a host holds for an instance after its claim.
+
+Agents report it after a claim, and the ledger keeps it for each instance and move.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The claim of one instance on one node, from the ledger."""
+"""The claim of one instance on one node, from the ledger.
+
+A request has one where its instance already is on a host.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upper bounds of a host's usage, set by the scheduler's filters that let the host through."""
+"""Upper bounds of a host's usage, set by the scheduler's filters that let the host through.
+
+The answer of a scheduler and the order for an agent have them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The properties of an image that placement reads."""
+"""The properties of an image that placement reads. A build request and the row of an instance have them."""
 
 from __future__ import annotations
 

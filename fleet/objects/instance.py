@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A snapshot of an instance's row, as services exchange it."""
+"""A snapshot of an instance's row, as services exchange it. Conductors send it with each order for an agent."""
 
 from __future__ import annotations
 

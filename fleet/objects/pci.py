@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI devices, pools of equal devices, and requests for them."""
+"""PCI devices, pools of equal devices, and requests for them.
+
+Agents report them, filters and claims count with them.
+"""
 
 from __future__ import annotations
 

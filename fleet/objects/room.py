@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room on hosts that has changed, and the builds that wait for room."""
+"""Room on hosts that has changed, and the builds that wait for room.
+
+The room queue of :mod:`conductor_stub.builds` chooses by them what it wakes.
+"""
 
 from __future__ import annotations
 

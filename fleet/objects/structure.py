@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decodes structured values that arrive as JSON text or in nova's object envelope."""
+"""Decodes structured values that arrive as JSON text or in nova's object envelope.
+
+The parsers of NUMA cells, PCI devices and nova's messages call it.
+"""
 
 from __future__ import annotations
 

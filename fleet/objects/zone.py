@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The availability zone of a request, which may also force a host and a node."""
+"""The availability zone of a request, which may also force a host and a node.
+
+:mod:`fleet.objects.build_request` parses it.
+"""
 
 from __future__ import annotations
 

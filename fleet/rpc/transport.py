@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the RPC transport and the notifier."""
+"""Opens the RPC transport and the notifier. Each program that exchanges messages calls it once."""
 
 from __future__ import annotations
 

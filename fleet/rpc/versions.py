@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The versions of each topic's API that this release speaks, and how they compare."""
+"""The versions of each topic's API that this release speaks, and how they compare.
+
+Clients choose by it what they may send, and servers refuse by it.
+"""
 
 from __future__ import annotations
 

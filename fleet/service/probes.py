@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The probes of a daemon (round trips through broker and database), its watchdog, and its health page."""
+"""The probes of a daemon (round trips through broker and database), its watchdog, and its health page.
+
+The ``main`` of each daemon makes them.
+"""
 
 from __future__ import annotations
 

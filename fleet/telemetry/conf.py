@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of health and metrics."""
+"""Options of health and metrics. :mod:`fleet.conf` registers them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/healthz`` and ``/metrics`` over HTTP, on a port of the daemon's own."""
+"""``/healthz`` and ``/metrics`` over HTTP, on a port of the daemon's own.
+
+:mod:`fleet.service.probes` starts the server.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs round trips through broker and database, and ends a daemon that is stuck."""
+"""Runs round trips through broker and database, and ends a daemon that is stuck.
+
+:mod:`fleet.service.probes` starts it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of a fleet over the time of a trace, and the figures that they give."""
+"""Samples of a fleet over the time of a trace, and the figures that they give.
+
+Replays and ``fleet whatif`` fill it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Amounts times hours of what was asked for, and of what was placed of it."""
+"""Amounts times hours of what was asked for, and of what was placed of it.
+
+The reports of replays and of ``fleet whatif`` count by it.
+"""
 
 from __future__ import annotations
 

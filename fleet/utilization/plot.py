@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws figures over time, and a map of the fleet, with matplotlib (the extra ``plot``)."""
+"""Draws figures over time, and a map of the fleet, with matplotlib (the extra ``plot``).
+
+The option ``--plot`` of ``fleet whatif`` and ``fleet replay`` calls it.
+"""
 
 from __future__ import annotations
 

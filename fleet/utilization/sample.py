@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the hosts of a fleet at one moment."""
+"""Measures the hosts of a fleet at one moment. :mod:`fleet.utilization.history` keeps one for each moment."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage pools and availability zones."""
+"""Storage pools and availability zones. :mod:`fleet_api.block_storage.routes` names its paths."""
 
 from __future__ import annotations
 

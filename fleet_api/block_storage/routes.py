@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paths of the API of volumes."""
+"""The paths of the API of volumes. :mod:`fleet_api.application` adds them."""
 
 from __future__ import annotations
 

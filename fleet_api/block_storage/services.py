@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agents of storage backends, under cinder's name."""
+"""The agents of storage backends, under cinder's name. :mod:`fleet_api.block_storage.routes` names its paths."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes and snapshots in the form of OpenStack's block storage API."""
+"""Volumes and snapshots in the form of OpenStack's block storage API. The resources beside it answer with them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volume types, their extra specs, and the projects that may use those that are not public."""
+"""Volume types, their extra specs, and the projects that may use those that are not public.
+
+:mod:`fleet_api.block_storage.routes` names its paths.
+"""
 
 from __future__ import annotations
 

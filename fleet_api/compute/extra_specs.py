@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extra specs of flavors."""
+"""Extra specs of flavors. :mod:`fleet_api.application` names their paths."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flavor of the catalog in nova's form, and what clients send of a new one."""
+"""A flavor of the catalog in nova's form, and what clients send of a new one.
+
+:mod:`fleet_api.compute.flavors` answers with it.
+"""
 
 from __future__ import annotations
 

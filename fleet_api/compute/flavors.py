@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors, and the projects that may use those that are not public."""
+"""Flavors, and the projects that may use those that are not public. :mod:`fleet_api.application` names their paths."""
 
 from __future__ import annotations
 

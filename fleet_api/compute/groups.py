@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server groups."""
+"""Server groups. :mod:`fleet_api.application` names their paths."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services of the fleet under nova's names."""
+"""Services of the fleet under nova's names. :mod:`fleet_api.application` names their paths."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks and their subnets, in the form of the Networking API v2.0."""
+"""Networks and their subnets, in the form of the Networking API v2.0.
+
+:mod:`fleet_api.application` names their paths.
+"""
 
 from __future__ import annotations
 

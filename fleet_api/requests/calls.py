@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of the ``fleet`` command, by topic and method of the wire contract, and their answers as JSON."""
+"""The calls of the ``fleet`` command, by topic and method of the wire contract, and their answers as JSON.
+
+:mod:`fleet_api.requests.conductor` asks the conductor by them.
+"""
 
 from __future__ import annotations
 

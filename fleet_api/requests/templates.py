@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of routes with the names of their parameters, as policies and the document of the API have them."""
+"""Paths of routes with the names of their parameters, as policies and the document of the API have them.
+
+Policies and the document of the API name their paths by it.
+"""
 
 from __future__ import annotations
 

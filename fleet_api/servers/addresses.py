@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses of servers, and the interfaces that have them."""
+"""Addresses of servers, and the interfaces that have them. Servers and ports answer with them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields of bodies that came with later versions of the API."""
+"""Fields of bodies that came with later versions of the API.
+
+The parsers of bodies about servers refuse by it fields that are newer than the request.
+"""
 
 from __future__ import annotations
 

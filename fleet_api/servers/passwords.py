@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passwords for guests whose clients send none."""
+"""Passwords for guests whose clients send none. :mod:`fleet_api.application` hands it to the resources of servers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metadata and tags of servers."""
+"""Metadata and tags of servers. :mod:`fleet_api.application` names their paths."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An instance in the form of nova's servers."""
+"""An instance in the form of nova's servers. The resources of servers answer with it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves the application with waitress, which reads requests and writes answers without a thread for each client."""
+"""Serves the application with waitress, which reads requests and writes answers without a thread for each client.
+
+:mod:`fleet_api.main` starts it.
+"""
 
 from __future__ import annotations
 

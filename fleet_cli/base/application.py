@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options, help, logging and refusals of a wrong command line, for the programs ``fleet`` and ``fleet-manage``."""
+"""Options, help, logging and refusals of a wrong command line, for the programs ``fleet`` and ``fleet-manage``.
+
+:mod:`fleet_cli.main` and :mod:`fleet_cli.manage` inherit from it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments that describe a build, shared by boot, explain, capacity and resize."""
+"""The arguments that describe a build, shared by boot, explain, capacity and resize.
+
+Each of these commands adds them to its parser.
+"""
 
 from __future__ import annotations
 

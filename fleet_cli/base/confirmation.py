@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the user before a command does what cannot be undone."""
+"""Asks the user before a command does what cannot be undone.
+
+Commands that delete or replay call it, unless ``--yes`` is given.
+"""
 
 from __future__ import annotations
 

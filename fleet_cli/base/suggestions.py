@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which command is meant by one that does not exist."""
+"""Which command is meant by one that does not exist. :mod:`fleet_cli.base.application` asks it."""
 
 from __future__ import annotations
 

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``doctor`` with its examinations and the ``finding_list`` that it prints; ``top`` with its ``metric_pages``."""
+"""``doctor`` with its examinations and the ``finding_list`` that it prints; ``top`` with its ``metric_pages``.
+
+:mod:`fleet_cli.command_list` names the commands.
+"""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemons' ``/metrics`` pages, and how their numbers have changed between two looks."""
+"""The daemons' ``/metrics`` pages, and how their numbers have changed between two looks.
+
+:mod:`fleet_cli.health.top` reads them.
+"""
 
 from __future__ import annotations
 

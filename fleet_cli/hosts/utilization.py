@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The option ``--plot`` of ``fleet whatif`` and ``fleet replay``, and the samples of a fleet over time."""
+"""The option ``--plot`` of ``fleet whatif`` and ``fleet replay``, and the samples of a fleet over time.
+
+Both commands draw by it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the fleet and requests for commands that plan on a copy of the fleet."""
+"""Reads the fleet and requests for commands that plan on a copy of the fleet. The commands beside it call it first."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs of what becomes of the guests of lost hosts, for the commands that show them."""
+"""Proofs of what becomes of the guests of lost hosts, for the commands that show them.
+
+The commands beside it are ``capacity``, ``drill`` and ``tolerance``.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that name a request trace and the files that belong to it."""
+"""Arguments that name a request trace and the files that belong to it.
+
+``fleet replay`` and ``fleet whatif`` add them to their parsers.
+"""
 
 from __future__ import annotations
 

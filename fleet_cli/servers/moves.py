@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server resize``, ``migrate``, ``migration abort`` and ``evacuate``, and ``fleet migration list``."""
+"""``fleet server resize``, ``migrate``, ``migration abort`` and ``evacuate``, and ``fleet migration list``.
+
+:mod:`fleet_cli.command_list` names the commands.
+"""
 
 from __future__ import annotations
 

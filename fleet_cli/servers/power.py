@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server stop``, ``start``, ``reboot``, ``suspend``, ``resume``, ``rebuild``, ``shelve``, ``unshelve``."""
+"""``fleet server stop``, ``start``, ``reboot``, ``suspend``, ``resume``, ``rebuild``, ``shelve``, ``unshelve``.
+
+:mod:`fleet_cli.command_list` names the commands.
+"""
 
 from __future__ import annotations
 

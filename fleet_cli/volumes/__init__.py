@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes, their types and snapshots, the pools that they are in, and ``existing_volumes``, which are taken over."""
+"""Volumes, their types and snapshots, the pools that they are in, and ``existing_volumes``, which are taken over.
+
+:mod:`fleet_cli.command_list` names the commands.
+"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private MariaDB server."""
+"""A private MariaDB server. Tests start it, and the trial fleet with ``DB=mariadb``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private PostgreSQL server."""
+"""A private PostgreSQL server. Tests start it, and the trial fleet with ``DB=postgresql``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private RabbitMQ node."""
+"""A private RabbitMQ node. Tests start it, and the trial fleet with ``BROKER=rabbit``."""
 
 from __future__ import annotations
 

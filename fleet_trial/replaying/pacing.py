@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends the requests of a trace in their order, and deletes what is placed when its life in the trace is over."""
+"""Sends the requests of a trace in their order, and deletes what is placed when its life in the trace is over.
+
+The replays of instances and of volumes send by it.
+"""
 
 from __future__ import annotations
 

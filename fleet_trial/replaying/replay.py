@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends the requests of a trace through a fleet and counts the results."""
+"""Sends the requests of a trace through a fleet and counts the results. ``fleet replay`` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrivals and departures of what a replay has placed, in the order of the trace."""
+"""Arrivals and departures of what a replay has placed, in the order of the trace. The reports of replays read them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a replay over the time of its trace, from the hosts before it and the result of each instance."""
+"""The figures of a replay over the time of its trace, from the hosts before it and the result of each instance.
+
+:mod:`fleet_trial.replaying.replay` ends with it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates the volumes of a trace in a fleet and counts the results."""
+"""Creates the volumes of a trace in a fleet and counts the results. ``fleet replay`` calls it."""
 
 from __future__ import annotations
 

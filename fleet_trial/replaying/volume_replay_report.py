@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pools of a replay over the time of its trace, from the pools before it and the result of each volume."""
+"""The pools of a replay over the time of its trace, from the pools before it and the result of each volume.
+
+:mod:`fleet_trial.replaying.volume_replay` ends with it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The aliases of cinder's modules."""
+"""The aliases of cinder's modules. :mod:`scheduler.compat` installs them when a plugin imports cinder."""
 
 from __future__ import annotations
 

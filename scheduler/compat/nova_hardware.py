@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMA cells and PCI devices as nova's filters judge them, by our own arithmetic."""
+"""NUMA cells and PCI devices as nova's filters judge them, by our own arithmetic.
+
+Plugins of nova call it by :mod:`scheduler.compat.nova_names`.
+"""
 
 from __future__ import annotations
 

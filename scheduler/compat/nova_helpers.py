@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions and classes of nova that its filters and weighers call, made anew over ours."""
+"""Functions and classes of nova that its filters and weighers call, made anew over ours.
+
+Plugins of nova call them by :mod:`scheduler.compat.nova_names`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The aliases of nova's modules."""
+"""The aliases of nova's modules. :mod:`scheduler.compat` installs them when a plugin imports nova."""
 
 from __future__ import annotations
 

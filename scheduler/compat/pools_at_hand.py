@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pools and the request that a plugin for cinder judges now, for its calls to cinder's services."""
+"""The pools and the request that a plugin for cinder judges now, for its calls to cinder's services.
+
+Plugins of cinder ask it by :mod:`scheduler.compat.cinder_names`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the filters in their order over some hosts, and record which filter dropped each host first."""
+"""Run the filters in their order over some hosts, and record which filter dropped each host first.
+
+:mod:`scheduler.engine.decide` calls it for each request, and drivers that do not weigh.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names for values that the engine passes on and does not look into."""
+"""Names for values that the engine passes on and does not look into.
+
+The modules of the engine are annotated with them.
+"""
 
 from __future__ import annotations
 

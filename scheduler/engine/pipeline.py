@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filters and weighers of one scheduler, and a request prepared for them before any host is read."""
+"""The filters and weighers of one scheduler, and a request prepared for them before any host is read.
+
+The loading of drivers makes it, and decisions run through it.
+"""
 
 from __future__ import annotations
 

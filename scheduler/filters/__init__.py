@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova's dotted path of :mod:`scheduler.compute.filters`."""
+"""nova's dotted path of :mod:`scheduler.compute.filters`.
+
+Files of operators name it, and filters of others import it.
+"""
 
 from scheduler.compute import filters
 from scheduler.compute.filters import *  # noqa: F403

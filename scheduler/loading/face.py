@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Older dotted paths of packages, which files of operators and plugins of others name."""
+"""Older dotted paths of packages, which files of operators and plugins of others name.
+
+:mod:`scheduler.filters` and :mod:`scheduler.weights` are made by it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load classes by dotted path from the configuration."""
+"""Load classes by dotted path from the configuration. The loaders of drivers, filters and weighers call it."""
 
 from __future__ import annotations
 

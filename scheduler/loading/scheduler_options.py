@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator's JSON file for filters of their own (``config_options``), read again when it changes."""
+"""The operator's JSON file for filters of their own (``config_options``), read again when it changes.
+
+:mod:`scheduler.state.decider` reads it before each decision.
+"""
 
 from __future__ import annotations
 

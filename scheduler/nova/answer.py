@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encodes the answer of ``select_destinations`` as nova's Selection objects, or as dicts."""
+"""Encodes the answer of ``select_destinations`` as nova's Selection objects, or as dicts.
+
+:mod:`scheduler.nova.endpoint` answers with it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks placement which hosts it offers, for requests that the columns of the hosts do not decide."""
+"""Asks placement which hosts it offers, for requests that the columns of the hosts do not decide.
+
+:mod:`scheduler.nova.placing` asks it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cell of a server is preferred for its move, where nova allows other cells."""
+"""The cell of a server is preferred for its move, where nova allows other cells.
+
+:mod:`scheduler.nova.domain` adds its weigher.
+"""
 
 from __future__ import annotations
 

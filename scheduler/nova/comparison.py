@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts that pass for given requests here, beside those that placement offers, or that pass nova's own filters."""
+"""The hosts that pass for given requests here, beside those that placement offers, or that pass nova's own filters.
+
+:mod:`scheduler.nova.check` prints them.
+"""
 
 from __future__ import annotations
 

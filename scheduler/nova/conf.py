@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of ``[nova]`` that only the scheduler reads; :mod:`fleet.rpc.nova_broker` has the others."""
+"""The options of ``[nova]`` that only the scheduler reads; :mod:`fleet.rpc.nova_broker` has the others.
+
+:mod:`scheduler.main` registers them.
+"""
 
 from __future__ import annotations
 

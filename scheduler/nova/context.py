@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request context of nova's messages, without the token that it carries."""
+"""The request context of nova's messages, without the token that it carries.
+
+:mod:`scheduler.nova.service` deserializes messages by it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filters of an installed nova, run by its own Python with its own configuration file."""
+"""The filters of an installed nova, run by its own Python with its own configuration file.
+
+:mod:`scheduler.nova.check` compares with them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds to a request what nova-scheduler's request filters add, by the options of its section ``[scheduler]``."""
+"""Adds to a request what nova-scheduler's request filters add, by the options of its section ``[scheduler]``.
+
+:mod:`scheduler.nova.placing` applies them to each request.
+"""
 
 from __future__ import annotations
 

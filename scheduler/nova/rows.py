@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns rows of nova's databases into rows that the cache reads."""
+"""Turns rows of nova's databases into rows that the cache reads.
+
+The feeds of nova's databases call it for each row.
+"""
 
 from __future__ import annotations
 

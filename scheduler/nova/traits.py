@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The traits that a flavor and an image require of a compute node, or forbid."""
+"""The traits that a flavor and an image require of a compute node, or forbid.
+
+The endpoint for nova's messages reads them in each request.
+"""
 
 from __future__ import annotations
 

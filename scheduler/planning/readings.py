@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readings of all hosts at one moment, for the figures of a plan."""
+"""Readings of all hosts at one moment, for the figures of a plan.
+
+The plans of waves and of ``fleet whatif`` take them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decide requests of one domain with the configured filters and weighers, which are loaded again when options change."""
+"""Decide requests of one domain with the configured filters and weighers, which are loaded again when options change.
+
+The drivers that filter and weigh call it.
+"""
 
 from __future__ import annotations
 

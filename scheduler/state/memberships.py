@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The aggregates as the feed and casts show them, and which hosts are in which."""
+"""The aggregates as the feed and casts show them, and which hosts are in which.
+
+:mod:`scheduler.state.host_cache` has one.
+"""
 
 from __future__ import annotations
 

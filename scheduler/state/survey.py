@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decision that is not booked, with the filter that drops each host."""
+"""A decision that is not booked, with the filter that drops each host.
+
+:mod:`scheduler.state.decider` makes it for ``fleet explain``.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of a volume driver."""
+"""The interface of a volume driver. The agent's work calls it; the drivers beside it implement it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes data to block devices."""
+"""Writes data to block devices. :mod:`volume_agent.drivers.lvm` writes images and zeros by it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes that are records in memory, with a capacity from the configuration; for trials and tests."""
+"""Volumes that are records in memory, with a capacity from the configuration; for trials and tests.
+
+``volume_driver`` names it.
+"""
 
 from __future__ import annotations
 

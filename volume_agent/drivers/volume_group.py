@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An LVM volume group, through the programs of lvm2."""
+"""An LVM volume group, through the programs of lvm2. :mod:`volume_agent.drivers.lvm` calls it."""
 
 from __future__ import annotations
 

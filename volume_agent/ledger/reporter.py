@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends registrations, heartbeats and reports of pools for all backends of an agent."""
+"""Sends registrations, heartbeats and reports of pools for all backends of an agent.
+
+:mod:`volume_agent.agent` calls it, at start and by its periodic tasks.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the driver that attaches volumes to guests and detaches them."""
+"""The part of the driver that attaches volumes to guests and detaches them.
+
+:mod:`compute_agent.drivers.libvirt.driver` inherits it.
+"""
 
 from __future__ import annotations
 

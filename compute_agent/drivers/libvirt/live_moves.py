@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the driver that moves guests while they run."""
+"""The part of the driver that moves guests while they run. :mod:`compute_agent.drivers.libvirt.driver` inherits it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the driver that resizes guests and moves them while they are off."""
+"""The part of the driver that resizes guests and moves them while they are off.
+
+:mod:`compute_agent.drivers.libvirt.driver` inherits it.
+"""
 
 from __future__ import annotations
 

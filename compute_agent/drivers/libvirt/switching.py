@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the driver that switches guests on and off, and saves their memory."""
+"""The part of the driver that switches guests on and off, and saves their memory.
+
+:mod:`compute_agent.drivers.libvirt.resizes` inherits it, since a move switches its guest off.
+"""
 
 from __future__ import annotations
 

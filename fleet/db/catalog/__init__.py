@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors, images, groups, key pairs and quotas."""
+"""Flavors, images, groups, key pairs and quotas. Conductors read and write them."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the drivers that limit how long a daemon waits for its database; see :mod:`.options`."""
+"""Parameters of the drivers that limit how long a daemon waits for its database; see :mod:`.options`.
+
+:mod:`fleet.db.engine.database` sets them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds out whether traffic to a host stays on this machine."""
+"""Finds out whether traffic to a host stays on this machine.
+
+The checks on encryption to broker and database ask it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The copies of the database on other machines, as its server reports them (``fleet doctor``)."""
+"""The copies of the database on other machines, as its server reports them (``fleet doctor``).
+
+:mod:`conductor_stub.operators.diagnosis` reads it.
+"""
 
 from __future__ import annotations
 

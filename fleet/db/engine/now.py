@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time at which the database runs a statement, as a column for any statement, on every database."""
+"""The time at which the database runs a statement, as a column for any statement, on every database.
+
+Statements that set or compare times have it in place of a daemon's own clock.
+"""
 
 from __future__ import annotations
 

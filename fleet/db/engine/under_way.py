@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows that count what is under way, by step."""
+"""The rows that count what is under way, by step. Intakes add to them, and the ends of builds and volumes subtract."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the rows of which a JSON column cannot be read (:mod:`fleet.stored_json`)."""
+"""Finds the rows of which a JSON column cannot be read (:mod:`fleet.stored_json`).
+
+``fleet-manage db audit`` and ``fleet doctor`` name the rows that it finds.
+"""
 
 from __future__ import annotations
 

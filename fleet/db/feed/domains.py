@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failure domains of a fleet, read from its whole state as the change feed reports it."""
+"""Failure domains of a fleet, read from its whole state as the change feed reports it.
+
+Commands that plan on a copy of the fleet read them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newest events of all instances and volumes, for readers that follow them."""
+"""The newest events of all instances and volumes, for readers that follow them.
+
+:mod:`conductor_stub.operators.events` reads them.
+"""
 
 from __future__ import annotations
 

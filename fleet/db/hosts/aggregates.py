@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host aggregates with their hosts and metadata."""
+"""Host aggregates with their hosts and metadata. Conductors read and write them."""
 
 from __future__ import annotations
 

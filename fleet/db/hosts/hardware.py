@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMA cells and PCI devices of a node, with what instances and moves hold of them."""
+"""NUMA cells and PCI devices of a node, with what instances and moves hold of them.
+
+:mod:`fleet.db.hosts.hosts` writes it with each change of a node.
+"""
 
 from __future__ import annotations
 

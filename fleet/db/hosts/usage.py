@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums the resources that instances and moves hold of a node, and statistics of its instances."""
+"""Sums the resources that instances and moves hold of a node, and statistics of its instances.
+
+:mod:`fleet.db.hosts.hosts` writes the sums with each claim and release.
+"""
 
 from __future__ import annotations
 

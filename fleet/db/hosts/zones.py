@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which zones, hosts and nodes a request may name."""
+"""Which zones, hosts and nodes a request may name. :mod:`conductor_stub.builds.intake` asks before it accepts one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rooms of hosts that have changed since a generation, for the builds that wait for room."""
+"""Rooms of hosts that have changed since a generation, for the builds that wait for room.
+
+:mod:`conductor_stub.builds.room_queue` reads them to choose what it wakes.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads rows by many values of a column."""
+"""Reads rows by many values of a column.
+
+The queries of nova's and placement's databases call it, since a statement takes a limited number of values.
+"""
 
 from __future__ import annotations
 

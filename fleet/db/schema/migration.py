@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a database to the schema that this program knows."""
+"""Brings a database to the schema that this program knows.
+
+``fleet-manage db sync`` calls it, and the trial fleet at its start.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Table of the acts of administrators."""
+"""Table of the acts of administrators. :mod:`fleet.db.upkeep.acts` reads and writes it."""
 
 from __future__ import annotations
 

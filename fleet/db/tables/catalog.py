@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors, images, groups, quotas and key pairs."""
+"""Flavors, images, groups, quotas and key pairs. The queries of :mod:`fleet.db.catalog` read and write them."""
 
 from __future__ import annotations
 

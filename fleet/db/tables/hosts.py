@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services, compute nodes and aggregates of hosts."""
+"""Services, compute nodes and aggregates of hosts. The queries of :mod:`fleet.db.hosts` read and write them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests for builds, instances, and their history."""
+"""Requests for builds, instances, and their history. The queries of :mod:`fleet.db.instances` read and write them."""
 
 from __future__ import annotations
 

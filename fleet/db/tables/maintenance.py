@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maintenances of hosts in waves (``fleet.maintenance_states``)."""
+"""Maintenances of hosts in waves (``fleet.maintenance_states``).
+
+:mod:`fleet.db.hosts.maintenances` reads and writes them.
+"""
 
 from __future__ import annotations
 

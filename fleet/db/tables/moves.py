@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves of instances between hosts."""
+"""Moves of instances between hosts. :mod:`fleet.db.instances.moves` reads and writes them."""
 
 from __future__ import annotations
 

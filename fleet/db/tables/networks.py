@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks, the projects that may use them, and the addresses that instances have claimed."""
+"""Networks, the projects that may use them, and the addresses that instances have claimed.
+
+:mod:`fleet.db.catalog.networks` and :mod:`fleet.db.instances.addresses` read and write them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recoveries of hosts that are down (``fleet.recovery_states``)."""
+"""Recoveries of hosts that are down (``fleet.recovery_states``).
+
+The room :mod:`conductor_stub.recovery` reads and writes them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short names for statements, columns and rows whose types SQLAlchemy cannot name."""
+"""Short names for statements, columns and rows whose types SQLAlchemy cannot name.
+
+The queries of :mod:`fleet.db` are annotated with them.
+"""
 
 from __future__ import annotations
 

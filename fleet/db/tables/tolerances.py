@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Table of the promises to survive a loss (``fleet.objects.tolerance``)."""
+"""Table of the promises to survive a loss (``fleet.objects.tolerance``).
+
+:mod:`fleet.db.hosts.tolerances` reads and writes it.
+"""
 
 from __future__ import annotations
 

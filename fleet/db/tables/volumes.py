@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage pools, volumes, and their attachments and history."""
+"""Storage pools, volumes, and their attachments and history.
+
+The queries of :mod:`fleet.db.volumes` read and write them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signs of trouble in the ledger that a healthy fleet does not have (``fleet doctor``)."""
+"""Signs of trouble in the ledger that a healthy fleet does not have (``fleet doctor``).
+
+:mod:`conductor_stub.operators.diagnosis` asks for them.
+"""
 
 from __future__ import annotations
 

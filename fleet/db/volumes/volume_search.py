@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live volumes by text, state and order, in parts; for the page, which shows lists of any length."""
+"""Live volumes by text, state and order, in parts; for the page, which shows lists of any length.
+
+:mod:`conductor_stub.operators.search` calls it.
+"""
 
 from __future__ import annotations
 

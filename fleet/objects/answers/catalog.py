@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors, images, groups, quotas, key pairs and networks."""
+"""Flavors, images, groups, quotas, key pairs and networks.
+
+:mod:`fleet.rpc.clients.operator.catalog` parses the answers of conductors into them.
+"""
 
 from __future__ import annotations
 

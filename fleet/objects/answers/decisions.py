@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers about decisions that schedulers have kept (``[decisions]``)."""
+"""Answers about decisions that schedulers have kept (``[decisions]``).
+
+:mod:`fleet.rpc.clients.operator.instances` parses the answers of conductors into them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts, services, aggregates, use of the fleet, and findings of ``fleet doctor``."""
+"""Hosts, services, aggregates, use of the fleet, and findings of ``fleet doctor``.
+
+:mod:`fleet.rpc.clients.operator.hosts` parses the answers of conductors into them.
+"""
 
 from __future__ import annotations
 

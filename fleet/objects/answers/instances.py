@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances, their moves and power tasks, the room queue, and events."""
+"""Instances, their moves and power tasks, the room queue, and events.
+
+:mod:`fleet.rpc.clients.operator.instances` parses the answers of conductors into them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers about promises to survive a loss (``fleet.objects.tolerance``)."""
+"""Answers about promises to survive a loss (``fleet.objects.tolerance``).
+
+:mod:`fleet.rpc.clients.operator.hosts` parses the answers of conductors into them.
+"""
 
 from __future__ import annotations
 

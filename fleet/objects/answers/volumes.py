@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes, snapshots, attachments, pools and volume types."""
+"""Volumes, snapshots, attachments, pools and volume types.
+
+:mod:`fleet.rpc.clients.operator.volumes` parses the answers of conductors into them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends orders to the agent of one host."""
+"""Sends orders to the agent of one host. The conductor's machines call it after each commit that concerns a host."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of agents and schedulers to conductors."""
+"""Calls of agents and schedulers to conductors. Agents call it through :mod:`fleet.agent.patience`."""
 
 from __future__ import annotations
 

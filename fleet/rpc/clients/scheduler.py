@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls to schedulers for placement, and hints about changes that the change feed does not have yet."""
+"""Calls to schedulers for placement, and hints about changes that the change feed does not have yet.
+
+Conductors call it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends orders to the agent of one storage backend."""
+"""Sends orders to the agent of one storage backend.
+
+The conductor's machines call it after each commit that concerns a volume.
+"""
 
 from __future__ import annotations
 

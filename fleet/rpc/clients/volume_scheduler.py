@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls to schedulers for the placement of volumes."""
+"""Calls to schedulers for the placement of volumes. Conductors call it."""
 
 from __future__ import annotations
 

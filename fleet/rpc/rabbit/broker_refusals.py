@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors of a broker that cannot be reached or refuses, and rate-limited log lines about them."""
+"""The errors of a broker that cannot be reached or refuses, and rate-limited log lines about them.
+
+Clients, servers and the lean driver call it where a call to the broker has failed.
+"""
 
 from __future__ import annotations
 

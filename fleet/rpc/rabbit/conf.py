@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The option that chooses the driver for RabbitMQ."""
+"""The option that chooses the driver for RabbitMQ. :mod:`fleet.rpc.transport` reads it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the server of one host receives its messages when many hosts share a connection."""
+"""How the server of one host receives its messages when many hosts share a connection.
+
+:mod:`fleet.agent.connection` opens one for each host.
+"""
 
 from __future__ import annotations
 

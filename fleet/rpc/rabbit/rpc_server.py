@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oslo.messaging's RPC server, with other ways to receive messages."""
+"""oslo.messaging's RPC server, with other ways to receive messages. :mod:`fleet.rpc.server` starts it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that the metadata of aggregates sets for their hosts."""
+"""Numbers that the metadata of aggregates sets for their hosts.
+
+Filters and weighers with options that aggregates override read them.
+"""
 
 from __future__ import annotations
 

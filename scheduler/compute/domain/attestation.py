@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTPS client of an attestation service, and a cache of the trust levels that it attests."""
+"""The HTTPS client of an attestation service, and a cache of the trust levels that it attests.
+
+:mod:`scheduler.compute.filters.trusted` asks it.
+"""
 
 from __future__ import annotations
 

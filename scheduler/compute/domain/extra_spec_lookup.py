@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look up a host attribute that a request names, and judge it once per distinct value where possible."""
+"""Look up a host attribute that a request names, and judge it once per distinct value where possible.
+
+Filters on attributes that users name call it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The members of a request's server group on hosts."""
+"""The members of a request's server group on hosts. The filters and weighers of server groups read them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which compute services are alive, judged by their last heartbeat."""
+"""Which compute services are alive, judged by their last heartbeat.
+
+:mod:`scheduler.compute.filters.compute` asks it, and its twin for volumes.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert the arguments of nova's form of a plugin (a host state and a dict) to those of the column form."""
+"""Convert the arguments of nova's form of a plugin (a host state and a dict) to those of the column form.
+
+The base classes of filters and weighers call it for plugins of others.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that are lists of ``name=number``."""
+"""Options that are lists of ``name=number``. The weighers of metrics and of image properties parse theirs by it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An instance on a host, as far as filters and weighers may read it."""
+"""An instance on a host, as far as filters and weighers may read it. The cache makes it from a row of the feed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes of a host state that are computed from several columns, in nova's form."""
+"""Attributes of a host state that are computed from several columns, in nova's form.
+
+Plugins in nova's form read them.
+"""
 
 from __future__ import annotations
 

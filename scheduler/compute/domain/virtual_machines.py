@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The domain of virtual machines, as one value for the engine and the cache."""
+"""The domain of virtual machines, as one value for the engine and the cache.
+
+The loading of drivers hands it to both.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver whose requests do not wait for the newest host states."""
+"""A driver whose requests do not wait for the newest host states. ``scheduler_driver`` names it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Count how many more instances of one shape fit, which resource binds first, and how much is stranded."""
+"""Count how many more instances of one shape fit, which resource binds first, and how much is stranded.
+
+``fleet capacity`` asks for it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers with nova's signature, ``select_destinations(context, request_spec, filter_properties)``."""
+"""Drivers with nova's signature, ``select_destinations(context, request_spec, filter_properties)``.
+
+:mod:`scheduler.compute.drivers.driver_loading` wraps drivers of others in it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base class of scheduler drivers, which ``scheduler_driver`` names."""
+"""The base class of scheduler drivers, which ``scheduler_driver`` names.
+
+The drivers beside it inherit from it, and :mod:`scheduler.manager` calls them by it.
+"""
 
 from __future__ import annotations
 

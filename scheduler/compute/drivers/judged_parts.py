@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parts of a request the configured filters judge, and which default filters are left out."""
+"""Which parts of a request the configured filters judge, and which default filters are left out.
+
+:mod:`scheduler.compute.drivers.filter_scheduler` answers with it when conductors ask.
+"""
 
 from __future__ import annotations
 

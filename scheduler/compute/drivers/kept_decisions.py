@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decisions that a driver keeps, if ``[decisions] file`` is set."""
+"""The decisions that a driver keeps, if ``[decisions] file`` is set.
+
+:mod:`scheduler.compute.drivers.filter_scheduler` adds to them after each answer.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts reserved for images with certain properties."""
+"""Hosts reserved for images with certain properties. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metadata of the host's aggregates must meet the flavor's extra specs."""
+"""The metadata of the host's aggregates must meet the flavor's extra specs.
+
+:mod:`scheduler.engine.filtering` calls it.
+"""
 
 from __future__ import annotations
 

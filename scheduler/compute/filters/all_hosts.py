@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No objection to any host."""
+"""No objection to any host. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts must be in the requested availability zone."""
+"""Hosts must be in the requested availability zone. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bridges of the networks that the instance is plugged into."""
+"""Bridges of the networks that the instance is plugged into. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts must be in the network of an address."""
+"""Hosts must be in the network of an address. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

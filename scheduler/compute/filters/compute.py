@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service of the host must be enabled and alive."""
+"""The service of the host must be enabled and alive. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's attributes must meet the flavor's extra specs."""
+"""The host's attributes must meet the flavor's extra specs. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

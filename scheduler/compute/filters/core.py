@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enough virtual CPUs, overcommitted as the host allows."""
+"""Enough virtual CPUs, overcommitted as the host allows. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enough local disk, overcommitted as the host allows."""
+"""Enough local disk, overcommitted as the host allows. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

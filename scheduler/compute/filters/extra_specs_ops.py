@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators with which a flavor's extra specs describe what a host must have."""
+"""The operators with which a flavor's extra specs describe what a host must have.
+
+Filters on extra specs call them, for hosts and for pools.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the server group over labels of hosts (:mod:`fleet.objects.group_rule`)."""
+"""Rules of the server group over labels of hosts (:mod:`fleet.objects.group_rule`).
+
+:mod:`scheduler.engine.filtering` calls it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of processor architectures, hypervisor types and vm modes, and what else they are called."""
+"""The names of processor architectures, hypervisor types and vm modes, and what else they are called.
+
+:mod:`scheduler.compute.filters.image_properties` compares by them.
+"""
 
 from __future__ import annotations
 

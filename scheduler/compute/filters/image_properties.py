@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts must be able to run the image."""
+"""Hosts must be able to run the image. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

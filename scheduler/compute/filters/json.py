@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts must meet a JSON query of the user."""
+"""Hosts must meet a JSON query of the user. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts must report the metrics that weigh."""
+"""Hosts must report the metrics that weigh. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits the number of instances on a host."""
+"""Limits the number of instances on a host. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host must have NUMA cells for the instance's cells."""
+"""The host must have NUMA cells for the instance's cells. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

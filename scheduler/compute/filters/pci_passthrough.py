@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI devices that the instance is to be given."""
+"""PCI devices that the instance is to be given. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts on which this build has failed before are dropped."""
+"""Hosts on which this build has failed before are dropped. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

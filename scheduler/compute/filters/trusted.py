@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An attestation service must attest the integrity of the host."""
+"""An attestation service must attest the integrity of the host. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

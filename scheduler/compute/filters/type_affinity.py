@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts reserved for flavors."""
+"""Hosts reserved for flavors. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers hosts on which other members of the server group are, or are not."""
+"""Prefers hosts on which other members of the server group are, or are not.
+
+:mod:`scheduler.engine.weighing.weighers` calls it.
+"""
 
 from __future__ import annotations
 

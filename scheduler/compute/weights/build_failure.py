@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Avoids hosts on which builds have failed."""
+"""Avoids hosts on which builds have failed. :mod:`scheduler.engine.weighing.weighers` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers hosts by the preferences of the server group over labels of hosts (:mod:`fleet.objects.group_rule`)."""
+"""Prefers hosts by the preferences of the server group over labels of hosts (:mod:`fleet.objects.group_rule`).
+
+:mod:`scheduler.engine.weighing.weighers` calls it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers hosts where an instance takes little room from the flavors that the fleet is asked for."""
+"""Prefers hosts where an instance takes little room from the flavors that the fleet is asked for.
+
+:mod:`scheduler.engine.weighing.weighers` calls it.
+"""
 
 from __future__ import annotations
 

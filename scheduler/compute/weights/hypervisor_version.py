@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers hosts with a newer hypervisor."""
+"""Prefers hosts with a newer hypervisor. :mod:`scheduler.engine.weighing.weighers` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers hosts with instances of similar images, or without them."""
+"""Prefers hosts with instances of similar images, or without them.
+
+:mod:`scheduler.engine.weighing.weighers` calls it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers hosts that are not busy building."""
+"""Prefers hosts that are not busy building. :mod:`scheduler.engine.weighing.weighers` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers hosts by their metrics."""
+"""Prefers hosts by their metrics. :mod:`scheduler.engine.weighing.weighers` calls it."""
 
 from __future__ import annotations
 

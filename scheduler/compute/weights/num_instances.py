@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers hosts with many instances, or few."""
+"""Prefers hosts with many instances, or few. :mod:`scheduler.engine.weighing.weighers` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers hosts with much free memory, or little."""
+"""Prefers hosts with much free memory, or little. :mod:`scheduler.engine.weighing.weighers` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The consumption of one instance on the host that it is placed on."""
+"""The consumption of one instance on the host that it is placed on.
+
+Domains make one for each request, and the tables of hosts subtract it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which instance is on which host, as the database shows it and as booked."""
+"""Which instance is on which host, as the database shows it and as booked.
+
+:mod:`scheduler.engine.hosts.inventory` has one.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that is known of the hosts of one domain."""
+"""All that is known of the hosts of one domain. The cache fills it, and decisions read it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that plugins compute once for each row, and that are computed again only for rows that have changed."""
+"""Values that plugins compute once for each row, and that are computed again only for rows that have changed.
+
+Plugins keep theirs in :mod:`scheduler.engine.hosts.inventory`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that the request itself excludes or forces, before any filter runs."""
+"""Hosts that the request itself excludes or forces, before any filter runs.
+
+Domains make one for each request, and decisions begin with it.
+"""
 
 from __future__ import annotations
 

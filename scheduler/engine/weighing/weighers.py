@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Call a weigher, and check its answers."""
+"""Call a weigher, and check its answers. :mod:`scheduler.engine.weighing.weighing` calls it."""
 
 from __future__ import annotations
 

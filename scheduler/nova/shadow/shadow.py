@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides the copies of nova's requests."""
+"""Decides the copies of nova's requests. :mod:`scheduler.nova.shadow.service` hands them over."""
 
 from __future__ import annotations
 

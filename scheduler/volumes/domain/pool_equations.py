@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute the equations that pools report, ``filter_function`` and ``goodness_function``, for a request."""
+"""Compute the equations that pools report, ``filter_function`` and ``goodness_function``, for a request.
+
+:mod:`scheduler.volumes.filters.driver` and :mod:`scheduler.volumes.weights.goodness` ask for them.
+"""
 
 from __future__ import annotations
 

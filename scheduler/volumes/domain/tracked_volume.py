@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume on a pool, as far as filters may read it, and the rules by which a booking ends."""
+"""A volume on a pool, as far as filters may read it, and the rules by which a booking ends.
+
+The cache makes it from a row of the feed.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of storage pools."""
+"""The cache of storage pools. The drivers beside it read it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools with or without certain other volumes, by hint."""
+"""Pools with or without certain other volumes, by hint. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools must be in an availability zone that the request allows."""
+"""Pools must be in an availability zone that the request allows. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a pool must meet the extra specs of the volume type."""
+"""The report of a pool must meet the extra specs of the volume type. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enough space, over-subscribed as the pool allows."""
+"""Enough space, over-subscribed as the pool allows. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

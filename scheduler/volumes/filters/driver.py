@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools decide for themselves, by the equation that they report."""
+"""Pools decide for themselves, by the equation that they report. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

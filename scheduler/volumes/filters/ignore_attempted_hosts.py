@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools on which this volume has failed before are dropped."""
+"""Pools on which this volume has failed before are dropped. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

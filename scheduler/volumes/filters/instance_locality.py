@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools on the machine of an instance, by hint."""
+"""Pools on the machine of an instance, by hint. :mod:`scheduler.engine.filtering` calls it."""
 
 from __future__ import annotations
 

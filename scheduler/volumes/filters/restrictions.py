@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters that always run, before those of the configuration."""
+"""Filters that always run, before those of the configuration.
+
+:mod:`scheduler.volumes.drivers.loading` puts them first.
+"""
 
 from __future__ import annotations
 

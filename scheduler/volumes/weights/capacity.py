@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers pools with much free space, or little."""
+"""Prefers pools with much free space, or little. :mod:`scheduler.engine.weighing.weighers` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers pools at random."""
+"""Prefers pools at random. :mod:`scheduler.engine.weighing.weighers` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools rate themselves, by the equation that they report."""
+"""Pools rate themselves, by the equation that they report. :mod:`scheduler.engine.weighing.weighers` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefers pools with few volumes, or many."""
+"""Prefers pools with few volumes, or many. :mod:`scheduler.engine.weighing.weighers` calls it."""
 
 from __future__ import annotations
 

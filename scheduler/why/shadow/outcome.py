@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the verdict of a shadow compares with the host that an instance got."""
+"""How the verdict of a shadow compares with the host that an instance got.
+
+:mod:`scheduler.why.shadow.ledger` counts them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of this scheduler for one request."""
+"""The choice of this scheduler for one request. The shadows of our own trio and of nova make it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies the files of a guest that arrives from another host."""
+"""Copies the files of a guest that arrives from another host.
+
+:mod:`compute_agent.drivers.libvirt.disks.guest_disks` calls it for a cold move.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The XML of a domain, which holds exactly what the instance has claimed."""
+"""The XML of a domain, which holds exactly what the instance has claimed.
+
+The driver makes it for each first boot, resize and move.
+"""
 
 from __future__ import annotations
 

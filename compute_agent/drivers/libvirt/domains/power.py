@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a domain as one of nova's power states, and how a domain is switched off or saved."""
+"""The state of a domain as one of nova's power states, and how a domain is switched off or saved.
+
+All parts of the driver read and switch domains through it.
+"""
 
 from __future__ import annotations
 

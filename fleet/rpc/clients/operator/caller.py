@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The function by which clients call methods of the namespace ``operator``."""
+"""The function by which clients call methods of the namespace ``operator``. The modules beside it inherit from it."""
 
 from __future__ import annotations
 

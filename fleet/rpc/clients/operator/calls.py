@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A method for each call of the namespace ``operator``, however the call travels."""
+"""A method for each call of the namespace ``operator``, however the call travels.
+
+:mod:`fleet.client.calls` and ``fleet-api`` call it.
+"""
 
 from __future__ import annotations
 

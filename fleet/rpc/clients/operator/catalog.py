@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls about flavors, images, groups, quotas, key pairs and networks."""
+"""Calls about flavors, images, groups, quotas, key pairs and networks.
+
+:mod:`fleet.rpc.clients.operator.calls` inherits them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls about hosts, services, aggregates, the use of the fleet, and its health."""
+"""Calls about hosts, services, aggregates, the use of the fleet, and its health.
+
+:mod:`fleet.rpc.clients.operator.calls` inherits them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls about instances, their moves and power tasks, the room queue, and events."""
+"""Calls about instances, their moves and power tasks, the room queue, and events.
+
+:mod:`fleet.rpc.clients.operator.calls` inherits them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls about volumes, snapshots, pools and volume types."""
+"""Calls about volumes, snapshots, pools and volume types. :mod:`fleet.rpc.clients.operator.calls` inherits them."""
 
 from __future__ import annotations
 

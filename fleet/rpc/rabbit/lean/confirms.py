@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A channel for publications, which the broker confirms by their numbers on it."""
+"""A channel for publications, which the broker confirms by their numbers on it.
+
+:mod:`fleet.rpc.rabbit.lean.outgoing` publishes by it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection of a listener, with its consumers, and the messages that it has delivered."""
+"""One connection of a listener, with its consumers, and the messages that it has delivered.
+
+:mod:`fleet.rpc.rabbit.lean.incoming` opens one, and another after each loss.
+"""
 
 from __future__ import annotations
 

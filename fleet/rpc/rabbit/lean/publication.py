@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A message on its way to the broker, and how that ended."""
+"""A message on its way to the broker, and how that ended.
+
+:mod:`fleet.rpc.rabbit.lean.outgoing` makes one for each message.
+"""
 
 from __future__ import annotations
 

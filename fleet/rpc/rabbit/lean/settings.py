@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of ``[oslo_messaging_rabbit]`` and the brokers of ``transport_url``, parsed once."""
+"""The options of ``[oslo_messaging_rabbit]`` and the brokers of ``transport_url``, parsed once.
+
+:mod:`fleet.rpc.rabbit.lean.driver` hands them to the modules beside it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision code, on a copy of the fleet, places the guests of lost hosts."""
+"""The decision code, on a copy of the fleet, places the guests of lost hosts.
+
+The proofs beside it call it for each guest that they move.
+"""
 
 from __future__ import annotations
 

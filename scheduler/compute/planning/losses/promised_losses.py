@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps up to date which losses the promises cover, and whether a plan exists for each of them."""
+"""Keeps up to date which losses the promises cover, and whether a plan exists for each of them.
+
+:mod:`scheduler.compute.planning.losses.promises` calls it in each round.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the promises proved, and publishes what their plans need."""
+"""Keeps the promises proved, and publishes what their plans need. :mod:`scheduler.main` starts it."""
 
 from __future__ import annotations
 

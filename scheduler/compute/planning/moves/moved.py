@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fleet as the feed would report it after, or during, some moves."""
+"""The fleet as the feed would report it after, or during, some moves.
+
+Plans of moves look at each of their states by it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs that losses which are survived now are survived in every state of a plan."""
+"""Proofs that losses which are survived now are survived in every state of a plan.
+
+:mod:`scheduler.compute.planning.rebalance` asks for them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create the ledger."""
+"""Create the ledger. Run by alembic, first of all."""
 
 import sqlalchemy as sa
 from alembic import op
