@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -122,7 +122,7 @@ class SchedulerManager:
         return self._driver.describe_filters()
 
     @endpoint
-    def plan_loss(self, context: RequestContext, hosts: list[fields.Name], requests: list[Any]) -> dict[str, object]:
+    def plan_loss(self, context: RequestContext, hosts: list[fields.Name], requests: list[object]) -> dict[str, object]:
         """Return what becomes of the guests of hosts that are lost together: ``verdict``, ``why``, and ``plan``.
 
         :param requests: of their guests, and of the other members of the groups of these, as ``requests_of`` returns them

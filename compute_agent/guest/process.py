@@ -37,7 +37,7 @@ class Identity:
     def from_dict(cls, values: dict[str, Any] | None) -> Self | None:
         return cls(**values) if values else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return dataclasses.asdict(self)
 
     def alive(self) -> bool:

@@ -19,7 +19,7 @@ def read(path: pathlib.Path) -> dict[str, Any] | None:
     return values if isinstance(values, dict) else None
 
 
-def write(path: pathlib.Path, values: dict[str, Any]) -> None:
+def write(path: pathlib.Path, values: dict[str, object]) -> None:
     """Write the file atomically. The directory must exist: a late writer must not bring back a destroyed guest."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:

@@ -187,7 +187,7 @@ class OperatorManager:
         return self._database.read(self._host_views, None)
 
     @endpoint
-    def host_table(self, context: RequestContext, columns: list[fields.Name]) -> list[list[Any]]:
+    def host_table(self, context: RequestContext, columns: list[fields.Name]) -> list[list[object]]:
         """These fields of all hosts, a list for each: of many hosts a sixth of the bytes of :meth:`list_hosts`.
 
         :raises errors.InvalidInput: a column that hosts do not have
@@ -268,7 +268,7 @@ class OperatorManager:
         self._change_service(context, "service.force_down", services.force_down, host, binary, forced, self._clock())
 
     def _change_service(
-        self, context: RequestContext, act: str, work: Callable[..., Changed], host: str, binary: str, *args: Any
+        self, context: RequestContext, act: str, work: Callable[..., Changed], host: str, binary: str, *args: object
     ) -> Changed:
         def shown(tx: Transaction) -> JSONObject | None:
             found = services.get(tx, host, binary)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import oslo_messaging
 import pydantic
@@ -95,7 +95,7 @@ class SearchManager:
         return self._database.read(read)
 
 
-def _rows(found: Found, names: Sequence[str], more: Callable[[Any], JSONMapping] | None = None) -> list[JSONObject]:
+def _rows(found: Found, names: Sequence[str], more: Callable[[object], JSONMapping] | None = None) -> list[JSONObject]:
     rows = [{name: plain(getattr(row, name)) for name in names} for row in found.rows]
     if more is not None:
         for shown, row in zip(rows, found.rows, strict=True):

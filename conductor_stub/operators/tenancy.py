@@ -12,7 +12,7 @@ objects never change, so nothing that is renamed, deleted or created afterwards 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from conductor_stub.operators import offers, redaction
 from fleet import errors
@@ -211,7 +211,7 @@ class Tenancy:
 
         return {**message, "args": dict(self._database.read(admitted))}
 
-    def release(self, context: Mapping[str, object], message: JSONMapping, answer: Any) -> object:
+    def release(self, context: Mapping[str, object], message: JSONMapping, answer: object) -> object:
         """Return the answer that the caller receives: a project does not see names and sizes of hosts."""
         method = (message.get("namespace") or "", str(message.get("method")))
         if context.get("is_admin", True) or method not in CHECKS:

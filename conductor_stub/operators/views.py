@@ -18,7 +18,7 @@ from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Zone, host_name
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     return value.isoformat(timespec="milliseconds") + "Z" if isinstance(value, datetime.datetime) else value
 
 

@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 P = ParamSpec("P")
 Result = TypeVar("Result")
 #: Reads what may change: a mapping, a frozen class, or ``errors.NotFound`` if it does not exist.
-Reader = Callable[[Transaction], Any]
+Reader = Callable[[Transaction], object]
 
 
 class Acts:

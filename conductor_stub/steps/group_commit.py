@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from oslo_log import log as logging
 
@@ -38,7 +38,7 @@ class Signal(Protocol):
 
     def clear(self) -> None: ...
 
-    def wait(self, timeout: float | None = None) -> Any: ...
+    def wait(self, timeout: float | None = None) -> object: ...
 
 
 class _Entry(Generic[Item, Answer]):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -43,7 +42,7 @@ class VolumePlacement(Placement[VolumeRow, VolumeRow]):
         tasks: VolumeTaskAPI,
         limits: StepLimits,
         clock: Clock = utcnow,
-        grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,
+        grouped: Callable[..., GroupCommit[object, object]] = GroupCommit,
     ) -> None:
         def select(context: RequestContext, spec: JSONObject, properties: JSONObject) -> list[JSONObject]:
             others = {request_spec.RETYPE: scheduler.retype, request_spec.MANAGE: scheduler.manage_existing}

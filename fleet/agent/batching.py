@@ -16,7 +16,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from oslo_log import log as logging
 
@@ -108,7 +108,7 @@ class Batcher:
         self._waiting: list[Step] = []
         self._under_way: list[_Call] = []
 
-    def step(self, context: RequestContext, method: str, **arguments: Any) -> Step:
+    def step(self, context: RequestContext, method: str, **arguments: object) -> Step:
         """:param method: of the client, with its ``arguments``"""
         return Step(self, context, method, arguments, self._signal())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import oslo_messaging
 from oslo_utils import uuidutils
@@ -57,7 +57,7 @@ class Calls(abc.ABC):
         return OperatorCalls(self.ask)
 
     @abc.abstractmethod
-    def ask(self, method: str, **arguments: object) -> Any:
+    def ask(self, method: str, **arguments: object) -> object:
         """Call ``method`` of the contract's ``operator`` namespace. :attr:`operator` has a method for each, with types."""
 
     def serves(self, method: str) -> bool:

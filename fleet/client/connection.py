@@ -9,7 +9,6 @@ import functools
 import getpass
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
@@ -69,7 +68,7 @@ class Connection(Calls):
         found: int = self._conf.rpc_response_timeout
         return found
 
-    def ask(self, method: str, **arguments: Any) -> Any:
+    def ask(self, method: str, **arguments: object) -> object:
         if not self.serves(method):
             raise CommandFailed("this command is for a fleet, and [nova] transport_url is set: use nova's own commands")
         topic = "scheduler" if nova_broker.is_active(self._conf) else "conductor"

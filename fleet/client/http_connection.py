@@ -53,7 +53,7 @@ class HttpConnection(Calls):
     def timeout_s(self) -> int:
         return self._timeout_s
 
-    def ask(self, method: str, **arguments: object) -> Any:
+    def ask(self, method: str, **arguments: object) -> object:
         return self._call("operator", method, arguments)
 
     def _create(self, request: JSONObject, token: str | None) -> JSONObject:
@@ -145,7 +145,7 @@ class HttpConnection(Calls):
         return CommandFailed(f"{self._url} answered {code}: {message.strip() or 'no reason given'}")
 
 
-def _read(said: JSONMapping) -> Any:
+def _read(said: JSONMapping) -> object:
     """Return the result of a call. :raises errors.FleetError: oslo_messaging.MessagingException:"""
     failure = _FAILURES.get(said.get("error", ""))
     if failure is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import oslo_messaging
 
@@ -137,7 +137,7 @@ def ping(conductor: Asked, topic: str) -> Finding:
     return findings.bad(topic, f"no answer: {failure}", fix)
 
 
-def _asked(ask: Callable[[], Any]) -> object:
+def _asked(ask: Callable[[], object]) -> object:
     """Return the answer, or the reason why there is none, in words."""
     try:
         return ask()

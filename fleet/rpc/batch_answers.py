@@ -7,8 +7,6 @@ On the wire each answer is ``{"result": â€¦}``, or ``{"error": NAME, "facts": {â
 
 from __future__ import annotations
 
-from typing import Any
-
 import oslo_messaging
 
 from fleet import errors
@@ -18,7 +16,7 @@ from fleet.json_codec import JSONMapping
 _REMOTE = "_Remote"
 
 
-def result(value: Any) -> dict[str, object]:
+def result(value: object) -> dict[str, object]:
     return {"result": value}
 
 

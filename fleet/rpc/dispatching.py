@@ -23,7 +23,7 @@ _ANY = oslo_messaging.Target()
 class Dispatcher(oslo_messaging.RPCDispatcher):
     """As oslo.messaging's: the first endpoint with the namespace, a compatible version and the method is called."""
 
-    def __init__(self, endpoints: list[object], *options: Any) -> None:
+    def __init__(self, endpoints: list[object], *options: object) -> None:
         super().__init__(endpoints, *options)
         self._monitor = call_monitor.CallMonitor()
         self._method = functools.lru_cache(_REMEMBERED)(self._found)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import falcon
 from oslo_utils import uuidutils
@@ -41,7 +40,7 @@ PortShown = TypedDict(
         "tenant_id": str,
         "project_id": str,
         "security_groups": list[str],
-        "allowed_address_pairs": list[Any],
+        "allowed_address_pairs": list[object],
         "port_security_enabled": bool,
         "binding:vnic_type": str,
         "tags": list[str],

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import falcon
 import oslo_messaging
@@ -34,7 +33,7 @@ class Conductor:
         """The calls of the namespace ``operator``, made for the caller of the HTTP request."""
         return OperatorCalls(functools.partial(self.ask, request))
 
-    def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
+    def ask(self, request: falcon.Request, method: str, /, **arguments: object) -> object:
         """Call a method of the namespace ``operator``. :meth:`operator` has a method for each, with types."""
         return self._operator.call(self._caller(request), method, **arguments)
 

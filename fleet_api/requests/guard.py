@@ -7,7 +7,7 @@ A responder without a rule stops the program at its start, so nothing is served 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Responder = TypeVar("Responder", bound=Callable[..., None])
 #: Rule of a request that needs no user.
@@ -29,7 +29,7 @@ def public(responder: Responder) -> Responder:
     return by(NOBODY)(responder)
 
 
-def rule_of(responder: Callable[..., Any]) -> str:
+def rule_of(responder: Callable[..., object]) -> str:
     """Return the rule of a responder. :raises AttributeError: it has none"""
     found: str = responder.rule  # type: ignore[attr-defined]
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from fleet import errors
 from fleet.json_codec import JSONObject
@@ -17,7 +17,7 @@ _FIELD = "server.block_device_mapping_v2"
 #: What clients send in place of no index.
 _NO_INDEX = (None, -1, "-1")
 #: In any form, and refused if it is not empty.
-_Unused = Any
+_Unused = object
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ from fleet_api.servers.microversion_fields import require_known
 #: Fields that came with later versions.
 _SINCE = {"description": (2, 19), "key_name": (2, 54), "user_data": (2, 57), "hostname": (2, 90)}
 #: In any form, and refused if it is not empty.
-_Unused = Any
+_Unused = object
 #: Field → what to call it when it is refused.
 _NOT_HERE = {
     "personality": "Personality",

@@ -7,7 +7,7 @@ A field that the fleet cannot honour is refused: if it were ignored, the client 
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import falcon
 import pydantic
@@ -31,7 +31,7 @@ _Count = Annotated[int, pydantic.Field(ge=1, le=fields.MAX_INSTANCES)]
 #: Fields that came with later versions.
 _SINCE = {"description": (2, 19), "tags": (2, 52), "hostname": (2, 90)}
 #: In any form, and refused if it is not empty.
-_Unused = Any
+_Unused = object
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,5 +178,5 @@ def hints(body: JSONMapping) -> JSONObject:
     """Return what stands under one of HINTS. :raises errors.InvalidInput:"""
     for key in HINTS:
         if key in body:
-            return fields.parse(dict[fields.Name, Any], body[key] or {}, key)
+            return fields.parse(dict[fields.Name, object], body[key] or {}, key)
     return {}

@@ -29,7 +29,7 @@ _BROKEN_PIPE = 141
 _ABOUT_SHELLS = "Shell and help"
 
 
-def names(topics: Mapping[str, Sequence[tuple[str, Any]]]) -> overview.Topics:
+def names(topics: Mapping[str, Sequence[tuple[str, object]]]) -> overview.Topics:
     """Return the names of commands by topic. :param topics: commands with anything else, by topic"""
     return {title: [name for name, _what in commands] for title, commands in topics.items()}
 

@@ -14,7 +14,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from cliff import columns, lister
 
@@ -66,7 +65,7 @@ class Fitted(lister.Lister):
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[object]]
     ) -> int:
-        rows: Sequence[Sequence[Any]] = list(data)
+        rows: Sequence[Sequence[object]] = list(data)
         if self.is_table(parsed_args):
             if not rows and not parsed_args.print_empty:
                 print(self.nothing(parsed_args), file=self.app.stdout)

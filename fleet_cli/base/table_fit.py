@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
-from typing import Any
 
 from cliff import columns
 
@@ -20,7 +19,7 @@ _UUID = re.compile(r"\b[0-9a-f]{8}[0-9a-f-]{28}\b,?")
 
 def fitted(
     names: Sequence[str], rows: Sequence[Sequence[object]], chosen: Sequence[str], width: int
-) -> list[list[Any]]:
+) -> list[list[object]]:
     """Return the rows with wrapped cells.
 
     :param chosen: the columns that are shown

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-from typing import Any
 
 from fleet.client import argument_types
 from fleet.objects.survival import Loss, Proof, Report
@@ -75,6 +74,6 @@ def _summary(report: Report) -> str:
     return f"Losses: {told or 'none, as no host has guests'}. Guests on them: {guests}"
 
 
-def _whole(loss: Loss, proof: Proof) -> tuple[Any, ...]:
+def _whole(loss: Loss, proof: Proof) -> tuple[object, ...]:
     name, verdict = loss.name, proof.verdict.value
     return name, proof.guests, verdict, proof.why, command.Pairs(proof.plan), command.Listed(list(proof.lacking))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from cliff import columns
 
@@ -146,7 +145,7 @@ def volume_asked(conductor: Calls, parsed_args: argparse.Namespace) -> JSONObjec
 
 def shown(
     answer: Record, names: Sequence[str], kinds: Mapping[str, type[columns.FormattableColumn]]
-) -> tuple[Any, ...]:
+) -> tuple[object, ...]:
     """Return the values of these fields for cliff."""
     values = ((name, answer.get(name)) for name in names)
     return tuple(

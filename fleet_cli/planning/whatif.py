@@ -9,7 +9,6 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from importlib import metadata
-from typing import Any
 
 from fleet import errors
 from fleet.client import argument_types, connection
@@ -150,6 +149,6 @@ def _require_known(change: Change, hosts: set[str]) -> None:
             raise errors.NotFound(kind="Host", name=host)
 
 
-def _value(figures: Mapping[str, object], name: str) -> Any:
+def _value(figures: Mapping[str, object], name: str) -> object:
     value = figures.get(name)
     return _SHOWN[name](value) if name in _SHOWN else value

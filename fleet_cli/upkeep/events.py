@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from fleet.client import argument_types
 from fleet.client.connection import CommandFailed, Record
@@ -59,7 +58,7 @@ class ListEvents(listing.List):
         return {**record, "act": what, "changes": told(record["changes"])}
 
 
-def told(changes: Mapping[str, list[Any]]) -> str:
+def told(changes: Mapping[str, list[object]]) -> str:
     """A line for each change: ``disabled: no -> yes``."""
     return "\n".join(f"{name}: {_shown(before)} -> {_shown(after)}" for name, (before, after) in changes.items())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from fleet.objects import Place, Selection
 from fleet.reasons import Reason
@@ -25,7 +25,7 @@ class Pick:
 
     instance_uuid: str
     key: Key
-    limits: Mapping[str, Any]
+    limits: Mapping[str, object]
     weight: float
     alternates: Sequence[Place] = ()
 

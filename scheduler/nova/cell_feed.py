@@ -173,7 +173,7 @@ class CellFeed:
         if self._database is not None:
             self._database.dispose()
 
-    def _ask(self, work: Callable[..., Any], *args: object) -> Any:
+    def _ask(self, work: Callable[..., object], *args: object) -> Any:
         if self._reader is None:
             self._database = self._open_cell(self._cell)
             self._reader = self._database.reader()

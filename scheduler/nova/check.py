@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import configparser
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from oslo_config import cfg
 
@@ -129,7 +128,7 @@ def _hosts(driver: Scheduler) -> Iterator[Finding]:
     yield findings.good("hosts", text) if up else findings.bad("hosts", text, "Is nova-compute running?")
 
 
-def _requests(api: NovaDatabase, newest: int, servers: Sequence[str]) -> list[tuple[str, Any]]:
+def _requests(api: NovaDatabase, newest: int, servers: Sequence[str]) -> list[tuple[str, object]]:
     if not servers:
         return api.read(api_queries.newest_request_specs, newest)
     found = [(server, api.read(api_queries.request_spec, server)) for server in servers]

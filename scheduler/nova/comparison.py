@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from fleet import errors
 from fleet.checks import findings
@@ -33,13 +32,13 @@ class _Compared:
     """A request with the providers that placement offers, and what the filters here found."""
 
     server: str
-    spec: Any
+    spec: object
     offered: frozenset[str]
     explained: JSONMapping
 
 
 def compare(
-    driver: Scheduler, placement: Placement, requests: Sequence[tuple[str, Any]], nova: NovaFilters | None
+    driver: Scheduler, placement: Placement, requests: Sequence[tuple[str, object]], nova: NovaFilters | None
 ) -> Iterator[Finding]:
     """:param requests: (uuid of the server, its RequestSpec as nova stores it)"""
     host_of = providers(driver)

@@ -11,7 +11,6 @@ import json
 import pathlib
 import subprocess
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from fleet import errors
 
@@ -26,7 +25,7 @@ class NovaFilters:
     python: str
     nova_file: str
 
-    def passing(self, requests: Sequence[tuple[Any, Collection[str]]]) -> list[frozenset[str]]:
+    def passing(self, requests: Sequence[tuple[object, Collection[str]]]) -> list[frozenset[str]]:
         """Return, for each (RequestSpec as nova stores it, uuids of compute nodes), the compute nodes that pass.
 
         :raises errors.ConfigError: nova cannot be run, or fails

@@ -231,7 +231,7 @@ def _of_root(spec: Mapping[str, object], properties: _Properties) -> Iterable[st
         yield "COMPUTE_REMOTE_MANAGED_PORTS"
 
 
-def _pci_specs(spec: Mapping[str, object]) -> Iterable[Any]:
+def _pci_specs(spec: Mapping[str, object]) -> Iterable[object]:
     found = spec.get("pci_requests")
     requests = found.get("requests") if isinstance(found, Mapping) else None
     for each in requests if isinstance(requests, list) else ():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 from fleet import errors
 from fleet.objects import Aggregate, fields
@@ -76,7 +75,7 @@ def deleted_aggregate(sent: object) -> AggregateHint:
     return AggregateHint(number, deleted=True)
 
 
-def instances(host_name: object, sent: object, entry: Callable[..., Any]) -> list[Any]:
+def instances(host_name: object, sent: object, entry: Callable[..., object]) -> list[object]:
     """Parse one instance or a list of them, all on ``host_name``; if that is None, a list with a ``host`` for each.
 
     :param entry: makes the entry of the domain's instance index from the fields

@@ -8,7 +8,6 @@ import functools
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy
 
@@ -95,7 +94,7 @@ class HardwareShortfall(Shortfall):
         for_ever = self.lacking(hardware.emptied())
         return [_described(lack, bool(for_ever)) for lack in for_ever or self.lacking(hardware)]
 
-    def _each(self, judge: Callable[[Hardware | None], Any], dtype: type = float) -> numpy.ndarray:
+    def _each(self, judge: Callable[[Hardware | None], object], dtype: type = float) -> numpy.ndarray:
         found: dict[int, object] = {}
         for hardware in self.known:
             if id(hardware) not in found:

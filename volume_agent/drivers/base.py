@@ -6,7 +6,6 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Collection
-from typing import Any
 
 from oslo_utils import units
 
@@ -53,7 +52,7 @@ class VolumeDriver(abc.ABC):
     simulated = False
 
     @abc.abstractmethod
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: object) -> None:
         """:param options: of the backend's section. :raises errors.ConfigError: an option is wrong"""
 
     @abc.abstractmethod

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -117,7 +117,7 @@ class GuestAccess(ComputeDriver):
                 return None
             raise
 
-    def _mark(self, domain: libvirt.virDomain) -> Any | None:
+    def _mark(self, domain: libvirt.virDomain) -> object | None:
         return domain_xml.mark_of(self._connection.call(lambda _connection: domain.XMLDesc()))
 
     def _require(self, uuid: str) -> libvirt.virDomain | None:

@@ -61,7 +61,7 @@ def _while_resized(
     :param size: what a flavor counts. It is called with a function that returns a field of the flavor.
     """
 
-    def of(spec: sa.Column[Any]) -> Callable[[str], sa.ColumnElement[int]]:
+    def of(spec: sa.Column[object]) -> Callable[[str], sa.ColumnElement[int]]:
         return lambda name: sa.func.coalesce(spec[("flavor", name)].as_integer(), 0)
 
     larger = _larger(size(of(MIGRATIONS.c.old_spec)), size(of(MIGRATIONS.c.new_spec)))
@@ -223,7 +223,7 @@ def remove(tx: Transaction, project_id: str) -> None:
 
 
 @functools.cache
-def _looked_up(key: sa.Column[Any]) -> sa.CompoundSelect[Any]:
+def _looked_up(key: sa.Column[Any]) -> sa.CompoundSelect[object]:
     """One statement for two questions, so that projects without limits pay for no statement of their own."""
     nothing = [sa.cast(sa.null(), sa.Integer).label(name) for name in RESOURCES]
     known = sa.select(sa.literal_column("0").label("is_project"), key.label("name"), *nothing)

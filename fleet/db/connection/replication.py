@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -30,7 +29,7 @@ _WSREP = sa.text(
 _NUMBER = re.compile(r"\s*(?:(?:ANY|FIRST)\s+)?(\d+)\s*\(", re.IGNORECASE)
 
 
-def read(connection: sa.Connection) -> dict[str, Any] | None:
+def read(connection: sa.Connection) -> dict[str, object] | None:
     """Return what the server reports of its replication; None for a server that has none.
 
     PostgreSQL: ``required`` standbys that confirm each commit, and ``standbys`` (``name``, ``state``, ``sync_state``,

@@ -7,8 +7,6 @@ oslo.db opens a connection for each transaction, and SQLite then reads its whole
 
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
 from sqlalchemy.dialects import plugins
 
@@ -22,7 +20,7 @@ KEPT = 10
 class SQLitePool(sa.CreateEnginePlugin):
     """Replaces the pool without connections that oslo.db asks for. A database in memory has its single connection still."""
 
-    def __init__(self, url: sa.URL, kwargs: dict[str, Any]) -> None:
+    def __init__(self, url: sa.URL, kwargs: dict[str, object]) -> None:
         super().__init__(url, kwargs)
         if kwargs.get("poolclass") is sa.NullPool:
             kwargs.update(poolclass=sa.QueuePool, pool_size=KEPT, max_overflow=-1)

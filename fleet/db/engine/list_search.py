@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -47,7 +46,7 @@ class Searched:
 class Found:
     """A part of the list, the number of all rows that match, and the number of them by state, whatever state was asked."""
 
-    rows: Sequence[Any]
+    rows: Sequence[object]
     total: int
     states: Mapping[str, int]
 

@@ -8,7 +8,7 @@ If the connection was lost, the query fails and runs once more on a new one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -33,7 +33,7 @@ class Reader:
         #: How many connections were lost so far.
         self.lost = 0
 
-    def read(self, work: Callable[..., Result], *args: Any) -> Result:
+    def read(self, work: Callable[..., Result], *args: object) -> Result:
         """Run ``work(connection, …)``. :raises errors.DatabaseError:"""
         try:
             return self._read(work, *args)

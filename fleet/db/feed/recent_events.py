@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -98,5 +97,5 @@ def _with_owners(events: sa.Table, owners: sa.Table, owner: Element, project_id:
     return query if project_id is None else query.where(owners.c.project_id == project_id)
 
 
-def _in_time(event: Mapping[str, object]) -> tuple[Any, ...]:
+def _in_time(event: Mapping[str, object]) -> tuple[object, ...]:
     return event["created_at"], event["kind"], event["id"]

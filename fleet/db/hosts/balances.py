@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import sqlalchemy as sa
 
@@ -32,7 +32,7 @@ _ALL = sa.select(BALANCES).order_by(BALANCES.c.aggregate)
 _ROUND = sa.select(ROUNDS).where(ROUNDS.c.uuid == _WANTED)
 _NEWEST = sa.select(ROUNDS).order_by(ROUNDS.c.id.desc())
 _MOVING = sa.select(ROUNDS).where(ROUNDS.c.status == balance_states.MOVING).order_by(ROUNDS.c.id)
-_HOSTS: sa.BindParameter[Any] = sa.bindparam("hosts", expanding=True)
+_HOSTS: sa.BindParameter[object] = sa.bindparam("hosts", expanding=True)
 _TAKEN = (
     sa.select(_MAINTAINED.c.open_host)
     .where(_MAINTAINED.c.open_host.in_(_HOSTS), _MAINTAINED.c.status.in_(maintenance_states.TAKEN))
@@ -121,7 +121,7 @@ def get(connection: Transaction | sa.Connection, uuid: str) -> BalanceRoundRow:
     return cast("BalanceRoundRow", row)
 
 
-def create(tx: Transaction, values: Mapping[str, Any]) -> None:
+def create(tx: Transaction, values: Mapping[str, object]) -> None:
     if tx.execute(_ROUND, {"wanted": values["uuid"]}).first() is None:
         tx.insert(ROUNDS, values)
 

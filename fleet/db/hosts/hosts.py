@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
@@ -189,7 +189,7 @@ def refresh_usages(tx: Transaction, places: Iterable[tuple[str | None, str | Non
     )
 
 
-def miscounted(connection: sa.Connection, row: NodeRow) -> dict[str, tuple[Any, Any]]:
+def miscounted(connection: sa.Connection, row: NodeRow) -> dict[str, tuple[object, object]]:
     """Columns of a node's ``row`` that differ from what instances hold: (value in the row, sum)."""
     host, node = row.host, row.hypervisor_hostname
     due = _used(row, usage.of_node(connection, host, node))

@@ -7,7 +7,6 @@ import collections
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -119,13 +118,13 @@ def group(connection: sa.Connection, name: str) -> Group | None:
     return Group(found[0].uuid, [row.policy for row in policies], rules, list(connection.scalars(members)))
 
 
-def newest_request_specs(connection: sa.Connection, number: int) -> list[tuple[str, Any]]:
+def newest_request_specs(connection: sa.Connection, number: int) -> list[tuple[str, object]]:
     """(uuid of the server, its RequestSpec) of the newest requests."""
     query = sa.select(REQUEST_SPECS.c.instance_uuid, REQUEST_SPECS.c.spec).order_by(REQUEST_SPECS.c.id.desc())
     return [(uuid, json.loads(spec)) for uuid, spec in connection.execute(query.limit(number))]
 
 
-def request_spec(connection: sa.Connection, instance_uuid: str) -> Any | None:
+def request_spec(connection: sa.Connection, instance_uuid: str) -> object | None:
     """The RequestSpec with which a server was built or moved last, as nova stores it; None if there is none."""
     found = connection.execute(
         sa.select(REQUEST_SPECS.c.spec).where(REQUEST_SPECS.c.instance_uuid == instance_uuid)

@@ -58,7 +58,7 @@ class NovaDatabase:
         """Return a reader with a connection of its own. Each read sees one snapshot."""
         return Reader(self._snapshot)
 
-    def read(self, work: Callable[..., Result], *args: Any) -> Result:
+    def read(self, work: Callable[..., Result], *args: object) -> Result:
         """Run ``work(connection, …)`` once, for rare uses by any thread. :raises errors.DatabaseError:"""
         caught = failures.caught(self._engine)
         try:

@@ -18,7 +18,7 @@ _AT_ONCE = 500
 
 
 def rows(
-    connection: sa.Connection, query: Select, column: sa.ColumnClause[Any], wanted: Collection[object]
+    connection: sa.Connection, query: Select, column: sa.ColumnClause[object], wanted: Collection[object]
 ) -> list[Any]:
     """Return the rows of ``query`` whose ``column`` has one of these values."""
     values = list(wanted)

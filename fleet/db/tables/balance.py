@@ -61,7 +61,7 @@ class BalanceRoundRow(Protocol):
     aggregate: str
     mode: str
     status: str
-    seen: dict[str, Any]
+    seen: dict[str, object]
     moves: list[dict[str, Any]]
     not_done: dict[str, str]
     after: float | None

@@ -255,5 +255,5 @@ def _columns(*where: Any) -> sa.Select[Any]:
     return sa.select(*columns).where(_LIVE, *where).order_by(INSTANCES.c.uuid)
 
 
-def _named(row: sa.Row[*tuple[Any, ...]]) -> str:
+def _named(row: sa.Row[*tuple[object, ...]]) -> str:
     return f"{row.name} ({row.uuid})"

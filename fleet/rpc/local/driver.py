@@ -9,7 +9,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 import oslo_messaging
 from oslo_messaging._drivers import base, common  # noqa: TID251  (a driver of oslo.messaging implements these)
@@ -69,7 +68,7 @@ class LocalDriver(base.BaseDriver):
 
     def __init__(
         self,
-        conf: Any,
+        conf: object,
         url: oslo_messaging.TransportURL,
         default_exchange: str | None = None,
         allowed_remote_exmods: list[str] | None = None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from fleet.hardware import pools
 from fleet.hardware.node import Hardware
@@ -20,7 +19,7 @@ from scheduler.compute.domain.hardware import HARDWARE
 from scheduler.compute.domain.host_state import Capabilities
 from scheduler.engine.hosts.candidates import Candidates
 
-View = Callable[[Candidates, int], Any]
+View = Callable[[Candidates, int], object]
 
 
 def _service(hosts: Candidates, row: int) -> JSONObject:
@@ -115,7 +114,7 @@ def _no_cell(hosts: Candidates, row: int) -> None:
 
 
 def _capability(name: str) -> View:
-    def view(hosts: Candidates, row: int) -> Any:
+    def view(hosts: Candidates, row: int) -> object:
         return hosts.shared(row, "capabilities").shown(name)
 
     return view

@@ -22,7 +22,7 @@ from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.domain import Defaults, Domain, Layout, Requests, Rows
 
 
-def _host_state(hosts: Candidates, row: int) -> Any:
+def _host_state(hosts: Candidates, row: int) -> object:
     return RowState(hosts, row)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy
 
@@ -44,7 +43,7 @@ def _one(hosts: Candidates, key: str, wanted: str) -> numpy.ndarray | None:
     return None if path else _unscoped(hosts, key, wanted)
 
 
-def _verdict(path: list[str], test: extra_specs_ops.Test) -> Callable[[Any], bool]:
+def _verdict(path: list[str], test: extra_specs_ops.Test) -> Callable[[object], bool]:
     def verdict(value: object) -> bool:
         found = extra_spec_lookup.follow(value, path)
         return found is not None and test(str(found))

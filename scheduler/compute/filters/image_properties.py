@@ -85,7 +85,7 @@ def _canonical(parse: Callable[[str], str], name: str) -> str:
         return str(name)
 
 
-def _parsed(request: RequestSpec, names: tuple[str, ...], parse: Callable[[str], Any]) -> Any:
+def _parsed(request: RequestSpec, names: tuple[str, ...], parse: Callable[[str], object]) -> Any:
     """The image's property of the first of these names that it has, parsed; None if it has none."""
     for name in names:
         value = request.image.properties.get(name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from oslo_config import cfg
 
@@ -64,7 +63,7 @@ def run(
 
 def answer(
     conf: cfg.ConfigOpts, state: Callable[[], Changes], hosts: Sequence[str], requests: Mapping[str, Demand]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the answer of the scheduler's ``plan_loss``: where the weighers would have the guests, if all fit so.
 
     :param state: reads the whole state

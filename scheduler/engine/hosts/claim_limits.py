@@ -8,7 +8,7 @@ A filter over columns computes its limits for all hosts at once. A filter in nov
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy
 
@@ -19,7 +19,7 @@ class Written(NamedTuple):
     """All limits of one host after a filter in nova's form changed them. ``position`` is the filter's place in the order."""
 
     position: int
-    limits: Mapping[str, Any]
+    limits: Mapping[str, object]
 
 
 #: Of a host whose limits no filter in nova's form has changed.
@@ -43,7 +43,7 @@ class ClaimLimits:
 
     def __init__(self) -> None:
         self._columns: Sequence[ColumnLimits] = ()
-        self._written: dict[int, dict[int, Mapping[str, Any]]] = {}
+        self._written: dict[int, dict[int, Mapping[str, object]]] = {}
         #: The filter that is asked now, and of each host whose limits it has looked at, what it found and has now.
         self._position = 0
         self._found: dict[int, Wire] = {}

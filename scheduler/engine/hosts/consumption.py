@@ -14,7 +14,7 @@ from typing import Any, Protocol
 class Taking(Protocol):
     """A part of a rare value, such as some PCI devices of a host."""
 
-    def taken_from(self, value: Any) -> Any:
+    def taken_from(self, value: Any) -> object:
         """Return a new value without this part, or ``value`` itself if there is not enough."""
 
 

@@ -8,7 +8,7 @@ import functools
 import math
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from oslo_log import log as logging
 
@@ -134,7 +134,7 @@ class PluginWatch:
         raise Hangs(f"did not answer within {self.limit_s:g} s")
 
 
-def _ours(plugin: object, question: Callable[..., Any]) -> bool:
+def _ours(plugin: object, question: Callable[..., object]) -> bool:
     """Return True if no code of a user runs: a built-in plugin, or a hook that the user's class does not override."""
     if is_ours(plugin):
         return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fleet import stored_json
 from fleet.json_codec import JSONMapping, JSONObject
@@ -68,7 +68,7 @@ def split(capabilities: Mapping[str, object]) -> Report:
     return Report(Kind({name: value for name, value in values.items() if name not in own}), own)
 
 
-def variants(protocol: object) -> Any:
+def variants(protocol: object) -> object:
     """Return all names of a protocol that has several; any other value as it is."""
     return list(VARIANTS[protocol]) if isinstance(protocol, str) and protocol in VARIANTS else protocol
 

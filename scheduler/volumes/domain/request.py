@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import pydantic
 
@@ -70,7 +70,7 @@ class _Spec:
 @dataclasses.dataclass(frozen=True)
 class _FilterProperties:
     retry: Retry | None = None
-    scheduler_hints: dict[fields.Name, Any] | None = None
+    scheduler_hints: dict[fields.Name, object] | None = None
     new_size: fields.Natural | None = None
     vol_exists_on: fields.Text | None = None
     ignore_hosts: list[fields.Text] | None = None

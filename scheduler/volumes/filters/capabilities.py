@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy
 
@@ -88,7 +87,7 @@ def _verdict(report: Mapping[str, object], path: Sequence[str], test: extra_spec
     return any(test(each) for each in value) if isinstance(value, list) else test(value)
 
 
-def _follow(value: object, path: Sequence[str]) -> Any:
+def _follow(value: object, path: Sequence[str]) -> object:
     for key in path:
         if not isinstance(value, Mapping) or key not in value:
             return _MISSING

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy
 from oslo_config import cfg
@@ -38,6 +38,6 @@ class DriverFilter(ColumnFilter):
     def objection(self, hosts: Candidates, request: VolumeRequest) -> str:
         return f"refuses by its {KEY}, {self._text(hosts)!s:.80}"
 
-    def _text(self, hosts: Candidates) -> Any:
+    def _text(self, hosts: Candidates) -> object:
         (row,) = hosts.rows.tolist()
         return reported(hosts, row, KEY)

@@ -68,7 +68,7 @@ class PoolFiles:
 
 
 @contextlib.contextmanager
-def reach(opened: Callable[[str], Any], uri: str, uuid: str) -> Iterator[Files]:
+def reach(opened: Callable[[str], object], uri: str, uuid: str) -> Iterator[Files]:
     """Connect to the libvirt of another host. It must have opened the directory of the guest.
 
     :raises Unreachable:

@@ -13,6 +13,6 @@ class Caller:
     def __init__(self, call: Callable[..., Any]) -> None:
         self.call = call
 
-    def __call__(self, method: str, **arguments: Any) -> object:
+    def __call__(self, method: str, **arguments: object) -> object:
         """Make a call by its name, as programs of users do."""
         return self.call(method, **arguments)

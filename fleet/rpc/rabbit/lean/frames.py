@@ -14,7 +14,6 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable
-from typing import Any
 
 import amqp
 from amqp import transport
@@ -44,7 +43,7 @@ class _ReadsAhead:
     #: Bytes of the largest payload that the broker may send: it announces no more than py-amqp asks for.
     _most = 131_072
 
-    def read_frame(self, *_unpack: Any) -> tuple[int, int, bytes]:
+    def read_frame(self, *_unpack: object) -> tuple[int, int, bytes]:
         """:raises OSError: the connection is lost, or a time limit of the socket is over"""
         while (frame := self.next_frame()) is None:
             self.receive()
@@ -127,7 +126,7 @@ class Connection(amqp.Connection):
         ssl: object = False,
         read_timeout: float | None = None,
         write_timeout: float | None = None,
-        socket_settings: Any = None,
+        socket_settings: object = None,
         **options: object,
     ) -> object:
         """Open the transport; py-amqp calls this."""
