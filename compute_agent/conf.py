@@ -378,6 +378,28 @@ LIBVIRT_OPTS = [
         help="Encrypt the memory and disks of running guests that move to another host. QEMU needs certificates on both: "
         "see default_tls_x509_cert_dir in libvirt's qemu.conf. Otherwise they cross the network in clear text.",
     ),
+    cfg.IntOpt(
+        "live_migration_bandwidth",
+        default=0,
+        min=0,
+        help="MiB a second that memory and disks of a running guest may take of the network while it leaves this host. "
+        "0: as much as there is. A copy that is slower than the guest writes does not end: it is aborted after "
+        "[conductor] move_timeout.",
+    ),
+    cfg.BoolOpt(
+        "live_migration_permit_auto_converge",
+        default=True,
+        help="Slow a guest down that changes its memory faster than the network carries it away, until the copy ends. It "
+        "has no effect with live_migration_permit_post_copy.",
+    ),
+    cfg.BoolOpt(
+        "live_migration_permit_post_copy",
+        default=False,
+        help="Let a guest continue on its new host before all of its memory is there, once it was sent and has changed "
+        "meanwhile; the rest follows when it is used. Each migration then ends, and no guest is slowed down. The price: "
+        "if a host or the network between them fails meanwhile, the guest stands still until the connection is back, and is "
+        "lost if one of the hosts is. Needs a kernel with userfaultfd (vm.unprivileged_userfaultfd = 1) on the hosts.",
+    ),
     cfg.StrOpt(
         "shared_storage",
         default="",

@@ -130,6 +130,21 @@ CONDUCTOR_OPTS = [
         "on its host with its flavor.",
     ),
     cfg.IntOpt(
+        "max_live_migrations_per_host",
+        default=4,
+        min=0,
+        help="Guests that leave a host, or come to it, at a time while they run; others wait for a slot, and the wait does "
+        "not count for move_timeout. More of them share its network, and each takes longer. 0: any number. Set the same for "
+        "all conductors.",
+    ),
+    cfg.IntOpt(
+        "max_live_migrations",
+        default=0,
+        min=0,
+        help="Guests of the whole fleet that move at a time while they run, if the network between racks is what is scarce. "
+        "0: any number. Set the same for all conductors.",
+    ),
+    cfg.IntOpt(
         "volume_timeout",
         default=600,
         min=1,

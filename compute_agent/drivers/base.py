@@ -213,10 +213,17 @@ class ComputeDriver:
     # Live migrations. A driver that can do them reports ``stats[host_report.LIVE]``: the same text on hosts between which
     # guests may move.
 
-    def pre_live_migration(self, context: RequestContext, instance: Instance, source: str) -> None:
+    # ``stats[host_report.LIVE_TAKES]`` names what such guests may have besides memory and disks of their own. Only then have
+    # the two methods their last argument.
+
+    def pre_live_migration(
+        self, context: RequestContext, instance: Instance, source: str, volumes: Sequence[Attachment] = ()
+    ) -> None:
         """Prepare for a running guest that comes from the host ``source``. May be repeated.
 
         ``get_per_instance_usage`` must now return the guest. If it raises, nothing may be left here.
+
+        :param volumes: that the guest has, and keeps: this host reaches their data
         """
         raise errors.NotSupported(what="A live migration", driver=type(self).__name__)
 
@@ -227,6 +234,7 @@ class ComputeDriver:
         dest: str,
         progress: Callable[[int], object],
         begin: bool = True,
+        cells: JSONObject | None = None,
     ) -> None:
         """Move a running guest to the host ``dest``, which has prepared for it. Return when the guest runs there.
 
@@ -235,6 +243,7 @@ class ComputeDriver:
 
         :param progress: may be called with the copied part in per cent
         :param begin: False: only follow one that is under way, to its end
+        :param cells: the NUMA topology that the destination has claimed for the guest: it runs on other CPUs and cells there
         :raises LiveMigrationFailed: the guest has not left, and will not leave
         :raises errors.NotSupported:
         """

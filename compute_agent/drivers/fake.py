@@ -84,6 +84,7 @@ class FakeDriver(ComputeDriver):
             "supported_instances": [[options.architecture, "fake", "hvm"]],
             "stats": {
                 host_report.LIVE: host_report.SIMULATED,
+                host_report.LIVE_TAKES: f"{host_report.TAKES_CELLS},{host_report.TAKES_VOLUMES}",
                 host_report.SHELF: host_report.SIMULATED,
                 **({host_report.BRIDGES: ",".join(options.bridges)} if options.bridges else {}),
             },
@@ -151,11 +152,13 @@ class FakeDriver(ComputeDriver):
             raise errors.NotFound(kind="Guest", name=instance.uuid)
         self._run(instance, volumes)
 
-    def pre_live_migration(self, context: RequestContext, instance: Instance, source: str) -> None:
+    def pre_live_migration(
+        self, context: RequestContext, instance: Instance, source: str, volumes: Sequence[Attachment] = ()
+    ) -> None:
         if self._fails(instance):
             raise SpawnFailed(f"The fake hypervisor on {self._host} refused a running guest, as configured")
         with self._lock:
-            self._keep(dataclasses.replace(GuestRecord.of(instance), arriving=True))
+            self._keep(dataclasses.replace(GuestRecord.of(instance, volumes), arriving=True))
 
     def live_migration(
         self,
@@ -164,6 +167,7 @@ class FakeDriver(ComputeDriver):
         dest: str,
         progress: Callable[[int], object],
         begin: bool = True,
+        cells: JSONObject | None = None,
     ) -> None:
         if instance.uuid not in self.list_instance_uuids():
             return

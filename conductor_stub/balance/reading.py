@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from conductor_stub.balance.deciding import Guest, Host
-from conductor_stub.moves import live
+from conductor_stub.moves import ways
 from conductor_stub.steps.balance_settings import BalanceSettings
 from fleet import capacity, errors, states
 from fleet.clock import seconds
@@ -71,16 +71,15 @@ def read(
         busy[host.name] = host.cpu * host.cores / max(vcpus, 1), host.memory * host.memory_mb / max(memory_mb, 1)
     since = now - seconds(settings.cooldown_s)
     lately = balances.moved_since(connection, names, since) | balances.failed_since(connection, aggregate, since)
-    ways = live.Ways(connection)
-    obstacles = live.obstacles_of(connection, rows, ways)
-    takers = {host: frozenset(ways.takers(there[0]) & names) for host, there in rows_of.items() if there}
+    way = ways.of_rows(connection, rows)
+    takers = {row.uuid: frozenset(way.takers(row) & names) for row in rows}
     guests = [
         _guest(
             row,
             busy.get(str(row.host), (0.0, 0.0)),
-            obstacles.get(row.uuid, ""),
+            way.obstacle(row),
             row.uuid in lately,
-            takers[str(row.host)],
+            takers[row.uuid],
         )
         for row in rows
     ]

@@ -60,7 +60,9 @@ class Trying:
     def _refused(self, guest: Guest, host: str) -> str:
         """Ask a scheduler, which books nothing."""
         try:
-            asked = self._dry_run.request_of(guest.uuid)
+            (asked,) = self._dry_run.requests_of([guest.uuid], live=True) or ({},)
+            if not asked:
+                return f"{guest.name} is gone"
             properties = {**asked["filter_properties"], "requested_destination": {"host": host}}
             # What forced the first host is no rule for others.
             for name in ("force_hosts", "force_nodes"):

@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
 
-from conductor_stub.moves import intake, live
+from conductor_stub.moves import intake, ways
 from conductor_stub.moves.machine import Move
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, maintenance_states, move_states, states
@@ -167,7 +167,7 @@ def _choose(
     """Return the guests that may move now, and why others stay."""
     destinations = maintenances.destinations(tx, plan.uuid, row.host)
     able = [each for each in running if each.vm_state == states.ACTIVE and each.task_state is None]
-    obstacles = live.obstacles(tx, [each.uuid for each in able])
+    obstacles = ways.obstacles(tx, [each.uuid for each in able])
     problems = [
         f"{each.name} is {each.vm_state.upper()}"
         for each in running

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conductor_stub.moves import group_evacuation, live, machine, swap, views
+from oslo_log import log as logging
+
+from conductor_stub.moves import group_evacuation, live, machine, slots, swap, views
 from conductor_stub.moves.machine import Move
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
@@ -19,12 +21,14 @@ from fleet.db.instances import history, instances, moves
 from fleet.json_codec import JSONObject
 from fleet.objects import Claimed, HostLimits, Place
 
+LOG = logging.getLogger(__name__)
+
 
 @failpoints.commits("conductor.move_route")
 def route(
     tx: Transaction, uuid: str, attempt: int, place: Place, alternates: Sequence[Place], ctx: StepContext
 ) -> Move | None:
-    """Store the scheduler's choice: from now on that host may claim. None if the move has gone on without us.
+    """Store the scheduler's choice: from now on that host may claim. None if the move has gone on without us, or waits.
 
     An evacuated group member waits again if other members were sent elsewhere meanwhile, so that it follows them.
     """
@@ -39,6 +43,10 @@ def route(
         plan = {**record.plan, "follows": True}
         moves.update(tx, uuid, ctx.now, status=move_states.ACCEPTED, plan=plan, step_deadline=due)
         return machine.read(tx, uuid)
+    if why := slots.taken(tx, record, place.host, ctx):
+        LOG.info("The live migration of instance %s to %s waits: %s", record.instance_uuid, place.host, why)
+        machine.wait(tx, move, ctx)
+        return None
     plan = {**record.plan, **chosen(place, alternates)}
     moves.update(tx, uuid, ctx.now, dest_compute=place.host, dest_node=place.nodename, plan=plan)
     return machine.read(tx, uuid)

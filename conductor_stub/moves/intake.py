@@ -11,7 +11,7 @@ import oslo_messaging
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from conductor_stub.moves import failures, live, machine, swap
+from conductor_stub.moves import failures, live, machine, swap, ways
 from conductor_stub.moves.machine import Move
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.moves.views import view
@@ -114,7 +114,7 @@ class MoveIntake:
 
         Instances that do not exist are left out.
         """
-        return self._database.read(live.obstacles, uuids)
+        return self._database.read(ways.obstacles, uuids)
 
     @endpoint
     def abort_live_migration(
@@ -220,7 +220,7 @@ def accept(
     if destination is not None:
         _require_another_host(tx, row, destination)
     if kind == move_states.LIVE_MIGRATION:
-        live.require_able(tx, row, destination)
+        ways.require_able(tx, row, destination)
     if kind == move_states.RESIZE and not (new_spec is not None and same_host):
         _require_way(tx, row)
     _require_movable_volumes(tx, row, destination, new_spec, stays=new_spec is not None and same_host)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live migrations: what they need, their steps after the claim, and how they are aborted.
+"""Live migrations: their steps after the claim, and how they are aborted. ``ways`` says which guests can move.
 
 The guest runs on the source until the source reports that it runs on the destination. A source that cannot report leaves the
 record in ``running``: it continues when it is back. After the deadline the destination looks whether the guest has arrived.
@@ -7,95 +7,21 @@ record in ``running``: it continues when it is back. After the deadline the dest
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-
 from conductor_stub.moves import machine, swap
 from conductor_stub.moves.machine import Move, MoveTimeout
 from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, move_states, states
-from fleet.db.engine.database import Connection, Transaction
-from fleet.db.hosts import hosts
+from fleet.db.engine.database import Transaction
 from fleet.db.instances import instances, moves
-from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.moves import MigrationRow
-from fleet.db.upkeep import removal
-from fleet.db.volumes import attachments
-from fleet.objects import host_report
 from fleet.objects.plans import StoredFailure
 
 _AFTER = {
     move_states.PRE_MIGRATING: move_states.RUNNING,
     move_states.POST_MIGRATING: move_states.CONFIRMING,
 }
-
-
-_COLD = "migrate it without --live"
-
-
-def require_able(tx: Transaction, row: RequestedInstance, destination: str | None) -> None:
-    """:raises errors.Conflict: errors.InvalidInput: the guest cannot leave its host while it runs"""
-    volumes = [each.volume_name for each in attachments.of_instances(tx, [row.uuid])]
-    if volumes:
-        names = removal.few(volumes, "volume")
-        raise errors.Conflict(kind="Instance", name=row.name, reason=f"has {names}: detach them first, or {_COLD}")
-    ways = Ways(tx)
-    takers = ways.takers(row)
-    if destination is not None and takers and destination not in takers:
-        reason = f"is {destination}, which does not take running guests of {row.host}"
-        raise errors.InvalidInput(field="host", reason=reason)
-    obstacle = ways.obstacle(row)
-    if obstacle:
-        raise errors.Conflict(kind="Instance", name=row.name, reason=f"{obstacle}: {_COLD}")
-
-
-def obstacles(connection: Transaction | Connection, uuids: Sequence[str]) -> dict[str, str]:
-    """Return, by uuid, why the guests of these instances cannot leave their hosts while they run; "" where one can.
-
-    Instances that do not exist are left out. The reason is the end of a sentence about the instance.
-    """
-    return obstacles_of(connection, instances.of_uuids(connection, uuids), Ways(connection))
-
-
-def obstacles_of(connection: Transaction | Connection, rows: Sequence[RequestedInstance], ways: Ways) -> dict[str, str]:
-    """Return the same as :func:`obstacles` for rows that are read already."""
-    volumes: dict[str, list[str]] = {}
-    for each in attachments.of_instances(connection, [row.uuid for row in rows]):
-        volumes.setdefault(each.instance_uuid, []).append(each.volume_name)
-    return {
-        row.uuid: f"has {removal.few(volumes[row.uuid], 'volume')}" if row.uuid in volumes else ways.obstacle(row)
-        for row in rows
-    }
-
-
-class Ways:
-    """Hosts report how they migrate running guests: a guest goes between hosts that report the same. Read once."""
-
-    def __init__(self, connection: Transaction | Connection) -> None:
-        self._connection = connection
-        self._way = functools.cache(self._read)
-
-    @functools.cached_property
-    def _of_all(self) -> Sequence[tuple[str, str | None]]:
-        return hosts.stats_of_all(self._connection, host_report.LIVE)
-
-    def _read(self, host: str | None, node: str | None) -> str | None:
-        return hosts.stat_of(self._connection, host, node, host_report.LIVE)
-
-    def takers(self, row: RequestedInstance) -> set[str]:
-        """Return the other hosts that take running guests of the instance's host."""
-        way = self._way(row.host, row.node)
-        return {host for host, found in self._of_all if found == way} - {row.host} if way else set()
-
-    def obstacle(self, row: RequestedInstance) -> str:
-        """Return why a guest without volumes cannot leave its host while it runs; "" if it can."""
-        if row.claimed_numa_topology or row.claimed_pci_devices:
-            return "has NUMA cells, CPUs, huge pages or PCI devices of its host, which a running guest keeps"
-        if not self._way(row.host, row.node):
-            return f"is on host {row.host}, which does not migrate running guests"
-        return "" if self.takers(row) else f"is on host {row.host}, and no other host takes its running guests"
 
 
 @failpoints.commits("conductor.move_abort")

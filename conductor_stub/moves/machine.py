@@ -10,6 +10,9 @@ import dataclasses
 import datetime
 from collections.abc import Collection, Mapping, Sequence
 
+from oslo_log import log as logging
+
+from conductor_stub.moves import slots
 from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import PlacedRow
@@ -20,6 +23,8 @@ from fleet.db.instances import history, instances, moves
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.moves import MigrationRow
 from fleet.objects.plans import StoredFailure
+
+LOG = logging.getLogger(__name__)
 
 INSTANCES = instances.INSTANCES
 
@@ -129,7 +134,16 @@ class MoveMachine(PlacedRow[Move, Move]):
 
     @failpoints.commits("conductor.move_take")
     def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[Move]:
-        return super().take(tx, uuids, attempt, ctx)
+        """A live migration whose host, or the fleet, has no slot is not taken, and waits on."""
+        ready = []
+        for row in self.lock(tx, uuids):
+            host = row.record.source_compute
+            if self.is_at(row, attempt, (self.waiting,)) and (why := slots.taken(tx, row.record, host, ctx)):
+                LOG.info("The live migration of instance %s waits: %s", row.instance.uuid, why)
+                wait(tx, row, ctx)
+            else:
+                ready.append(row.uuid)
+        return super().take(tx, ready, attempt, ctx) if ready else []
 
     @failpoints.commits("conductor.move_refuse")
     def refuse(
@@ -158,6 +172,13 @@ def set_status(tx: Transaction, move: Move, status: str, ctx: StepContext, **val
     moves.update(tx, move.uuid, ctx.now, status=status, step_deadline=due, **values)
     set_instance(tx, move.instance, ctx, task_state=task)
     refresh_usage(tx, move, ctx)
+    return read(tx, move.uuid)
+
+
+def wait(tx: Transaction, move: Move, ctx: StepContext) -> Move:
+    """Let a locked move that no host has claimed wait for a slot."""
+    due, deadline = slots.until(ctx)
+    moves.update(tx, move.uuid, ctx.now, status=move_states.ACCEPTED, step_deadline=due, deadline=deadline)
     return read(tx, move.uuid)
 
 

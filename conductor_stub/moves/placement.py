@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from oslo_log import log as logging
 
-from conductor_stub.moves import claims, failures, group_evacuation
+from conductor_stub.moves import claims, failures, group_evacuation, ways
 from conductor_stub.moves.machine import Move, MoveMachine
 from conductor_stub.steps import casting, reach, request_spec
 from conductor_stub.steps.attempt import Attempt, Failure, no_queue
@@ -34,7 +34,6 @@ LOG = logging.getLogger(__name__)
 _REACHED_BY: Mapping[str, str] = {
     move_states.RESIZE: host_report.DISKS,
     move_states.EVACUATION: host_report.SHARED,
-    move_states.LIVE_MIGRATION: host_report.LIVE,
 }
 
 
@@ -151,15 +150,18 @@ class MovePlacement(Placement[Move, Move]):
         ]
         is_resize = record.migration_type == move_states.RESIZE
         # The hosts that the guest or its disks can reach, or that have the disks already.
-        key = _REACHED_BY[record.migration_type]
+        key = _REACHED_BY.get(record.migration_type, "")
         place = hosts.stat_of(connection, record.source_compute, record.source_node, key)
-        if place:
+        if record.migration_type == move_states.LIVE_MIGRATION:
+            left_out += ways.Ways(connection).others(row)
+            properties.update(ways.cpu_properties(connection, row))
+        elif place:
             left_out += hosts.reporting_another(connection, key, place)
         elif is_resize and place is not None:
             properties["requested_destination"] = {"host": record.source_compute}
         left_out += reach.lacking(connection, row.uuid)
         if left_out:
-            properties["ignore_hosts"] = [*properties.get("ignore_hosts", ()), *left_out]
+            properties["ignore_hosts"] = list(dict.fromkeys([*properties.get("ignore_hosts", ()), *left_out]))
         if record.migration_type == move_states.EVACUATION:
             # It restores what a promise to survive the loss is about, so it may use the room that was kept.
             properties["restores"] = True

@@ -6,18 +6,19 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Sequence
 
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
+from conductor_stub.moves import ways
 from conductor_stub.steps import reach
 from fleet.context import RequestContext
 from fleet.db.engine import claimed
 from fleet.db.engine.database import Connection, Database
 from fleet.db.instances import builds, instances
 from fleet.db.tables.instances import RequestedInstance
-from fleet.db.volumes import attachments
-from fleet.json_codec import JSONObject
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import BuildRequest, Holding
 
 
@@ -37,26 +38,38 @@ class DryRun:
         row = self._database.read(instances.find, name)
         return self._request(row)
 
-    def requests_of(self, uuids: Sequence[str]) -> list[JSONObject]:
+    def requests_of(self, uuids: Sequence[str], live: bool = False) -> list[JSONObject]:
         """:meth:`request_of` each of these instances that exist, with ``uuid``. Hosts that do not reach its volumes are
         left out.
+
+        :param live: also leave out hosts that do not take the running guest, and ask for the processor that it sees
         """
 
-        def read(connection: Connection) -> list[tuple[RequestedInstance, Sequence[str]]]:
+        def read(connection: Connection) -> list[tuple[RequestedInstance, Sequence[str], JSONObject]]:
             rows = instances.of_uuids(connection, uuids)
-            with_volumes = {
-                each.instance_uuid for each in attachments.of_instances(connection, [row.uuid for row in rows])
-            }
-            return [
-                (row, sorted(reach.lacking(connection, row.uuid)) if row.uuid in with_volumes else ()) for row in rows
-            ]
+            way = ways.of_rows(connection, rows)
+            return [(row, *self._restrictions(connection, row, way, live)) for row in rows]
 
-        return [{"uuid": row.uuid, **self._request(row, left_out)} for row, left_out in self._database.read(read)]
+        return [
+            {"uuid": row.uuid, **self._request(row, left_out, more)}
+            for row, left_out, more in self._database.read(read)
+        ]
 
-    def _request(self, row: RequestedInstance, left_out: Sequence[str] = ()) -> JSONObject:
+    @staticmethod
+    def _restrictions(
+        connection: Connection, row: RequestedInstance, way: ways.Ways, live: bool
+    ) -> tuple[Sequence[str], JSONObject]:
+        """Return hosts that the instance cannot move to, and what is asked of the others."""
+        if live and not way.obstacle(row):
+            return way.others(row), ways.cpu_properties(connection, row)
+        return sorted(reach.lacking(connection, row.uuid)) if way.volumes_of(row) else (), {}
+
+    def _request(
+        self, row: RequestedInstance, left_out: Sequence[str] = (), more: JSONMapping = types.MappingProxyType({})
+    ) -> JSONObject:
         found = self._placement.scheduling_request([row])
         spec = {**found["request_spec"], "holding": _holding(row).to_wire()}
-        properties = dict(found["filter_properties"])
+        properties = {**found["filter_properties"], **more}
         if left_out:
             properties["ignore_hosts"] = [*(properties.get("ignore_hosts") or ()), *left_out]
         return {**found, "request_spec": spec, "filter_properties": properties}

@@ -170,9 +170,12 @@ class OperatorManager:
         return self._dry_run.request_of(name)
 
     @endpoint
-    def requests_of(self, context: RequestContext, uuids: fields.Uuids) -> list[JSONObject]:
-        """The requests that place these instances now; one that does not exist is left out."""
-        return self._dry_run.requests_of(uuids)
+    def requests_of(self, context: RequestContext, uuids: fields.Uuids, live: bool = False) -> list[JSONObject]:
+        """The requests that place these instances now; one that does not exist is left out.
+
+        :param live: of a guest that can move while it runs, only hosts that take it so
+        """
+        return self._dry_run.requests_of(uuids, live)
 
     @endpoint
     def request_for(self, context: RequestContext, request: JSONObject) -> JSONObject:

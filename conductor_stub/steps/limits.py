@@ -24,6 +24,9 @@ class StepLimits:
     volume_timeout_s: float = 600
     power_timeout_s: float = 300
     attach_timeout_s: float = 300
+    #: Guests that leave a host or come to it, and guests of the whole fleet, that move while they run at a time. 0: any.
+    live_per_host: int = 0
+    live_in_fleet: int = 0
     #: 0: never.
     resize_confirm_window_s: float = 0
     #: Negative: never.
@@ -45,6 +48,8 @@ class StepLimits:
             placing_timeout_s=conf.conductor.placing_timeout,
             spawn_timeout_s=conf.conductor.spawn_timeout,
             move_timeout_s=conf.conductor.move_timeout,
+            live_per_host=conf.conductor.max_live_migrations_per_host,
+            live_in_fleet=conf.conductor.max_live_migrations,
             volume_timeout_s=conf.conductor.volume_timeout,
             power_timeout_s=conf.conductor.power_timeout,
             attach_timeout_s=conf.conductor.attach_timeout,

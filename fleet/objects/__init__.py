@@ -19,6 +19,7 @@ from fleet.objects.build_steps import BuildStep, Claim, FailedAttempt, Finish
 from fleet.objects.changes import InstanceChanges, VolumeChanges
 from fleet.objects.claimed import Claimed
 from fleet.objects.flavor import Flavor
+from fleet.objects.guest_cpu import GuestCpu
 from fleet.objects.holding import Holding
 from fleet.objects.host_limits import HostLimits
 from fleet.objects.host_report import HostReport, Inventory
@@ -48,6 +49,7 @@ __all__ = [
     "FailedAttempt",
     "Finish",
     "Flavor",
+    "GuestCpu",
     "Holding",
     "HostLimits",
     "HostReport",

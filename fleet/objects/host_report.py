@@ -25,6 +25,16 @@ VOLUME_HOSTS = "volume_hosts"
 #: Key of ``stats``: the name of the way in which running guests get to other hosts that report the same one. Empty, or
 #: without the key: they stay on their host.
 LIVE = "live_migration"
+#: Key of ``stats``: the kinds of guests that move on this way although they have more than memory and disks of their own,
+#: with commas between them: ``TAKES_VOLUMES``, ``TAKES_CELLS``. Without the key: none.
+LIVE_TAKES = "live_migration_takes"
+#: Guests with volumes.
+TAKES_VOLUMES = "volumes"
+#: Guests with NUMA cells, pinned CPUs or huge pages, which the destination claims anew.
+TAKES_CELLS = "cells"
+#: Key of ``stats``: not empty if guests see the processor of the host (``cpu_info``), so that the destination of a running
+#: guest needs its features.
+LIVE_CPU = "live_migration_cpu"
 #: Key of ``stats``: the name of the place where disks of shelved guests are kept, for other hosts that report the same one.
 #: Empty, or without the key: a shelved guest stays on its host.
 SHELF = "shelf"

@@ -23,6 +23,7 @@ IMAGE = "image"
 NUMA = "numa_topology"
 PCI = "pci_requests"
 NETWORKS = "networks"
+GUEST_CPU = "guest_cpu"
 #: By scope, the extra specs of a flavor that filters judge. An empty scope is a key without one.
 EXTRA_SPECS = {
     scope: f"extra_specs/{scope}" for scope in ("", "capabilities", "aggregate_instance_extra_specs", "trust")
@@ -75,6 +76,8 @@ def of(request: RequestSpec) -> Iterator[Part]:
         yield Part(PCI, "PCI devices")
     if request.instance.bridges:
         yield Part(NETWORKS, NETWORKS)
+    if request.guest_cpu is not None:
+        yield Part(GUEST_CPU, "processor of a running guest")
     yield from _extra_specs(request.flavor.extra_specs)
     yield from (
         Part(hint(name), f"hint {name}") for name, value in request.scheduler_hints.items() if _asks(name, value)

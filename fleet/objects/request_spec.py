@@ -13,6 +13,7 @@ from fleet.json_codec import JSONMapping
 from fleet.objects import fields, group_rule, numa, pci
 from fleet.objects.flavor import Flavor
 from fleet.objects.group_rule import GroupRule
+from fleet.objects.guest_cpu import GuestCpu
 from fleet.objects.holding import Holding
 from fleet.objects.image import Image
 
@@ -69,6 +70,7 @@ class _FilterProperties:
     group_rules: Any = None
     #: The place of these keys in nova's Kilo release.
     pci_requests: Any = None
+    guest_cpu: GuestCpu | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +91,8 @@ class RequestSpec:
     ``request_spec`` and ``filter_properties`` are the dicts as sent; plugins written for nova receive them.
     ``requested_hosts`` are the only ones to consider; unlike forced hosts, they must pass the filters.
     ``holding`` is what the instance already holds, which a dry run ignores. ``begin_by`` (naive UTC) is when the
-    caller stops waiting for a scheduler to begin; None if the caller did not send it.
+    caller stops waiting for a scheduler to begin; None if the caller did not send it. ``guest_cpu`` is what a guest needs
+    that moves while it runs; None if any processor has it.
     """
 
     flavor: Flavor
@@ -117,6 +120,7 @@ class RequestSpec:
     pci_requests: tuple[pci.PciRequest, ...] = ()
     holding: Holding | None = None
     begin_by: datetime.datetime | None = None
+    guest_cpu: GuestCpu | None = None
 
     @property
     def room_is_given(self) -> bool:
@@ -166,6 +170,7 @@ class RequestSpec:
             ),
             holding=Holding.from_wire(spec.holding, "request_spec.holding") if spec.holding else None,
             begin_by=fields.naive_utc(spec.begin_by),
+            guest_cpu=props.guest_cpu,
         )
 
     # The instance's own record says what it consumes; filters test the flavor.

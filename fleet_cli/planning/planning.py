@@ -73,12 +73,17 @@ def of_instance(conductor: Calls, uuid_: str) -> Demand:
     return Demand(asked["request_spec"], asked["filter_properties"], [None], name=uuid_)
 
 
-def of_instances(conductor: Calls, uuids: Sequence[str], verbose_level: int, lines: int) -> dict[str, Demand]:
-    """Return the requests that place these instances, by uuid; one that does not exist any more is left out."""
+def of_instances(
+    conductor: Calls, uuids: Sequence[str], verbose_level: int, lines: int, live: bool = False
+) -> dict[str, Demand]:
+    """Return the requests that place these instances, by uuid; one that does not exist any more is left out.
+
+    :param live: of guests that can move while they run, only hosts that take them so
+    """
     found: dict[str, Demand] = {}
     with progress.shown(len(uuids), "guests read", verbose_level, lines) as shown:
         for start in range(0, len(uuids), _AT_ONCE):
-            for each in conductor.operator.requests_of(uuids=uuids[start : start + _AT_ONCE]):
+            for each in conductor.operator.requests_of(uuids=uuids[start : start + _AT_ONCE], live=live):
                 name = each["uuid"]
                 found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
             shown.show(len(found), "")

@@ -106,7 +106,9 @@ class Rebalance(command.Lister):
         if not state.nodes:
             raise connection.CommandFailed("there are no hosts: agents have reported none")
         guests = [each.uuid for each in state.instances if each.host]
-        requests = planning.of_instances(self.conductor, guests, self.app.options.verbose_level, _LINES)
+        requests = planning.of_instances(
+            *(self.conductor, guests, self.app.options.verbose_level, _LINES), live=not parsed_args.cold
+        )
         (entry,) = metadata.entry_points(group=ENTRY_POINTS)
         done = itertools.count(1)
         with progress.shown(_DOINGS, "steps", self.app.options.verbose_level, _LINES) as shown:

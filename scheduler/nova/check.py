@@ -32,7 +32,7 @@ _NOVAS_FILTERS = (
 )
 #: Filters of the defaults here that nova's users do not have: it does their work otherwise.
 _OURS_ONLY = (
-    *("BridgeFilter", "FailureDomainFilter", "RetryFilter", "AvailabilityZoneFilter"),
+    *("BridgeFilter", "GuestCpuFilter", "FailureDomainFilter", "RetryFilter", "AvailabilityZoneFilter"),
     *("RamFilter", "DiskFilter", "CoreFilter"),
 )
 

@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import json
+
 import pytest
 
 from conductor_stub.steps.attempt import Attempt
+from conductor_stub.steps.limits import StepLimits
 from fleet import errors, move_states, states
 from fleet.db.engine.database import Database
-from fleet.db.instances import instances
+from fleet.db.instances import instances, moves
+from fleet.json_codec import JSONObject
 from fleet.objects import Claimed
 from tests.functional.conductor import context
 from tests.functional.test_moves import SMALL_MB, Stage
@@ -23,10 +29,20 @@ UNMOVED = (("active", None, "h1"), (SMALL_MB, 0, 0))
 class Live(Stage):
     """``h1`` and ``h2`` migrate running guests to each other."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
+    def __init__(self, database: Database, limits: StepLimits | None = None) -> None:
+        super().__init__(database, limits=limits)
         for host in ("h1", "h2"):
             self.conductor.add_host(host, stats={"live_migration": "fake"})
+
+    def another(self, host: str) -> str:
+        """A further active instance on ``host``."""
+        uuid = self.conductor.place(host)
+        self.conductor.claim(uuid, host)
+        self.conductor.finish(uuid, host)
+        return uuid
+
+    def status_of(self, uuid: str) -> str:
+        return self.operator.list_migrations({"instance_uuid": uuid})[0]["status"]
 
     def begin(self) -> None:
         self.operator.live_migrate_instance(self.uuid)
@@ -255,9 +271,64 @@ def test_what_cannot_be_migrated_is_refused_at_once(stage: Live, database: Datab
         stage.operator.live_migrate_instance(stage.uuid)
     pinned = {"claimed_numa_topology": {"cells": []}}
     database.write(lambda tx: tx.update(instances.INSTANCES, stage.uuid, pinned))
-    with pytest.raises(errors.Conflict, match="of its host, which a running guest keeps"):
+    with pytest.raises(errors.Conflict, match="host h1, which does not migrate running guests"):
+        stage.operator.live_migrate_instance(stage.uuid)
+    stage.conductor.add_host("h1", stats={"live_migration": "fake"})
+    with pytest.raises(errors.Conflict, match="has NUMA cells, .*, with which host h1 migrates no running guests"):
+        stage.operator.live_migrate_instance(stage.uuid)
+    devices = {"claimed_numa_topology": None, "claimed_pci_devices": [{"address": "0000:81:00.1"}]}
+    database.write(lambda tx: tx.update(instances.INSTANCES, stage.uuid, devices))
+    with pytest.raises(errors.Conflict, match="has PCI devices of its host, which a running guest keeps"):
         stage.operator.live_migrate_instance(stage.uuid)
     assert UNMOVED == stage.seen()
+
+
+def test_cells_need_hosts_that_claim_them_anew(stage: Live, database: Database) -> None:
+    """The destination claims other CPUs, and the source reads which in the record. Then they are the instance's."""
+    takes = {"live_migration": "fake", "live_migration_takes": "cells"}
+    here, there = ({"cells": [{"id": number, "cpuset": [0], "memory": 256}]} for number in (0, 1))
+    database.write(lambda tx: tx.update(instances.INSTANCES, stage.uuid, {"claimed_numa_topology": here}))
+    stage.conductor.add_host("h1", stats=takes)
+    (obstacle,) = stage.operator.live_obstacles([stage.uuid]).values()
+    assert obstacle.endswith("no other host takes its running guests with its NUMA cells, pinned CPUs or huge pages")
+    stage.conductor.add_host("h2", stats={**takes, "live_migration_takes": "volumes,cells"})
+    assert {stage.uuid: ""} == stage.operator.live_obstacles([stage.uuid])
+    stage.begin()
+    (_spec, properties) = stage.conductor.scheduler.requests[-1]
+    assert ["h1", "h3"] == sorted(properties["ignore_hosts"])
+    stage.claim("h2", dataclasses.replace(CLAIM, numa_topology=there))
+    record = stage.migration()
+    asked = Attempt(record["uuid"], record["attempt"], "h2")
+    found = stage.progress.advance(context(), asked, move_states.PRE_MIGRATING)
+    assert found.held is not None
+    assert found.held.claimed is not None
+    assert there == found.held.claimed.numa_topology
+    for status, host in (BEGUN[1], *ARRIVED):
+        stage.done(host, status)
+    row = database.read(instances.get, stage.uuid)
+    assert (there, "h2") == (row.claimed_numa_topology, row.host)
+
+
+@pytest.mark.parametrize(
+    ("stats", "expected"),
+    [
+        pytest.param({}, None, id="guests see a processor that all hosts have"),
+        pytest.param({"live_migration_cpu": "host-model"}, {"vendor": "Intel", "features": ["avx2", "sse4"]}, id="its"),
+    ],
+)
+def test_the_destination_has_the_processor_that_the_guest_sees(
+    stage: Live, stats: JSONObject, expected: JSONObject | None
+) -> None:
+    """The scheduler's filter gets it, for the move and for plans, so that no host refuses the guest at the end."""
+    cpu = json.dumps({"vendor": "Intel", "features": ["sse4", "avx2"]})
+    stage.conductor.add_host("h1", stats={"live_migration": "fake", **stats}, cpu_info=cpu)
+    (planned,) = stage.operator.requests_of([stage.uuid], live=True)
+    (anew,) = stage.operator.requests_of([stage.uuid])
+    assert (expected, None) == tuple(each["filter_properties"].get("guest_cpu") for each in (planned, anew))
+    assert ["h1", "h3"] == planned["filter_properties"]["ignore_hosts"]
+    stage.begin()
+    (_spec, properties) = stage.conductor.scheduler.requests[-1]
+    assert expected == properties.get("guest_cpu")
 
 
 def test_a_deletion_in_the_middle(stage: Live) -> None:
@@ -298,9 +369,57 @@ def test_who_can_leave_is_told_before(stage: Live, database: Database) -> None:
     assert {stage.uuid: "is on host h1, and no other host takes its running guests"} == ask([stage.uuid])
     stage.conductor.add_host("h1")
     assert {stage.uuid: "is on host h1, which does not migrate running guests"} == ask([stage.uuid])
+    stage.conductor.add_host("h1", stats={"live_migration": "fake"})
     pinned = {"claimed_numa_topology": {"cells": []}}
     database.write(lambda tx: tx.update(instances.INSTANCES, stage.uuid, pinned))
     assert "cells" in ask([stage.uuid])[stage.uuid]
     assert {} == ask([])
     with pytest.raises(errors.InvalidInput, match="uuids"):
         ask(["no uuid"])
+
+
+def test_guests_wait_for_a_slot(database: Database) -> None:
+    """Of the moves that leave a host, two are under way; the third begins when one has ended, and its wait costs no time."""
+    stage = Live(database, StepLimits(live_per_host=2))
+    uuids = [stage.uuid, *(stage.another("h1") for _ in range(2))]
+    for uuid in uuids:
+        stage.operator.live_migrate_instance(uuid)
+        stage.conductor.scheduler.answers.append([("h2", ())])
+    stage.work()
+    statuses = {uuid: stage.status_of(uuid) for uuid in uuids}
+    assert ["accepted", "preparing", "preparing"] == sorted(statuses.values())
+    (waiting,) = [uuid for uuid, status in statuses.items() if status == "accepted"]
+    allowed = datetime.timedelta(seconds=stage.conductor.limits.move_timeout_s)
+
+    def look_again() -> None:
+        stage.conductor.clock.advance(stage.conductor.limits.retry_interval_s + 1)
+        stage.conductor.move_sweeper.sweep()
+        stage.work()
+
+    look_again()
+    record = database.read(moves.of_instance, waiting)
+    assert record is not None
+    assert ("accepted", stage.conductor.clock() + allowed) == (record.status, record.deadline)
+    ended = next(uuid for uuid in uuids if uuid != waiting)
+    stage.operator.abort_live_migration(ended)
+    look_again()
+    assert ("cancelled", "preparing") == (stage.status_of(ended), stage.status_of(waiting))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        pytest.param(StepLimits(live_per_host=1), id="the destination has one slot"),
+        pytest.param(StepLimits(live_in_fleet=1), id="the fleet has one slot"),
+    ],
+)
+def test_slots_of_destinations_and_of_the_fleet(database: Database, limits: StepLimits) -> None:
+    """Two guests of two hosts go to one host: the second waits, whoever has chosen."""
+    stage = Live(database, limits)
+    stage.conductor.add_host("h3", stats={"live_migration": "fake"})
+    other = stage.another("h3")
+    for uuid in (stage.uuid, other):
+        stage.operator.live_migrate_instance(uuid)
+        stage.conductor.scheduler.answers.append([("h2", ())])
+    stage.work()
+    assert ["accepted", "preparing"] == sorted(stage.status_of(uuid) for uuid in (stage.uuid, other))

@@ -163,10 +163,48 @@ def test_a_volume_on_its_way_is_waited_for(moving: Moving, status: str) -> None:
         moving.accept("migrate_instance")
 
 
-def test_a_guest_with_volumes_does_not_move_while_it_runs(moving: Moving) -> None:
-    assert {moving.uuid: "has 1 volume: data"} == moving.operator.live_obstacles([moving.uuid])
-    with pytest.raises(errors.Conflict, match="has 1 volume: data: detach them first, or migrate it without --live"):
-        moving.accept("live_migrate_instance")
+LIVE = {"live_migration": "kvm", "live_migration_takes": "volumes"}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "message"),
+    [
+        pytest.param({}, "is on host h1, which does not migrate running guests", id="no live migration"),
+        pytest.param(
+            {"h1": {**LIVE, "live_migration_takes": "cells"}, "h2": LIVE},
+            "has 1 volume: data, with which host h1 migrates no running guests",
+            id="the source moves guests without volumes",
+        ),
+        pytest.param(
+            {"h1": LIVE, "h2": {"live_migration": "kvm"}, "h3": LIVE},
+            "is on host h1, and no other host takes its running guests with its 1 volume: data",
+            id="one host does not take it, and the other does not reach the volume",
+        ),
+        pytest.param({"h1": LIVE, "h2": LIVE, "h3": LIVE}, "", id="a host takes it and reaches the volume"),
+    ],
+)
+def test_a_guest_with_volumes_moves_while_it_runs_where_hosts_take_it(
+    database: Database, hosts: dict[str, dict[str, str]], message: str
+) -> None:
+    """h3 does not reach the volume: neither a move nor a plan sends the guest there."""
+    moving = Moving(database, h3="other")
+    for host, stats in hosts.items():
+        moving.add_host(host, stats={"volume_hosts": {"h1": "m1", "h2": "m*", "h3": "other"}[host], **stats})
+    assert {moving.uuid: message} == moving.operator.live_obstacles([moving.uuid])
+    if message:
+        with pytest.raises(errors.Conflict, match=f"{message}: migrate it without --live"):
+            moving.accept("live_migrate_instance")
+        return
+    (planned,) = moving.operator.requests_of([moving.uuid], live=True)
+    moving.begin("live_migrate_instance")
+    (_spec, properties) = moving.scheduler.requests[-1]
+    assert [["h1", "h3"], ["h1", "h3"]] == [
+        sorted(each["ignore_hosts"]) for each in (planned["filter_properties"], properties)
+    ]
+    found = moving.done_by("h2", move_states.PRE_MIGRATING)
+    assert [moving.volume] == carried(found)
+    moving.done_by("h1", move_states.RUNNING)
+    assert ("h2", "attached") == moving.is_on()
 
 
 def test_a_disk_of_the_new_flavor_needs_the_name_of_a_volume(moving: Moving) -> None:

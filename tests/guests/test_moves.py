@@ -42,9 +42,9 @@ def qemu_io(disk: pathlib.Path, command: str) -> None:
 
 
 class TwoMachines:
-    def __init__(self, source: Machine, destination: Machine) -> None:
+    def __init__(self, source: Machine, destination: Machine, **guest: Any) -> None:
         self.source, self.destination = source, destination
-        self.guest = source.spawn(flavor={"vcpus": 1, "memory_mb": 128})
+        self.guest = source.spawn(flavor={"vcpus": 1, "memory_mb": 128}, **guest)
         source.up(self.guest)
         large = builders.a_flavor(vcpus=2, memory_mb=192, root_gb=2)
         self.moved: Instance = dataclasses.replace(self.guest, node="destination", flavor=large)
@@ -65,8 +65,13 @@ class TwoMachines:
 
 @pytest.fixture
 def two_machines(
-    libvirtd: Libvirt, other_libvirtd: Libvirt, image: pathlib.Path, tmp_path: pathlib.Path
+    request: pytest.FixtureRequest,
+    libvirtd: Libvirt,
+    other_libvirtd: Libvirt,
+    image: pathlib.Path,
+    tmp_path: pathlib.Path,
 ) -> Iterator[TwoMachines]:
+    """:param request: may have values of the guest as its parameter"""
     uri = peers(tmp_path, source=libvirtd, destination=other_libvirtd)
     with tempfile.TemporaryDirectory(prefix="fleet-two-") as name:
         os.chmod(name, 0o711)
@@ -76,7 +81,7 @@ def two_machines(
             root.mkdir(mode=0o711)
             made.append(Machine(root, server.uri, image, place, migration_uri=uri, migration_data_uri=LOOPBACK))
         try:
-            yield TwoMachines(*made)
+            yield TwoMachines(*made, **getattr(request, "param", {}))
         finally:
             for machine in made:
                 machine.clear()

@@ -58,8 +58,7 @@ class GuestAccess(ComputeDriver):
 
     def _start(self, instance: Instance) -> None:
         capabilities = self._capabilities()
-        cell_cpus = {cell["id"]: cell["cpuset"] for cell in capabilities.cells}
-        machine = Machine(self.kind, self._options.cpu_mode, cell_cpus)
+        machine = Machine(self.kind, self._options.cpu_mode, capabilities.cell_cpus())
         console = self._disks.of(instance.uuid) / CONSOLE
         attached = [volumes.disk_of(each) for each in self._record(instance.uuid).attachments()]
         disks = [*self._disks.disks(instance), *attached]
@@ -89,6 +88,11 @@ class GuestAccess(ComputeDriver):
         if not self._options.migration_uri:
             raise SpawnFailed(f"The disks cannot be copied to {self._host}: it has no [libvirt] migration_uri")
         return str(self._options.migration_uri).replace("%s", host)
+
+    def _shared_guests(self, host: str) -> pathlib.Path | None:
+        """Return the directory of another host's guests, on storage that it shares with this one; None if it does not."""
+        there = self._root.parent / pathlib.Path(host).name
+        return there / GUESTS if self._options.shared_storage and there.is_dir() else None
 
     def _known_image(self, context: RequestContext, instance: Instance) -> ImageRecord | None:
         try:

@@ -7,14 +7,13 @@ without a directory and without our mark belongs to something else: it is report
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import FindBootData, FindImage, GuestInfo
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt.access import GUESTS, explained, require_openable
+from compute_agent.drivers.libvirt.access import explained, require_openable
 from compute_agent.drivers.libvirt.attaching import Attaching
 from compute_agent.drivers.libvirt.disks.guest_disks import CONSOLE
 from compute_agent.drivers.libvirt.domains import power
@@ -76,16 +75,14 @@ class LibvirtDriver(Inventory, Resizes, LiveMoves, Attaching):
         self, context: RequestContext, instance: Instance, source: str, volumes: Sequence[Attachment] = ()
     ) -> bool:
         """QEMU locks the images that it has open: where the guest still runs on its old host, it does not start here."""
-        if not self._options.shared_storage:
-            return False
-        there = self._root.parent / pathlib.Path(source).name
-        if not there.is_dir():
+        there = self._shared_guests(source)
+        if there is None:
             return False
         require_openable(volumes)
         self._disks.begin(GuestRecord.of(instance, volumes))
         try:
             with explained(f"The guest cannot be started from its disks of {source}"):
-                self._disks.adopt(instance, there / GUESTS)
+                self._disks.adopt(instance, there)
                 self._start(instance)
         except BaseException:
             self._undo(context, instance)

@@ -91,15 +91,27 @@ class Inventory(GuestAccess):
             "disk_available_least": disk.free // units.Gi - promised_gb,
             "hypervisor_hostname": node,
             "pci_passthrough_devices": devices,
-            "cpu_info": json.dumps(capabilities.cpu_info),
+            "cpu_info": json.dumps(self._connection.call(capabilities.cpu_with_all_features)),
             "numa_topology": {"cells": list(capabilities.cells)} if capabilities.cells else None,
             "supported_instances": capabilities.supported_instances,
             "stats": {
                 host_report.SHARED: self._options.shared_storage,
                 host_report.DISKS: "libvirt" if self._options.migration_uri else "",
-                host_report.LIVE: f"libvirt-{self.kind}" if self._options.migration_uri else "",
+                **self._live(),
                 host_report.BRIDGES: ",".join(interfaces.bridges(self._options.bridges)),
             },
+        }
+
+    def _live(self) -> JSONObject:
+        """How this host migrates running guests."""
+        if not self._options.migration_uri:
+            return {host_report.LIVE: ""}
+        # An emulated processor is the same everywhere.
+        sees_the_host = self.kind == "kvm" and self._options.cpu_mode != "none"
+        return {
+            host_report.LIVE: f"libvirt-{self.kind}",
+            host_report.LIVE_TAKES: f"{host_report.TAKES_CELLS},{host_report.TAKES_VOLUMES}",
+            **({host_report.LIVE_CPU: self._options.cpu_mode} if sees_the_host else {}),
         }
 
     @staticmethod

@@ -4,42 +4,61 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt.access import GuestAccess, explained
+from compute_agent.drivers.libvirt.access import GuestAccess, explained, require_openable
+from compute_agent.drivers.libvirt.disks.guest_disks import SHARED_MARK
 from compute_agent.drivers.libvirt.domains import live, peer
+from compute_agent.drivers.libvirt.domains.capabilities import Capabilities
 from compute_agent.drivers.libvirt.domains.connection import library
 from fleet import failpoints, states
 from fleet.context import RequestContext
-from fleet.objects import Instance
+from fleet.json_codec import JSONObject
+from fleet.objects import Attachment, Instance
 
 
 class LiveMoves(GuestAccess):
-    def pre_live_migration(self, context: RequestContext, instance: Instance, source: str) -> None:
+    def pre_live_migration(
+        self, context: RequestContext, instance: Instance, source: str, volumes: Sequence[Attachment] = ()
+    ) -> None:
         """Also what an earlier try has left is removed: the guest does not come before this has ended."""
+        require_openable(volumes)
         if self._disks.record(instance.uuid) is not None:
             self.destroy(context, instance.uuid)
-        self._disks.begin(dataclasses.replace(GuestRecord.of(instance), arriving=True))
+        self._disks.begin(dataclasses.replace(GuestRecord.of(instance, volumes), arriving=True))
         try:
             with (
                 explained(f"The guest cannot be received from {source}"),
                 peer.connected(self._connection.open_other, self._uri_of(source)) as there,
             ):
                 layout = live.Layout.of(there.lookupByUUIDString(instance.uuid))
-                peer.open_directory(there, instance.uuid, layout.directory)
-                try:
-                    files = peer.files_in(there, instance.uuid)
-                    image = self._known_image(context, instance)
-                    self._disks.prepare(instance, image, files, layout.sizes, layout.base_format)
-                finally:
-                    peer.close_directory(there, instance.uuid)
+                if not self._link(instance, source, layout):
+                    self._receive(context, instance, there, layout)
                 here = self._disks.of(instance.uuid)
                 self._connection.call(lambda connection: peer.open_directory(connection, instance.uuid, here))
         except BaseException:
             self.destroy(context, instance.uuid)
             raise
+
+    def _link(self, instance: Instance, source: str, layout: live.Layout) -> bool:
+        """Link the disks of a guest whose host has them on the storage of this one. Return False if they are elsewhere."""
+        there = self._shared_guests(source)
+        if there is None or layout.directory != there / instance.uuid:
+            return False
+        self._disks.adopt(instance, there)
+        self._disks.mark_shared(instance.uuid)
+        return True
+
+    def _receive(self, context: RequestContext, instance: Instance, there: object, layout: live.Layout) -> None:
+        peer.open_directory(there, instance.uuid, layout.directory)
+        try:
+            files = peer.files_in(there, instance.uuid)
+            image = self._known_image(context, instance)
+            self._disks.prepare(instance, image, files, layout.sizes, layout.base_format)
+        finally:
+            peer.close_directory(there, instance.uuid)
 
     def live_migration(
         self,
@@ -48,6 +67,7 @@ class LiveMoves(GuestAccess):
         dest: str,
         progress: Callable[[int], object],
         begin: bool = True,
+        cells: JSONObject | None = None,
     ) -> None:
         self._record(instance.uuid)
         why, domain = "no migration of it is under way", self._find(instance.uuid)
@@ -55,27 +75,51 @@ class LiveMoves(GuestAccess):
             followed = self._connection.call(lambda _connection: live.follow(domain, progress))
             if followed:
                 why = "its migration has ended"
-            elif begin:
-                runs = self._state(domain) == states.RUNNING
-                why = self._migrate(domain, instance.uuid, dest, progress) if runs else "it does not run"
+            elif begin or self._is_interrupted(domain):
+                runs = self._state(domain) == states.RUNNING or self._is_interrupted(domain)
+                why = self._migrate(domain, instance.uuid, dest, progress, cells) if runs else "it does not run"
         left = self._find(instance.uuid)
         self._connection.call(lambda _connection: live.has_left(left, why))
 
-    def _migrate(self, domain: object, uuid: str, dest: str, progress: Callable[[int], object]) -> str:
+    def _is_interrupted(self, domain: object) -> bool:
+        return self._connection.call(lambda _connection: live.is_interrupted(domain))
+
+    def _way(self, dest: str) -> live.Way:
+        """:raises SpawnFailed:"""
+        options = self._options
+        return live.Way(
+            dest,
+            self._uri_of(dest),
+            options.migration_data_uri.replace("%s", dest),
+            encrypted=options.live_migration_with_native_tls,
+            bandwidth_mib=options.live_migration_bandwidth,
+            slows_down=options.live_migration_permit_auto_converge,
+            post_copy=options.live_migration_permit_post_copy,
+        )
+
+    def _migrate(
+        self,
+        domain: object,
+        uuid: str,
+        dest: str,
+        progress: Callable[[int], object],
+        cells: JSONObject | None,
+    ) -> str:
         """Return why the guest has not left, if it has not. :raises Unreachable: it is unknown"""
-        here, options = self._disks.of(uuid), self._options
+        here = self._disks.of(uuid)
         try:
-            data_uri = options.migration_data_uri.replace("%s", dest)
-            way = live.Way(dest, self._uri_of(dest), data_uri, options.live_migration_with_native_tls)
+            way = self._way(dest)
             with peer.connected(self._connection.open_other, way.uri) as other:
                 there = peer.opened_directory(other, uuid)
+                cpus = Capabilities.parse(other.getCapabilities()).cell_cpus() if cells else {}
+                arrival = live.Arrival(there, peer.has_file(other, uuid, SHARED_MARK), cpus, cells)
         except (SpawnFailed, library().libvirtError) as failure:
             return str(failure)
         failpoints.hit("libvirt.migrate.before")
         try:
-            with live.watched(domain, progress):
-                self._connection.call(lambda _connection: live.migrate(domain, way, here, there))
-        except library().libvirtError as failure:
+            with live.watched(domain, progress, way.post_copy):
+                self._connection.call(lambda _connection: live.migrate(domain, way, here, arrival))
+        except (OSError, library().libvirtError) as failure:
             return str(failure)
         failpoints.hit("libvirt.migrate.after")
         return ""
@@ -90,3 +134,4 @@ class LiveMoves(GuestAccess):
         record = self._record(instance.uuid)
         if record.arriving:
             self._disks.keep(dataclasses.replace(record, arriving=False))
+        self._disks.unmark_shared(instance.uuid)

@@ -110,11 +110,13 @@ class Destination(MoveSteps):
 
     def prepare(self, context: RequestContext, migration: Migration) -> Migration:
         instance = migration.at_destination
+        # Only drivers that report to take running guests with volumes get any.
+        volumes = reach.given(self._host, migration.volumes) if migration.volumes else {}
         return self.attempt(
             context,
             migration,
             "prepare",
-            lambda: self._host.driver.pre_live_migration(context, instance, migration.source_compute),
+            lambda: self._host.driver.pre_live_migration(context, instance, migration.source_compute, **volumes),
             lambda: self.destroy_remains(context, instance.uuid),
         )
 

@@ -30,11 +30,14 @@ def run(context: RequestContext, host: Host, migration: Migration, progress: Cal
     :raises Unknown: the same call must be made again
     """
     driver, instance = host.driver, migration.at_source
-    aborted = migration.is_aborted
+    aborted, held = migration.is_aborted, migration.held
+    cells = held and held.claimed and held.claimed.numa_topology
+    # Only drivers that report to take running guests with cells get any.
+    anew = {"cells": cells} if cells else {}
     try:
         if aborted:
             driver.live_migration_abort(context, instance.uuid)
-        driver.live_migration(context, instance, migration.dest_compute or "", progress, begin=not aborted)
+        driver.live_migration(context, instance, migration.dest_compute or "", progress, begin=not aborted, **anew)
     except (LiveMigrationFailed, errors.NotSupported):
         raise
     except Exception as failed:

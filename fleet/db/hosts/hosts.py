@@ -257,6 +257,13 @@ def stat_of(connection: Transaction | sa.Connection, host: str | None, node: str
     return None if found is None else str(found)
 
 
+def cpu_info(connection: Transaction | sa.Connection, host: str | None, node: str | None) -> str | None:
+    """Return what the node reports about its processor, as JSON."""
+    query = sa.select(NODES.c.cpu_info).where(NODES.c.host == host, NODES.c.hypervisor_hostname == node)
+    found: str | None = connection.execute(query).scalar_one_or_none()
+    return found
+
+
 def booted_at(connection: Transaction | sa.Connection, host: str, node: str) -> datetime.datetime | None:
     """Return when the machine of a node was started, by its report; None if that is no time."""
     try:

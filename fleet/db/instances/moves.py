@@ -48,6 +48,17 @@ _DUE = (
     .order_by(MIGRATIONS.c.step_deadline, MIGRATIONS.c.uuid)
     .limit(sa.bindparam("at_most"))
 )
+#: Live migrations that a conductor has taken: those on their way to a host, or from one.
+_LIVE = sa.and_(
+    MIGRATIONS.c.migration_type == move_states.LIVE_MIGRATION,
+    MIGRATIONS.c.status.in_([each for each in move_states.UNDER_WAY if each != move_states.ACCEPTED]),
+    MIGRATIONS.c.uuid != sa.bindparam("but"),
+)
+_LIVE_HERE = sa.or_(MIGRATIONS.c.source_compute == _HOST, MIGRATIONS.c.dest_compute == _HOST)
+_COUNTED = sa.select(
+    sa.func.coalesce(sa.func.sum(sa.case((_LIVE_HERE, 1), else_=0)), 0), sa.func.count(MIGRATIONS.c.uuid)
+).where(_LIVE)
+_LAST_LOCK = sa.select(models.generations.c.id).where(models.generations.c.id == 1).with_for_update()
 _UNCONFIRMED = (
     sa.select(MIGRATIONS)
     .where(
@@ -167,6 +178,16 @@ def list_all(connection: sa.Connection, *where: Any, **filters: Any) -> Sequence
     """Records, the newest first, with ``project_id`` and ``user_id`` of the instance. :param filters: named in FILTERS"""
     named = [_FILTERS[name](value) for name, value in filters.items()]
     return cast("Sequence[MigrationRow]", connection.execute(_WITH_OWNERS.where(*where, *named)).all())
+
+
+def count_live(tx: Transaction, host: str | None, but: str) -> tuple[int, int]:
+    """Return how many live migrations are under way from or to ``host``, and in all, without the record ``but``.
+
+    The count stays true until the commit: the row of generations is locked, which is the last lock of every transaction.
+    """
+    tx.execute(_LAST_LOCK)
+    there, all_of_them = tx.execute(_COUNTED, {"on_host": host, "but": but}).one()
+    return int(there), int(all_of_them)
 
 
 def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: object) -> None:

@@ -14,13 +14,14 @@ def request_key(request: RequestSpec) -> Hashable | None:
     """Return the parts of the request that a cacheable plugin may read, as one value; None if it must not be cached.
 
     The parts are the flavor with its extra specs, the image and its properties, project and user, availability zone, NUMA
-    topology, PCI requests, bridges, and rules that name hosts. A request with hints, a group or failed attempts has no
-    key: its answer depends on other instances, or it is rare.
+    topology, PCI requests, bridges, and rules that name hosts. A request with hints, a group, failed attempts or
+    the processor of a running guest has no key: its answer depends on other instances, or it is rare.
     """
     retried = request.retry is not None and request.retry.hosts
     grouped = request.group_policies or request.group_hosts or request.group_members
     among_members = any(rule.policy not in group_rule.OF_HOSTS for rule in request.group_rules)
-    if retried or request.scheduler_hints or grouped or among_members:
+    moves = request.guest_cpu is not None
+    if retried or request.scheduler_hints or grouped or among_members or moves:
         return None
     flavor, image, instance, parts = request.flavor, request.image, request.instance, wanted(request)
     return (

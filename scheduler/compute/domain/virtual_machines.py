@@ -72,6 +72,7 @@ VIRTUAL_MACHINES = Domain(
             "ComputeCapabilitiesFilter",
             "ImagePropertiesFilter",
             "BridgeFilter",
+            "GuestCpuFilter",
             "ServerGroupAntiAffinityFilter",
             "ServerGroupAffinityFilter",
             "FailureDomainFilter",

@@ -30,6 +30,7 @@ from scheduler.compute.filters.core import AggregateCoreFilter, CoreFilter
 from scheduler.compute.filters.disk import AggregateDiskFilter, DiskFilter
 from scheduler.compute.filters.exact import ExactCoreFilter, ExactDiskFilter, ExactRamFilter
 from scheduler.compute.filters.failure_domain import FailureDomainFilter
+from scheduler.compute.filters.guest_cpu import GuestCpuFilter
 from scheduler.compute.filters.handler import HostFilterHandler
 from scheduler.compute.filters.image_properties import ImagePropertiesFilter
 from scheduler.compute.filters.io_ops import AggregateIoOpsFilter, IoOpsFilter
@@ -70,6 +71,7 @@ __all__ = [
     "ExactDiskFilter",
     "ExactRamFilter",
     "FailureDomainFilter",
+    "GuestCpuFilter",
     "HostFilterHandler",
     "ImagePropertiesFilter",
     "IoOpsFilter",
@@ -113,6 +115,7 @@ CLASSES: tuple[type[BaseHostFilter], ...] = (
     ExactDiskFilter,
     ExactRamFilter,
     FailureDomainFilter,
+    GuestCpuFilter,
     ImagePropertiesFilter,
     IoOpsFilter,
     IsolatedHostsFilter,

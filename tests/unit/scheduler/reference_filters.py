@@ -480,6 +480,16 @@ def bridge(host: Node, request: Any, world: World) -> bool:
     return there is None or all(each in there.split(",") for each in request.instance.bridges or ())
 
 
+def guest_cpu(host: Node, request: Any, world: World) -> bool:
+    """A guest that moves while it runs needs every feature, of the same vendor."""
+    wanted = request.guest_cpu
+    if wanted is None:
+        return True
+    there = json.loads(host.cpu_info or "{}")
+    same_vendor = wanted.vendor in ("", there.get("vendor", ""))
+    return same_vendor and all(each in there.get("features", []) for each in wanted.features)
+
+
 CHECKS: dict[str, Check] = {
     "AggregateCoreFilter": aggregate_core,
     "AggregateDiskFilter": aggregate_disk,
@@ -502,6 +512,7 @@ CHECKS: dict[str, Check] = {
     "ExactDiskFilter": exact_disk,
     "ExactRamFilter": exact_ram,
     "FailureDomainFilter": failure_domain,
+    "GuestCpuFilter": guest_cpu,
     "ImagePropertiesFilter": image_properties,
     "IoOpsFilter": io_ops,
     "IsolatedHostsFilter": isolated_hosts,
@@ -533,6 +544,7 @@ ONCE: frozenset[str] = frozenset(
         "ComputeCapabilitiesFilter",
         "ComputeFilter",
         "DifferentHostFilter",
+        "GuestCpuFilter",
         "ImagePropertiesFilter",
         "IsolatedHostsFilter",
         "SameHostFilter",

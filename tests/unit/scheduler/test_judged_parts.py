@@ -74,6 +74,7 @@ def test_filters_that_are_left_out() -> None:
         "ServerGroupAntiAffinityFilter": ["group/anti-affinity"],
         "PciPassthroughFilter": ["pci_requests"],
         "BridgeFilter": ["networks"],
+        "GuestCpuFilter": ["guest_cpu"],
         "NUMATopologyFilter": ["numa_topology"],
     } == {each["filter"]: each["unjudged"] for each in found["left_out"]}
 

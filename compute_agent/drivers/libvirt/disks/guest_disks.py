@@ -36,6 +36,8 @@ LOG = logging.getLogger(__name__)
 
 CONSOLE = "console.log"
 _RECORD, _BASE, _ROOT, _EPHEMERAL, _SWAP, _SEED = "guest.json", "base", "disk", "ephemeral", "swap", "seed.iso"
+#: A file beside disks that are those of the guest's former host.
+SHARED_MARK = "shared"
 #: What a guest writes to.
 _DISKS = (_ROOT, _EPHEMERAL, _SWAP)
 _DESTROYED, _MAKING = "destroyed-", "making-"
@@ -130,6 +132,13 @@ class GuestDisks:
             if (there / name).exists():
                 os.link(there / name, here / name)
         (here / CONSOLE).touch(_PRIVATE)
+
+    def mark_shared(self, uuid: str) -> None:
+        """The disks are those that the guest has on another host: nothing is to be copied to them."""
+        (self.of(uuid) / SHARED_MARK).touch()
+
+    def unmark_shared(self, uuid: str) -> None:
+        (self.of(uuid) / SHARED_MARK).unlink(missing_ok=True)
 
     def receive(
         self, instance: Instance, image: ImageRecord | None, files: Files, progress: Callable[[int], object]

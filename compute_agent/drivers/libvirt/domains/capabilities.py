@@ -4,10 +4,19 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from oslo_log import log as logging
+
+from compute_agent.drivers.libvirt.domains.connection import library
 from compute_agent.drivers.machine import cpu_list
 from fleet.json_codec import JSONMapping, JSONObject
+
+if TYPE_CHECKING:
+    import libvirt
+
+LOG = logging.getLogger(__name__)
 
 _KIB = 1024
 _FULL_VIRTUALIZATION = "hvm"
@@ -20,6 +29,8 @@ class Capabilities:
     architecture: str
     cpu_info: JSONMapping
     cells: tuple[JSONMapping, ...]
+    #: XML of the host's processor; "" if there is none.
+    cpu_text: str
     #: Pairs of architecture and type of domain, such as kvm.
     guests: tuple[tuple[str, str], ...]
 
@@ -32,8 +43,21 @@ class Capabilities:
             architecture,
             _cpu_info(host_cpu) if host_cpu is not None else {},
             tuple(_cell(cell) for cell in root.findall("host/topology/cells/cell")),
+            "" if host_cpu is None else ElementTree.tostring(host_cpu, encoding="unicode"),
             tuple(_guests(root)),
         )
+
+    def cpu_with_all_features(self, connection: libvirt.virConnect) -> JSONMapping:
+        """Return ``cpu_info`` with the features of the processor's model, too: libvirt names only those beside it."""
+        module = library()
+        try:
+            text = connection.baselineCPU([self.cpu_text], module.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES)
+        except module.libvirtError as failure:
+            # libvirt does not know models of every architecture.
+            LOG.debug("The features of the processor's model are not known: %s", failure)
+            return self.cpu_info
+        found = {feature.get("name", "") for feature in ElementTree.fromstring(text).findall("feature")}
+        return {**self.cpu_info, "features": sorted({*self.cpu_info.get("features", ()), *found})}
 
     @property
     def supported_instances(self) -> list[list[str]]:
@@ -42,8 +66,8 @@ class Capabilities:
     def can_run(self, kind: str) -> bool:
         return (self.architecture, kind) in self.guests
 
-    def cpus_of_cell(self, number: int) -> list[int]:
-        return next((list(cell["cpuset"]) for cell in self.cells if cell["id"] == number), [])
+    def cell_cpus(self) -> dict[int, list[int]]:
+        return {cell["id"]: list(cell["cpuset"]) for cell in self.cells}
 
 
 def _cpu_info(cpu: ElementTree.Element) -> JSONObject:

@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from compute_agent.drivers.libvirt.domains import interfaces, pci_devices
 from compute_agent.drivers.machine import SMALL_PAGE_KB
+from fleet.json_codec import JSONObject
 from fleet.objects import Instance, network, numa, pci
 
 #: Of the element that marks a domain as one of ours.
@@ -64,7 +65,7 @@ def build(machine: Machine, instance: Instance, host: str, disks: Sequence[Disk]
     SubElement(SubElement(domain, "metadata"), f"{{{NAMESPACE}}}{MARK}", marks)
     _text(domain, "memory", str(instance.flavor.memory_mb), unit="MiB")
     _text(domain, "vcpu", str(instance.flavor.vcpus), placement="static")
-    _place(domain, machine, cells)
+    _place(domain, machine.cell_cpus, cells)
     system = SubElement(domain, "os")
     _text(system, "type", "hvm")
     SubElement(system, "boot", dev="hd")
@@ -93,7 +94,20 @@ def mark_of(text: str) -> Mapping[str, str] | None:
     return None if found is None else dict(found.attrib)
 
 
-def _place(domain: Element, machine: Machine, cells: Sequence[numa.InstanceCell]) -> None:
+def place_anew(domain: Element, cell_cpus: Mapping[int, Sequence[int]], claimed: JSONObject) -> None:
+    """Pin the domain to the cells and CPUs that another host has claimed for it. The guest sees the same cells as before.
+
+    :param cell_cpus: CPUs of each NUMA cell of that host
+    :param claimed: the claimed topology, in its wire form
+    """
+    topology = numa.InstanceTopology.from_wire(claimed, "cells")
+    for tag in ("cputune", "numatune", "memoryBacking"):
+        for former in domain.findall(tag):
+            domain.remove(former)
+    _place(domain, cell_cpus, topology.cells if topology else ())
+
+
+def _place(domain: Element, cell_cpus: Mapping[int, Sequence[int]], cells: Sequence[numa.InstanceCell]) -> None:
     """Pin vcpus and memory to the cells and CPUs that are claimed."""
     if not cells:
         return
@@ -102,7 +116,7 @@ def _place(domain: Element, machine: Machine, cells: Sequence[numa.InstanceCell]
     for cell in cells:
         for vcpu in sorted(cell.cpuset):
             pinned = (cell.cpu_pinning or {}).get(vcpu)
-            cpus = machine.cell_cpus.get(cell.id, ()) if pinned is None else (pinned,)
+            cpus = cell_cpus.get(cell.id, ()) if pinned is None else (pinned,)
             all_cpus.update(cpus)
             if cpus:
                 SubElement(tune, "vcpupin", vcpu=str(vcpu), cpuset=_listed(cpus))

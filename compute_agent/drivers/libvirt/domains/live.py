@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Live migrations with libvirt's peer-to-peer protocol: memory, and the disks that the guest writes to.
 
-The destination makes empty disks, copies the files that do not change, and opens the directory of the guest as a storage
-pool of its libvirt: the source reads there where the guest is to be. libvirt runs the migration without the agent, which may
+On storage that both hosts share, the destination links the disks. Otherwise it makes empty ones, and copies the files that
+do not change. It opens the directory of the guest as a storage pool of its libvirt: the source reads there where the guest
+is to be. libvirt runs the migration without the agent, which may
 be restarted meanwhile. libvirt starts the guest on the destination only when it does not run on the source any more.
 """
 
@@ -11,9 +12,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import ipaddress
+import os
 import pathlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib import parse
 from xml.etree import ElementTree
@@ -23,6 +25,7 @@ from compute_agent.drivers.libvirt.domains import domain_xml
 from compute_agent.drivers.libvirt.domains.connection import library
 from fleet import failpoints
 from fleet.agent.image import RAW
+from fleet.json_codec import JSONObject
 
 if TYPE_CHECKING:
     import libvirt
@@ -52,15 +55,35 @@ class Layout:
 
 
 def _written(root: ElementTree.Element) -> Iterator[tuple[pathlib.Path, str]]:
+    """Yield path and target of the guest's own disks. Volumes, which have serial numbers, stay where they are."""
     for disk in root.findall("devices/disk"):
         source, target = disk.find("source"), disk.find("target")
-        if disk.find("readonly") is None and source is not None and target is not None:
+        own = disk.find("readonly") is None and disk.find("serial") is None
+        if own and source is not None and target is not None:
             yield pathlib.Path(source.get("file", "")), target.get("dev", "")
 
 
-def elsewhere(text: str, here: pathlib.Path, there: pathlib.Path, host: str) -> str:
-    """Return the XML of a domain whose files are in another directory, on another host."""
-    root = ElementTree.fromstring(text)
+@dataclasses.dataclass(frozen=True)
+class Arrival:
+    """How the destination has prepared for a guest.
+
+    :param directory: of the guest's files there
+    :param shared: its disks there are those that it has here
+    :param cell_cpus: CPUs of each NUMA cell of the destination
+    :param cells: the topology that it has claimed; None for guests without cells
+    """
+
+    directory: pathlib.Path
+    shared: bool = False
+    cell_cpus: Mapping[int, Sequence[int]] = dataclasses.field(default_factory=dict)
+    cells: JSONObject | None = None
+
+
+def elsewhere(text: str, here: pathlib.Path, arrival: Arrival, host: str) -> str:
+    """Return the XML of a domain whose files, cells and CPUs are others, on another host."""
+    root, there = ElementTree.fromstring(text), arrival.directory
+    if arrival.cells:
+        domain_xml.place_anew(root, arrival.cell_cpus, arrival.cells)
     for element, name in (("source", "file"), ("log", "file")):
         for each in root.iter(element):
             path = pathlib.Path(each.get(name, ""))
@@ -74,46 +97,81 @@ def elsewhere(text: str, here: pathlib.Path, there: pathlib.Path, host: str) -> 
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """How a guest gets to a host: to its libvirt at ``uri``, with its data to ``data_uri`` if that is not empty."""
+    """How a guest gets to a host: to its libvirt at ``uri``, with its data to ``data_uri`` if that is not empty.
+
+    :param bandwidth_mib: a second, for memory and for disks; 0 for no limit
+    :param slows_down: the guest is slowed down if it writes faster than it is copied
+    :param post_copy: the guest may continue there before all of its memory has arrived
+    """
 
     host: str
     uri: str
     data_uri: str
     encrypted: bool
+    bandwidth_mib: int = 0
+    slows_down: bool = True
+    post_copy: bool = False
+
+    def flags(self) -> int:
+        module = library()
+        flags: int = module.VIR_MIGRATE_LIVE | module.VIR_MIGRATE_PEER2PEER
+        flags |= module.VIR_MIGRATE_PERSIST_DEST | module.VIR_MIGRATE_UNDEFINE_SOURCE
+        if self.encrypted:
+            flags |= module.VIR_MIGRATE_TLS
+        if self.post_copy:
+            return flags | int(module.VIR_MIGRATE_POSTCOPY)
+        return flags | int(module.VIR_MIGRATE_AUTO_CONVERGE if self.slows_down else 0)
 
 
-def migrate(domain: libvirt.virDomain, way: Way, here: pathlib.Path, there: pathlib.Path) -> None:
-    """Move a running domain, and forget it here.
+def migrate(domain: libvirt.virDomain, way: Way, here: pathlib.Path, arrival: Arrival) -> None:
+    """Move a running domain, and forget it here. One whose post-copy was interrupted continues.
 
     :param here: the directory of its files
-    :param there: that on the other host
+    :raises OSError: the disks there are not those that are here, though they should be
     :raises libvirt.libvirtError: the guest may be here or there then; libvirt knows
     """
     module = library()
-    flags = (
-        module.VIR_MIGRATE_LIVE
-        | module.VIR_MIGRATE_PEER2PEER
-        | module.VIR_MIGRATE_PERSIST_DEST
-        | module.VIR_MIGRATE_UNDEFINE_SOURCE
-        | module.VIR_MIGRATE_NON_SHARED_INC
-        | module.VIR_MIGRATE_AUTO_CONVERGE
-        | (module.VIR_MIGRATE_TLS if way.encrypted else 0)
-    )
     running = domain.XMLDesc(module.VIR_DOMAIN_XML_MIGRATABLE | module.VIR_DOMAIN_XML_SECURE)
     defined = domain.XMLDesc(
         module.VIR_DOMAIN_XML_INACTIVE | module.VIR_DOMAIN_XML_MIGRATABLE | module.VIR_DOMAIN_XML_SECURE
     )
-    written = [target for _path, target in _written(ElementTree.fromstring(running))]
-    parameters = {
-        module.VIR_MIGRATE_PARAM_DEST_XML: elsewhere(running, here, there, way.host),
-        module.VIR_MIGRATE_PARAM_PERSIST_XML: elsewhere(defined, here, there, way.host),
-        module.VIR_MIGRATE_PARAM_MIGRATE_DISKS: written,
+    root, flags = ElementTree.fromstring(running), way.flags()
+    parameters: dict[str, object] = {
+        module.VIR_MIGRATE_PARAM_DEST_XML: elsewhere(running, here, arrival, way.host),
+        module.VIR_MIGRATE_PARAM_PERSIST_XML: elsewhere(defined, here, arrival, way.host),
     }
+    own = dict(_written(root))
+    if arrival.shared:
+        _require_same(own, arrival.directory)
+    elif own:
+        flags |= module.VIR_MIGRATE_NON_SHARED_INC
+        parameters[module.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = list(own.values())
+    if arrival.shared or root.find("devices/disk/serial") is not None:
+        # libvirt knows few kinds of shared storage. Both hosts were asked whether they have the same data.
+        flags |= module.VIR_MIGRATE_UNSAFE
+    if way.bandwidth_mib:
+        parameters[module.VIR_MIGRATE_PARAM_BANDWIDTH] = way.bandwidth_mib
+    if is_interrupted(domain):
+        flags |= module.VIR_MIGRATE_POSTCOPY_RESUME
     if way.data_uri:
         parameters[module.VIR_MIGRATE_PARAM_URI] = way.data_uri
         if address := _address(way.data_uri):
             parameters[module.VIR_MIGRATE_PARAM_LISTEN_ADDRESS] = address
     domain.migrateToURI3(way.uri, parameters, flags)
+
+
+def _require_same(own: Iterable[pathlib.Path], there: pathlib.Path) -> None:
+    """:raises OSError: a disk in the directory of the other host is not the one that the guest has here"""
+    for path in own:
+        if not os.path.samefile(path, there / path.name):
+            raise FileNotFoundError(f"{there / path.name} is not {path}: the storage is not at one path on both hosts")
+
+
+def is_interrupted(domain: libvirt.virDomain) -> bool:
+    """Return True if a post-copy was cut off: a part of the memory is here, and a part there."""
+    module = library()
+    state, reason = domain.state()
+    return bool(state == module.VIR_DOMAIN_PAUSED and reason == module.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED)
 
 
 def _address(uri: str) -> str:
@@ -125,20 +183,25 @@ def _address(uri: str) -> str:
 
 
 @contextlib.contextmanager
-def watched(domain: object, progress: Callable[[int], object]) -> Iterator[None]:
+def watched(domain: libvirt.virDomain, progress: Callable[[int], object], post_copy: bool = False) -> Iterator[None]:
     """Report the copied part of a migration, in per cent, while the context lasts. It never becomes less.
 
     libvirt copies disks first, and knows little of the memory then.
+
+    :param post_copy: let the guest continue on the destination when all of its memory was sent once
     """
     over = threading.Event()
 
     def look() -> None:
-        most = 0
+        most, switched = 0, not post_copy
         while not over.wait(_LOOK_S):
             with contextlib.suppress(library().libvirtError):
                 most = max(most, copied(domain) or 0)
                 progress(most)
                 failpoints.hit("libvirt.migrate.during")
+                if not switched and domain.jobStats().get("memory_iteration", 0) > 1:
+                    domain.migrateStartPostCopy()
+                    switched = True
 
     thread = threading.Thread(target=look, name="live-migration", daemon=True)
     thread.start()
@@ -183,7 +246,8 @@ def has_left(domain: libvirt.virDomain | None, why: str) -> bool:
     state, reason = domain.state()
     if (state, reason) == (module.VIR_DOMAIN_SHUTOFF, module.VIR_DOMAIN_SHUTOFF_MIGRATED):
         return True
-    if state == module.VIR_DOMAIN_PAUSED and reason == module.VIR_DOMAIN_PAUSED_MIGRATION:
+    halfway = module.VIR_DOMAIN_PAUSED_POSTCOPY, module.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED
+    if state == module.VIR_DOMAIN_PAUSED and reason in (module.VIR_DOMAIN_PAUSED_MIGRATION, *halfway):
         raise RuntimeError(f"libvirt has paused the guest for its migration: {why}")
     raise LiveMigrationFailed(f"The guest stays where it is: {why}")
 

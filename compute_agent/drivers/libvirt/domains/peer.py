@@ -104,6 +104,12 @@ def opened_directory(connection: libvirt.virConnect, uuid: str) -> pathlib.Path:
     return pathlib.Path(found or "")
 
 
+def has_file(connection: libvirt.virConnect, uuid: str, name: str) -> bool:
+    """Return True if the opened directory of a guest has this file. :raises libvirt.libvirtError: it is not open"""
+    pool = connection.storagePoolLookupByName(_name(uuid))
+    return any(volume.name() == name for volume in pool.listAllVolumes())
+
+
 def open_directory(connection: libvirt.virConnect, uuid: str, directory: pathlib.Path) -> None:
     """Let destinations read the files of a guest. May be repeated."""
     close_directory(connection, uuid)

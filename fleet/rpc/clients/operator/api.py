@@ -104,9 +104,9 @@ NEEDED_ARGUMENTS = {
     "delete_volume": {"with_snapshots": "1.19"},
     "list_events": {"last": "1.17", "host": "1.17", "uuid": "1.17"},
 }
-#: Arguments that make an answer smaller, and the version that introduced them. They are left out where it cannot be sent:
-#: the caller then gets more than it reads.
-SPARING_ARGUMENTS = {"list_instances": {"brief": "1.16"}}
+#: Arguments that make an answer smaller, or a plan better, and the version that introduced them. They are left out where it
+#: cannot be sent: the caller then gets more than it reads, or some moves of its plan are refused later.
+SPARING_ARGUMENTS = {"list_instances": {"brief": "1.16"}, "requests_of": {"live": "1.22"}}
 #: Keys of a request for volumes without which it would mean something else.
 _ORIGINS = ("snapshot", "image")
 #: Arguments that version 1.5 introduced; an older conductor does not get them.

@@ -74,6 +74,12 @@ class Move(TypedDict, total=False):
     migration: str
 
 
+class Moving(TypedDict, total=False):
+    """Of guests that can move while they run, only hosts that take them so."""
+
+    live: bool
+
+
 class Queue(TypedDict, total=False):
     """Which builds of the room queue are wanted."""
 
@@ -165,9 +171,9 @@ class InstanceCalls(Caller):
         answer: QueueView = self.call("list_queue", **of)
         return answer
 
-    def requests_of(self, uuids: Sequence[str]) -> list[SchedulingRequestOf]:
+    def requests_of(self, uuids: Sequence[str], **which: Unpack[Moving]) -> list[SchedulingRequestOf]:
         """Instances that do not exist are left out."""
-        answer: list[SchedulingRequestOf] = self.call("requests_of", uuids=list(uuids))
+        answer: list[SchedulingRequestOf] = self.call("requests_of", uuids=list(uuids), **which)
         return answer
 
     def request_of(self, name: str) -> SchedulingRequest:

@@ -11,6 +11,8 @@ import pytest
 from compute_agent.drivers.base import LiveMigrationFailed
 from compute_agent.drivers.libvirt.domains import domain_xml, live
 from compute_agent.drivers.libvirt.domains.domain_xml import Disk, Machine
+from fleet.json_codec import JSONObject
+from fleet.objects import numa
 from tests.unit.compute_agent import builders
 
 libvirt = pytest.importorskip("libvirt")
@@ -33,13 +35,53 @@ def test_the_files_of_a_guest_are_where_the_destination_has_them() -> None:
         Disk(pathlib.Path("/pool/volume"), "raw", "vdb"),
     ]
     text = domain_xml.build(Machine("qemu", "none"), builders.an_instance(), "h1", disks, HERE / "console.log")
-    moved = live.elsewhere(text, HERE, THERE, "h2")
+    moved = live.elsewhere(text, HERE, live.Arrival(THERE), "h2")
     root = ElementTree.fromstring(moved)
     files = [each.get("file") for name in ("source", "log") for each in root.iter(name)]
     assert [str(THERE / "disk"), str(THERE / "seed.iso"), "/pool/volume", str(THERE / "console.log")] == files
     mark = domain_xml.mark_of(moved)
     assert mark is not None
     assert ("h2", "h2") == (mark["host"], mark["node"])
+
+
+def test_a_guest_is_pinned_to_what_the_destination_has_claimed() -> None:
+    """Its first vcpu floats in a cell whose CPUs the destination has named. The cells that it sees stay the same."""
+    flavor = builders.a_flavor(vcpus=2, memory_mb=1024)
+    before = {"cells": [a_cell(0, {0}, {0: 3}, 2048), a_cell(1, {1}, {1: 7}, 2048)]}
+    claimed = {"cells": [a_cell(2, {0}), a_cell(3, {1}, {1: 30})]}
+    instance = builders.an_instance(flavor=flavor, claimed_numa_topology=before)
+    text = domain_xml.build(Machine("qemu", "none", {0: [3], 1: [7]}), instance, "h1", [], HERE / "console.log")
+    seen = ElementTree.fromstring(text).find("cpu/numa")
+    arrival = live.Arrival(THERE, cell_cpus={2: [20, 21], 3: [30, 31]}, cells=claimed)
+    root = ElementTree.fromstring(live.elsewhere(text, HERE, arrival, "h2"))
+    pins = [(each.get("vcpu"), each.get("cpuset")) for each in root.iterfind("cputune/vcpupin")]
+    assert [("0", "20,21"), ("1", "30")] == pins
+    assert ["20,21,30"] == [each.get("cpuset") for each in root.iterfind("cputune/emulatorpin")]
+    nodes = [each.get("nodeset") for each in root.iterfind("numatune/memnode")]
+    assert (["2", "3"], None) == (nodes, root.find("memoryBacking"))
+    assert seen is not None
+    still = root.find("cpu/numa")
+    assert still is not None
+    assert ElementTree.tostring(seen) == ElementTree.tostring(still)
+
+
+def a_cell(number: int, vcpus: set[int], pinned: dict[int, int] | None = None, pages: int | None = None) -> JSONObject:
+    cell = numa.InstanceCell(number, frozenset(vcpus), 512, pagesize=pages, cpu_pinning=pinned)
+    return next(iter(numa.InstanceTopology((cell,)).to_wire()["cells"]))
+
+
+def test_disks_that_are_not_the_same_are_not_taken_for_shared(tmp_path: pathlib.Path) -> None:
+    """A storage at another path would make QEMU write over a disk that is in use."""
+    here, there, other = tmp_path / "here", tmp_path / "there", tmp_path / "other"
+    for each in (here, there, other):
+        each.mkdir()
+    (here / "disk").write_bytes(b"1")
+    (there / "disk").hardlink_to(here / "disk")
+    (other / "disk").write_bytes(b"1")
+    live._require_same([here / "disk"], there)
+    for wrong in (other, tmp_path / "none"):
+        with pytest.raises(OSError, match="disk"):
+            live._require_same([here / "disk"], wrong)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +97,9 @@ def test_the_files_of_a_guest_are_where_the_destination_has_them() -> None:
         ),
         pytest.param(
             Domain(libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_MIGRATION), RuntimeError, id="unknown"
+        ),
+        pytest.param(
+            Domain(libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED), RuntimeError, id="halfway"
         ),
     ],
 )

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How hosts move running guests, by what they report. Live migrations, drains, balancing and maintenance ask it.
+
+Two hosts move guests to each other if they report the same *way*. A guest with volumes, or with claimed cells and CPUs,
+needs hosts on both sides that also *take* these.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Collection, Mapping, Sequence
+
+from conductor_stub.steps import reach
+from fleet import errors
+from fleet.db.engine.database import Connection, Transaction
+from fleet.db.hosts import hosts
+from fleet.db.instances import instances
+from fleet.db.tables.instances import RequestedInstance
+from fleet.db.upkeep import removal
+from fleet.db.volumes import attachments
+from fleet.json_codec import JSONObject
+from fleet.objects import GuestCpu, host_report
+
+_COLD = "migrate it without --live"
+#: What a guest has, by what hosts must take.
+_PARTS = {host_report.TAKES_CELLS: "NUMA cells, pinned CPUs or huge pages", host_report.TAKES_VOLUMES: "volumes"}
+
+
+class Ways:
+    """Reads each report once.
+
+    :param volumes: by instance, the names of its volumes; read when it is asked for if not given
+    """
+
+    def __init__(
+        self, connection: Transaction | Connection, volumes: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self._connection = connection
+        self._volumes = volumes
+        self._reported = functools.cache(functools.partial(hosts.stat_of, connection))
+        self._takers = functools.cache(self._find_takers)
+
+    @functools.cached_property
+    def _of_all(self) -> list[tuple[str, str, frozenset[str]]]:
+        """Host, way, and what it takes, of each node."""
+        takes = dict(hosts.stats_of_all(self._connection, host_report.LIVE_TAKES))
+        found = hosts.stats_of_all(self._connection, host_report.LIVE)
+        return [(host, way or "", _parts(takes.get(host))) for host, way in found]
+
+    def volumes_of(self, row: RequestedInstance) -> Sequence[str]:
+        """Return the names of its volumes."""
+        if self._volumes is None:
+            return [each.volume_name for each in attachments.of_instances(self._connection, [row.uuid])]
+        return self._volumes.get(row.uuid, ())
+
+    def _needs(self, row: RequestedInstance) -> frozenset[str]:
+        """Return the kinds of parts that hosts must take."""
+        cells = {host_report.TAKES_CELLS} if row.claimed_numa_topology else set()
+        return frozenset(cells | ({host_report.TAKES_VOLUMES} if self.volumes_of(row) else set()))
+
+    def takers(self, row: RequestedInstance) -> frozenset[str]:
+        """Return the other hosts that take the running guest."""
+        needs = self._needs(row)
+        found = self._takers(row.host, row.node, needs)
+        if found and host_report.TAKES_VOLUMES in needs:
+            return found - reach.lacking(self._connection, row.uuid).keys()
+        return found
+
+    def _find_takers(self, host: str | None, node: str | None, needs: frozenset[str]) -> frozenset[str]:
+        way = self._reported(host, node, host_report.LIVE)
+        if not way or not needs <= _parts(self._reported(host, node, host_report.LIVE_TAKES)):
+            return frozenset()
+        return frozenset(name for name, other, takes in self._of_all if other == way and needs <= takes) - {host}
+
+    def others(self, row: RequestedInstance) -> list[str]:
+        """Return the hosts that do not take the running guest, in their order."""
+        return sorted({host for host, _way, _takes in self._of_all} - self.takers(row))
+
+    def obstacle(self, row: RequestedInstance) -> str:
+        """Return why a guest cannot leave its host while it runs; "" if it can. It is the end of a sentence."""
+        if row.claimed_pci_devices:
+            return "has PCI devices of its host, which a running guest keeps"
+        if not self._reported(row.host, row.node, host_report.LIVE):
+            return f"is on host {row.host}, which does not migrate running guests"
+        stay = self._needs(row) - _parts(self._reported(row.host, row.node, host_report.LIVE_TAKES))
+        if stay:
+            return f"has {self._named(row, stay)}, with which host {row.host} migrates no running guests"
+        if self.takers(row):
+            return ""
+        needs = self._needs(row)
+        beside = f" with its {self._named(row, needs)}" if needs else ""
+        return f"is on host {row.host}, and no other host takes its running guests{beside}"
+
+    def _named(self, row: RequestedInstance, parts: Collection[str]) -> str:
+        if parts == {host_report.TAKES_VOLUMES}:
+            return removal.few(list(self.volumes_of(row)), "volume")
+        return " and ".join(_PARTS[each] for each in sorted(parts))
+
+
+def _parts(reported: str | None) -> frozenset[str]:
+    return frozenset((reported or "").split(",")) - {""}
+
+
+def obstacles(connection: Transaction | Connection, uuids: Sequence[str]) -> dict[str, str]:
+    """Return, by uuid, why the guests of these instances cannot leave their hosts while they run; "" where one can.
+
+    Instances that do not exist are left out. The reason is the end of a sentence about the instance.
+    """
+    rows = instances.of_uuids(connection, uuids)
+    ways = of_rows(connection, rows)
+    return {row.uuid: ways.obstacle(row) for row in rows}
+
+
+def of_rows(connection: Transaction | Connection, rows: Sequence[RequestedInstance]) -> Ways:
+    """Return the ways of these instances, whose volumes are read together."""
+    volumes = collections.defaultdict[str, list[str]](list)
+    for each in attachments.of_instances(connection, [row.uuid for row in rows]):
+        volumes[each.instance_uuid].append(each.volume_name)
+    return Ways(connection, volumes)
+
+
+def require_able(tx: Transaction, row: RequestedInstance, destination: str | None) -> None:
+    """:raises errors.Conflict: errors.InvalidInput: the guest cannot leave its host while it runs"""
+    ways = Ways(tx)
+    takers = ways.takers(row)
+    if destination is not None and takers and destination not in takers:
+        reason = f"is {destination}, which does not take running guests of {row.host}"
+        raise errors.InvalidInput(field="host", reason=reason)
+    obstacle = ways.obstacle(row)
+    if obstacle:
+        raise errors.Conflict(kind="Instance", name=row.name, reason=f"{obstacle}: {_COLD}")
+
+
+def cpu_properties(connection: Transaction | Connection, row: RequestedInstance) -> JSONObject:
+    """Return the filter property with the processor that the running guest sees; empty if any host has what it needs.
+
+    It is empty unless the host reports that guests see its own processor. A guest counts as one that uses all that its
+    present host has: nobody knows which features it has found there.
+    """
+    if not hosts.stat_of(connection, row.host, row.node, host_report.LIVE_CPU):
+        return {}
+    cpu = GuestCpu.of_report(hosts.cpu_info(connection, row.host, row.node))
+    return {"guest_cpu": dataclasses.asdict(cpu)} if cpu.features else {}

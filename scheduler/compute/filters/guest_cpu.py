@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processor that a guest sees which moves while it runs."""
+
+from __future__ import annotations
+
+import numpy
+
+from fleet.objects import RequestSpec, request_parts
+from scheduler.compute.filters.base import ColumnFilter
+from scheduler.engine.hosts.candidates import Candidates
+
+#: Features that a reason names.
+_NAMED = 5
+
+
+class GuestCpuFilter(ColumnFilter):
+    """Hosts pass that have all processor features of a guest that moves while it runs. Other requests are not judged."""
+
+    judges = (request_parts.GUEST_CPU,)
+    run_filter_once_per_request = True
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        guest = request.guest_cpu
+        if guest is None:
+            return None
+        return hosts.by_shared("capabilities", lambda there: not guest.missing_in(there.cpu_info))
+
+    def objection(self, hosts: Candidates, request: RequestSpec) -> str:
+        assert request.guest_cpu is not None, "a request without a running guest passes"
+        (there,) = (hosts.shared(row, "capabilities") for row in hosts.rows.tolist())
+        missing = request.guest_cpu.missing_in(there.cpu_info)
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        return f"lacks {', '.join(missing[:_NAMED])}{more} of the processor that the running guest sees"
