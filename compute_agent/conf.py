@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from fleet.objects.guest_restarts import MOST_RESTARTS, MOST_SECONDS
+
+#: guest_restart_exhausted
+MOVE = "move"
+
 CLI_OPTS = [
     cfg.ListOpt(
         "hosts",
@@ -124,20 +129,38 @@ AGENT_OPTS = [
         "guest_restart_limit",
         default=0,
         min=0,
+        max=MOST_RESTARTS,
         help="With lost_guest_action = restart: how often a guest is started within guest_restart_window. If it is down "
-        "once more, its instance ends in ERROR, as with lost_guest_action = error. 0: any number of times. The agent counts "
-        "since its own start.",
+        "once more, guest_restart_exhausted says what happens. 0: any number of times. Restarts are events of the instance: "
+        "the restart of an agent does not begin the count anew.",
+    ),
+    cfg.StrOpt(
+        "guest_restart_exhausted",
+        default="error",
+        choices=[
+            ("error", "The instance ends in ERROR with a fault, and stays on its host with its resources."),
+            (
+                MOVE,
+                "The instance moves to another host, once, as by 'fleet server migrate', and the move confirms itself. It "
+                "ends in ERROR if it cannot move, if the move fails, or if the guest keeps dying there, too.",
+            ),
+        ],
+        help="What happens to an instance whose guest was started guest_restart_limit times, and does not run. The host is "
+        "up, so nothing is evacuated: the agent switches the guest off before another host starts it. Choose move if disks "
+        "can follow a guest to another host; related: [libvirt] migration_uri.",
     ),
     cfg.IntOpt(
         "guest_restart_window",
         default=3600,
         min=1,
+        max=MOST_SECONDS,
         help="Seconds for which a restart of a guest counts. Related: guest_restart_limit, guest_restart_wait.",
     ),
     cfg.IntOpt(
         "guest_restart_wait",
         default=10,
         min=0,
+        max=MOST_SECONDS,
         help="Seconds between the first restart of a guest and the second, if it does not keep running. The wait doubles "
         "with each restart in guest_restart_window, and is at most as long as that.",
     ),

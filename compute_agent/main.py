@@ -34,7 +34,7 @@ from compute_agent.work.build import BuildRunner
 from compute_agent.work.moves.mover import Mover
 from compute_agent.work.power import PowerSwitch
 from compute_agent.work.power_sync import PowerSync
-from compute_agent.work.restarts import Limits, Restarts
+from compute_agent.work.restarts import Restarts
 from compute_agent.work.termination import Termination
 from fleet import conf as fleet_conf
 from fleet import context, errors, service
@@ -45,6 +45,7 @@ from fleet.agent.work_queues import WorkQueues
 from fleet.checks import required
 from fleet.clock.skew import ClockSkew
 from fleet.ledger_identity import LedgerIdentity
+from fleet.objects.guest_restarts import RestartLimits
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
 from fleet.service import probes
@@ -186,7 +187,13 @@ def build_agents(
         served,
         _reporter(conf, here, served_hosts, notifications),
         calls,
-        PowerSync(calls.builds, notifications, conf.lost_guest_action, _restarts(conf)),
+        PowerSync(
+            calls.builds,
+            notifications,
+            conf.lost_guest_action,
+            _restarts(conf),
+            conf.guest_restart_exhausted == agent_conf.MOVE,
+        ),
         Intervals(conf.report_interval, conf.update_resources_interval, conf.scheduler_instance_sync_interval),
         Process(executor, here.stopping, conf.stop_timeout, release),
     )
@@ -194,7 +201,7 @@ def build_agents(
 
 
 def _restarts(conf: cfg.ConfigOpts) -> Restarts:
-    return Restarts(Limits(conf.guest_restart_limit, conf.guest_restart_window, conf.guest_restart_wait))
+    return Restarts(RestartLimits(conf.guest_restart_limit, conf.guest_restart_window, conf.guest_restart_wait))
 
 
 def _calls(conf: cfg.ConfigOpts, here: connection.Connection) -> Calls:

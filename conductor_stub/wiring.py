@@ -38,7 +38,7 @@ def wire(common: Common) -> Parts:
     reserving = Reservations(common.database, common.clients.compute, common.clients.backends)
     of_builds, of_power, of_moves = builds.wire(common, reserving), power.wire(common), moves.wire(common)
     return Parts(
-        agents.wire(common),
+        agents.wire(common, of_moves.placement),
         of_builds,
         of_moves,
         recovery.wire(common, of_moves, of_builds),

@@ -55,6 +55,9 @@ class FakeConductor:
         self.now: str | None = None
         #: What ``reschedule`` answers: whether an attempt was spent.
         self.counts_attempts = True
+        #: What ``restart_guest`` answers; nothing: as a conductor that is too old.
+        self.fates: collections.deque[str] = collections.deque()
+        self.asked_to_move = False
 
     def script(self, method: str, error: Exception, times: int = 1, done: bool = False) -> None:
         """Make the next ``times`` calls of ``method`` fail with ``error``, after they were done if ``done``."""
@@ -156,6 +159,17 @@ class FakeConductor:
             return True
 
         return self._serve("report_guest", work)
+
+    def restart_guest(
+        self, context: RequestContext, instance_uuid: str, host: str, power_state: int, limits: JSONObject, moves: bool
+    ) -> JSONObject | None:
+        def work() -> JSONObject | None:
+            if not self.fates:
+                return None
+            self.asked_to_move = moves
+            return {"fate": self.fates.popleft(), "count": 2, "why": "it keeps dying"}
+
+        return self._serve("restart_guest", work)
 
     def get_image(self, context: RequestContext, image_id: str) -> JSONObject:
         def work() -> JSONObject:

@@ -14,6 +14,7 @@ from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, BootData, Claim, FailedAttempt, Finish, ImageRecord, Instance
+from fleet.objects.guest_restarts import Fate, RestartLimits
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
 
 
@@ -87,6 +88,19 @@ class BuildCalls:
         return self._ask(
             self._conductor.report_guest, context, instance.uuid, host, power_state, instance.power_state, failed
         )
+
+    def restart_guest(
+        self, context: RequestContext, instance: Instance, host: str, limits: RestartLimits, moves: bool
+    ) -> tuple[Fate, int, str] | None:
+        """Ask what to do about a guest that is down; None: the conductor is too old. :raises Unanswered:
+
+        :return: with the number of its restarts, and why it was given up
+        """
+        answer = self._ask(
+            self._conductor.restart_guest,
+            *(context, instance.uuid, host, instance.power_state, limits.to_wire(), moves),
+        )
+        return None if answer is None else (Fate(answer["fate"]), answer["count"], answer["why"])
 
     def power_done(
         self, context: RequestContext, instance: Instance, host: str, power_state: int, failure: str = ""

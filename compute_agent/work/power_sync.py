@@ -19,11 +19,12 @@ from compute_agent.drivers import time_limit
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.node.host import Host
-from compute_agent.work.restarts import Limits, Next, Restarts
+from compute_agent.work.restarts import Restarts
 from fleet import errors, states
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import Instance
+from fleet.objects.guest_restarts import Fate, Next, RestartLimits
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -32,9 +33,11 @@ NOTHING, RESTART, ERROR = "nothing", "restart", "error"
 
 
 class PowerSync:
-    """One object for all hosts of a process. It keeps the restarts, and which failed ones it has warned of.
+    """One object for all hosts of a process. It keeps which failed restarts it has warned of.
 
     :param action: NOTHING, RESTART or ERROR
+    :param restarts: the limits; it counts while the conductors are too old to do so
+    :param moves: whether an instance that has used its restarts up moves to another host
     """
 
     def __init__(
@@ -43,11 +46,13 @@ class PowerSync:
         notifications: Notifications,
         action: str = NOTHING,
         restarts: Restarts | None = None,
+        moves: bool = False,
     ) -> None:
         self._calls = calls
         self._notifications = notifications
         self._action = action
-        self._restarts = restarts or Restarts(Limits())
+        self._restarts = restarts or Restarts(RestartLimits())
+        self._moves = moves
         self._warned: dict[str, str] = {}
 
     def down(self, observed: Mapping[str, int]) -> Collection[str]:
@@ -117,6 +122,22 @@ class PowerSync:
             LOG.error("Instance %s is set to ERROR: %s", instance.uuid, reason)
 
     def _restart_within_limits(self, context: RequestContext, host: Host, instance: Instance, state: int) -> None:
+        answer = self._calls.restart_guest(context, instance, host.name, self._restarts.limits, self._moves)
+        if answer is None:
+            self._restart_as_counted_here(context, host, instance, state)
+            return
+        fate, count, why = answer
+        if fate is Fate.START:
+            LOG.info("Restart %d of the guest of instance %s", count, instance.uuid)
+            self._restart(context, host, instance)
+        elif fate is Fate.MOVED:
+            metrics.GUEST_ACTIONS.labels("move").inc()
+            LOG.error("Instance %s moves to another host: %s", instance.uuid, why)
+        elif fate is Fate.FAILED:
+            metrics.GUEST_ACTIONS.labels(ERROR).inc()
+            LOG.error("Instance %s is set to ERROR: %s", instance.uuid, why)
+
+    def _restart_as_counted_here(self, context: RequestContext, host: Host, instance: Instance, state: int) -> None:
         due = self._restarts.next(instance.uuid)
         if due is Next.GIVE_UP:
             times, within_s = self._restarts.count(instance.uuid), self._restarts.limits.window_s

@@ -1,33 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a guest that keeps dying is started again: waits that double, and a number within a time."""
+"""Counts the restarts of guests for an agent whose conductors are too old to count them.
+
+Newer conductors count in the ledger, where a restart of the agent loses nothing.
+"""
 
 from __future__ import annotations
 
 import collections
-import dataclasses
-import enum
 import time
 from collections.abc import Callable
 
-
-class Next(enum.Enum):
-    """The next step for a guest that does not run."""
-
-    START = "start"
-    WAIT = "wait"
-    GIVE_UP = "give up"
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """:param most: restarts within ``window_s`` seconds; 0: any number
-
-    :param wait_s: seconds between the first restart and the second; it doubles with each restart in the window
-    """
-
-    most: int = 0
-    window_s: float = 3600
-    wait_s: float = 10
+from fleet.objects.guest_restarts import Next, RestartLimits
 
 
 class Restarts:
@@ -36,7 +19,7 @@ class Restarts:
     :param clock: seconds that only grow
     """
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: RestartLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self._clock = clock
         self._times: dict[str, collections.deque[float]] = {}
@@ -49,12 +32,7 @@ class Restarts:
             times.popleft()
         if not times:
             self._times.pop(uuid, None)
-            return Next.START
-        if self.limits.most and len(times) >= self.limits.most:
-            return Next.GIVE_UP
-        # The exponent is bounded: a float ends at 2^1023.
-        wait_s = min(self.limits.wait_s * 2.0 ** min(len(times) - 1, 60), self.limits.window_s)
-        return Next.START if now - times[-1] >= wait_s else Next.WAIT
+        return self.limits.next([now - each for each in times])
 
     def count(self, uuid: str) -> int:
         """Return the number of restarts in the window."""
@@ -62,9 +40,5 @@ class Restarts:
 
     def note(self, uuid: str) -> None:
         """The guest was started, or could not be."""
-        # Without a limit only the newest matter: they set the wait.
-        kept = self.limits.most or 64
+        kept = self.limits.remembered
         self._times.setdefault(uuid, collections.deque(maxlen=kept)).append(self._clock())
-
-    def forget(self, uuid: str) -> None:
-        self._times.pop(uuid, None)

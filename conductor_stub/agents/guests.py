@@ -51,7 +51,7 @@ def record(tx: Transaction, seen: Observation, ctx: StepContext) -> bool:
     if not settled or row.host != seen.host:
         return False
     if seen.failed:
-        return _fail(tx, row, seen, ctx)
+        return fail(tx, row, seen, ctx)
     if row.power_state == seen.power_state:
         # The answer to an earlier try was lost.
         return True
@@ -74,14 +74,14 @@ def record(tx: Transaction, seen: Observation, ctx: StepContext) -> bool:
     return True
 
 
-def _fail(tx: Transaction, row: RequestedInstance, seen: Observation, ctx: StepContext) -> bool:
-    """``active → error``. The instance stays on its host, with all that it holds."""
+def fail(tx: Transaction, row: RequestedInstance, seen: Observation, ctx: StepContext, more: str = "") -> bool:
+    """``active → error``. The instance stays on its host, with all that it holds. :param more: of the fault's message"""
     if row.vm_state == states.ERROR:
         return True
     if row.vm_state != states.ACTIVE or row.power_state != seen.power_state:
         return False
     tx.update(instances.INSTANCES, row.uuid, {"vm_state": states.ERROR, "updated_at": ctx.now})
     tx.touch(instances.INSTANCES, row.uuid)
-    error = GuestDown(host=row.host, found=states.DOWN.get(seen.power_state, "it is not there"))
+    error = GuestDown(host=row.host, found=states.DOWN.get(seen.power_state, "it is not there") + more)
     faults.write(tx, row.uuid, error, row.host, ctx)
     return True

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import oslo_messaging
@@ -11,6 +12,7 @@ import pydantic
 
 from conductor_stub.agents.api import AgentAPI
 from conductor_stub.agents.guests import Observation
+from conductor_stub.agents.restarts import Answer, Death
 from conductor_stub.power.machine import PowerReport
 from conductor_stub.steps import requester
 from fleet import errors
@@ -26,6 +28,7 @@ from fleet.objects import (
     build_steps,
     fields,
 )
+from fleet.objects.guest_restarts import RestartLimits
 from fleet.rpc import batch_answers, versions
 from fleet.rpc.endpoint import endpoint
 from fleet.rpc.pins import Pins
@@ -41,8 +44,10 @@ class ConductorManager:
 
     target = oslo_messaging.Target(version=versions.CURRENT["conductor"])
 
-    def __init__(self, api: AgentAPI, pins: Pins) -> None:
+    def __init__(self, api: AgentAPI, pins: Pins, restarts: Callable[[RequestContext, Death], Answer]) -> None:
+        """:param restarts: decides about a guest that is down"""
         self._api = api
+        self._restarts = restarts
         self._pins = pins
 
     @endpoint
@@ -115,6 +120,21 @@ class ConductorManager:
         failed: fields.Flag = False,
     ) -> bool:
         return self._api.observed(context, Observation(instance_uuid, host, power_state, expected, failed))
+
+    @endpoint
+    def restart_guest(
+        self,
+        context: RequestContext,
+        instance_uuid: fields.Uuid,
+        host: fields.Name,
+        power_state: PowerState,
+        limits: object,
+        moves: fields.Flag = False,
+    ) -> JSONObject:
+        """Return ``fate`` (a value of Fate), ``count`` and ``why``."""
+        parsed = fields.parse(RestartLimits, limits, "limits")
+        answer = self._restarts(context, Death(instance_uuid, host, power_state, parsed, moves))
+        return {"fate": answer.fate.value, "count": answer.count, "why": answer.why}
 
     @endpoint
     def get_image(self, context: RequestContext, image_id: fields.Name) -> JSONObject:

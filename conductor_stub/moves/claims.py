@@ -126,7 +126,10 @@ def _resized(tx: Transaction, move: Move, ctx: StepContext) -> Move:
     record = move.record
     swap.swap(tx, move, record.new_spec, ctx, vm_state=states.RESIZED, launched_on=record.dest_compute)
     machine.add_event(tx, move, move_states.RESIZE, ctx, record.dest_compute, record.dest_node)
-    return machine.set_status(tx, move, move_states.FINISHED, ctx, deadline=None)
+    finished = machine.set_status(tx, move, move_states.FINISHED, ctx, deadline=None)
+    if not record.plan.get("confirms"):
+        return finished
+    return machine.set_status(tx, finished, move_states.CONFIRMING, ctx)
 
 
 def _evacuated(tx: Transaction, move: Move, ctx: StepContext) -> Move:

@@ -32,6 +32,7 @@ from fleet.hardware.aliases import Aliases
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Flavor, Image, fields, host_report
 from fleet.objects.build_request import parse_flavor
+from fleet.objects.plans import MovePlan
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -198,12 +199,14 @@ def accept(
     ctx: StepContext,
     destination: str | None = None,
     same_host: bool = False,
+    confirms: bool = False,
 ) -> Move:
     """Write the record and the instance's task. From now on the move ends within ``move_timeout``.
 
     :param new_spec: what a resize changes: ``flavor``, ``numa_topology``, ``pci_requests``
     :param destination: the only host to consider
     :param same_host: whether a resize may keep its host
+    :param confirms: whether a resize is confirmed when the guest runs on its new host
     :raises errors.Conflict: errors.InvalidInput: errors.NotFound: errors.QuotaExceeded:
     """
     row = instances.lock(tx, instance_uuid)
@@ -237,7 +240,7 @@ def accept(
         "source_node": row.node,
         "old_spec": old_spec,
         "new_spec": dict(new_spec or old_spec),
-        "plan": {"destination": destination} if destination is not None else {},
+        "plan": _plan(destination, confirms),
         "deadline": deadline,
         # The cast that follows may be lost: the sweeper then hands the move out again.
         "step_deadline": ctx.due(ctx.limits.placing_timeout_s, deadline),
@@ -249,6 +252,15 @@ def accept(
     machine.set_instance(tx, row, ctx, task_state=failures.waiting_task(move.record))
     machine.refresh_usage(tx, move, ctx)
     return machine.read(tx, uuid)
+
+
+def _plan(destination: str | None, confirms: bool) -> MovePlan:
+    plan: MovePlan = {}
+    if destination is not None:
+        plan["destination"] = destination
+    if confirms:
+        plan["confirms"] = True
+    return plan
 
 
 @failpoints.commits("conductor.move_confirm")

@@ -69,6 +69,7 @@ QUEUE_TRANSACTIONS: Mapping[str, str] = {
 #: Of an instance that is neither built nor moved.
 GUEST_TRANSACTIONS: Mapping[str, str] = {
     "conductor.guest": "an agent has found a guest in another power state than the row's: the row shows it",
+    "conductor.guest_restart": "an agent asks about a guest that is down: its restart is counted, or it is given up",
 }
 
 #: Of an instance with a power task.

@@ -36,6 +36,7 @@ class MovePlan(TypedDict, total=False):
     :param tried: host and node of each destination that failed
     :param follows: whether the move waits for the moves of its group
     :param copied: per cent of the guest that is copied
+    :param confirms: whether a resize is confirmed when the guest runs on its new host
     """
 
     destination: str
@@ -44,6 +45,7 @@ class MovePlan(TypedDict, total=False):
     tried: list[list[str | None]]
     follows: bool
     copied: int
+    confirms: bool
 
 
 class TriedPool(TypedDict):

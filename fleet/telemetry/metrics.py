@@ -160,7 +160,7 @@ GUEST_CHANGES = prometheus.Counter(
 )
 GUEST_ACTIONS = prometheus.Counter(
     "fleet_compute_guest_actions",
-    "What was done about guests that do not run (restart, restart failed, error)",
+    "What was done about guests that do not run (restart, restart failed, move, error)",
     ["action"],
 )
 

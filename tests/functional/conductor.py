@@ -107,7 +107,7 @@ class Conductor:
         self.maintenance_keeper = parts.maintenance.keeper
         self.balance_keeper = parts.balance.keeper
         builds, moves, volumes = parts.builds, parts.moves, parts.volumes
-        self.agents = parts.agents.api
+        self.agents, (self.agent_manager,) = parts.agents.api, parts.agents.endpoints
         self.intake, self.placement, self.termination = builds.intake, builds.placement, builds.termination
         self.sweeper, self.room_queue = builds.sweeper, builds.room_queue
         self.unjudged = builds.unjudged

@@ -75,6 +75,7 @@ _CONDUCTORS: Mapping[str, tuple[Method, ...]] = {
     AGENTS: _of(None, "register_services require_free leave report_state"),
     COMPUTE: (
         *_of(None, "report_hosts get_host_instances compare_instances report_guest get_image get_boot_data power_done"),
+        *_of(None, "restart_guest"),
         *_of(None, "claim_instance finish_build build_steps instance_destroyed get_attachments attachment_done"),
         *_of("compute_task", "reschedule abort_build"),
         *_of("migration", "get_host_migrations claim_migration migration_done migration_copied migration_failed"),

@@ -35,6 +35,12 @@ _EVENTS = sa.select(EVENTS).where(_OF_ONE).order_by(EVENTS.c.id)
 _FAILED_ATTEMPT = sa.and_(EVENTS.c.event == ATTEMPT, EVENTS.c.result != SUCCESS)
 _FAILED_ATTEMPTS = _EVENTS.where(_FAILED_ATTEMPT)
 _FIRST = _EVENTS.where(EVENTS.c.event == sa.bindparam("which")).limit(1)
+_NEWEST = (
+    sa.select(EVENTS)
+    .where(_OF_ONE, EVENTS.c.event == sa.bindparam("which"), EVENTS.c.created_at > sa.bindparam("since"))
+    .order_by(EVENTS.c.id.desc())
+    .limit(sa.bindparam("at_most"))
+)
 _FAILED_ORDERS = (
     sa.select(EVENTS)
     .where(
@@ -88,6 +94,14 @@ def failed_orders(connection: Transaction | sa.Connection, uuids: Sequence[str])
 
 def first(connection: Transaction | sa.Connection, uuid: str, event: str) -> EventRow | None:
     return cast("EventRow | None", connection.execute(_FIRST, {"wanted": uuid, "which": event}).one_or_none())
+
+
+def newest(
+    connection: Transaction | sa.Connection, uuid: str, event: str, since: datetime.datetime, limit: int
+) -> list[EventRow]:
+    """Events of this kind after ``since``, the newest first."""
+    wanted = {"wanted": uuid, "which": event, "since": since, "at_most": limit}
+    return cast("list[EventRow]", list(connection.execute(_NEWEST, wanted)))
 
 
 def failed_attempts(connection: Transaction | sa.Connection, uuid: str) -> Sequence[EventRow]:

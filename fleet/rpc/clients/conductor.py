@@ -133,6 +133,21 @@ class ConductorAPI(API):
         answer: bool = self._ask(context, Message("report_guest", {**seen, "failed": failed}, version="1.8"))
         return answer
 
+    def restart_guest(
+        self, context: RequestContext, instance_uuid: str, host: str, power_state: int, limits: JSONObject, moves: bool
+    ) -> JSONObject | None:
+        """Return what to do about a guest that is down (``fate``, ``count``, ``why``); None if the conductor is too old.
+
+        :param limits: of its restarts
+        :param moves: whether its instance moves when they are used up
+        """
+        if not self._can_send("1.23"):
+            return None
+        dead = {"instance_uuid": instance_uuid, "host": host, "power_state": power_state}
+        asked = Message("restart_guest", {**dead, "limits": limits, "moves": moves}, version="1.23")
+        answer: JSONObject = self._ask(context, asked)
+        return answer
+
     def get_image(self, context: RequestContext, image_id: str) -> JSONObject:
         """:raises errors.NotFound: errors.VersionPinned: the conductor is too old"""
         answer: dict[str, object] = self._ask(context, Message("get_image", {"image_id": image_id}, version="1.12"))

@@ -73,6 +73,7 @@ AGENT_TO_CONDUCTOR: Mapping[str, _Methods] = {
         None: _OF_AGENTS
         | {
             *("report_hosts", "get_host_instances", "compare_instances", "report_guest", "get_image", "get_boot_data"),
+            "restart_guest",
             *("power_done", "claim_instance", "finish_build", "build_steps", "instance_destroyed"),
             *("get_attachments", "attachment_done"),
         },

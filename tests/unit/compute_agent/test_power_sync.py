@@ -14,10 +14,11 @@ from compute_agent.drivers.base import GuestInfo
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.work import comparison, recovery
-from compute_agent.work.restarts import Limits, Restarts
+from compute_agent.work.restarts import Restarts
 from fleet import errors, states
 from fleet.agent.work_queues import WorkQueues
 from fleet.objects import Instance
+from fleet.objects.guest_restarts import RestartLimits
 from tests.unit.compute_agent import builders
 
 
@@ -236,7 +237,7 @@ def test_a_host_whose_hypervisor_is_away_takes_no_builds_until_it_answers() -> N
 
 def test_a_guest_that_keeps_dying_ends_in_error(caplog: pytest.LogCaptureFixture) -> None:
     """After two restarts; the first comes with the audit after the one that reported it."""
-    stand, driver, instance, _notifier = a_stand("restart", Restarts(Limits(most=2, wait_s=0)))
+    stand, driver, instance, _notifier = a_stand("restart", Restarts(RestartLimits(most=2, wait_s=0)))
     for _death in range(2):
         driver.crash(instance.uuid)
         stand.compare()
@@ -247,3 +248,28 @@ def test_a_guest_that_keeps_dying_ends_in_error(caplog: pytest.LogCaptureFixture
     stand.compare()
     assert (states.ERROR, states.CRASHED) == row(stand, instance)
     assert "its guest was started 2 times within 3600 s" in builders.lines(caplog, logging.ERROR)[-1]
+
+
+FATES = [
+    pytest.param("start", (states.ACTIVE, states.RUNNING), "Started the guest", id="it starts the guest"),
+    pytest.param("wait", (states.ACTIVE, states.CRASHED), None, id="it is not due yet"),
+    pytest.param("moved", (states.ACTIVE, states.CRASHED), "moves to another host: it keeps dying", id="it moves"),
+    pytest.param("failed", (states.ACTIVE, states.CRASHED), "is set to ERROR: it keeps dying", id="it is given up"),
+]
+
+
+@pytest.mark.parametrize(("fate", "left", "line"), FATES)
+def test_the_conductor_counts_and_decides(
+    caplog: pytest.LogCaptureFixture, fate: str, left: tuple[str, int], line: str | None
+) -> None:
+    """The limits of the agent, used up or not, do not matter then."""
+    stand, driver, instance, _notifier = a_stand("restart", Restarts(RestartLimits(most=1, wait_s=10**6)))
+    stand.guests._moves = True
+    driver.crash(instance.uuid)
+    stand.compare()
+    caplog.clear()
+    stand.conductor.fates.append(fate)
+    stand.compare()
+    assert (left, True) == (row(stand, instance), stand.conductor.asked_to_move)
+    told = builders.lines(caplog, logging.WARNING)
+    assert not told if line is None else any(line in each for each in told)
