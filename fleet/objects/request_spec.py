@@ -89,7 +89,8 @@ class RequestSpec:
     """One scheduling request for ``num_instances`` instances of one flavor.
 
     ``request_spec`` and ``filter_properties`` are the dicts as sent; plugins written for nova receive them.
-    ``requested_hosts`` are the only ones to consider; unlike forced hosts, they must pass the filters.
+    ``requested_hosts`` are the only ones to consider; unlike forced hosts, they must pass the filters. A scheduler sets
+    ``ignore_nodes`` (host and node) for itself: no message has them.
     ``holding`` is what the instance already holds, which a dry run ignores. ``begin_by`` (naive UTC) is when the
     caller stops waiting for a scheduler to begin; None if the caller did not send it. ``guest_cpu`` is what a guest needs
     that moves while it runs; None if any processor has it.
@@ -106,6 +107,7 @@ class RequestSpec:
     force_hosts: tuple[str, ...] = ()
     force_nodes: tuple[str, ...] = ()
     requested_hosts: tuple[str, ...] = ()
+    ignore_nodes: tuple[tuple[str, str], ...] = ()
     group_updated: bool = False
     group_hosts: frozenset[str] = frozenset()
     group_policies: frozenset[str] = frozenset()

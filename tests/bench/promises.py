@@ -151,11 +151,14 @@ def main(argv: Sequence[str]) -> int:
         assert lost is not None
         looked_s = time.perf_counter() - began
         began = time.perf_counter()
-        promises.guard_of(lost, follower.room, follower.standing)  # type: ignore[arg-type]
+        if follower.is_whole:
+            guard = promises.guard_of(lost, follower)
+        else:
+            guard.renew([promises.renewal_of(number, follower) for number in follower.standing.renewed])
         found[f"changed {changed}" if changed else "all anew"] = {
             "look_ms": round(looked_s * 1000, 1),
             "guard_ms": round((time.perf_counter() - began) * 1000, 1),
-            "renewed": follower.standing.renewed,
+            "renewed": len(follower.standing.renewed),
         }
     found["decision_ms"], found["with_a_promise_ms"] = _decisions(fleet, promised)
     verdicts = collections.Counter(each.verdict.value for each in follower.standing.findings)

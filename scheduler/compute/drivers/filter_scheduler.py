@@ -20,7 +20,8 @@ from scheduler.compute.drivers import capacity_count, judged_parts, kept_decisio
 from scheduler.compute.drivers.driver import Notifier, Scheduler
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.drivers.shadow import ShadowPipeline
-from scheduler.compute.tolerance.admission import Admission, Fleet
+from scheduler.compute.tolerance.admission import Admission
+from scheduler.compute.tolerance.fleet import Fleet
 from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.state.booking import Booking

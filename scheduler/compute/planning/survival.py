@@ -53,7 +53,7 @@ def run(
     reader = RoomReader(asked, requests_of)
     room, _changed = fleet.read(lambda hosts, _state: reader.read(hosts))
     began = time.perf_counter()
-    survival = Survival(room, Decisions(fleet, room, reader.requests, reader.ruled, reader.nodes), limit_s)
+    survival = Survival(room, Decisions(fleet, room, reader), limit_s)
     proofs = []
     for loss, proof in zip(losses, survival.proofs([loss.hosts for loss in losses]), strict=True):
         proofs.append(proof)

@@ -12,10 +12,8 @@ import dataclasses
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-import numpy
 from oslo_log import log as logging
 
 from fleet import errors
@@ -23,14 +21,11 @@ from fleet.objects import Place, RequestSpec
 from fleet.objects.tolerance import LAST, WARN
 from fleet.reasons import Reason
 from fleet.telemetry import metrics
-from scheduler.compute.tolerance import amounts
 from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts
-from scheduler.compute.tolerance.guard import Admitted, Amount, Guard, Kept, Loss, Objection
-from scheduler.engine import filtering, pipeline
-from scheduler.engine.decision import Decision
-from scheduler.engine.hosts import restriction
-from scheduler.engine.hosts.candidates import Candidates
-from scheduler.engine.pipeline import Pipeline
+from scheduler.compute.tolerance.fleet import Fleet
+from scheduler.compute.tolerance.guard import Admitted, Guard, Loss, Objection, Renewal
+from scheduler.compute.tolerance.kept import Amount, Node
+from scheduler.engine.decision import Decision, Pick
 from scheduler.state.booking import Booking
 
 LOG = logging.getLogger(__name__)
@@ -42,53 +37,6 @@ RESTORES = "restores"
 _TRIES = 3
 #: Instances that were admitted since the newest proof, at most.
 _REMEMBERED = 10_000
-
-
-class Fleet:
-    """The part of the scheduler that admission calls."""
-
-    def __init__(
-        self,
-        configured: Callable[[], Pipeline],
-        consider: Callable[[Callable[[Candidates, Any], Any]], Any],
-        decide: Callable[[RequestSpec], Decision],
-        look: Callable[[RequestSpec], Decision],
-        release: Callable[[Sequence[str]], object],
-    ) -> None:
-        """:param decide: decides and books; ``look`` decides only
-        :param release: drops bookings
-        """
-        self.pipeline = configured
-        self.consider = consider
-        self.decide = decide
-        self.look = look
-        self.release = release
-
-    def free(self, hosts: Sequence[str]) -> dict[str, Amount]:
-        """Return the free amounts of these hosts, beside all bookings."""
-
-        def read(candidates: Candidates, _state: Any) -> dict[str, Amount]:
-            rows = candidates.rows_of_hosts(hosts)
-            some = candidates.subset(numpy.array(rows, dtype=int))
-            found = amounts.free(self.pipeline(), some)
-            return {candidates.key(row)[0]: found[number] for number, row in enumerate(rows)}
-
-        found: dict[str, Amount] = self.consider(read)
-        return found
-
-    def passing(self, request: RequestSpec, hosts: Sequence[str]) -> str | None:
-        """The first of these hosts that passes all filters. No other host is judged."""
-        prepared = pipeline.prepare(self.pipeline(), request)
-
-        def read(candidates: Candidates, _state: Any) -> str | None:
-            rows = candidates.rows_of_hosts(hosts)
-            some = candidates.subset(numpy.array(rows, dtype=int))
-            alive = filtering.run(prepared, some, restriction.allowed(some, request)).alive
-            passed = numpy.flatnonzero(alive)
-            return candidates.key(rows[passed[0]])[0] if len(passed) else None
-
-        found: str | None = self.consider(read)
-        return found
 
 
 class Admission:
@@ -105,21 +53,40 @@ class Admission:
         self.proved: Mapping[str, int | list[str]] | None = None
         self._admitted: collections.deque[Admitted] = collections.deque(maxlen=_REMEMBERED)
 
-    def publish(self, guard: Guard | None, known: Mapping[str, str]) -> None:
-        """Take the plans of a new proof. :param known: by uuid, the hosts of the instances that it has seen"""
+    def publish(self, guard: Guard | None, has_seen: Callable[[str, Node], bool]) -> None:
+        """Take the plans of a new proof. :param has_seen: whether it has seen an instance on a node"""
         with self._lock:
             self._guard = guard
             now = self._clock()
-            later = [each for each in self._admitted if known.get(each.uuid) != each.host and now < each.until]
+            later = [each for each in self._admitted if not has_seen(each.uuid, each.node) and now < each.until]
             self._admitted.clear()
             if guard is not None:
                 for each in later:
                     self._readmit(guard, each)
 
+    def renew(self, renewals: Sequence[Renewal], has_seen: Callable[[str, Node], bool]) -> None:
+        """Take new plans for some losses; all others stand, with what was admitted since."""
+        with self._lock:
+            guard = self._guard
+            assert guard is not None, "a guard was published"
+            guard.renew(renewals)
+            renewed = {id(guard.losses[each.number]) for each in renewals}
+            now = self._clock()
+            left = list(self._admitted)
+            self._admitted.clear()
+            for each in left:
+                again = [pair for pair in each.spares if id(pair[0]) in renewed]
+                others = [pair for pair in each.spares if id(pair[0]) not in renewed]
+                if has_seen(each.uuid, each.node) or now >= each.until:
+                    guard.withdraw([dataclasses.replace(each, spares=others)])
+                else:
+                    guard.admit(dataclasses.replace(each, spares=again))
+                    self._admitted.append(each)
+
     def _readmit(self, guard: Guard, each: Admitted) -> None:
         """An instance that the proof has not seen keeps its places in the plans."""
         spare_of = {loss.name: spare for loss, spare in each.spares}
-        spares = [(loss, spare_of[loss.name]) for loss in guard.losses_of(each.host) if loss.name in spare_of]
+        spares = [(loss, spare_of[loss.name]) for loss in guard.losses_of(each.node[0]) if loss.name in spare_of]
         again = dataclasses.replace(each, spares=spares)
         guard.admit(again)
         self._admitted.append(again)
@@ -138,10 +105,14 @@ class Admission:
         if policy == WARN:
             return self._broken(made, objection)
         avoided: set[str] = set()
+        avoided_nodes: set[Node] = set()
         for _try in range(_TRIES):
             self._fleet.release(request.instance_uuids)
-            avoided |= {objection.host, *self._full(request)}
-            again = self._fleet.decide(_without(request, avoided))
+            nodes, hosts = self._full(request)
+            # An objection to a node may leave other nodes of its host; one to a host's loss leaves none.
+            avoided_nodes |= nodes if objection.node is None else {objection.node, *nodes}
+            avoided |= hosts if objection.node is not None else {objection.host, *hosts}
+            again = self._fleet.decide(_without(request, avoided, avoided_nodes))
             if not again.complete:
                 break
             found, again = self._object(request, again)
@@ -179,38 +150,45 @@ class Admission:
             guard = self._guard
             if guard is None:
                 return None, made
-            hosts = {place.host: None for pick in made.picks for place in pick.alternates}
-            hosts.update((pick.key[0], None) for pick in made.picks)
-            free = self._fleet.free(list(hosts))
+            free = self._fleet.free({*(_node(each) for pick in made.picks for each in pick.alternates),
+                                     *(pick.key for pick in made.picks)})  # fmt: skip
             admitted: list[Admitted] = []
             picks = []
-            before = guard.kept() if len(made.picks) > 1 else None
-            until = self._clock() + self._booking_timeout_s
             for pick in made.picks:
-                host = pick.key[0]
-                if host not in free:
+                if pick.key not in free:
                     # It has gone since the decision: the claim will say so.
                     picks.append(pick)
                     continue
-                # Its booking is counted already.
-                found = guard.unsafe(host) or guard.taken(host, free[host] + demand, demand)
-                if found is not None:
-                    _withdraw(guard, admitted, before)
+                found = self._admit(guard, request, pick, free, demand)
+                if isinstance(found, Objection):
+                    # Earlier instances of a request that is not placed as it was decided take no room.
+                    guard.withdraw(admitted)
                     return found, made
-                spares = []
-                for loss in guard.losses_of(host):
-                    spare = self._spare(guard, request, loss, pick.alternates, free, demand)
-                    if spare is None:
-                        _withdraw(guard, admitted, before)
-                        return guard.homeless(host, loss), made
-                    spares.append((loss, spare))
-                admitted.append(Admitted(pick.instance_uuid, host, demand, spares, until))
-                guard.admit(admitted[-1])
-                there = [each for each in pick.alternates if each.host in free]
-                kept = [each for each in there if not _is_barred(guard, each.host, free[each.host], demand)]
+                admitted.append(found)
+                there = [each for each in pick.alternates if _node(each) in free]
+                kept = [each for each in there if not _is_barred(guard, _node(each), free[_node(each)], demand)]
                 picks.append(dataclasses.replace(pick, alternates=kept))
             self._admitted.extend(admitted)
         return None, dataclasses.replace(made, picks=picks)
+
+    def _admit(
+        self, guard: Guard, request: RequestSpec, pick: Pick, free: Mapping[Node, Amount], demand: Amount
+    ) -> Admitted | Objection:
+        node, host = pick.key, pick.key[0]
+        # Its booking is counted already.
+        found = guard.unsafe(host) or guard.taken(node, _plus(free[node], demand), demand)
+        if found is not None:
+            return found
+        spares = []
+        for loss in guard.losses_of(host):
+            spare = self._spare(guard, request, loss, pick.alternates, free, demand)
+            if spare is None:
+                return guard.homeless(host, loss)
+            spares.append((loss, spare))
+        until = self._clock() + self._booking_timeout_s
+        admitted = Admitted(pick.instance_uuid, node, demand, spares, until)
+        guard.admit(admitted)
+        return admitted
 
     def adopt(self, booked: Iterable[Booking]) -> None:
         """Give instances that another scheduler has booked their places in the plans, without asking the filters.
@@ -227,15 +205,15 @@ class Admission:
                 if each.instance_uuid in known:
                     continue
                 known.add(each.instance_uuid)
-                demand, host = demand_of_amounts(each.amounts.numbers), each.key[0]
+                demand, node = demand_of_amounts(each.amounts.numbers), each.key
                 spares = []
-                for loss in guard.losses_of(host):
+                for loss in guard.losses_of(node[0]):
                     some = guard.sharing(loss, demand) or [
-                        name for name, left in free().items() if Guard.is_spare(loss, name, left, demand)
+                        other for other, left in free().items() if Guard.is_spare(loss, other, left, demand)
                     ]
                     spares += [(loss, some[0])] if some else []
                 until = self._clock() + self._booking_timeout_s
-                self._admitted.append(Admitted(each.instance_uuid, host, demand, spares, until))
+                self._admitted.append(Admitted(each.instance_uuid, node, demand, spares, until))
                 guard.admit(self._admitted[-1])
 
     def _spare(
@@ -244,43 +222,41 @@ class Admission:
         request: RequestSpec,
         loss: Loss,
         alternates: Sequence[Place],
-        free: Mapping[str, Amount],
+        free: Mapping[Node, Amount],
         demand: Amount,
-    ) -> str | None:
-        """A host that passes the filters, and would have room for the instance beside the plan of the loss.
+    ) -> Node | None:
+        """A node that passes the filters, and would have room for the instance beside the plan of the loss.
 
         Best one that keeps this room for another loss already.
         """
-        one = dataclasses.replace(
-            request, instance_uuids=request.instance_uuids[:1], num_instances=1, requested_hosts=()
-        )
         sharing = guard.sharing(loss, demand)
         for place in alternates:
-            if place.host in sharing:
-                return place.host
+            if _node(place) in sharing:
+                return _node(place)
         if sharing:
-            shared = self._fleet.passing(one, sharing)
+            shared = self._fleet.passing(_alone(request), sharing)
             if shared is not None:
                 return shared
         for place in alternates:
-            if place.host in free and Guard.is_spare(loss, place.host, free[place.host], demand):
-                return place.host
+            node = _node(place)
+            if node in free and Guard.is_spare(loss, node, free[node], demand):
+                return node
         # Of all other hosts the filters know what is free.
-        planned = self._fleet.free(list(loss.reserved))
-        full = {host for host, free in planned.items() if not Guard.is_spare(loss, host, free, demand)}
-        found = self._fleet.look(_without(one, full | loss.hosts))
-        return found.picks[0].key[0] if found.complete else None
+        planned = self._fleet.free(loss.reserved)
+        full = {node for node, free in planned.items() if not Guard.is_spare(loss, node, free, demand)}
+        found = self._fleet.look(_without(_alone(request), loss.hosts, full))
+        return found.picks[0].key if found.complete else None
 
-    def _full(self, request: RequestSpec) -> set[str]:
-        """Hosts on which the instances would break a promise at once."""
+    def _full(self, request: RequestSpec) -> tuple[set[Node], Collection[str]]:
+        """Nodes, and hosts, on which the instances would break a promise at once."""
         demand = demand_of(request)
         with self._lock:
             guard = self._guard
             if guard is None:
-                return set()
+                return set(), ()
             keeping = self._fleet.free(guard.keeping)
-            taken = {host for host, free in keeping.items() if guard.taken(host, free, demand)}
-            return taken | guard.unsafe_hosts
+            taken = {node for node, free in keeping.items() if not guard.takes(node, free, demand)}
+            return taken, guard.unsafe_hosts
 
 
 def _passes(request: RequestSpec) -> bool:
@@ -289,16 +265,27 @@ def _passes(request: RequestSpec) -> bool:
     return forced or request.filter_properties.get(RESTORES) is True or wish == "true"
 
 
-def _withdraw(guard: Guard, admitted: Sequence[Admitted], before: Kept | None) -> None:
-    """Earlier instances of a request that is not placed as it was decided take no room."""
-    if before is not None and admitted:
-        guard.withdraw(admitted, before)
+def _node(place: Place) -> Node:
+    return place.host, place.nodename or place.host
 
 
-def _is_barred(guard: Guard, host: str, free: Amount, demand: Amount) -> bool:
-    found = guard.unsafe(host) or guard.taken(host, free, demand)
+def _plus(one: Amount, other: Amount) -> Amount:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
+def _is_barred(guard: Guard, node: Node, free: Amount, demand: Amount) -> bool:
+    found = guard.unsafe(node[0]) or guard.taken(node, free, demand)
     return found is not None and found.promise.tolerance.policy != WARN
 
 
-def _without(request: RequestSpec, hosts: set[str]) -> RequestSpec:
-    return dataclasses.replace(request, ignore_hosts=(*request.ignore_hosts, *sorted(hosts)))
+def _alone(request: RequestSpec) -> RequestSpec:
+    """One instance of the request, anywhere."""
+    return dataclasses.replace(request, instance_uuids=request.instance_uuids[:1], num_instances=1, requested_hosts=())
+
+
+def _without(request: RequestSpec, hosts: Collection[str], nodes: Collection[Node]) -> RequestSpec:
+    return dataclasses.replace(
+        *(request,),
+        ignore_hosts=(*request.ignore_hosts, *sorted(hosts)),
+        ignore_nodes=(*request.ignore_nodes, *sorted(nodes)),
+    )

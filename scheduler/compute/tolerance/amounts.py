@@ -10,6 +10,7 @@ import numpy
 from fleet import capacity
 from fleet.objects import RequestSpec
 from scheduler.compute.filters import CoreFilter, DiskFilter, RamFilter
+from scheduler.compute.tolerance.kept import Amount
 from scheduler.engine import pipeline
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.survival.room import UNLIMITED
@@ -33,13 +34,13 @@ def free(asked: pipeline.Pipeline, hosts: Candidates) -> numpy.ndarray:
     return numpy.stack(limited, axis=1)
 
 
-def demand_of(request: RequestSpec) -> numpy.ndarray:
+def demand_of(request: RequestSpec) -> Amount:
     """Return the demand of one instance: vcpus, memory and disk in MB."""
     disk_mb = capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb) * capacity.MB_PER_GB
-    return numpy.array([request.vcpus, request.memory_mb, disk_mb], dtype=numpy.int64)
+    return int(request.vcpus), int(request.memory_mb), int(disk_mb)
 
 
-def demand_of_amounts(numbers: Mapping[str, float]) -> numpy.ndarray:
+def demand_of_amounts(numbers: Mapping[str, float]) -> Amount:
     """As :func:`demand_of`, of the columns that a booking changes."""
-    taken = numbers.get("vcpus_used", 0), -numbers.get("free_ram_mb", 0), -numbers.get("free_disk_mb", 0)
-    return numpy.array(taken, dtype=numpy.int64)
+    used, ram_mb, disk_mb = (numbers.get(name, 0) for name in ("vcpus_used", "free_ram_mb", "free_disk_mb"))
+    return int(used), -int(ram_mb), -int(disk_mb)

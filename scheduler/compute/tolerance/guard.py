@@ -1,37 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Room that the plans of all losses need. Hosts are lost one loss at a time, so plans of different losses share room.
 
-A plan stays valid while each of its hosts has free what the plan puts there: ``reserved`` of the loss. A host therefore must
-keep free the most that any single loss puts there: ``kept``.
+A plan stays valid while each of its nodes has free what the plan puts there: ``reserved`` of the loss. A node therefore must
+keep free the most that any single loss puts there: ``kept``. A new proof renews the losses that it has looked at.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import heapq
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
-
-import numpy
 
 from fleet.objects.tolerance import Tolerance
+from scheduler.compute.tolerance.kept import NOTHING, Amount, Kept, Node
 
-#: vcpus, memory in MB, disk in MB.
-Amount = numpy.ndarray
-_NOTHING = numpy.zeros(3, dtype=numpy.int64)
-#: Hosts that are looked at, and returned, to find one whose kept room serves another loss.
+#: Nodes that keep the most, which are looked at to find one whose kept room serves another loss, and those returned.
 _LOOKED, _SHARED = 16, 3
 _NAMES = ("vcpus", "MB of memory", "MB of disk")
-
-
-class Needs(NamedTuple):
-    """The demand of a plan on hosts: the ``amounts`` on those in ``rows`` of ``hosts``."""
-
-    hosts: Sequence[str]
-    rows: numpy.ndarray
-    amounts: numpy.ndarray
+_STRICTNESS = {"warn": 0, "last": 1, "refuse": 2}
 
 
 @dataclasses.dataclass(eq=False)
@@ -39,24 +28,13 @@ class Loss:
     """Hosts that are lost together.
 
     :param problem: why there is no plan; "" if there is one
-    :param needs: of the plan, of other hosts
+    :param reserved: what the plan, and instances that were admitted since, put on nodes of other hosts
     """
 
     name: str
     hosts: frozenset[str]
     problem: str = ""
-    needs: Needs | None = None
-
-    @functools.cached_property
-    def reserved(self) -> dict[str, Amount]:
-        """Return the demand of the plan, and of instances that were admitted since, on other hosts. Few losses need it."""
-        if self.needs is None:
-            return {}
-        rows = self.needs.rows.tolist()
-        return {self.needs.hosts[row]: amount for row, amount in zip(rows, self.needs.amounts, strict=True)}
-
-    def reserve(self, host: str, demand: Amount) -> None:
-        self.reserved[host] = self.reserved.get(host, _NOTHING) + demand
+    reserved: dict[Node, Amount] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,15 +47,25 @@ class Promise:
 
 @dataclasses.dataclass(frozen=True)
 class Objection:
-    """Why an instance on a host would break promises. ``policy``: the strictest of them."""
+    """Why an instance on a host would break promises.
+
+    :param promise: the strictest of them
+    :param node: the only node of the host that this is about; None: all of them
+    """
 
     host: str
     sentence: str
     promise: Promise
+    node: Node | None = None
 
 
-#: By host: amounts, and the names of losses
-Kept = tuple[dict[str, Amount], dict[str, str]]
+@dataclasses.dataclass(frozen=True)
+class Renewal:
+    """What a new proof says of a loss. :param number: among the losses of the guard"""
+
+    number: int
+    problem: str
+    reserved: dict[Node, Amount]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,28 +76,59 @@ class Admitted:
     """
 
     uuid: str
-    host: str
+    node: Node
     demand: Amount
-    spares: Sequence[tuple[Loss, str]]
+    spares: Sequence[tuple[Loss, Node]]
     until: float = math.inf
 
 
 class Guard:
     """Used under a lock of its owner.
 
-    :param kept: by host, the most that the plan of any single loss puts there
-    :param kept_for: by host, the name of the loss that needs the most of it
+    :param losses: all that the promises are about, in the order of their numbers
     """
 
-    def __init__(self, promises: Sequence[Promise], kept: Mapping[str, Amount], kept_for: Mapping[str, str]) -> None:
+    def __init__(self, promises: Sequence[Promise], losses: Sequence[Loss]) -> None:
         self.promises = promises
-        self._kept = dict(kept)
-        self._kept_for = dict(kept_for)
+        self.losses = losses
+        self._kept = Kept()
+        for loss in losses:
+            for node, amount in loss.reserved.items():
+                self._kept.add(node, amount)
+        self._most = self._largest(self._kept.nodes)
+
+    def renew(self, renewals: Iterable[Renewal]) -> None:
+        """Take the new plans of some losses in place of the former ones."""
+        touched: set[Node] = set()
+        for each in renewals:
+            loss = self.losses[each.number]
+            for node, amount in loss.reserved.items():
+                self._kept.take(node, amount)
+            for node, amount in each.reserved.items():
+                self._kept.add(node, amount)
+            touched.update(each.reserved)
+            was_broken, loss.problem, loss.reserved = bool(loss.problem), each.problem, each.reserved
+            if was_broken != bool(each.problem):
+                vars(self).pop("unsafe_hosts", None)
+        self._most = self._largest(touched.union(self._most))
+
+    def _largest(self, nodes: Iterable[Node]) -> list[Node]:
+        """Nodes that keep the most memory first: their room serves most other losses."""
+
+        def size(node: Node) -> tuple[int, int, int, Node]:
+            vcpus, memory_mb, disk_mb = self._kept.most(node)
+            return -memory_mb, -vcpus, -disk_mb, node
+
+        return heapq.nsmallest(_LOOKED, (node for node in nodes if self._kept.most(node) != NOTHING), size)
 
     @property
-    def keeping(self) -> list[str]:
-        """Hosts on which plans put anything."""
-        return list(self._kept)
+    def keeping(self) -> list[Node]:
+        """Nodes on which plans put anything."""
+        return list(self._kept.nodes)
+
+    def kept(self, node: Node) -> Amount:
+        """Return what the node must keep free: the most that any single loss puts there."""
+        return self._kept.most(node)
 
     @functools.cached_property
     def unsafe_hosts(self) -> frozenset[str]:
@@ -121,19 +140,27 @@ class Guard:
             if any(loss.problem for loss in losses)
         )
 
-    def taken(self, host: str, free: Amount, demand: Amount) -> Objection | None:
-        """Return why an instance of this size would take what a plan needs of the host, or None. :param free: before it"""
-        kept = self._kept.get(host, _NOTHING)
-        short = (free - demand < kept) & (demand > 0) & (kept > 0)
-        if not short.any():
+    def takes(self, node: Node, free: Amount, demand: Amount) -> bool:
+        """Return True if an instance of this size leaves the node what plans need. :param free: before it"""
+        kept = self._kept.most(node)
+        return not any(_is_short(each) for each in zip(free, demand, kept, strict=True))
+
+    def taken(self, node: Node, free: Amount, demand: Amount) -> Objection | None:
+        """Return why an instance of this size would take what a plan needs of the node, or None. :param free: before it"""
+        if self.takes(node, free, demand):
             return None
-        number = int(numpy.flatnonzero(short)[0])
-        asked, left = int(demand[number]), int(free[number])
+        kept = self._kept.most(node)
+        number = next(part for part, each in enumerate(zip(free, demand, kept, strict=True)) if _is_short(each))
         sentence = (
-            f"{host} has {left} {_NAMES[number]} free, of which {int(kept[number])} are kept for the guests of "
-            f"{self._kept_for[host]}: {asked} more do not fit beside them"
+            f"{_told(node)} has {free[number]} {_NAMES[number]} free, of which {kept[number]} are kept for the guests of "
+            f"{self._needing(node, number)}: {demand[number]} more do not fit beside them"
         )
-        return Objection(host, sentence, self._strictest(self.promises))
+        return Objection(node[0], sentence, self._strictest(self.promises), node)
+
+    def _needing(self, node: Node, number: int) -> str:
+        """The name of the loss that puts the most of a resource there. All losses are read."""
+        there = (loss for loss in self.losses if node in loss.reserved)
+        return max(there, key=lambda loss: loss.reserved[node][number]).name
 
     def unsafe(self, host: str) -> Objection | None:
         """Return why the host takes no more: its guests have no plan as it is; None if they have one."""
@@ -156,47 +183,58 @@ class Guard:
         return list(found.values())
 
     @staticmethod
-    def is_spare(loss: Loss, host: str, free: Amount, demand: Amount) -> bool:
-        """Return True if the host could take an instance of this size if the loss happened."""
-        after = free - loss.reserved.get(host, _NOTHING)
-        return host not in loss.hosts and bool(((after >= demand) | (demand == 0)).all())
+    def is_spare(loss: Loss, node: Node, free: Amount, demand: Amount) -> bool:
+        """Return True if the node could take an instance of this size if the loss happened."""
+        if node[0] in loss.hosts:
+            return False
+        reserved = loss.reserved.get(node, NOTHING)
+        return all(left - used >= asked or not asked for left, used, asked in zip(free, reserved, demand, strict=True))
 
-    def sharing(self, loss: Loss, demand: Amount) -> list[str]:
-        """Hosts that keep room for other losses, which an instance of this size may use in this one."""
-        some = itertools.islice(self._kept.items(), _LOOKED)
-        found = (
-            host
-            for host, kept in some
-            if host not in loss.hosts and bool((kept - loss.reserved.get(host, _NOTHING) >= demand).all())
-        )
+    def sharing(self, loss: Loss, demand: Amount) -> list[Node]:
+        """Nodes that keep room for other losses, which an instance of this size may use in this one."""
+        found = (node for node in self._most if node[0] not in loss.hosts and self._has_left(loss, node, demand))
         return list(itertools.islice(found, _SHARED))
+
+    def _has_left(self, loss: Loss, node: Node, demand: Amount) -> bool:
+        kept, reserved = self._kept.most(node), loss.reserved.get(node, NOTHING)
+        return all(room - used >= asked for room, used, asked in zip(kept, reserved, demand, strict=True))
 
     def admit(self, admitted: Admitted) -> None:
         """Put an instance into the plans."""
         for loss, spare in admitted.spares:
-            loss.reserve(spare, admitted.demand)
-            self._keep(loss, spare, loss.reserved[spare])
+            self._reserve(loss, spare, admitted.demand, 1)
+            if spare not in self._most and len(self._most) < _LOOKED:
+                self._most.append(spare)
 
-    def kept(self) -> Kept:
-        """Return what is kept now, for :meth:`withdraw`."""
-        return dict(self._kept), dict(self._kept_for)
-
-    def withdraw(self, admitted: Iterable[Admitted], before: Kept) -> None:
-        """Take instances out of the plans again. :param before: what was kept before they were admitted"""
+    def withdraw(self, admitted: Iterable[Admitted]) -> None:
+        """Take instances out of the plans again."""
         for each in admitted:
             for loss, spare in each.spares:
-                loss.reserve(spare, -each.demand)
-        self._kept, self._kept_for = before
+                self._reserve(loss, spare, each.demand, -1)
 
-    def _keep(self, loss: Loss, host: str, demand: Amount) -> None:
-        kept = self._kept.get(host, _NOTHING)
-        if (demand > kept).any():
-            self._kept[host] = numpy.maximum(kept, demand)
-            self._kept_for[host] = loss.name
+    def _reserve(self, loss: Loss, node: Node, demand: Amount, sign: int) -> None:
+        before = loss.reserved.get(node)
+        vcpus, memory_mb, disk_mb = before or NOTHING
+        now = vcpus + sign * demand[0], memory_mb + sign * demand[1], disk_mb + sign * demand[2]
+        if before is not None:
+            self._kept.take(node, before)
+        if now == NOTHING:
+            loss.reserved.pop(node, None)
+            return
+        self._kept.add(node, now)
+        loss.reserved[node] = now
 
     @staticmethod
     def _strictest(promises: Sequence[Promise]) -> Promise:
         return max(promises, key=lambda each: _STRICTNESS[each.tolerance.policy])
 
 
-_STRICTNESS = {"warn": 0, "last": 1, "refuse": 2}
+def _is_short(of_resource: tuple[int, int, int]) -> bool:
+    free, asked, kept = of_resource
+    return asked > 0 and kept > 0 and free - asked < kept
+
+
+def _told(node: Node) -> str:
+    """As people name it: the host, with its node if that has another name."""
+    host, name = node
+    return host if host == name else f"{host} ({name})"

@@ -269,6 +269,10 @@ class Candidates:
             return []
         return [row for row, key in enumerate(self._table.keys) if key and key[1] in wanted]
 
+    def rows_of_keys(self, keys: Iterable[tuple[str, str]]) -> list[int]:
+        """Return the rows of these hosts and nodes; those that have gone have none."""
+        return [row for key in keys if (row := self._table.row_of(key)) is not None]
+
     def row_of(self, key: tuple[str, str | None]) -> int | None:
         return self._table.row_of(key)  # type: ignore[arg-type]  # no row has a node that is None
 

@@ -22,11 +22,11 @@ def is_forced(request: Request) -> bool:
 
 def is_restricted(request: Request) -> bool:
     """Return True if the request names any hosts, or excludes some."""
-    return is_forced(request) or bool(request.ignore_hosts or request.requested_hosts)
+    return is_forced(request) or bool(request.ignore_hosts or request.ignore_nodes or request.requested_hosts)
 
 
 def allowed(hosts: Candidates, request: Request) -> numpy.ndarray:
-    """Return a mask after ``ignore_hosts``, ``requested_hosts``, ``force_hosts`` and ``force_nodes``.
+    """Return a mask after ``ignore_hosts``, ``ignore_nodes``, ``requested_hosts``, ``force_hosts`` and ``force_nodes``.
 
     Host names are compared without case, node names with case.
     """
@@ -40,4 +40,6 @@ def allowed(hosts: Candidates, request: Request) -> numpy.ndarray:
         ),
     )
     mask = hosts.restricted(request.ignore_hosts, request.force_hosts, request.force_nodes)
+    if request.ignore_nodes:
+        mask &= ~hosts.of_table(hosts.whole().only(hosts.rows_of_keys(request.ignore_nodes)))
     return mask & hosts.restricted((), request.requested_hosts, ()) if request.requested_hosts else mask

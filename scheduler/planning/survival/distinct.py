@@ -32,7 +32,8 @@ def spread(room: Room, losses: Losses, guests: numpy.ndarray, starts: numpy.ndar
     places = numpy.full(len(guests), NOWHERE)
     if not len(guests):
         return places
-    tops = _Tops(room, int(numpy.diff(starts).max() + numpy.diff(losses.ends).max()) + _RULED_OUT)
+    most = int(numpy.diff(starts).max() + numpy.diff(losses.ends).max()) + _RULED_OUT
+    tops = _Tops(room, most, numpy.unique(room.shape_of[guests]))
     at_once = max(_CELLS // max(tops.columns, 1), 1)
     for first in range(0, len(losses), at_once):
         last = min(first + at_once, len(losses))
@@ -47,11 +48,15 @@ def spread(room: Room, losses: Losses, guests: numpy.ndarray, starts: numpy.ndar
 class _Tops:
     """The hosts that each shape prefers. ``of_shape`` numbers them, as columns of a table; ``rows`` are their rows."""
 
-    def __init__(self, room: Room, most: int) -> None:
+    def __init__(self, room: Room, most: int, shapes: numpy.ndarray) -> None:
+        """:param shapes: the numbers of those that guests have; ``number_of`` is their place among them"""
         preferred = room.preferred
-        self.columns = 0
         self.column_of = numpy.full(len(room.hosts), NOWHERE)
-        chosen = [preferred[shape.fits[preferred]][:most] for shape in room.shapes]
+        self.number_of = numpy.zeros(len(room.shapes), dtype=int)
+        self.number_of[shapes] = numpy.arange(len(shapes))
+        some = [room.shapes[number] for number in shapes.tolist()]
+        self.counts = numpy.array([shape.count for shape in some])
+        chosen = [preferred[shape.fits[preferred]][:most] for shape in some]
         self.rows = numpy.unique(numpy.concatenate(chosen)) if chosen else numpy.array([], dtype=int)
         self.columns = len(self.rows)
         self.column_of[self.rows] = numpy.arange(self.columns)
@@ -65,10 +70,9 @@ def _spread(
     room: Room, tops: _Tops, guests: numpy.ndarray, starts: numpy.ndarray, lost: numpy.ndarray, lost_of: numpy.ndarray
 ) -> numpy.ndarray:
     """:param lost_of: the loss of each row in ``lost``"""
-    shapes, groups = room.shape_of[guests], room.group_of[guests]
-    counts = numpy.array([shape.count for shape in room.shapes])
+    shapes, groups = tops.number_of[room.shape_of[guests]], room.group_of[guests]
     of_loss = numpy.repeat(numpy.arange(len(starts) - 1), numpy.diff(starts))
-    order = numpy.lexsort((counts[shapes], of_loss))
+    order = numpy.lexsort((tops.counts[shapes], of_loss))
     together = numpy.array([each.together for each in room.groups] or [False])
     open_ = ~((groups != NO_GROUP) & together[groups])
     if room.unreadable or room.ruled:
@@ -78,7 +82,7 @@ def _spread(
     columns = tops.column_of[lost]
     used[lost_of[columns != NOWHERE], columns[columns != NOWHERE]] = True
     #: By loss and shape, how many of the preferred hosts are used up.
-    passed = numpy.zeros((len(starts) - 1, len(room.shapes)), dtype=numpy.int32)
+    passed = numpy.zeros((len(starts) - 1, len(tops.counts)), dtype=numpy.int32)
     for rank in range(int(numpy.diff(starts).max())):
         losses = numpy.flatnonzero(numpy.diff(starts) > rank)
         entries = order[starts[losses] + rank]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import math
 import time
@@ -44,9 +45,13 @@ class Survival:
         self._limit_s = limit_s
         #: By the shapes of guests in no group, the hosts where the decision code has placed them.
         self._placed: dict[tuple[int, ...], numpy.ndarray] = {}
-        self._rows_of: dict[str, list[int]] = collections.defaultdict(list)
-        for row, host in enumerate(room.hosts):
-            self._rows_of[host].append(row)
+
+    @functools.cached_property
+    def _rows_of(self) -> Mapping[str, Sequence[int]]:
+        found: dict[str, list[int]] = collections.defaultdict(list)
+        for row, host in enumerate(self._room.hosts):
+            found[host].append(row)
+        return found
 
     def of(self, lost: Sequence[str]) -> Proof:
         """Prove or refute that the guests of these hosts have places, if all of the hosts are lost.

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
 import functools
 import itertools
 from collections.abc import Collection, Mapping, Sequence, Set
+from typing import Protocol
 
 import numpy
 
@@ -16,6 +18,8 @@ UNLIMITED = 2**60
 NO_GROUP = -1
 #: Host of a guest that is there no more: its number waits for another one.
 GONE = -1
+#: Losses, or pairs, so few that what is known of each is faster than passing through all guests.
+_FEW = 16
 
 
 class Verdict(enum.Enum):
@@ -30,12 +34,14 @@ class Shape:
 
     :param fits: a boolean for each host: one such guest, alone, passes every filter there now. Groups are not considered
     :param demand: what one guest takes of each resource
+    :param is_open: what is true of a host may change although the host does not
     """
 
     fits: numpy.ndarray
     demand: numpy.ndarray
+    is_open: bool = False
 
-    @functools.cached_property
+    @property
     def count(self) -> int:
         """The number of hosts that would take one."""
         return int(numpy.count_nonzero(self.fits))
@@ -55,6 +61,16 @@ class Group:
         return self.most is None
 
 
+class Index(Protocol):
+    """Guests by host, and members of groups, for a room that is read again and again."""
+
+    def guests_on(self, row: int) -> Sequence[int]:
+        """Return the guests of a host, in their order."""
+
+    def members(self, group: int) -> Mapping[int, int]:
+        """Return how many members of a group each host has that has any."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Room:
     """Rows of ``free`` are hosts, in the order of ``hosts``. Guests are in the order of ``uuids``.
@@ -65,6 +81,8 @@ class Room:
     :param group_of: the group of each guest, or NO_GROUP
     :param unreadable: guests about whose request nothing is known, with the reason
     :param ruled: guests whose group has further rules among its members. Only the decision code judges them
+    :param order: rows in the order in which plans prefer them; None: hosts with the most memory first
+    :param index: None: what it tells is computed from all guests
     """
 
     hosts: Sequence[str]
@@ -77,9 +95,15 @@ class Room:
     groups: Sequence[Group] = ()
     unreadable: Mapping[int, str] = dataclasses.field(default_factory=dict)
     ruled: Collection[int] = ()
+    order: numpy.ndarray | None = None
+    index: Index | None = None
 
     def guests_of(self, losses: Losses) -> tuple[numpy.ndarray, numpy.ndarray]:
         """Return the guests on the hosts of all losses, and where those of each loss begin."""
+        if self.index is not None and _FEW * len(losses.rows) < len(self.hosts):
+            on = [self.index.guests_on(row) for row in losses.rows.tolist()]
+            ends = numpy.concatenate(([0], numpy.cumsum([len(each) for each in on], dtype=int)))
+            return numpy.fromiter(itertools.chain.from_iterable(on), dtype=int), ends[losses.ends]
         order, starts = self._by_host
         rows = losses.rows
         counts = starts[rows + 1] - starts[rows]
@@ -95,12 +119,22 @@ class Room:
 
     def members_on(self, group: int) -> numpy.ndarray:
         """Return how many members of a group each host has."""
-        return numpy.bincount(self._homes[group], minlength=len(self.hosts))
+        counts = numpy.zeros(len(self.hosts), dtype=int)
+        for row, count in self.members(group).items():
+            counts[row] = count
+        return counts
+
+    def members(self, group: int) -> Mapping[int, int]:
+        """Return how many members of a group each host has that has any."""
+        return self._members[group] if self.index is None else self.index.members(group)
 
     @functools.cached_property
-    def fits(self) -> numpy.ndarray:
-        """Shapes × hosts: which hosts would take one guest of each shape."""
-        return numpy.array([shape.fits for shape in self.shapes], dtype=bool).reshape(-1, len(self.hosts))
+    def _members(self) -> Sequence[Mapping[int, int]]:
+        found: list[collections.Counter[int]] = [collections.Counter() for _group in self.groups]
+        for group, row in zip(self.group_of.tolist(), self.host_of.tolist(), strict=True):
+            if group != NO_GROUP and row != GONE:
+                found[group][row] += 1
+        return found
 
     @functools.cached_property
     def demands(self) -> numpy.ndarray:
@@ -118,12 +152,19 @@ class Room:
 
     def is_full(self, groups: numpy.ndarray, rows: numpy.ndarray) -> numpy.ndarray:
         """Return for each pair of a group and a host whether the host takes no more members."""
+        if len(groups) <= _FEW:
+            pairs = zip(groups.tolist(), rows.tolist(), strict=True)
+            return numpy.array([self._is_full(group, row) for group, row in pairs], dtype=bool)
         if not len(self.full):
             return numpy.zeros(len(groups), dtype=bool)
-        pairs = self.pairs(groups, rows)
-        found = numpy.searchsorted(self.full, pairs)
-        there: numpy.ndarray = self.full[numpy.minimum(found, len(self.full) - 1)] == pairs
+        numbers = self.pairs(groups, rows)
+        found = numpy.searchsorted(self.full, numbers)
+        there: numpy.ndarray = self.full[numpy.minimum(found, len(self.full) - 1)] == numbers
         return there
+
+    def _is_full(self, group: int, row: int) -> bool:
+        most = self.groups[group].most
+        return most is not None and self.members(group).get(row, 0) >= most
 
     def pairs(self, groups: numpy.ndarray, rows: numpy.ndarray) -> numpy.ndarray:
         """Return a number for each pair of a group and a host."""
@@ -132,15 +173,12 @@ class Room:
     @functools.cached_property
     def preferred(self) -> numpy.ndarray:
         """All rows: hosts with the most memory first, so that plans spread, and that of all losses use the same hosts."""
-        return numpy.lexsort((numpy.arange(len(self.hosts)), *(-self.free.T[::-1])))
+        return preferred(self.free) if self.order is None else self.order
 
-    @functools.cached_property
-    def _homes(self) -> list[numpy.ndarray]:
-        """By group, the hosts of its members."""
-        order = numpy.argsort(self.group_of, kind="stable")
-        order = order[self.host_of[order] != GONE]
-        ends = numpy.searchsorted(self.group_of[order], numpy.arange(len(self.groups) + 1))
-        return [self.host_of[order[start:end]] for start, end in itertools.pairwise(ends.tolist())]
+
+def preferred(free: numpy.ndarray) -> numpy.ndarray:
+    """Return all rows, those with the most free first."""
+    return numpy.lexsort((numpy.arange(len(free)), *(-free.T[::-1])))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -112,6 +112,7 @@ class VolumeRequest:
     force_hosts: ClassVar[Sequence[str]] = ()
     force_nodes: ClassVar[Sequence[str]] = ()
     requested_hosts: ClassVar[Sequence[str]] = ()
+    ignore_nodes: ClassVar[Sequence[tuple[str, str]]] = ()
     group_updated: ClassVar[bool] = False
 
     @classmethod

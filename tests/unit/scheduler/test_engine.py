@@ -52,6 +52,7 @@ class Voyage:
     force_hosts: tuple[str, ...] = ()
     force_nodes: tuple[str, ...] = ()
     ignore_hosts: tuple[str, ...] = ()
+    ignore_nodes: tuple[tuple[str, str], ...] = ()
     requested_hosts: tuple[str, ...] = ()
     group_updated: bool = False
     filter_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)

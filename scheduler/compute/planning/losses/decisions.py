@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import numpy
 
@@ -41,6 +42,23 @@ def without_group(request: RequestSpec) -> RequestSpec:
     )
 
 
+class Known(Protocol):
+    """The requests and the nodes of a room.
+
+    :ivar requests: of the shapes of the room, without their groups; ``ruled``: of the ruled guests, with theirs
+    :ivar row_of: the rows of the nodes; ``several``: by host, the nodes of those that have several
+    """
+
+    @property
+    def requests(self) -> Sequence[RequestSpec | None]: ...
+    @property
+    def ruled(self) -> Mapping[int, RequestSpec]: ...
+    @property
+    def row_of(self) -> Mapping[tuple[str, str], int]: ...
+    @property
+    def several(self) -> Mapping[str, Sequence[tuple[str, str]]]: ...
+
+
 class Decisions:
     """Implements :class:`scheduler.planning.survival.proof.Decisions` on a copy of the fleet.
 
@@ -48,21 +66,10 @@ class Decisions:
     Where a group has rules over labels, its guests leave the copy with their hosts, and the filters count it.
     """
 
-    def __init__(
-        self,
-        fleet: CopiedFleet,
-        room: Room,
-        requests: Sequence[RequestSpec | None],
-        ruled: Mapping[int, RequestSpec],
-        nodes: Sequence[tuple[str, str] | None],
-    ) -> None:
-        """:param nodes: host and node of each row: a host may have several
-        :param requests: of the shapes of the room, without their groups; ``ruled``: of the ruled guests, with theirs"""
+    def __init__(self, fleet: CopiedFleet, room: Room, known: Known) -> None:
         self._fleet = fleet
         self._room = room
-        self._requests = requests
-        self._ruled = ruled
-        self._row_of = {key: row for row, key in enumerate(nodes) if key is not None}
+        self._known = known
 
     def place(self, items: Sequence[Item], lost: Sequence[str], until: float) -> Mapping[int, int] | None:
         with self._trial(lost, [guest for item in items for guest in item.guests]) as trial:
@@ -74,41 +81,51 @@ class Decisions:
     def accepts(self, plan: Mapping[int, int], items: Sequence[Item], lost: Sequence[str]) -> bool:
         guests = [guest for item in items for guest in item.guests]
         with self._trial(lost, guests) as trial:
-            return all(self._decide(trial, guest, self._room.hosts[plan[guest]]) == plan[guest] for guest in guests)
+            return all(self._decide(trial, guest, plan[guest]) is not None for guest in guests)
 
     def _place(self, trial: _Trial, item: Item) -> bool:
         if len(item.guests) == 1:
             # A member that stays together with others elsewhere has one host only.
-            only = self._room.hosts[int(item.hosts[0])] if len(item.hosts) == 1 else None
+            only = int(item.hosts[0]) if len(item.hosts) == 1 else None
             return self._decide(trial, item.guests[0], only) is not None
         for row in item.hosts[:_TRIED_TOGETHER].tolist():
-            if all(self._decide(trial, each, self._room.hosts[row]) == row for each in item.guests):
+            if all(self._decide(trial, each, row) is not None for each in item.guests):
                 return True
             trial.undo(item.guests)
         return False
 
-    def _decide(self, trial: _Trial, guest: int, only: str | None) -> int | None:
-        """Decide and book; return the row, or None. :param only: the only host to consider"""
-        request = self._in_group(guest) if guest in self._ruled else self._requests[self._room.shape_of[guest]]
+    def _decide(self, trial: _Trial, guest: int, only: int | None) -> int | None:
+        """Decide and book; return the row, or None. :param only: the row of the only node to consider"""
+        request = (
+            self._in_group(guest) if guest in self._known.ruled else self._known.requests[self._room.shape_of[guest]]
+        )
         assert request is not None, "a guest whose request is not known is not placed"
         group = int(self._room.group_of[guest])
-        ignored = (*request.ignore_hosts, *trial.lost, *(() if guest in self._ruled else trial.full(group)))
-        hosts = request.requested_hosts if only is None else (only,)
+        ignored = (*request.ignore_hosts, *trial.lost, *(() if guest in self._known.ruled else trial.full(group)))
+        hosts, nodes = request.requested_hosts, request.ignore_nodes
+        if only is not None:
+            hosts, nodes = (self._room.hosts[only],), (*nodes, *self._beside(only))
         one = (self._room.uuids[guest],)
         made = self._fleet.decide(
-            dataclasses.replace(request, instance_uuids=one, ignore_hosts=ignored, requested_hosts=hosts)
+            dataclasses.replace(
+                request, instance_uuids=one, ignore_hosts=ignored, requested_hosts=hosts, ignore_nodes=nodes
+            )
         )
         if not made.complete:
             return None
-        row = self._row_of[made.picks[0].key]
+        row = self._known.row_of[made.picks[0].key]
         trial.add(guest, row)
         return row
+
+    def _beside(self, row: int) -> Sequence[tuple[str, str]]:
+        """The other nodes of the host."""
+        return [each for each in self._known.several.get(self._room.hosts[row], ()) if self._known.row_of[each] != row]
 
     def _in_group(self, guest: int) -> RequestSpec:
         """The request of a ruled guest; the copy knows where the members are."""
         members = numpy.flatnonzero(self._room.group_of == self._room.group_of[guest]).tolist()
         return dataclasses.replace(
-            self._ruled[guest],
+            self._known.ruled[guest],
             group_members=frozenset(self._room.uuids[each] for each in members),
             group_hosts=frozenset(),
             group_places=frozenset(),
@@ -117,7 +134,7 @@ class Decisions:
     @contextlib.contextmanager
     def _trial(self, lost: Sequence[str], guests: Iterable[int]) -> Iterator[_Trial]:
         trial = _Trial(self._fleet, self._room, lost)
-        is_ruled = any(guest in self._ruled for guest in guests)
+        is_ruled = any(guest in self._known.ruled for guest in guests)
         with self._fleet.losing(lost) if is_ruled else contextlib.nullcontext():
             try:
                 yield trial

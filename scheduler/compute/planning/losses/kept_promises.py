@@ -32,6 +32,6 @@ def broken(
     reader = RoomReader(asked, requests_of)
     room, _changed = fleet.read(lambda hosts, _state: reader.read(hosts))
     lost = fleet.read(lambda hosts, _state: Lost(promised, hosts))
-    survival = Survival(room, Decisions(fleet, room, reader.requests, reader.ruled, reader.nodes), LIMIT_S)
+    survival = Survival(room, Decisions(fleet, room, reader), LIMIT_S)
     found = enumerate(survival.findings(lost.rows))
     return {lost[number].name for number, each in found if each.verdict is not Verdict.SAFE}

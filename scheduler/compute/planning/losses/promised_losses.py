@@ -22,10 +22,11 @@ from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.planning.ground import packing
 from scheduler.compute.planning.losses.decisions import Decisions
 from scheduler.compute.planning.losses.room_reader import RequestsOf, RoomReader
+from scheduler.compute.tolerance.kept import Amount
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.survival.room import Changed, Losses, Room
-from scheduler.planning.survival.standing import Standing
+from scheduler.planning.survival.standing import Kinds, Standing
 from scheduler.state.host_manager import Feed
 
 #: Seconds for one loss, and for those of one look that need more than a host for each guest.
@@ -88,6 +89,9 @@ class Follower:
         self.room: Room | None = None
         self._fleet = CopiedFleet(asked, feed, conf.service_down_time, HostManager, clock)
         self._reader = RoomReader(asked, requests_of)
+        #: Whether the last look has proved everything.
+        self.is_whole = True
+        self._amounts: dict[Kinds, Amount] = {}
         self._lost: Lost | None = None
         self._seen: Hashable = None
         self._anew_at = 0.0
@@ -103,21 +107,44 @@ class Follower:
             self._read_again_at = began + _READ_AGAIN_S
         lost, room, changed = self._fleet.read(lambda hosts, _state: self._read(hosts, promised))
         is_known = lost is self._lost and changed is not None
-        if is_known and changed is not None and not len(changed.rows) and not self._is_behind:
+        is_open = self._is_behind or self._reader.is_open
+        if is_known and changed is not None and not len(changed.rows) and not is_open:
             return None
         if began >= self._anew_at:
             changed, self._anew_at = None, began + _ANEW_S
+            self._reader.prefer_anew()
+            room = dataclasses.replace(room, order=self._reader.order)
         # Until all is proved: after a failure the next look begins anew.
         self._lost = None
-        decisions = Decisions(self._fleet, room, self._reader.requests, self._reader.ruled, self._reader.nodes)
+        decisions = Decisions(self._fleet, room, self._reader)
+        self.is_whole = changed is None or not is_known
         self.standing.update(room, decisions, lost.rows, changed, LIMIT_S, began + _LOOK_S)
         self._fleet.read(lambda hosts, _state: self._reader.note(hosts))
         self.room, self._lost = room, lost
+        # The number of a shape may be that of another one now.
+        self._amounts = {}
         return lost
+
+    def has_seen(self, uuid: str, node: tuple[str, str]) -> bool:
+        """Return whether the last look has found an instance on a node."""
+        return self._reader.has(uuid, node)
+
+    def amount_of(self, kinds: Kinds) -> Amount:
+        """Return the demand of guests of these shapes together."""
+        if kinds not in self._amounts:
+            assert self.room is not None, "it has been looked at"
+            vcpus, memory_mb, disk_mb = sum(self.room.shapes[each].demand for each in kinds).tolist()
+            self._amounts[kinds] = vcpus, memory_mb, disk_mb
+        return self._amounts[kinds]
+
+    @property
+    def nodes(self) -> Sequence[tuple[str, str] | None]:
+        """Host and node of each row of the room."""
+        return self._reader.nodes
 
     @property
     def _is_behind(self) -> bool:
-        return any(each.is_late for each in self.standing.findings)
+        return any(each.is_late for each in self.standing.open.values())
 
     def _read(self, hosts: Candidates, promised: Sequence[Tolerance]) -> tuple[Lost, Room, Changed | None]:
         room, changed = self._reader.read(hosts)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy
 from oslo_config import cfg
 
 from fleet.clock import Clock
@@ -18,8 +17,8 @@ from fleet.telemetry import metrics
 from scheduler.compute.planning.losses.promised_losses import Follower, Lost, OfPromise
 from scheduler.compute.tolerance import guard
 from scheduler.compute.tolerance.admission import Admission
-from scheduler.planning.survival.room import GONE, Room, Verdict
-from scheduler.planning.survival.standing import Standing
+from scheduler.compute.tolerance.kept import Amount, Node
+from scheduler.planning.survival.room import Verdict
 from scheduler.state.host_manager import Feed
 
 #: How many times as long as a look took the prover rests at least.
@@ -59,7 +58,7 @@ class Prover:
         promised = tuple(self._promised())
         if not promised:
             if self._follower is not None:
-                self._admission.publish(None, {})
+                self._admission.publish(None, lambda _uuid, _node: False)
                 self._admission.proved, self._follower = None, None
                 _count(collections.Counter(), 0)
             return
@@ -70,30 +69,30 @@ class Prover:
             self._follower = Follower(self._conf, self._feed(), self._clock, self._requests_of)
         lost = self._follower.look(promised)
         if lost is not None:
-            self._publish(lost, self._follower)
+            follower, self._follower = self._follower, None
+            self._publish(lost, follower)
+            # After a failure all is read and published again.
+            self._follower = follower
             self._rests_until = time.monotonic() + _REST * (time.monotonic() - began)
 
     def _publish(self, lost: Lost, follower: Follower) -> None:
-        room, findings = follower.room, follower.standing.findings
+        room, standing = follower.room, follower.standing
         assert room is not None, "it has been looked at"
-        counts = collections.Counter(each.verdict for each in findings)
-        lacking = {room.uuids[guest] for each in findings for guest in each.lacking}
-        made = guard_of(lost, room, follower.standing)
-        unknown = {
-            host
-            for number, each in enumerate(findings)
-            if each.verdict is Verdict.NOT_PROVED
-            for host in lost[number].hosts
-        }
+        if follower.is_whole:
+            self._admission.publish(guard_of(lost, follower), follower.has_seen)
+        else:
+            renewals = [renewal_of(number, follower) for number in standing.renewed]
+            self._admission.renew(renewals, follower.has_seen)
+        lacking = {room.uuids[guest] for each in standing.open.values() for guest in each.lacking}
+        unproved = (number for number, each in standing.open.items() if each.verdict is Verdict.NOT_PROVED)
+        unknown = {host for number in unproved for host in lost[number].hosts}
+        counts = collections.Counter(each.verdict for each in standing.open.values())
+        counts[Verdict.SAFE] = len(standing.findings) - len(standing.open)
         self._admission.proved = {
             **_count(counts, len(lacking)),
             "guests without a place": sorted(lacking)[:_SHOWN],
             "hosts without a proof": sorted(unknown)[:_SHOWN],
         }
-        known = {
-            uuid: room.hosts[row] for uuid, row in zip(room.uuids, room.host_of.tolist(), strict=False) if row != GONE
-        }
-        self._admission.publish(made, known)
 
     def _requests_of(self, uuids: Sequence[str]) -> Mapping[str, Demand]:
         found = {}
@@ -104,33 +103,26 @@ class Prover:
         return found
 
 
-def guard_of(lost: Lost, room: Room, standing: Standing) -> guard.Guard:
+def guard_of(lost: Lost, follower: Follower) -> guard.Guard:
     """Return what the plans of all losses need."""
-    plans = standing.plans
-    width = len(room.hosts)
-    pairs, place = numpy.unique(plans.losses * width + plans.places, return_inverse=True)
-    needs = numpy.zeros((len(pairs), room.free.shape[1]), dtype=numpy.int64)
-    numpy.add.at(needs, place, room.demands[room.shape_of[plans.guests]])
-    of_loss, rows = pairs // width, pairs % width
-    ends = numpy.searchsorted(of_loss, numpy.arange(len(lost) + 1))
     losses = []
-    for number, finding in enumerate(standing.findings):
-        some = slice(int(ends[number]), int(ends[number + 1]))
-        problem = "" if finding.verdict is Verdict.SAFE else f"{finding.verdict.value}: {finding.why}"
-        plan = guard.Needs(room.hosts, rows[some], needs[some])
-        losses.append(guard.Loss(lost[number].name, lost.hosts[number], problem, plan))
-    kept = numpy.zeros((width, room.free.shape[1]), dtype=numpy.int64)
-    numpy.maximum.at(kept, rows, needs)
-    # Hosts that keep the most come first, each with the loss that needs it.
-    order = numpy.lexsort((-of_loss, needs[:, 2], needs[:, 0], needs[:, 1]))[::-1]
-    _rows, first = numpy.unique(rows[order], return_index=True)
-    order = order[numpy.sort(first)]
-    largest = dict(zip(rows[order].tolist(), of_loss[order].tolist(), strict=True))
-    return guard.Guard(
-        [_promise(each, lost, losses) for each in lost.by_promise],
-        {room.hosts[row]: kept[row] for row in largest},
-        {room.hosts[row]: lost[number].name for row, number in largest.items()},
-    )
+    for number in range(len(lost)):
+        made = renewal_of(number, follower)
+        losses.append(guard.Loss(lost[number].name, lost.hosts[number], made.problem, made.reserved))
+    return guard.Guard([_promise(each, lost, losses) for each in lost.by_promise], losses)
+
+
+def renewal_of(number: int, follower: Follower) -> guard.Renewal:
+    """Return what the plan of a loss needs."""
+    room, finding, nodes = follower.room, follower.standing.findings[number], follower.nodes
+    assert room is not None, "it has been looked at"
+    problem = "" if finding.verdict is Verdict.SAFE else f"{finding.verdict.value}: {finding.why}"
+    reserved: dict[Node, Amount] = {}
+    for row, kinds in follower.standing.plan_of(number).items():
+        node = nodes[row]
+        assert node is not None, "a plan uses hosts that are there"
+        reserved[node] = follower.amount_of(kinds)
+    return guard.Renewal(number, problem, reserved)
 
 
 def _promise(of_promise: OfPromise, lost: Lost, losses: Sequence[guard.Loss]) -> guard.Promise:

@@ -7,7 +7,9 @@ has changed is judged again for each shape. All rows are judged again where some
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,11 +23,13 @@ from scheduler.compute.planning.losses.shapes import Shapes
 from scheduler.compute.tolerance import amounts
 from scheduler.engine import pipeline
 from scheduler.engine.hosts.candidates import Candidates
-from scheduler.planning.survival.room import GONE, NO_GROUP, UNLIMITED, Changed, Group, Room
+from scheduler.planning.survival.room import GONE, NO_GROUP, UNLIMITED, Changed, Group, Room, preferred
 
 #: Returns the requests that place existing instances, by uuid, or why one cannot be read.
 RequestsOf = Callable[[Sequence[str]], Mapping[str, Demand | errors.FleetError]]
 _HARD = (instance_group.AFFINITY, instance_group.ANTI_AFFINITY)
+_NO_GUESTS: Mapping[str, int] = types.MappingProxyType({})
+_NO_MEMBERS: Mapping[int, int] = types.MappingProxyType({})
 _SEVERAL_NODES = "it is in a group, and hosts of this fleet have several nodes"
 
 
@@ -48,9 +52,15 @@ class RoomReader:
         #: The requests of guests whose groups have rules over labels among their members.
         self.ruled: dict[int, RequestSpec] = {}
         self._keys: list[tuple[str, str] | None] = []
+        #: The rows of the nodes.
+        self.row_of: dict[tuple[str, str], int] = {}
         #: Rows with guests about whose requests the conductor has said nothing.
         self._again: set[int] = set()
         self._free = numpy.zeros((0, 3), dtype=numpy.int64)
+        self._order = numpy.array([], dtype=int)
+        self._names: list[str] = []
+        #: By host, the nodes of those that have several.
+        self.several: dict[str, list[tuple[str, str]]] = {}
         self._version = self._epoch = -1
 
     @property
@@ -61,7 +71,26 @@ class RoomReader:
     @property
     def nodes(self) -> Sequence[tuple[str, str] | None]:
         """Host and node of each row; None: the row is empty."""
-        return list(self._keys)
+        return self._keys
+
+    @property
+    def is_open(self) -> bool:
+        """Return True if hosts that have not changed may take other guests than before."""
+        return self._shapes.any_open
+
+    def has(self, uuid: str, key: tuple[str, str]) -> bool:
+        """Return whether the newest reading has found an instance on a node."""
+        row = self.row_of.get(key)
+        return row is not None and uuid in self._guests.on(row)
+
+    @property
+    def order(self) -> numpy.ndarray:
+        """The rows in the order in which plans prefer them."""
+        return self._order
+
+    def prefer_anew(self) -> None:
+        """Let plans prefer the hosts that have the most free by the last reading."""
+        self._order = preferred(self._free)
 
     def forget(self) -> None:
         """Read all requests again next time: a group, or the image of a rebuild, may change without the row of a guest."""
@@ -106,23 +135,28 @@ class RoomReader:
             self._forget(slot)
         whole = self._epoch != hosts.epoch
         gained = self._shapes.follow(hosts, None if whole else rows)
-        several = len({key[0] for key in self._keys if key}) < sum(key is not None for key in self._keys)
         self._again = set()
         for row, each, asked in arrived:
             slot = guests.put(row, each)
-            self._describe(hosts, slot, asked, several)
+            self._describe(hosts, slot, asked)
             if asked is None:
                 guests.doubt(slot)
                 self._again.add(row)
             changed.add(row)
             groups.add(int(guests.group_of[slot]))
-        self._shapes.keep(guests.shape_of[guests.host_of != GONE])
-        free = amounts.free(self._asked, hosts)
-        better = whole or bool(left) or gained or bool((free[rows] > self._free[rows]).any())
-        self._free, self._version, self._epoch = free, hosts.version, hosts.epoch
+        self._shapes.drop(guests.unused_shapes())
+        free = amounts.free(self._asked, hosts if whole else hosts.subset(rows))
+        better = whole or bool(left) or gained or bool((free > self._free[rows]).any())
+        if whole:
+            self._free = free
+        else:
+            self._free[rows] = free
+        if len(self._order) != len(self._free):
+            self.prefer_anew()
+        self._version, self._epoch = hosts.version, hosts.epoch
         room = Room(
-            hosts=["" if key is None else key[0] for key in self._keys],
-            free=free,
+            hosts=self._names,
+            free=self._free,
             uuids=guests.uuids,
             host_of=guests.host_of,
             shape_of=guests.shape_of,
@@ -131,6 +165,8 @@ class RoomReader:
             groups=self._kinds,
             unreadable=self._unreadable,
             ruled=self.ruled,
+            order=self._order,
+            index=guests,
         )
         return room, None if whole else Changed(
             rows, numpy.array(sorted(changed), dtype=int), groups - {NO_GROUP}, better
@@ -150,15 +186,20 @@ class RoomReader:
         for slot in self._guests.renumber(moved):
             self._forget(slot)
         self._keys, self._epoch, self.layout = now, -1, self.layout + 1
+        self.row_of = row_of
+        self._names = ["" if key is None else key[0] for key in now]
+        nodes: dict[str, list[tuple[str, str]]] = {}
+        for key in row_of:
+            nodes.setdefault(key[0], []).append(key)
+        self.several = {host: each for host, each in nodes.items() if len(each) > 1}
+        self._order = numpy.array([], dtype=int)
         return every
 
     def _forget(self, slot: int) -> None:
         self._unreadable.pop(slot, None)
         self.ruled.pop(slot, None)
 
-    def _describe(
-        self, hosts: Candidates, slot: int, asked: Demand | errors.FleetError | None, several_nodes: bool
-    ) -> None:
+    def _describe(self, hosts: Candidates, slot: int, asked: Demand | errors.FleetError | None) -> None:
         """Note the shape and the group of a guest, or why its request cannot be read."""
         guests = self._guests
         request, shape, why = None, self._shapes.nothing, "it is gone"
@@ -170,14 +211,14 @@ class RoomReader:
                 why = asked.message
         except errors.FleetError as failure:
             request, why = None, failure.message
-        guests.group_of[slot] = NO_GROUP if request is None else self._group(request)
-        if several_nodes and guests.group_of[slot] != NO_GROUP:
+        group = NO_GROUP if request is None else self._group(request)
+        if self.several and group != NO_GROUP:
             why = _SEVERAL_NODES
         if why:
             self._unreadable[slot] = why
         elif request is not None and has_open_rules(request):
             self.ruled[slot] = request
-        guests.shape_of[slot] = shape
+        guests.describe(slot, shape, group)
 
     def _group(self, request: RequestSpec) -> int:
         policy = next((each for each in _HARD if each in request.group_policies), None)
@@ -192,7 +233,7 @@ class RoomReader:
 
 
 class _Guests:
-    """Guests by number. The number of one that has gone is given to another one."""
+    """Guests by number, and an index of them. The number of one that has gone is given to another one."""
 
     def __init__(self) -> None:
         self.uuids: list[str] = []
@@ -200,6 +241,32 @@ class _Guests:
         self._free: list[int] = []
         self._on: dict[int, dict[str, int]] = {}
         self.host_of = self.shape_of = self.group_of = numpy.array([], dtype=int)
+        self._members: dict[int, collections.Counter[int]] = {}
+        self._of_shape: collections.Counter[int] = collections.Counter()
+        self._unused: set[int] = set()
+
+    def on(self, row: int) -> Mapping[str, int]:
+        """Return the guests of a host, by uuid."""
+        return self._on.get(row, _NO_GUESTS)
+
+    def guests_on(self, row: int) -> Sequence[int]:
+        return sorted(self.on(row).values())
+
+    def members(self, group: int) -> Mapping[int, int]:
+        return self._members.get(group, _NO_MEMBERS)
+
+    def describe(self, slot: int, shape: int, group: int) -> None:
+        """Note the shape and the group of a guest that was put on its host."""
+        self.shape_of[slot], self.group_of[slot] = shape, group
+        self._of_shape[shape] += 1
+        if group != NO_GROUP:
+            self._members.setdefault(group, collections.Counter())[int(self.host_of[slot])] += 1
+
+    def unused_shapes(self) -> list[int]:
+        """Return the shapes that have lost their last guest since the last call."""
+        unused = sorted(shape for shape in self._unused if not self._of_shape[shape])
+        self._unused.clear()
+        return unused
 
     def renumber(self, moved: Sequence[int]) -> list[int]:
         """Follow rows that have other numbers, and return the guests whose hosts are gone. :param moved: by former row"""
@@ -209,6 +276,8 @@ class _Guests:
         self._on = {moved[row]: on for row, on in self._on.items() if moved[row] != GONE}
         there = self.host_of != GONE
         self.host_of[there] = numpy.array(moved, dtype=int)[self.host_of[there]]
+        for group, members in self._members.items():
+            self._members[group] = collections.Counter({moved[row]: count for row, count in members.items() if count})
         return gone
 
     def missing(self, there: Mapping[int, Mapping[str, object]]) -> dict[int, int]:
@@ -237,8 +306,16 @@ class _Guests:
         self._known[slot] = None
 
     def remove(self, slot: int) -> None:
-        row = int(self.host_of[slot])
+        row, shape, group = int(self.host_of[slot]), int(self.shape_of[slot]), int(self.group_of[slot])
         del self._on[row][self.uuids[slot]]
+        self._of_shape[shape] -= 1
+        if not self._of_shape[shape]:
+            self._unused.add(shape)
+        if group != NO_GROUP:
+            members = self._members[group]
+            members[row] -= 1
+            if not members[row]:
+                del members[row]
         self.host_of[slot], self.group_of[slot] = GONE, NO_GROUP
         self._free.append(slot)
 

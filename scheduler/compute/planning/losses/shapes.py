@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import dataclasses
+from collections.abc import Hashable, Iterable
 
 import numpy
 
@@ -25,7 +26,7 @@ class Shapes:
         self._known: dict[Hashable, int] = {}
         self.found: list[Shape] = []
         self.requests: list[RequestSpec | None] = []
-        #: The key of each shape; None if the answer for a host depends on others too, or on the request as a whole.
+        #: The key of each shape; None if it has none.
         self._keys: list[Hashable | None] = []
         self._dropped: list[int] = []
         self.nothing = 0
@@ -40,31 +41,42 @@ class Shapes:
         if known is not None:
             return known
         number = self._dropped.pop() if self._dropped else len(self.found)
-        self._set(number, alone, Shape(self._judged(alone, hosts), demand_of(alone)))
-        if whole is not None and self._asked.cacheable:
+        is_open = whole is None or not self._asked.cacheable
+        demand = numpy.array(demand_of(alone), dtype=numpy.int64)
+        self._set(number, alone, Shape(self._judged(alone, hosts), demand, is_open))
+        if whole is not None and not is_open:
             self._known[whole], self._keys[number] = number, whole
         return number
 
     def follow(self, hosts: Candidates, rows: numpy.ndarray | None) -> bool:
-        """Judge these rows again, or all. Return True if a host takes a shape that it did not take before."""
+        """Judge these rows again, or all. Return True if a host takes a shape that it did not take before.
+
+        What a shape says is changed in place.
+        """
         gained = False
         some = None if rows is None else hosts.subset(rows)
         for number, shape in enumerate(self.found):
             request = self.requests[number]
             if request is None:
-                fits = numpy.zeros(len(hosts), dtype=bool)
-            elif some is None or self._keys[number] is None:
+                if len(shape.fits) != len(hosts):
+                    self.found[number] = Shape(numpy.zeros(len(hosts), dtype=bool), shape.demand)
+            elif some is None or shape.is_open:
                 fits = self._judged(request, hosts)
-            else:
-                fits = shape.fits.copy()
-                fits[rows] = self._judged(request, some)
-            gained = gained or len(fits) != len(shape.fits) or bool((fits & ~shape.fits).any())
-            self.found[number] = Shape(fits, shape.demand)
+                gained = gained or len(fits) != len(shape.fits) or bool((fits & ~shape.fits).any())
+                self.found[number] = dataclasses.replace(shape, fits=fits)
+            elif len(rows):
+                fits = self._judged(request, some)
+                gained = gained or bool((fits & ~shape.fits[rows]).any())
+                shape.fits[rows] = fits
         return gained
 
-    def keep(self, used: numpy.ndarray) -> None:
-        """Drop all other shapes; their numbers are given to new ones. :param used: of all guests"""
-        unused = numpy.flatnonzero(numpy.bincount(used, minlength=len(self.found)) == 0).tolist()
+    @property
+    def any_open(self) -> bool:
+        """Return True if what is true of a host may change although the host does not."""
+        return any(each.is_open for each in self.found)
+
+    def drop(self, unused: Iterable[int]) -> None:
+        """Drop these shapes, of which there are no guests any more."""
         for number in set(unused).difference(self._dropped, [self.nothing]):
             self._known.pop(self._keys[number], None)
             self._dropped.append(number)

@@ -96,7 +96,7 @@ def _free_hosts(columns: Columns, goal: Goal, until: float) -> tuple[Wanted, Mea
 def _make_room(columns: Columns, goal: Goal, until: float) -> tuple[Wanted, Measured]:
     problem = columns.problem
     request = RequestSpec.from_wire(goal.demands[0].request_spec, goal.demands[0].filter_properties)
-    need, fits = demand_of(request), columns.for_new
+    need, fits = numpy.array(demand_of(request)), columns.for_new
     apart = instance_group.ANTI_AFFINITY in request.group_policies
     most = request.group_max_server_per_host if apart else ANY_NUMBER
     wanted = len(goal.demands)

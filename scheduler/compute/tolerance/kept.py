@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The most that any single loss puts on a node, kept while losses get other plans.
+
+``guard`` uses it. Most plans put one guest of a few sizes on a node, so each node has few different amounts: they are
+counted, and the largest is looked for again only if the last of it has gone.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Collection
+
+#: Host and node.
+Node = tuple[str, str]
+#: vcpus, memory in MB, disk in MB.
+Amount = tuple[int, int, int]
+NOTHING: Amount = (0, 0, 0)
+
+
+class Kept:
+    def __init__(self) -> None:
+        self._counts: dict[Node, collections.Counter[Amount]] = {}
+        self._most: dict[Node, Amount] = {}
+
+    @property
+    def nodes(self) -> Collection[Node]:
+        return self._counts
+
+    def most(self, node: Node) -> Amount:
+        """Return the largest of each resource."""
+        return self._most.get(node, NOTHING)
+
+    def add(self, node: Node, amount: Amount) -> None:
+        counts = self._counts.get(node)
+        if counts is None:
+            self._counts[node] = collections.Counter((amount,))
+            self._most[node] = amount
+            return
+        counts[amount] += 1
+        most = self._most[node]
+        if amount[0] > most[0] or amount[1] > most[1] or amount[2] > most[2]:
+            self._most[node] = _larger(most, amount)
+
+    def take(self, node: Node, amount: Amount) -> None:
+        """Take back what was added."""
+        counts = self._counts[node]
+        counts[amount] -= 1
+        if counts[amount]:
+            return
+        del counts[amount]
+        if not counts:
+            del self._counts[node], self._most[node]
+            return
+        most = NOTHING
+        for each in counts:
+            most = _larger(most, each)
+        self._most[node] = most
+
+
+def _larger(one: Amount, other: Amount) -> Amount:
+    return max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2])
