@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 
 from oslo_log import log as logging
 
@@ -247,13 +247,13 @@ class Admission:
         found = self._fleet.look(_without(_alone(request), loss.hosts, full))
         return found.picks[0].key if found.complete else None
 
-    def _full(self, request: RequestSpec) -> tuple[set[Node], Collection[str]]:
+    def _full(self, request: RequestSpec) -> tuple[set[Node], Set[str]]:
         """Nodes, and hosts, on which the instances would break a promise at once."""
         demand = demand_of(request)
         with self._lock:
             guard = self._guard
             if guard is None:
-                return set(), ()
+                return set(), frozenset()
             keeping = self._fleet.free(guard.keeping)
             taken = {node for node, free in keeping.items() if not guard.takes(node, free, demand)}
             return taken, guard.unsafe_hosts

@@ -51,6 +51,7 @@ class Standing:
         :param limit_s, until: as those of :class:`Survival`. A finding of "unsafe" stays if the time does not suffice
         """
         moved: Collection[int]
+        again: Sequence[int]
         if changed is None or losses is not self._losses:
             self._begin(losses)
             again = moved = range(len(losses))

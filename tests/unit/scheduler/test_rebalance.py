@@ -22,20 +22,21 @@ GB = 1024
 
 
 class Fleet:
-    """Hosts and the sizes in GB (and vcpus) of the instances on each."""
+    """Hosts, or ``host/node``, and the sizes in GB (and vcpus) of the instances on each."""
 
     def __init__(self, hosts: dict[str, list[int]], **states: dict[str, Any]) -> None:
         self.sizes: dict[str, int] = {}
         self.hosts: dict[str, str] = {}
         rows = []
-        for host, sizes in hosts.items():
+        for key, sizes in hosts.items():
+            host, _slash, on = key.partition("/")
             for size in sizes:
                 name = uuid(len(self.sizes) + 1)
                 self.sizes[name], self.hosts[name] = size, host
-                rows.append(PlacedInstance(name, host, host, **states.get(host, {})))
+                rows.append(PlacedInstance(name, host, on or host, **states.get(host, {})))
         nodes = [
             node(
-                host,
+                *key.split("/"),
                 vcpus=8,
                 vcpus_used=sum(sizes),
                 memory_mb=8 * GB,
@@ -45,7 +46,7 @@ class Fleet:
                 ram_allocation_ratio=1.0,
                 running_vms=len(sizes),
             )
-            for host, sizes in hosts.items()
+            for key, sizes in hosts.items()
         ]
         self.state = changes(nodes, instances=rows)
 

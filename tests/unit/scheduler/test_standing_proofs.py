@@ -21,6 +21,7 @@ from scheduler.compute import filters
 from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.compute.planning.losses import room_reader
 from scheduler.compute.planning.losses.promised_losses import Follower
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.survival.packing import Item
 from scheduler.planning.survival.room import GONE, NO_GROUP, Changed, Losses, Room, Shape, Verdict
 from scheduler.planning.survival.standing import Standing
@@ -217,6 +218,27 @@ def test_only_what_changed_is_asked_and_proved() -> None:
     assert follower.look(promised) is not None
     assert 1 == len(asked)
     assert 1 <= len(follower.standing.renewed) < 30
+
+
+def test_a_filter_that_reads_other_hosts_is_asked_about_all_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No row has changed, and yet the host of a plan takes no guest any more."""
+    fleet, promised = Dated(30, 60), [Tolerance()]
+    barred: list[str] = []
+
+    def mask(_self: object, hosts: Candidates, _request: object) -> numpy.ndarray:
+        return numpy.array([hosts.key(row)[0] not in barred for row in hosts.rows.tolist()])
+
+    monkeypatch.setattr(filters.RamFilter, "mask", mask)
+    monkeypatch.setattr(filters.RamFilter, "cacheable", False)
+    follower = follower_of(fleet)
+    assert follower.look(promised) is not None
+    room, number = follower.room, 3
+    assert room is not None
+    barred.append(room.hosts[follower.standing.findings[number].places[0]])
+    assert follower.look(promised) is not None
+    assert 1 <= len(follower.standing.renewed)
+    places = {room.hosts[row] for each in follower.standing.findings for row in each.places.tolist()}
+    assert barred[0] not in places
 
 
 def test_an_unreadable_request_harms_only_itself() -> None:

@@ -10,6 +10,7 @@ import dataclasses
 import time
 from collections.abc import Hashable, Mapping, Sequence
 
+import numpy
 from oslo_config import cfg
 
 from fleet.clock import Clock
@@ -133,7 +134,7 @@ class Follower:
         """Return the demand of guests of these shapes together."""
         if kinds not in self._amounts:
             assert self.room is not None, "it has been looked at"
-            vcpus, memory_mb, disk_mb = sum(self.room.shapes[each].demand for each in kinds).tolist()
+            vcpus, memory_mb, disk_mb = numpy.sum([self.room.shapes[each].demand for each in kinds], axis=0).tolist()
             self._amounts[kinds] = vcpus, memory_mb, disk_mb
         return self._amounts[kinds]
 

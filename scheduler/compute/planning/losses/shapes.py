@@ -64,7 +64,7 @@ class Shapes:
                 fits = self._judged(request, hosts)
                 gained = gained or len(fits) != len(shape.fits) or bool((fits & ~shape.fits).any())
                 self.found[number] = dataclasses.replace(shape, fits=fits)
-            elif len(rows):
+            elif rows is not None and len(rows):
                 fits = self._judged(request, some)
                 gained = gained or bool((fits & ~shape.fits[rows]).any())
                 shape.fits[rows] = fits
