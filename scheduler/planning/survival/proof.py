@@ -115,26 +115,30 @@ class Survival:
             alone = alone and not any(guest in room.ruled for guest in plan)
             if alone or self._decisions.accepts(plan, items, lost):
                 return found(Verdict.SAFE, _OWN_HOST, plan)
-        for order in _orders(items):
+        members = {item.group for item in items if item.group != NO_GROUP}
+        packed = packing.Packing(items, room.free, {each: self._places_left(each) for each in members})
+        for number, order in enumerate(_orders(items)):
             placed = self._decisions.place([items[each] for each in order], lost, until)
             if placed is not None:
                 self._remember(placed)
                 return found(Verdict.SAFE, "the scheduler places them one after the other", placed)
-        members = {item.group for item in items if item.group != NO_GROUP}
-        outcome, hosts = packing.solve(
-            items, room.free, {each: self._places_left(each) for each in members}, max(until - time.monotonic(), 0.1)
-        )
+            if number == 0 and packed.is_impossible(until - time.monotonic()):
+                return self._impossible(items, found)
+        outcome, hosts = packed.solve(until - time.monotonic())
         if outcome is Outcome.IMPOSSIBLE:
-            every = [guest for item in items for guest in item.guests]
-            return found(
-                Verdict.UNSAFE, f"no arrangement of the {len(every)} guests fits into what is free", lacking=every
-            )
+            return self._impossible(items, found)
         if outcome is Outcome.FOUND:
             plan = _plan(items, hosts)
             if self._decisions.accepts(plan, items, lost):
                 return found(Verdict.SAFE, "an arrangement was found and passes the filters", plan)
             return found(Verdict.NOT_PROVED, "the arrangements that were found do not pass the filters")
         return found(Verdict.NOT_PROVED, f"no arrangement was found in {self._limit_s:g} s")
+
+    @staticmethod
+    def _impossible(items: Sequence[Item], found: Callable[..., Finding]) -> Finding:
+        every = [guest for item in items for guest in item.guests]
+        why = f"no arrangement of the {len(every)} guests fits into what is free"
+        return found(Verdict.UNSAFE, why, lacking=every)
 
     def _as_alike(self, guests: numpy.ndarray, lost: numpy.ndarray) -> numpy.ndarray | None:
         """The plan of guests of the same shapes that have been placed. What is free is the same for each loss."""
