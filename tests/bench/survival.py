@@ -2,7 +2,8 @@
 """Proofs about lost hosts and racks, on generated and on published fleets, each checked by numbers of its own.
 
 ``FLEET_BENCH_TOPOLOGY`` names the directory of a data set with hosts, racks and sequences of requests (hosts.csv, racks.csv,
-requests-c1.csv …); without it only generated fleets are lost. No "safe" may be wrong: the part ends with status 1 otherwise.
+requests-c1.csv …), ``FLEET_BENCH_TRACE`` one with a trace of requests (``traces``); without them only generated fleets are
+lost. No "safe" may be wrong: the part ends with status 1 otherwise.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from fleet.objects.survival import Loss
 from fleet.objects.whatif import Demand
 from scheduler.compute.planning import survival
 from tests import factories
-from tests.bench import figures, snapshots
+from tests.bench import figures, snapshots, traces
 from tests.bench.snapshots import Guest, Snapshot
 from tests.configuration import of_scheduler
 
-DIRECTORY = "FLEET_BENCH_TOPOLOGY"
+DIRECTORY, TRACE = "FLEET_BENCH_TOPOLOGY", "FLEET_BENCH_TRACE"
 _SEQUENCES = ("c1", "c2", "c3")
 _SHARES = (0.8, 0.9, 0.95)
 _MB = 1024
@@ -47,6 +48,9 @@ def _snapshots() -> Iterator[Snapshot]:
     for share in _SHARES:
         for seed in range(3):
             yield snapshots.generated(seed, 300, share)
+    if os.environ.get(TRACE):
+        for share in _SHARES:
+            yield traces.at_its_peak(pathlib.Path(os.environ[TRACE]), share)
     if os.environ.get(DIRECTORY):
         for sequence in _SEQUENCES:
             yield snapshots.published(pathlib.Path(os.environ[DIRECTORY]), sequence)
@@ -96,25 +100,24 @@ def lose(snapshot: Snapshot, what: str, losses: Sequence[Loss], limit_s: float =
 
 def state(snapshot: Snapshot) -> Changes:
     """The snapshot as the change feed would report it."""
-    used: dict[str, list[list[int]]] = {host: [[0, 0] for _ in cells] for host, cells in snapshot.cells.items()}
-    for guest, host, cells in snapshot.placed:
-        for cell in cells:
-            used[host][cell][0] += guest.vcpus
-            used[host][cell][1] += guest.memory_gb
-    nodes = [
-        factories.node(
-            host,
-            vcpus=sum(cell[0] for cell in cells),
-            vcpus_used=sum(cell[0] for cell in used[host]),
-            memory_mb=sum(cell[1] for cell in cells) * _MB,
-            memory_mb_used=sum(cell[1] for cell in used[host]) * _MB,
-            local_gb=100_000,
-            numa_topology=_topology(cells, used[host]) if len(cells) > 1 else None,
-        )
-        for host, cells in snapshot.cells.items()
-    ]
+    left = snapshot.left()
+    nodes = [row_of(host, cells, left[host]) for host, cells in snapshot.cells.items()]
     rows = [factories.PlacedInstance(factories.uuid(int(guest.name)), host, host) for guest, host, _ in snapshot.placed]
     return factories.changes(nodes, instances=rows)
+
+
+def row_of(host: str, cells: snapshots.Cells, left: snapshots.Cells) -> Any:
+    """Return the row of a host. :param left: what is free of its cells"""
+    used = [[total - free for total, free in zip(*each, strict=True)] for each in zip(cells, left, strict=True)]
+    return factories.node(
+        host,
+        vcpus=sum(cell[0] for cell in cells),
+        vcpus_used=sum(cell[0] for cell in used),
+        memory_mb=sum(cell[1] for cell in cells) * _MB,
+        memory_mb_used=sum(cell[1] for cell in used) * _MB,
+        local_gb=100_000,
+        numa_topology=_topology(cells, used) if len(cells) > 1 else None,
+    )
 
 
 def _topology(cells: Sequence[Sequence[int]], used: Sequence[Sequence[int]]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Objection:
 
 @dataclasses.dataclass(frozen=True)
 class Renewal:
-    """What a new proof says of a loss. :param number: among the losses of the guard"""
+    """The result of a new proof of a loss. :param number: among the losses of the guard"""
 
     number: int
     problem: str

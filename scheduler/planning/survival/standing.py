@@ -118,7 +118,7 @@ class Standing:
 
 
 class Rests:
-    """What all plans rest on: by host, the shapes of the guests that plans put there, and of which losses."""
+    """The hosts that plans rest on, with the shapes of the guests that they put there, and of which losses."""
 
     def __init__(self) -> None:
         self._on: dict[int, dict[Kinds, set[int]]] = {}
