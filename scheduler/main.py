@@ -17,7 +17,8 @@ from fleet.clock.skew import ClockSkew
 from fleet.context import new_context
 from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
-from fleet.db.hosts import services, tolerances
+from fleet.db.hosts import services
+from fleet.db.operations import tolerances
 from fleet.db.schema import identity, schema
 from fleet.db.upkeep.clock import LedgerClock
 from fleet.domains import COMPUTE, VOLUME

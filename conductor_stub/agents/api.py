@@ -23,7 +23,7 @@ from fleet.db.catalog import images
 from fleet.db.engine.database import Database
 from fleet.db.hosts import heartbeats, hosts, services
 from fleet.db.hosts.heartbeats import Heartbeat, HeartbeatAnswer
-from fleet.db.instances import boot_data, instances
+from fleet.db.instances import boot_data, instance_values, instances
 from fleet.db.schema import identity
 from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONMapping, JSONObject
@@ -156,7 +156,7 @@ class AgentAPI:
     def host_instances(self, host: str, uuids: Sequence[str] | None = None) -> list[Instance]:
         """Live instances on ``host``. :param uuids: only these of them"""
         rows = self._database.read(instances.on_host, host, uuids)
-        return [instances.to_instance(row) for row in rows]
+        return [instance_values.to_instance(row) for row in rows]
 
     def compare_instances(
         self, held: Mapping[str, Sequence[str]], power: Mapping[str, Mapping[str, int]] | None = None
@@ -231,7 +231,7 @@ class AgentAPI:
             _log_active(
                 context.about(instance_uuid=step.instance_uuid, attempt=step.attempt, host=step.host), recorded.row
             )
-        return instances.to_instance(recorded.row)
+        return instance_values.to_instance(recorded.row)
 
     def _step_context(self, context: RequestContext) -> StepContext:
         return StepContext(self._limits, self._clock(), context.request_id)

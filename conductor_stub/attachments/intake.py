@@ -17,7 +17,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import services
-from fleet.db.instances import instances, moves
+from fleet.db.instances import instance_values, instances, moves
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import attachments, volumes
@@ -186,7 +186,7 @@ def detach(tx: Transaction, instance_uuid: str, volume_uuid: str, ctx: StepConte
 
 def _free_device(instance: RequestedInstance, taken: set[str], wanted: str | None) -> str:
     """:raises errors.Conflict: no disk of this name, or no disk at all, is free"""
-    flavor = instances.spec_of(instance)["flavor"]
+    flavor = instance_values.spec_of(instance)["flavor"]
     free = devices.free(instance.ephemeral_gb, flavor.get("swap", 0), taken)
     if wanted is None and free:
         return free[0]

@@ -19,8 +19,9 @@ from fleet import balance_states, errors, move_states
 from fleet.clock import Clock, seconds
 from fleet.context import new_context
 from fleet.db.engine.database import Connection, Database, Transaction
-from fleet.db.hosts import aggregates, balances
+from fleet.db.hosts import aggregates
 from fleet.db.instances import instances
+from fleet.db.operations import balances
 from fleet.db.tables.balance import BalanceRoundRow
 from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit

@@ -21,7 +21,8 @@ from fleet import balance_states, errors
 from fleet.clock import Clock, seconds
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
-from fleet.db.hosts import aggregates, balances
+from fleet.db.hosts import aggregates
+from fleet.db.operations import balances
 from fleet.db.tables.balance import BalanceRoundRow
 from fleet.objects import fields
 from fleet.objects.answers.balances import BalanceRound, BalanceView

@@ -20,8 +20,9 @@ from fleet import capacity, errors, states
 from fleet.clock import seconds
 from fleet.db.catalog import groups
 from fleet.db.engine.database import Connection
-from fleet.db.hosts import aggregates, balances, hosts, services
+from fleet.db.hosts import aggregates, hosts, services
 from fleet.db.instances import instances
+from fleet.db.operations import balances
 from fleet.db.tables.hosts import NodeRow
 from fleet.db.tables.instances import RequestedInstance
 

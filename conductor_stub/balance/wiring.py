@@ -12,7 +12,7 @@ from conductor_stub.builds.wiring import Builds
 from conductor_stub.moves.wiring import Moves
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.parts import Common, Part, Run
-from fleet.db.hosts import balances
+from fleet.db.operations import balances
 
 #: Seconds between two removals of old rounds.
 _OLD_EVERY_S = 3600

@@ -11,9 +11,10 @@ from conductor_stub.builds.reserving import Reserved, Reserving
 from fleet import capacity, errors, failpoints
 from fleet.db.catalog import groups, quotas
 from fleet.db.engine.database import Transaction
-from fleet.db.instances import addresses, boot_data, builds, history, queued_builds
+from fleet.db.instances import addresses, boot_data, builds, history
 from fleet.db.instances.addresses import FreeAddresses
 from fleet.db.volumes import volumes
+from fleet.db.waiting import queued_builds
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import BootData
 from fleet.objects.quota import Quota

@@ -14,7 +14,7 @@ from conductor_stub.steps.avoidance import Avoidance
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, failpoints, states
 from fleet.db.engine.database import Transaction
-from fleet.db.instances import history, instances
+from fleet.db.instances import history, instance_values, instances
 from fleet.db.tables.instances import EventRow, RequestedInstance
 from fleet.json_codec import JSONObject
 from fleet.objects import Place, Zone
@@ -149,18 +149,18 @@ def _add_event(
 
 def _may_retry(row: RequestedInstance, limits: StepLimits) -> bool:
     most = _allowed(row, limits) - row.earlier_attempts
-    return request_spec.may_retry(request_spec.build_filter_properties(instances.spec_of(row)), most)
+    return request_spec.may_retry(request_spec.build_filter_properties(instance_values.spec_of(row)), most)
 
 
 def _allowed(row: RequestedInstance, limits: StepLimits) -> int:
-    return request_spec.attempts_allowed(instances.spec_of(row), limits.max_attempts) + row.earlier_attempts
+    return request_spec.attempts_allowed(instance_values.spec_of(row), limits.max_attempts) + row.earlier_attempts
 
 
 def _retries_exceeded(row: RequestedInstance, tried: Sequence[EventRow], limits: StepLimits) -> errors.FleetError:
     """The error that lists all attempts, and the reason if only one was allowed."""
     if _may_retry(row, limits):
         return faults.retries_exceeded(row.uuid, faults.attempts(tried))
-    zone = Zone.parse(instances.spec_of(row).get("availability_zone") or "")
+    zone = Zone.parse(instance_values.spec_of(row).get("availability_zone") or "")
     forced = f"host {zone.host}" if zone.host else f"node {zone.node}"
     why = f"the request forces {forced}" if zone.forced else "one attempt is allowed"
     return faults.retries_exceeded(row.uuid, faults.attempts(tried), f"; no other host is tried, as {why}")

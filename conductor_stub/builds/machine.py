@@ -18,9 +18,10 @@ from conductor_stub.steps.machine import PlacedRow
 from fleet import errors, failpoints, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
-from fleet.db.instances import addresses, builds, history, instances, queued_builds
+from fleet.db.instances import addresses, builds, history, instances
 from fleet.db.tables.instances import EventRow, RequestedInstance
 from fleet.db.volumes import attachments
+from fleet.db.waiting import queued_builds
 from fleet.json_codec import JSONObject
 
 

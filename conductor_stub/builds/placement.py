@@ -26,11 +26,11 @@ from fleet.db.catalog import groups
 from fleet.db.catalog.groups import PlacedMember
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import hosts
-from fleet.db.instances import builds, history, instances
-from fleet.db.instances.kept_host import Kept
+from fleet.db.instances import builds, history, instance_values
 from fleet.db.tables.catalog import GroupRow
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
+from fleet.db.waiting.kept_host import Kept
 from fleet.json_codec import JSONObject
 from fleet.objects import Place, Selection, host_report
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
@@ -157,8 +157,8 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
 
     def _request(self, batch: Batch) -> tuple[JSONObject, JSONObject]:
         row = batch.rows[0]
-        instances.require_readable(row)
-        spec = instances.spec_of(row)
+        instance_values.require_readable(row)
+        spec = instance_values.spec_of(row)
         properties = request_spec.build_filter_properties(spec)
         allowed = request_spec.attempts_allowed(spec, self._limits.max_attempts)
         request_spec.populate_retry(properties, allowed, batch.attempt - row.earlier_attempts, batch.avoided.tried)
@@ -220,7 +220,7 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
             self._compute.build_and_run_instance(
                 context,
                 place.host,
-                instance=instances.to_instance(row).to_wire(),
+                instance=instance_values.to_instance(row).to_wire(),
                 node=place.nodename,
                 limits=place.limits,
                 attempt=attempt,
@@ -263,10 +263,10 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
         """End or queue the builds; but place as many as fit if the request allows that (``min_count``)."""
         rows = batch.rows
         ended = self._database.read(builds.failed_of_request, rows[0].reservation_id)
-        fitting = retry_policy.fitting(refusal, len(rows), instances.spec_of(rows[0]), ended)
+        fitting = retry_policy.fitting(refusal, len(rows), instance_values.spec_of(rows[0]), ended)
         uuids, ctx = batch.uuids[fitting:], self.step_context(context)
         if waiting.waits(rows[0], refusal, ctx.now):
-            together = retry_policy.needed(len(uuids), instances.spec_of(rows[0]), ended) > 1
+            together = retry_policy.needed(len(uuids), instance_values.spec_of(rows[0]), ended) > 1
             self._queue(context, uuids, batch.attempt, refusal, together, ctx)
         else:
             failed = self._database.write(self._machine.refuse, uuids, batch.attempt, refusal, ctx)
@@ -334,4 +334,4 @@ def _group(connection: Connection, uuid: str) -> tuple[GroupRow | None, Sequence
 
 
 def _request_spec(rows: Sequence[RequestedInstance]) -> JSONObject:
-    return request_spec.build_request_spec([instances.to_instance(row) for row in rows])
+    return request_spec.build_request_spec([instance_values.to_instance(row) for row in rows])

@@ -20,9 +20,10 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import hosts, services
-from fleet.db.instances import addresses, history, instances, moves, queued_builds
+from fleet.db.instances import addresses, history, instances, moves
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
+from fleet.db.waiting import queued_builds
 from fleet.json_codec import JSONObject
 from fleet.rpc.clients import ComputeAPI
 

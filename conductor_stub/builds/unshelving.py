@@ -14,7 +14,7 @@ from fleet.clock import seconds
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.hosts import services, zones
-from fleet.db.instances import history, instances
+from fleet.db.instances import history, instance_values, instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import Zone
 
@@ -57,11 +57,11 @@ def accept(tx: Transaction, uuid: str, zone: str | None, host: str | None, ctx: 
         raise errors.Conflict(
             kind="Instance", name=row.name, reason=f"is {row.vm_state.upper()}, not SHELVED_OFFLOADED"
         )
-    instances.require_readable(row)
+    instance_values.require_readable(row)
     left_guest.require_none(tx, row)
     if host is not None and services.get(tx, host, services.COMPUTE) is None:
         raise errors.NotFound(kind="Host", name=host)
-    wanted = zone if zone is not None else Zone.parse(instances.spec_of(row).get("availability_zone") or "").zone
+    wanted = zone if zone is not None else Zone.parse(instance_values.spec_of(row).get("availability_zone") or "").zone
     details = {"availability_zone": wanted, "requested_host": host, "wait_for_capacity_s": 0}
     deadline = ctx.now + seconds(ctx.limits.build_timeout_s)
     values = {

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 
 from fleet import capacity, errors
 from fleet.clock import durations, seconds
-from fleet.db.instances import instances
-from fleet.db.instances.queued_builds import Why
+from fleet.db.instances import instance_values
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.queue import QueuedRow
+from fleet.db.waiting.queued_builds import Why
 from fleet.json_codec import JSONMapping
 from fleet.reasons import Reason
 
@@ -40,7 +40,7 @@ _SHAPE = ("flavor", "availability_zone", "scheduler_hints", "ignore_hosts", "num
 
 def wait_until(row: RequestedInstance) -> datetime.datetime | None:
     """When the build stops waiting for room; None if it never waits."""
-    wait_s = instances.spec_of(row).get("wait_for_capacity_s")
+    wait_s = instance_values.spec_of(row).get("wait_for_capacity_s")
     return row.created_at + seconds(wait_s) if wait_s else None
 
 
@@ -57,7 +57,7 @@ def why(row: RequestedInstance, refusal: errors.NoValidHost, together: bool) -> 
 
     :param together: whether it must be placed with the other queued builds of its request
     """
-    spec, details = instances.spec_of(row), refusal.details
+    spec, details = instance_values.spec_of(row), refusal.details
     size = {
         "vcpus": row.vcpus,
         "memory_mb": row.memory_mb,
@@ -106,7 +106,7 @@ def _nearest(details: JSONMapping) -> str | None:
 
 def shape(row: RequestedInstance, together: bool) -> str:
     """Hash of what the scheduler decides by. It answers alike for builds of one shape."""
-    spec = instances.spec_of(row)
+    spec = instance_values.spec_of(row)
     parts = {name: spec.get(name) for name in _SHAPE}
     if spec.get("block_device_mapping"):
         parts.update(volumes=spec["block_device_mapping"])
@@ -128,7 +128,7 @@ def beside(refusal: errors.NoValidHost, kept_host: str) -> errors.NoValidHost:
 def in_vain(row: RequestedInstance, queued: QueuedRow) -> errors.NoValidHost:
     """The error of a build that has waited as long as it may.
 
-    :param queued: from :func:`fleet.db.instances.queued_builds.find`
+    :param queued: from :func:`fleet.db.waiting.queued_builds.find`
     """
     waited = durations.shown((queued.wait_until - row.created_at).total_seconds())
     reason = f"No host had room within {waited}. The last refusal: {queued.message}"

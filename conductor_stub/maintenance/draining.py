@@ -13,8 +13,9 @@ from conductor_stub.steps.limits import StepContext
 from fleet import errors, maintenance_states, move_states, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
-from fleet.db.hosts import maintenances, services
+from fleet.db.hosts import services
 from fleet.db.instances import instances, moves
+from fleet.db.operations import maintenances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
 from fleet.db.tables.moves import MigrationRow

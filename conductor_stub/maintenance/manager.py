@@ -23,8 +23,9 @@ from fleet import errors, maintenance_states
 from fleet.clock import Clock
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
-from fleet.db.hosts import maintenances, services
-from fleet.db.hosts.maintenances import Summary
+from fleet.db.hosts import services
+from fleet.db.operations import maintenances
+from fleet.db.operations.maintenances import Summary
 from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
 from fleet.json_codec import JSONObject
 from fleet.objects import fields

@@ -9,7 +9,7 @@ from conductor_stub.maintenance.keeper import EVERY_S, MaintenanceKeeper
 from conductor_stub.maintenance.manager import MaintenanceManager
 from conductor_stub.moves.wiring import Moves
 from conductor_stub.parts import Common, Part, Run
-from fleet.db.hosts import maintenances
+from fleet.db.operations import maintenances
 
 #: Seconds between two removals of old maintenances.
 _OLD_EVERY_S = 3600

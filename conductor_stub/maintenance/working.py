@@ -17,7 +17,8 @@ from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from fleet import errors, maintenance_states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
-from fleet.db.hosts import maintenances, services
+from fleet.db.hosts import services
+from fleet.db.operations import maintenances
 from fleet.db.tables.maintenance import MaintenanceHostRow
 
 #: Seconds for starting and killing a hook, and for writing its outcome.

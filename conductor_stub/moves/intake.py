@@ -25,7 +25,7 @@ from fleet.context import RequestContext
 from fleet.db.catalog import flavors, quotas
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import hosts, services
-from fleet.db.instances import instances, moves
+from fleet.db.instances import instance_values, instances, moves
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.hardware.aliases import Aliases
@@ -80,8 +80,8 @@ class MoveIntake:
             return instances.find(connection, name), wanted
 
         row, wanted = self._database.read(read)
-        instances.require_readable(row)
-        image = Image(**instances.spec_of(row)["image"])
+        instance_values.require_readable(row)
+        image = Image(**instance_values.spec_of(row)["image"])
         check_image(image, wanted, "flavor")
         spec = {"flavor": wanted.to_wire(), **requested_hardware(wanted, image, self._aliases)}
         return self._accept(context, row, move_states.RESIZE, spec)
@@ -213,8 +213,8 @@ def accept(
     if moves.find(tx, uuid) is not None:
         return machine.read(tx, uuid)
     _require_settled(row, kind)
-    instances.require_readable(row)
-    spec = instances.spec_of(row)
+    instance_values.require_readable(row)
+    spec = instance_values.spec_of(row)
     old_spec = {key: spec.get(key) for key in ("flavor", "numa_topology", "pci_requests")}
     if kind == move_states.EVACUATION:
         _require_down(tx, row, ctx)

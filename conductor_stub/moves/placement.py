@@ -23,7 +23,7 @@ from fleet.context import RequestContext
 from fleet.db.catalog import groups
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import hosts
-from fleet.db.instances import instances, moves
+from fleet.db.instances import instance_values, moves
 from fleet.json_codec import JSONObject
 from fleet.objects import Place, Selection, host_report
 from fleet.rpc.clients import ComputeAPI, MigrationAPI, SchedulerAPI
@@ -134,12 +134,12 @@ class MovePlacement(Placement[Move, Move]):
         on its moves (as in nova).
         """
         record, row = move.record, move.instance
-        instances.require_readable(row)
+        instance_values.require_readable(row)
         if stored_json.is_unreadable(record.new_spec) or stored_json.is_unreadable(record.old_spec):
             raise errors.RequestUnreadable(kind="move", uuid=record.uuid)
         migration = moves.to_migration(row, record)
         spec = request_spec.build_request_spec([migration.new.of(migration.instance)])
-        properties = request_spec.build_filter_properties({**instances.spec_of(row), **record.new_spec})
+        properties = request_spec.build_filter_properties({**instance_values.spec_of(row), **record.new_spec})
         for forced in ("force_hosts", "force_nodes"):
             properties.pop(forced, None)
         new_flavor = record.new_spec["flavor"] != record.old_spec["flavor"]

@@ -11,7 +11,7 @@ from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
-from fleet.db.instances import instances
+from fleet.db.instances import instance_values, instances
 from fleet.json_codec import JSONObject
 from fleet.objects import InstanceChanges, fields, host_name
 from fleet.rpc import versions
@@ -42,7 +42,7 @@ class DetailsManager:
             row = instances.lock(tx, found.uuid)
             if row.deleted:
                 raise errors.NotFound(kind="Instance", name=name)
-            before = instances.spec_of(row)
+            before = instance_values.spec_of(row)
             details = wanted.details({"metadata": before["metadata"], "tags": before.get("tags", [])})
             if wanted.name and not before.get("hostname"):
                 # The guest got its host name when it was built: a new name does not change it.

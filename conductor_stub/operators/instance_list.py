@@ -11,7 +11,7 @@ from oslo_utils import timeutils
 from conductor_stub.operators.views import instance_views
 from fleet import errors
 from fleet.db.engine.database import Connection
-from fleet.db.instances import instances
+from fleet.db.instances import instance_listing
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
@@ -44,17 +44,19 @@ def read(
     brief: bool,
     filters: JSONMapping,
 ) -> list[JSONObject]:
-    """Return the instances after the marker. The parameters are those of ``instances.list_all``.
+    """Return the instances after the marker. The parameters are those of ``instance_listing.list_all``.
 
     :raises errors.InvalidInput: they have more than MOST_BYTES; errors.NotFound: an unknown marker
     """
     if brief:
-        return [row._asdict() for row in instances.list_brief(connection, limit, marker, newest_first, **filters)]
+        return [
+            row._asdict() for row in instance_listing.list_brief(connection, limit, marker, newest_first, **filters)
+        ]
     found: list[JSONObject] = []
     size = 0
     while True:
         wanted = _PART if limit is None else min(_PART, limit - len(found))
-        rows = instances.list_all(connection, wanted, marker, newest_first, **filters)
+        rows = instance_listing.list_all(connection, wanted, marker, newest_first, **filters)
         volumes = attachments.volumes_by_instance(connection, [row.uuid for row in rows])
         part = [{**view, "volumes": volumes.get(view["uuid"], [])} for view in instance_views(rows)]
         size += len(orjson.dumps(part))

@@ -30,10 +30,11 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates, hosts, services
 from fleet.db.hosts import labels as label_rows
-from fleet.db.instances import history, instances, moves, room_queue
+from fleet.db.instances import history, instance_listing, instances, moves
 from fleet.db.tables.hosts import ServiceRow
 from fleet.db.upkeep import removal
 from fleet.db.volumes import attachments
+from fleet.db.waiting import room_queue
 from fleet.json_codec import JSONObject
 from fleet.objects import Aggregate, BuildRequest, fields, host_labels, host_report, request_keys
 from fleet.rpc import versions
@@ -89,12 +90,12 @@ class OperatorManager:
     ) -> list[JSONObject]:
         """The oldest first, or the newest.
 
-        :param filters: named in ``instances.FILTERS``; ``changed_since`` is ISO 8601 text, ``deleted`` true or false
+        :param filters: named in ``instance_listing.FILTERS``; ``changed_since`` is ISO 8601 text, ``deleted`` true or false
         :param marker: an instance: only those after it
-        :param brief: only what ``instances.BRIEF`` names
+        :param brief: only what ``instance_listing.BRIEF`` names
         :raises errors.InvalidInput: an unknown filter, or more than MOST_BYTES; errors.NotFound: an unknown host or marker
         """
-        require_filters(filters or {}, instances.FILTERS)
+        require_filters(filters or {}, instance_listing.FILTERS)
         wanted = instance_list.parsed(filters or {})
 
         def read(connection: Connection) -> list[JSONObject]:

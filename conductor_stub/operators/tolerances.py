@@ -12,7 +12,7 @@ from conductor_stub.steps.acts import Acts
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
-from fleet.db.hosts import tolerances
+from fleet.db.operations import tolerances
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.tolerance import Tolerance

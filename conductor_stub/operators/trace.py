@@ -10,7 +10,7 @@ import datetime
 
 from fleet import errors
 from fleet.db.engine.database import Connection
-from fleet.db.instances import history, instances
+from fleet.db.instances import history, instance_listing, instances
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volume_history, volumes
 from fleet.json_codec import JSONMapping, JSONObject
@@ -32,7 +32,7 @@ def read(connection: Connection, name: str) -> JSONObject:
         of_volumes = volume_history.of_volume(connection, _volume(connection, name), LENGTH)
     events = [*lines, *({**row._mapping, "host": location.append_host(row.host, row.pool)} for row in of_volumes)]
     events = sorted(events, key=lambda event: event["created_at"])[:LENGTH]
-    rows = instances.summaries(connection, {line["instance_uuid"] for line in lines})
+    rows = instance_listing.summaries(connection, {line["instance_uuid"] for line in lines})
     stored = volumes.summaries(connection, {row.volume_uuid for row in of_volumes})
     return {
         "instances": [_plain({**row._mapping}) for row in rows],

@@ -10,10 +10,11 @@ from typing import Any, cast
 
 from fleet import errors, states
 from fleet.db.engine.database import Connection
-from fleet.db.instances import instances, queued_builds
-from fleet.db.instances.room_queue import ListedBuild
+from fleet.db.instances import instance_values
 from fleet.db.tables.base import Row
 from fleet.db.tables.instances import RequestedInstance
+from fleet.db.waiting import queued_builds
+from fleet.db.waiting.room_queue import ListedBuild
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Zone, host_name
 
@@ -42,10 +43,10 @@ def instance_views(rows: Sequence[RequestedInstance]) -> list[JSONObject]:
 
 def _view(stored: JSONMapping) -> JSONObject:
     request = stored["spec"]
-    spec = instances.changed_spec(request, stored["resized_spec"], stored["details"])
+    spec = instance_values.changed_spec(request, stored["resized_spec"], stored["details"])
     zone = Zone.parse(request.get("availability_zone") or "")
     return {
-        **instances.to_wire(stored, spec),
+        **instance_values.to_wire(stored, spec),
         **{name: plain(stored[name]) for name in ("updated_at", "terminated_at", "deadline")},
         **{name: stored[name] for name in ("request_id", "deleted", "group_uuid", "locked_by", "locked_reason")},
         "is_unshelved": stored["vm_state"] == states.BUILDING and bool(stored["shelved"]),

@@ -28,7 +28,7 @@ from conductor_stub.operators.unshelving import UnshelveManager
 from conductor_stub.operators.use import UseManager
 from conductor_stub.parts import Common, Part, Run
 from conductor_stub.power.wiring import Power
-from fleet.db.instances import recoveries
+from fleet.db.operations import recoveries
 from fleet.db.upkeep import acts
 
 #: Seconds between two removals of old acts.

@@ -15,7 +15,7 @@ from conductor_stub.steps import request_spec
 from fleet import errors
 from fleet.context import RequestContext
 from fleet.db.engine import claimed
-from fleet.db.instances import instances
+from fleet.db.instances import instance_values, instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONObject
 from fleet.objects import Holding, Image
@@ -31,7 +31,7 @@ class ImageCheck:
     def require(self, context: RequestContext, row: RequestedInstance, image: Image) -> None:
         """:raises errors.InvalidInput: a filter refuses the image on the host of the instance"""
         host, node = instances.place_of(row)
-        stays = dataclasses.replace(instances.to_instance(row), image=image, availability_zone=None)
+        stays = dataclasses.replace(instance_values.to_instance(row), image=image, availability_zone=None)
         # What the instance holds does not count against it.
         holding = Holding(row.uuid, host, node, claimed.of(row)).to_wire()
         spec = {**request_spec.build_request_spec([stays]), "holding": holding}

@@ -19,7 +19,7 @@ from fleet import errors, failpoints, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
-from fleet.db.instances import history, instances
+from fleet.db.instances import history, instance_values, instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
@@ -156,7 +156,7 @@ def _is_of_this_task(row: RequestedInstance, report: PowerReport) -> bool:
     An offload is not begun twice in one attempt, but its deadline is put off until it succeeds.
     """
     is_offload = row.task_state == states.SHELVING_OFFLOADING
-    return is_offload or report.deadline in (None, instances.task_deadline(row.task_state, row.deadline))
+    return is_offload or report.deadline in (None, instance_values.task_deadline(row.task_state, row.deadline))
 
 
 def _succeed(tx: Transaction, row: RequestedInstance, found: JSONObject, ctx: StepContext) -> None:

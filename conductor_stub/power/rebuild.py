@@ -17,7 +17,7 @@ from fleet import errors, failpoints, states, volume_states
 from fleet.context import RequestContext
 from fleet.db.catalog import images, key_pairs
 from fleet.db.engine.database import Connection, Transaction
-from fleet.db.instances import boot_data, instances
+from fleet.db.instances import boot_data, instance_values, instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.hardware.aliases import Aliases
@@ -46,15 +46,15 @@ class Plan:
         """Return True if the instance, which is on a host, is to have another image."""
         return (
             self.row.host is not None
-            and self.image.to_wire() != Image(**instances.spec_of(self.row)["image"]).to_wire()
+            and self.image.to_wire() != Image(**instance_values.spec_of(self.row)["image"]).to_wire()
         )
 
 
 def plan(connection: Connection, context: RequestContext, uuid: str, request: RebuildRequest, aliases: Aliases) -> Plan:
     """:raises errors.NotFound: an image or a key is not there; errors.InvalidInput: the instance cannot have the image"""
     row = instances.get(connection, uuid)
-    instances.require_readable(row)
-    spec = instances.spec_of(row)
+    instance_values.require_readable(row)
+    spec = instance_values.spec_of(row)
     image, flavor = Image(**spec["image"]), Flavor(**spec["flavor"])
     if request.image is not None:
         image = images.find(connection, request.image).to_image()
@@ -95,7 +95,7 @@ def accept(tx: Transaction, uuid: str, planned: Plan, ctx: StepContext) -> Reque
 
 def _changed(row: RequestedInstance, planned: Plan) -> JSONObject:
     """The columns that change."""
-    before, changes = instances.spec_of(row), planned.request.changes
+    before, changes = instance_values.spec_of(row), planned.request.changes
     details = changes.details({"metadata": before["metadata"], "tags": before.get("tags", [])})
     if changes.name and not before.get("hostname"):
         details.setdefault("hostname", host_name.of(row.name))
@@ -127,7 +127,7 @@ def _require_unchanged(row: RequestedInstance, planned: Plan) -> None:
 
 
 def _judged(row: RequestedInstance) -> tuple[object, ...]:
-    spec = instances.spec_of(row)
+    spec = instance_values.spec_of(row)
     return row.host, row.node, spec["flavor"], spec["image"]
 
 

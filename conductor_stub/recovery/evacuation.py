@@ -16,8 +16,9 @@ from fleet import errors, failpoints, move_states, recovery_states, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
-from fleet.db.instances import moves, recoveries
-from fleet.db.instances.recoveries import Whereabouts
+from fleet.db.instances import moves
+from fleet.db.operations import recoveries
+from fleet.db.operations.recoveries import Whereabouts
 from fleet.db.tables.recovery import RecoveryGuestRow, RecoveryRow
 
 #: Seconds until a guest is tried again, doubled with each try.

@@ -18,7 +18,7 @@ from fleet import failpoints, recovery_states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import aggregates, services
-from fleet.db.instances import recoveries
+from fleet.db.operations import recoveries
 from fleet.db.tables.recovery import RecoveryRow
 
 #: Key of an aggregate's metadata: the fence of its hosts.

@@ -18,7 +18,7 @@ from fleet import errors, recovery_states
 from fleet.clock import Clock
 from fleet.context import new_context
 from fleet.db.engine.database import Database
-from fleet.db.instances import recoveries
+from fleet.db.operations import recoveries
 from fleet.db.tables.recovery import RecoveryRow
 from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit

@@ -21,7 +21,7 @@ from fleet.clock import Clock
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import services
-from fleet.db.instances import recoveries
+from fleet.db.operations import recoveries
 from fleet.db.tables.recovery import RecoveryRow
 from fleet.json_codec import JSONObject
 from fleet.objects import fields

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet import states
-from fleet.db.instances import instances
+from fleet.db.instances import instance_values
 from fleet.db.tables.instances import RequestedInstance
 
 #: Key of a flavor's extra specs: the administrator's priority.
@@ -26,7 +26,7 @@ def in_order(rows: Sequence[RequestedInstance]) -> list[str]:
     """
     classes: dict[tuple[int, bool, str], list[tuple[Any, ...]]] = collections.defaultdict(list)
     for row in rows:
-        spec = instances.spec_of(row)
+        spec = instance_values.spec_of(row)
         of_flavor = _number((spec["flavor"].get("extra_specs") or {}).get(OF_FLAVOR))
         of_instance = _number((spec.get("metadata") or {}).get(OF_INSTANCE))
         place = (-of_flavor, row.vm_state in states.AT_REST, row.project_id or "")

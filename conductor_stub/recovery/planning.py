@@ -15,7 +15,8 @@ from fleet import errors
 from fleet.context import new_context
 from fleet.db.catalog import groups
 from fleet.db.engine.database import Connection, Database
-from fleet.db.instances import instances, recoveries
+from fleet.db.instances import instances
+from fleet.db.operations import recoveries
 from fleet.rpc.clients import SchedulerAPI
 
 

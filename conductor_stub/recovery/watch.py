@@ -18,9 +18,9 @@ from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import errors, failpoints
 from fleet.clock import seconds
 from fleet.db.engine.database import Connection, Transaction
-from fleet.db.hosts import aggregates, labels, maintenances, services
-from fleet.db.instances import recoveries
-from fleet.db.instances.recoveries import FLEET, Agent
+from fleet.db.hosts import aggregates, labels, services
+from fleet.db.operations import maintenances, recoveries
+from fleet.db.operations.recoveries import FLEET, Agent
 from fleet.db.tables.recovery import RecoveryDomainRow
 from fleet.objects import Aggregate
 

@@ -11,7 +11,7 @@ from importlib import metadata
 from fleet.client import argument_types, connection, ways
 from fleet.db.feed import domains
 from fleet.db.feed.feed import Changes
-from fleet.db.hosts import tolerances
+from fleet.db.operations import tolerances
 from fleet.objects.rebalance import BALANCE, ENTRY_POINTS, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, Goal, Move, Plan
 from fleet.objects.survival import Loss
 from fleet.objects.tolerance import Tolerance

@@ -9,7 +9,7 @@ from typing import Any
 
 from fleet.client import argument_types, connection
 from fleet.db.feed import domains
-from fleet.db.hosts import tolerances
+from fleet.db.operations import tolerances
 from fleet.json_codec import JSONObject
 from fleet.objects import tolerance as tolerance_objects
 from fleet.objects.tolerance import Tolerance

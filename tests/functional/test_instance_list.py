@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from conductor_stub.operators import instance_list
 from fleet import errors
-from fleet.db.instances import instances
+from fleet.db.instances import instance_listing, instance_values
 from fleet.objects import BuildRequest, Image
 from tests.functional.conductor import Conductor, context
 
@@ -29,9 +29,9 @@ def test_a_list_shows_what_each_instance_is(conductor: Conductor) -> None:
     assert ["one", "two"] == [each["name"] for each in listed]
     alone = [conductor.operator.show_instance(each["uuid"]) for each in listed]
     assert listed == [{**each["instance"], "volumes": each["volumes"]} for each in alone]
-    rows = conductor.database.read(instances.list_all)
-    assert [instances.to_instance(row).to_wire() for row in rows] == [
-        instances.to_wire(row._mapping, instances.spec_of(row)) for row in rows
+    rows = conductor.database.read(instance_listing.list_all)
+    assert [instance_values.to_instance(row).to_wire() for row in rows] == [
+        instance_values.to_wire(row._mapping, instance_values.spec_of(row)) for row in rows
     ]
 
 
@@ -72,13 +72,13 @@ def test_a_brief_list_reads_no_column_that_it_does_not_show(conductor: Conductor
     with statements(conductor.database.engine) as sent:
         listed = conductor.operator.list_instances(brief=True)
     assert 1000 == len(listed)
-    assert set(instances.BRIEF) == listed[0].keys()
+    assert set(instance_listing.BRIEF) == listed[0].keys()
     (query,) = [each for each in sent if "FROM instances" in each]
     read = query.partition("SELECT ")[2].partition("FROM")[0]
-    assert list(instances.BRIEF) == [each.strip().removeprefix("instances.") for each in read.split(",")]
+    assert list(instance_listing.BRIEF) == [each.strip().removeprefix("instances.") for each in read.split(",")]
     assert "build_requests" not in query
     whole = conductor.operator.list_instances()
-    assert [{name: each[name] for name in instances.BRIEF} for each in whole] == listed
+    assert [{name: each[name] for name in instance_listing.BRIEF} for each in whole] == listed
     assert listed[10:12] == conductor.operator.list_instances(brief=True, limit=2, marker=listed[9]["uuid"])
 
 

@@ -16,9 +16,10 @@ from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import errors, move_states
 from fleet.db.engine.database import Connection, Database
-from fleet.db.hosts import maintenances, services
+from fleet.db.hosts import services
 from fleet.db.hosts.heartbeats import Heartbeat
-from fleet.db.instances import instances, moves
+from fleet.db.instances import instance_values, instances, moves
+from fleet.db.operations import maintenances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import BuildRequest, Claimed
 from fleet.rpc import versions
@@ -370,7 +371,7 @@ def test_one_broken_request_holds_up_its_host_only(stage: Stage, monkeypatch: py
         if row.uuid == broken:
             raise errors.RequestUnreadable(kind="instance", uuid=row.uuid)
 
-    monkeypatch.setattr(instances, "require_readable", readable)
+    monkeypatch.setattr(instance_values, "require_readable", readable)
     stage.run(["h1", "h2"])
     stage.look(3)
     assert [sound] == [each["instance_uuid"] for each in stage.moving()]

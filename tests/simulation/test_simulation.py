@@ -16,7 +16,7 @@ from conductor_stub.builds import claims
 from conductor_stub.conf import FENCE_NONE
 from conductor_stub.steps.machine import PlacedRow
 from fleet import states
-from fleet.db.instances import addresses, instances
+from fleet.db.instances import addresses, instance_values, instances
 from fleet.db.volumes import pools
 from fleet.objects import Claim, Instance
 from tests.simulation import recovering
@@ -134,8 +134,8 @@ def test_a_move_that_forgets_an_address_is_caught(
     simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The guest of the destination has none then."""
-    forgotten = functools.partial(_without_addresses, instances.to_instance)
-    monkeypatch.setattr(instances, "to_instance", forgotten)
+    forgotten = functools.partial(_without_addresses, instance_values.to_instance)
+    monkeypatch.setattr(instance_values, "to_instance", forgotten)
     assert any("I17" in line for seed in SEEDS for line in Scenario(seed, simulated).play().wrong)
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instances and what happens to them.
 
-``instances`` finds, lists and locks; ``builds`` and ``moves`` are the steps, ``history`` keeps what was done.
-``queued_builds``, ``room_queue``, ``room_changes`` and ``kept_host`` are for builds that wait for room. ``boot_data``
-and ``signatures`` belong to a build.
+``instances`` finds and locks them, ``instance_listing`` lists them, and ``instance_values`` makes of a row what is sent.
+``builds`` and ``moves`` are the steps, ``history`` keeps what was done. ``boot_data`` and ``signatures`` belong to a build.
 """

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from fleet import errors, move_states
 from fleet.db.engine.database import Transaction
-from fleet.db.instances import instances
+from fleet.db.instances import instance_values, instances
 from fleet.db.tables import models
 from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import BootData, host_name
@@ -42,7 +42,7 @@ def of_row(connection: Transaction | sa.Connection, row: RequestedInstance) -> B
     found = connection.execute(_REBUILT, {"wanted": row.uuid}).one_or_none()
     if found is None:
         found = connection.execute(_REQUESTED, {"reservation": row.reservation_id}).one_or_none()
-    named = instances.spec_of(row).get("hostname") or host_name.of(row.name)
+    named = instance_values.spec_of(row).get("hostname") or host_name.of(row.name)
     if found is None:
         return BootData(hostname=named)
     password = found.admin_password or ""

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet.db.engine.list_search import Found, Search, Searched, read
-from fleet.db.instances import instances
+from fleet.db.instances import instance_values, instances
 from fleet.json_codec import JSONMapping
 
 INSTANCES, REQUESTS = instances.INSTANCES, instances.REQUESTS
@@ -61,5 +61,5 @@ def find(
 
 def label_of(row: Any, label: str) -> str | None:
     """Return the value of this key of the metadata of a row that was found with a label."""
-    found = instances.changed_spec(row.spec, None, row.details).get("metadata")
+    found = instance_values.changed_spec(row.spec, None, row.details).get("metadata")
     return found.get(label) if isinstance(found, dict) else None

@@ -14,7 +14,7 @@ from fleet.db.catalog import groups
 from fleet.db.catalog.groups import PlacedMember
 from fleet.db.engine import claimed
 from fleet.db.engine.database import Transaction
-from fleet.db.instances import instances
+from fleet.db.instances import instance_values, instances
 from fleet.db.tables import models
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.moves import MigrationRow
@@ -227,7 +227,7 @@ def to_migration(
     """The value that is sent."""
     return Migration(
         uuid=record.uuid,
-        instance=instances.to_instance(instance),
+        instance=instance_values.to_instance(instance),
         migration_type=record.migration_type,
         status=record.status,
         attempt=record.attempt,
@@ -249,7 +249,7 @@ def _sizing(spec: JSONMapping, instance: RequestedInstance, record: MigrationRow
     """A size that cannot be read counts as the present one, so that the host can end the move."""
     if stored_json.is_unreadable(spec):
         stored_json.note(spec, "migrations", record.uuid)
-        return Sizing(flavor=instances.to_instance(instance).flavor)
+        return Sizing(flavor=instance_values.to_instance(instance).flavor)
     return Sizing.from_wire(spec)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Balancing of aggregates (``fleet.balance_states``). :mod:`fleet.db.hosts.balances` reads and writes them."""
+"""Balancing of aggregates (``fleet.balance_states``). :mod:`fleet.db.operations.balances` reads and writes them."""
 
 from __future__ import annotations
 

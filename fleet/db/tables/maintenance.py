@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maintenances of hosts in waves (``fleet.maintenance_states``).
 
-:mod:`fleet.db.hosts.maintenances` reads and writes them.
+:mod:`fleet.db.operations.maintenances` reads and writes them.
 """
 
 from __future__ import annotations

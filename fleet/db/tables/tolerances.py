@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Table of the promises to survive a loss (``fleet.objects.tolerance``).
 
-:mod:`fleet.db.hosts.tolerances` reads and writes it.
+:mod:`fleet.db.operations.tolerances` reads and writes it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet import errors
-from fleet.db.hosts import tolerances
+from fleet.db.operations import tolerances
 from fleet.objects import tolerance
 from fleet.objects.survival import Loss
 from fleet.objects.tolerance import Tolerance

@@ -14,7 +14,7 @@ import numpy
 from oslo_config import cfg
 
 from fleet.clock import Clock
-from fleet.db.hosts import tolerances
+from fleet.db.operations import tolerances
 from fleet.objects.survival import Loss
 from fleet.objects.tolerance import Tolerance
 from scheduler.compute.domain.failure_domains import NOWHERE, FailureDomains
