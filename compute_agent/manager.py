@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of one host: receives orders, returns at once, and does the work in the host's queues."""
+"""The RPC surface of one host: receives orders, returns at once, and does the work in the host's queues.
+
+Called by :mod:`compute_agent.main`.
+"""
 
 from __future__ import annotations
 

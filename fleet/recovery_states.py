@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a recovery: what conductors do by themselves about a host that is down.
 
+Called by modules of :mod:`conductor_stub.recovery` and :mod:`fleet.db.operations`.
+
 ::
 
     fencing ── the fence succeeds ──▶ moving ── every guest is elsewhere ──▶ done

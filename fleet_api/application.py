@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The WSGI application: its routes, and what happens to every request before and after."""
+"""The WSGI application: its routes, and what happens to every request before and after.
+
+Called by :mod:`fleet_api.main`.
+"""
 
 from __future__ import annotations
 

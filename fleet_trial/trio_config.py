@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory of ``make up``: its configuration, which the user may edit, and a lock."""
+"""The directory of ``make up``: its configuration, which the user may edit, and a lock.
+
+Called by :mod:`fleet_trial.trio`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent of storage backends: its start, its reports and comparisons. See ``fleet.agent.life``."""
+"""The agent of storage backends: its start, its reports and comparisons.
+
+Called by :mod:`volume_agent.main`. See ``fleet.agent.life``.
+"""
 
 from __future__ import annotations
 

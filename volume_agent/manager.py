@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of one storage backend: receives orders, returns at once, and does the work in the backend's queues."""
+"""The RPC surface of one storage backend: receives orders, returns at once, and does the work in the backend's queues.
+
+Called by :mod:`volume_agent.agent` and :mod:`volume_agent.main`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console of a simulated guest: no more than its record says."""
+"""The console of a simulated guest: no more than its record says. Called by :mod:`compute_agent.drivers.fake`."""
 
 from __future__ import annotations
 

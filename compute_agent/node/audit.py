@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Audits a host: reads its inventory, finds orphans, and makes reports.
 
-Usage does not come from the hypervisor's figures. It is the sum of reserved resources, orphans and claims.
+Called by :mod:`compute_agent.ledger.reporter`. Usage does not come from the hypervisor's figures. It is the sum of
+reserved resources, orphans and claims.
 """
 
 from __future__ import annotations

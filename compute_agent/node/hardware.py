@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NUMA cells and PCI devices of a node: what exists, what instances hold, and what is free."""
+"""The NUMA cells and PCI devices of a node: what exists, what instances hold, and what is free.
+
+Called by :mod:`compute_agent.node.claims` and :mod:`compute_agent.node.resource_tracker`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares what hosts hold with what the ledger has there, and settles differences.
 
-Differences are few and often short: a build claims here first, a termination releases here first. So each difference
-is checked again in its instance's queue, where no other work on the instance runs.
+Called by :mod:`compute_agent.agent`. Differences are few and often short: a build claims here first, a termination
+releases here first. So each difference is checked again in its instance's queue, where no other work on the instance
+runs.
 """
 
 from __future__ import annotations

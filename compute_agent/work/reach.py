@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which volumes a host can open: those whose data it has, in files that are named after them."""
+"""Which volumes a host can open: those whose data it has, in files that are named after them.
+
+Called by the modules beside it and those of :mod:`compute_agent.work.moves`.
+"""
 
 from __future__ import annotations
 

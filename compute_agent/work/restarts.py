@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the restarts of guests for an agent whose conductors are too old to count them.
 
-Newer conductors count in the ledger, where a restart of the agent loses nothing.
+Called by :mod:`compute_agent.main` and :mod:`compute_agent.work.power_sync`. Newer conductors count in the ledger,
+where a restart of the agent loses nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The attempts that this process has spawned, so that a repeated order does not spawn one again.
 
-The ledger cannot decide that: until it has the report of an attempt's end, the claim is valid, and an order for it
-looks like the first. The set ends with the process; the next one compares with the ledger before it takes any order.
+Called by :mod:`compute_agent.work.build`. The ledger cannot decide that: until it has the report of an attempt's end,
+the claim is valid, and an order for it looks like the first. The set ends with the process; the next one compares with
+the ledger before it takes any order.
 """
 
 from __future__ import annotations

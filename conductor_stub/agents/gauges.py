@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets the metrics of hosts by state, and of what they give away. Each conductor does so, with the same numbers."""
+"""Sets the metrics of hosts by state, and of what they give away.
+
+Called by :mod:`conductor_stub.agents.wiring`. Each conductor does so, with the same numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Power states that agents find: stored in the instance's row with an event, while nothing is done with the instance."""
+"""Power states that agents find: stored in the instance's row with an event, while nothing is done with the instance.
+
+Called by the modules beside it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface for agents: services, inventories, instances, and the steps of builds."""
+"""The RPC surface for agents: services, inventories, instances, and the steps of builds.
+
+Called by :mod:`conductor_stub.agents.wiring`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the data of a volume are: only the agent of its backend knows."""
+"""Where the data of a volume are: only the agent of its backend knows.
+
+Called by :mod:`conductor_stub.attachments.intake` and :mod:`conductor_stub.attachments.reservations`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes that users attach to guests and detach: accepted in one transaction each, or refused with the reason."""
+"""Volumes that users attach to guests and detach: accepted in one transaction each, or refused with the reason.
+
+Called by :mod:`conductor_stub.attachments.sweeper` and :mod:`conductor_stub.attachments.wiring`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes of instances that are built with them: reserved in the transaction that accepts the build."""
+"""Volumes of instances that are built with them: reserved in the transaction that accepts the build.
+
+Called by :mod:`conductor_stub.wiring`.
+"""
 
 from __future__ import annotations
 

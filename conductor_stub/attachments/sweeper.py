@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on attachments whose step is overdue: notify the host again, or undo what has not ended by its deadline."""
+"""Acts on attachments whose step is overdue: notify the host again, or undo what has not ended by its deadline.
+
+Called by :mod:`conductor_stub.attachments.wiring`.
+"""
 
 from __future__ import annotations
 

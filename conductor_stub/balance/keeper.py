@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The periodic task of a conductor for balancing: looks at aggregates, and goes on with the moves of rounds."""
+"""The periodic task of a conductor for balancing: looks at aggregates, and goes on with the moves of rounds.
+
+Called by :mod:`conductor_stub.balance.wiring`.
+"""
 
 from __future__ import annotations
 

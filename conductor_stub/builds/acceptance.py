@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transaction that accepts build requests: it writes the rows of those that their quota and their volumes allow."""
+"""The transaction that accepts build requests: it writes the rows of those that their quota and their volumes allow.
+
+Called by :mod:`conductor_stub.builds.intake` and :mod:`conductor_stub.builds.new_rows`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes ``create`` idempotent: a request that is repeated with its client token gets the answer of the first one."""
+"""Makes ``create`` idempotent: a request that is repeated with its client token gets the answer of the first one.
+
+Called by :mod:`conductor_stub.builds.acceptance` and :mod:`conductor_stub.builds.intake`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends an attempt of a build, each in one transaction: the next attempt follows, or ERROR with a fault."""
+"""Ends an attempt of a build, each in one transaction: the next attempt follows, or ERROR with a fault.
+
+Called by :mod:`conductor_stub.builds.placement`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places builds, and goes on after a failed attempt: the next alternate, the scheduler again, or ERROR."""
+"""Places builds, and goes on after a failed attempt: the next alternate, the scheduler again, or ERROR.
+
+Called by the modules beside it and those of :mod:`conductor_stub.operators`.
+"""
 
 from __future__ import annotations
 

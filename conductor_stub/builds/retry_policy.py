@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses what a build does after the scheduler's refusal: give up, wait and retry, or build as many as fit."""
+"""Chooses what a build does after the scheduler's refusal: give up, wait and retry, or build as many as fit.
+
+Called by :mod:`conductor_stub.builds.placement`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on builds that wait for room: wakes them, and ends those that have waited as long as they may.
 
+Called by :mod:`conductor_stub.builds.wiring`.
+
 ::
 
     placing ── no host has room ──▶ queued ── a change may help ──▶ scheduling ──▶ handed out to any conductor

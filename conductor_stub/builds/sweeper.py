@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on builds and deletions whose step is overdue: hand out again, try another host, repeat, or end with a fault."""
+"""Acts on builds and deletions whose step is overdue: hand out again, try another host, repeat, or end with a fault.
+
+Called by :mod:`conductor_stub.builds.wiring`.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses the queued builds that a change of hosts may help, no more than the changed rooms hold.
 
-The choice is a guess that leaves no build out: a room counts as large as the scheduler could find it, and for the first
-build only what filters have tested is compared. The scheduler then decides. A build that was woken in vain returns the room
-to builds of another shape; one that is placed changes its host, which is then looked at again.
+Called by :mod:`conductor_stub.builds.room_queue`. The choice is a guess that leaves no build out: a room counts as
+large as the scheduler could find it, and for the first build only what filters have tested is compared. The scheduler
+then decides. A build that was woken in vain returns the room to builds of another shape; one that is placed changes
+its host, which is then looked at again.
 """
 
 from __future__ import annotations

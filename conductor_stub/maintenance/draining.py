@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a host in a maintenance until no guest runs there: it takes no builds, and its guests move away."""
+"""The steps of a host in a maintenance until no guest runs there: it takes no builds, and its guests move away.
+
+Called by :mod:`conductor_stub.maintenance.keeper` and :mod:`conductor_stub.maintenance.working`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a move that succeeds, each one transaction: a host is chosen, it claims, the hosts do their parts."""
+"""The steps of a move that succeeds, each one transaction: a host is chosen, it claims, the hosts do their parts.
+
+Called by the modules beside it.
+"""
 
 from __future__ import annotations
 

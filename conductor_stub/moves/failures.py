@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A move that fails: the next alternate, the scheduler again, or the instance stays as it was."""
+"""A move that fails: the next alternate, the scheduler again, or the instance stays as it was.
+
+Called by the modules beside it.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evacuates the members of an affinity group to one host.
 
-While members of a group wait on a dead host, that host does not bind the group: the scheduler and the claim do not see
-the members there. The first member that is sent to a destination binds the others instead. Members on any other host bind
-as always, and so does every other policy.
+Called by :mod:`conductor_stub.moves.claims` and :mod:`conductor_stub.moves.placement`. While members of a group wait
+on a dead host, that host does not bind the group: the scheduler and the claim do not see the members there. The first
+member that is sent to a destination binds the others instead. Members on any other host bind as always, and so does
+every other policy.
 """
 
 from __future__ import annotations

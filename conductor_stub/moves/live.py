@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live migrations: their steps after the claim, and how they are aborted. ``ways`` says which guests can move.
+"""Live migrations: their steps after the claim, and how they are aborted.
+
+Called by the modules beside it. ``ways`` says which guests can move.
 
 The guest runs on the source until the source reports that it runs on the destination. A source that cannot report leaves the
 record in ``running``: it continues when it is back. After the deadline the destination looks whether the guest has arrived.

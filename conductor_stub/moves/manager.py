@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of moves for conductors and hosts. ``intake`` has that for operators."""
+"""The RPC surface of moves for conductors and hosts.
+
+Called by :mod:`conductor_stub.moves.wiring`. ``intake`` has that for operators.
+"""
 
 from __future__ import annotations
 

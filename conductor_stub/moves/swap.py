@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guest has arrived: the claims of the instance and of the record change places."""
+"""A guest has arrived: the claims of the instance and of the record change places. Called by the modules beside it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of administrative acts, namespace ``operator``. ``conductor_stub.steps.acts`` records them."""
+"""The RPC surface of administrative acts, namespace ``operator``.
+
+Called by :mod:`conductor_stub.operators.wiring`. ``conductor_stub.steps.acts`` records them.
+"""
 
 from __future__ import annotations
 

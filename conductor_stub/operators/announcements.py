@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifies all schedulers of a changed aggregate at once. A scheduler that misses it reads the change feed."""
+"""Notifies all schedulers of a changed aggregate at once.
+
+Called by :mod:`conductor_stub.operators.catalog` and :mod:`conductor_stub.operators.wiring`. A scheduler that misses
+it reads the change feed.
+"""
 
 from __future__ import annotations
 

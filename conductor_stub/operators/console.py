@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the consoles of guests from their hosts, namespace ``operator``. Their hosts have it."""
+"""Reads the consoles of guests from their hosts, namespace ``operator``.
+
+Called by :mod:`conductor_stub.operators.wiring`. Their hosts have it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of decisions that were kept, namespace ``operator``. Each scheduler keeps its own; all are asked."""
+"""The RPC surface of decisions that were kept, namespace ``operator``.
+
+Called by :mod:`conductor_stub.operators.wiring`. Each scheduler keeps its own; all are asked.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes names, descriptions, metadata and tags of instances. No host and no scheduler needs to know it."""
+"""Changes names, descriptions, metadata and tags of instances.
+
+Called by :mod:`conductor_stub.operators.wiring`. No host and no scheduler needs to know it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of instances. One is read in parts: what a conductor holds at once has a limit, however long the list is."""
+"""Lists of instances.
+
+Called by :mod:`conductor_stub.operators.manager`. One is read in parts: what a conductor holds at once has a limit,
+however long the list is.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface for operators, namespace ``operator``: instances, moves, hosts and services. ``catalog`` has the rest."""
+"""The RPC surface for operators, namespace ``operator``: instances, moves, hosts and services.
+
+Called by :mod:`conductor_stub.operators.wiring`. ``catalog`` has the rest.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of instances and of volumes in parts, by text, state and order: what the page shows of lists of any length."""
+"""Lists of instances and of volumes in parts, by text, state and order: what the page shows of lists of any length.
+
+Called by :mod:`conductor_stub.operators.wiring`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of tolerances, namespace ``operator``: what the fleet promises to survive."""
+"""The RPC surface of tolerances, namespace ``operator``: what the fleet promises to survive.
+
+Called by :mod:`conductor_stub.operators.wiring`.
+"""
 
 from __future__ import annotations
 

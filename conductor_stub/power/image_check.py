@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks by the filters that an instance may stay on its host with another image, as at a boot or a move.
 
-Some images are kept to some hosts, for a license or for isolation. A rebuild does not move the instance, so without this
-check it would get around them.
+Called by :mod:`conductor_stub.power.intake` and :mod:`conductor_stub.power.wiring`. Some images are kept to some
+hosts, for a license or for isolation. A rebuild does not move the instance, so without this check it would get around
+them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A shelved instance gives its host back: its disk goes to a place that other hosts reach, and its guest is destroyed.
 
-Volumes and addresses stay: a volume is reserved for it meanwhile. Its quota counts on.
+Called by :mod:`conductor_stub.power.machine`. Volumes and addresses stay: a volume is reserved for it meanwhile. Its
+quota counts on.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on power tasks whose step is overdue: notify the host again, or end the task after its deadline."""
+"""Acts on power tasks whose step is overdue: notify the host again, or end the task after its deadline.
+
+Called by :mod:`conductor_stub.power.wiring`.
+"""
 
 from __future__ import annotations
 

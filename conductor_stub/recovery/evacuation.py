@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a recovery whose host is fenced: its guests are evacuated, a bounded number at a time."""
+"""The steps of a recovery whose host is fenced: its guests are evacuated, a bounded number at a time.
+
+Called by :mod:`conductor_stub.recovery.keeper`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which hosts the next attempt leaves out, and for how long.
 
+Called by the modules beside it and those of :mod:`conductor_stub.builds`.
+
 ================================  ==================  ============================================
 the order failed because          spends an attempt   the host is avoided
 ================================  ==================  ============================================

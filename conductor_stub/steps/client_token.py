@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client's name for its request: a request that is repeated with its token gets the answer of the first one."""
+"""A client's name for its request: a request that is repeated with its token gets the answer of the first one.
+
+Called by :mod:`conductor_stub.builds.client_token` and :mod:`conductor_stub.volumes.creation`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of disks: those of the flavor come first, volumes have the others."""
+"""Names of disks: those of the flavor come first, volumes have the others.
+
+Called by modules of :mod:`conductor_stub.attachments` and :mod:`conductor_stub.moves`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a volume that succeeds, each one transaction: space is claimed, and the backend does its part."""
+"""The steps of a volume that succeeds, each one transaction: space is claimed, and the backend does its part.
+
+Called by the modules beside it and those of :mod:`conductor_stub.attachments`.
+"""
 
 from __future__ import annotations
 

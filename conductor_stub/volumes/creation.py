@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accepts requests for volumes, and writes their rows. From then on the sweeper ends each volume that is lost."""
+"""Accepts requests for volumes, and writes their rows.
+
+Called by the modules beside it. From then on the sweeper ends each volume that is lost.
+"""
 
 from __future__ import annotations
 

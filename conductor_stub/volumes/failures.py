@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A backend that cannot do its part: the next alternate, the scheduler again, or the end."""
+"""A backend that cannot do its part: the next alternate, the scheduler again, or the end.
+
+Called by the modules beside it.
+"""
 
 from __future__ import annotations
 

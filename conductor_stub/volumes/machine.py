@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state machine of volumes. See ``steps.machine``; here a step's status is the column ``step``."""
+"""The state machine of volumes.
+
+Called by the modules beside it. See ``steps.machine``; here a step's status is the column ``step``.
+"""
 
 from __future__ import annotations
 

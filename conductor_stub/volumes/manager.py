@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of volumes for conductors and agents. ``intake`` has that for users."""
+"""The RPC surface of volumes for conductors and agents.
+
+Called by :mod:`conductor_stub.volumes.wiring`. ``intake`` has that for users.
+"""
 
 from __future__ import annotations
 

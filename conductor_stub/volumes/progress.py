@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor's methods for agents of storage backends: the ledger, and reports about pools and volumes."""
+"""The conductor's methods for agents of storage backends: the ledger, and reports about pools and volumes.
+
+Called by :mod:`conductor_stub.volumes.manager` and :mod:`conductor_stub.volumes.wiring`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the scheduler's input: ``request_spec`` and ``filter_properties`` in cinder's form."""
+"""Makes the scheduler's input: ``request_spec`` and ``filter_properties`` in cinder's form.
+
+Called by :mod:`conductor_stub.volumes.placement`.
+"""
 
 from __future__ import annotations
 

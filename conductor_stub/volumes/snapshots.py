@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accepts users' requests about snapshots.
 
-A snapshot is a row of ``volumes`` on the pool of its volume, which it claims space of.
+Called by :mod:`conductor_stub.volumes.wiring`. A snapshot is a row of ``volumes`` on the pool of its volume, which it
+claims space of.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on volumes whose step is overdue: hand out again, notify the agent again, or go on without it."""
+"""Acts on volumes whose step is overdue: hand out again, notify the agent again, or go on without it.
+
+Called by :mod:`conductor_stub.volumes.wiring`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of an agent: repeated until it succeeds, because conductors may be away or another agent may still serve."""
+"""The start of an agent: repeated until it succeeds, because conductors may be away or another agent may still serve.
+
+Called by :mod:`fleet.agent.life`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs: never through a shell, and for a bounded time."""
+"""Runs programs: never through a shell, and for a bounded time.
+
+Called by modules of :mod:`compute_agent.drivers.libvirt.disks` and :mod:`volume_agent.drivers`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an agent's process reaches the conductor, and is reached: one for all hosts or backends that it serves."""
+"""How an agent's process reaches the conductor, and is reached: one for all hosts or backends that it serves.
+
+Called by :mod:`compute_agent.main` and :mod:`volume_agent.main`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls over HTTP, through ``fleet-api``: they need a URL, and no broker and no configuration file."""
+"""Calls over HTTP, through ``fleet-api``: they need a URL, and no broker and no configuration file.
+
+Called by :mod:`fleet_cli.main`.
+"""
 
 from __future__ import annotations
 

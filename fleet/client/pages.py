@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long lists of instances, asked for in parts: an answer of the conductor has a limit of bytes."""
+"""Long lists of instances, asked for in parts: an answer of the conductor has a limit of bytes.
+
+Called by :mod:`fleet_cli.servers.servers`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of ``fleet doctor`` on clusters: the nodes of the broker, and the copies of the database."""
+"""The checks of ``fleet doctor`` on clusters: the nodes of the broker, and the copies of the database.
+
+Called by :mod:`fleet.doctor.examination`.
+"""
 
 from __future__ import annotations
 

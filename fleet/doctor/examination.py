@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of ``fleet doctor`` on broker and daemons. ``storage_examination`` has those on volumes."""
+"""The checks of ``fleet doctor`` on broker and daemons.
+
+Called by :mod:`fleet_api.own.doctor` and :mod:`fleet_cli.health.doctor`. ``storage_examination`` has those on volumes.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the configuration: the service cannot start with it."""
+"""Errors of the configuration: the service cannot start with it. Called by :mod:`fleet.errors`."""
 
 from fleet.errors.base import FleetError
 from fleet.reasons import Reason

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of a scheduler: it chose no host, or not enough of them."""
+"""Errors of a scheduler: it chose no host, or not enough of them. Called by :mod:`fleet.errors`."""
 
 from typing import Any
 

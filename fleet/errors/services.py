@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors between services: which process serves a host, which messages are accepted, and in which version."""
+"""Errors between services: which process serves a host, which messages are accepted, and in which version.
+
+Called by :mod:`fleet.errors`.
+"""
 
 from fleet.errors.base import FleetError
 from fleet.reasons import Reason

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses that a user writes on an instance, for tools that log in. The fleet does nothing with them."""
+"""Addresses that a user writes on an instance, for tools that log in.
+
+Called by the modules beside it and those of :mod:`fleet_api.servers`. The fleet does nothing with them.
+"""
 
 from __future__ import annotations
 

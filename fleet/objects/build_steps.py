@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of the host of a build: the claim before the spawn, the finish after it, or a failed attempt."""
+"""Reports of the host of a build: the claim before the spawn, the finish after it, or a failed attempt.
+
+Called by :mod:`conductor_stub.agents.manager` and :mod:`fleet.objects`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The query language of the hint ``query``: ``["and", [">=", "$free_ram_mb", 1024], ...]``, as JSON text.
 
-An argument is a nested query, a JSON scalar, or ``$name.key``: an attribute of the host and what is in it.
+Called by :mod:`fleet.objects.hints`. An argument is a nested query, a JSON scalar, or ``$name.key``: an attribute of
+the host and what is in it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host's name for a project that may not see it (``hostId`` of nova's API): the same for all its instances there."""
+"""A host's name for a project that may not see it (``hostId`` of nova's API): the same for all its instances there.
+
+Called by modules of :mod:`conductor_stub.operators` and :mod:`fleet_api.servers`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A snapshot of a move: its migration record and its instance's row, as services exchange them."""
+"""A snapshot of a move: its migration record and its instance's row, as services exchange them.
+
+Called by :mod:`fleet.objects`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regular expressions of users. RE2 matches them in time linear in the text; Python's ``re`` may take forever."""
+"""Regular expressions of users.
+
+Called by :mod:`fleet_api.servers.server_filters`. RE2 matches them in time linear in the text; Python's ``re`` may
+take forever.
+"""
 
 from __future__ import annotations
 

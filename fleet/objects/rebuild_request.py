@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request of a client for a rebuild: the guest is made anew from an image, where it is."""
+"""The request of a client for a rebuild: the guest is made anew from an image, where it is.
+
+Called by :mod:`fleet.objects`.
+"""
 
 from __future__ import annotations
 

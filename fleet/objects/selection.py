@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's answer for one instance: the chosen host, its limits, and the alternates."""
+"""The scheduler's answer for one instance: the chosen host, its limits, and the alternates.
+
+Called by :mod:`fleet.objects`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The input and the result of ``fleet maintenance plan``: hosts that are emptied together, wave after wave."""
+"""The input and the result of ``fleet maintenance plan``: hosts that are emptied together, wave after wave.
+
+Called by :mod:`fleet_cli.planning.maintenance` and :mod:`scheduler.compute.planning.waves`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a worker process: anything with start and stop, and work that repeats."""
+"""The parts of a worker process: anything with start and stop, and work that repeats.
+
+Called by :mod:`fleet.service` and :mod:`fleet.service.worker`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a daemon: worker processes that start, serve, reload and stop within a bound."""
+"""Runs a daemon: worker processes that start, serve, reload and stop within a bound.
+
+Called by :mod:`fleet.service`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of ``[decisions]``: what schedulers keep of their decisions."""
+"""The options of ``[decisions]``: what schedulers keep of their decisions.
+
+Called by :mod:`fleet.conf` and :mod:`scheduler.compute.drivers.kept_decisions`.
+"""
 
 from __future__ import annotations
 

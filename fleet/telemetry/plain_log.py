@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log lines: a record is one line, whoever has written the texts in it; only a traceback has several."""
+"""Log lines: a record is one line, whoever has written the texts in it; only a traceback has several.
+
+Called by :mod:`fleet.conf`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of ``[shadow]``: a second way to decide, which is compared with the one that counts."""
+"""The options of ``[shadow]``: a second way to decide, which is compared with the one that counts.
+
+Called by :mod:`fleet.conf` and :mod:`scheduler.compute.drivers.shadow`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifies systemd of the daemon's state (sd_notify(3)). Does nothing if systemd did not start the daemon."""
+"""Notifies systemd of the daemon's state (sd_notify(3)).
+
+Called by :mod:`fleet.telemetry.watchdog`. Does nothing if systemd did not start the daemon.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data that lie on a pool and are to become a volume. They are the administrator's."""
+"""Data that lie on a pool and are to become a volume.
+
+Called by :mod:`fleet_api.block_storage.routes`. They are the administrator's.
+"""
 
 from __future__ import annotations
 

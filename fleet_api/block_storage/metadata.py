@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metadata of volumes and of snapshots: the same paths below each of them."""
+"""Metadata of volumes and of snapshots: the same paths below each of them.
+
+Called by :mod:`fleet_api.block_storage.snapshots` and :mod:`fleet_api.block_storage.volumes`.
+"""
 
 from __future__ import annotations
 

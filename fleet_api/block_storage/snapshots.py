@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots of volumes: create, list, show, delete."""
+"""Snapshots of volumes: create, list, show, delete. Called by :mod:`fleet_api.block_storage.routes`."""
 
 from __future__ import annotations
 

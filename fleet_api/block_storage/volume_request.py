@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``POST /volumes``: what clients send, and the request for a volume that it becomes."""
+"""``POST /volumes``: what clients send, and the request for a volume that it becomes.
+
+Called by :mod:`fleet_api.block_storage.volumes`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes: create, list, show, extend, migrate, retype, delete."""
+"""Volumes: create, list, show, extend, migrate, retype, delete. Called by :mod:`fleet_api.block_storage.routes`."""
 
 from __future__ import annotations
 

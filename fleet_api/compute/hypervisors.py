@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hypervisors: the nodes of the fleet in nova's form."""
+"""Hypervisors: the nodes of the fleet in nova's form. Called by :mod:`fleet_api.application`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images that the fleet has records of, in the form of OpenStack's image API v2. They are made with ``fleet image``."""
+"""The images that the fleet has records of, in the form of OpenStack's image API v2.
+
+Called by :mod:`fleet_api.application`. They are made with ``fleet image``.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Key pairs of the sender. From version 2.92 on the client makes the keys: a private key is never sent.
+"""Key pairs of the sender.
+
+Called by :mod:`fleet_api.application`. From version 2.92 on the client makes the keys: a private key is never sent.
 
 Before, a request without a public key gets a new key. Its private half is in the answer, and nowhere else.
 """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves of servers, the newest first. Read only."""
+"""Moves of servers, the newest first.
+
+Called by :mod:`fleet_api.application` and :mod:`fleet_api.servers.server_migrations`. Read only.
+"""
 
 from __future__ import annotations
 

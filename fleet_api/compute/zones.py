@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Availability zones: the hosts of the fleet by their zone."""
+"""Availability zones: the hosts of the fleet by their zone. Called by :mod:`fleet_api.application`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports: the addresses that servers have, in the form of the Networking API v2.0."""
+"""Ports: the addresses that servers have, in the form of the Networking API v2.0.
+
+Called by :mod:`fleet_api.application`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the Networking API: which objects of a list are wanted, and which of their fields."""
+"""Parameters of the Networking API: which objects of a list are wanted, and which of their fields.
+
+Called by :mod:`fleet_api.network.networks` and :mod:`fleet_api.network.ports`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``GET /fleet/v1/doctor``: what ``fleet doctor --url`` finds, but for the agents, which are not asked."""
+"""``GET /fleet/v1/doctor``: what ``fleet doctor --url`` finds, but for the agents, which are not asked.
+
+Called by :mod:`fleet_api.application`.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """``GET /fleet/v1/events``: what happens to builds, volumes and hosts, as server-sent events.
 
-The format is that of https://html.spec.whatwg.org/multipage/server-sent-events.html. Each stream takes a thread for as long
-as it lasts; ``[api] event_streams`` and ``event_streams_per_user`` bound them, and they have threads of their own.
-The sender of a stream is authenticated and authorised again each minute: a stream does not outlive its user's right.
+Called by :mod:`fleet_api.application` and :mod:`fleet_api.serving.http_server`. The format is that of
+https://html.spec.whatwg.org/multipage/server-sent-events.html. Each stream takes a thread for as long as it lasts;
+``[api] event_streams`` and ``event_streams_per_user`` bound them, and they have threads of their own. The sender of a
+stream is authenticated and authorised again each minute: a stream does not outlive its user's right.
 """
 
 from __future__ import annotations

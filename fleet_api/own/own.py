@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routes beside nova's API, under ``/fleet/v1``: for the page, and for scripts.
 
-The answers are those of the RPC (docs/wire-contract.md, docs/explain.md), but for the hosts: ten thousand of them are
-columns and rows, which is a quarter of the size.
+Called by :mod:`fleet_api.application`. The answers are those of the RPC (docs/wire-contract.md, docs/explain.md), but
+for the hosts: ten thousand of them are columns and rows, which is a quarter of the size.
 """
 
 from __future__ import annotations

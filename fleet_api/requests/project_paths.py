@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths with the project in them, ``/v2.1/PROJECT/servers``: old catalogs of keystone and old clients have them."""
+"""Paths with the project in them, ``/v2.1/PROJECT/servers``: old catalogs of keystone and old clients have them.
+
+Called by :mod:`fleet_api.application`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other paths of the same services, as catalogs of OpenStack have them.
 
-``/volume/v3`` is the API of volumes below a root of its own: ``/volume/`` lists its versions. ``/v2`` is version 2.1 of the
-compute API, in which versions cannot be named. The image API keeps ``/v2/images``.
+Called by :mod:`fleet_api.application` and :mod:`fleet_api.requests.microversions`. ``/volume/v3`` is the API of
+volumes below a root of its own: ``/volume/`` lists its versions. ``/v2`` is version 2.1 of the compute API, in which
+versions cannot be named. The image API keeps ``/v2/images``.
 """
 
 from __future__ import annotations

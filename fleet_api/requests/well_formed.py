@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refuses what is no well-formed request, whatever is asked: its host, control characters in its path and query."""
+"""Refuses what is no well-formed request, whatever is asked: its host, control characters in its path and query.
+
+Called by :mod:`fleet_api.application`.
+"""
 
 from __future__ import annotations
 

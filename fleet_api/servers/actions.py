@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``POST /servers/ID/action``: moves, power, rebuilds, locks and consoles. Other actions of nova are answered with 501."""
+"""``POST /servers/ID/action``: moves, power, rebuilds, locks and consoles.
+
+Called by :mod:`fleet_api.application`. Other actions of nova are answered with 501.
+"""
 
 from __future__ import annotations
 

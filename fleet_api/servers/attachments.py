@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes of servers: attach, detach, list and show."""
+"""Volumes of servers: attach, detach, list and show. Called by :mod:`fleet_api.application`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The actions of a server: its events, those of one request together. Read only."""
+"""The actions of a server: its events, those of one request together.
+
+Called by :mod:`fleet_api.application`. Read only.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The action ``rebuild``: what clients send, and the conductor's request that it becomes."""
+"""The action ``rebuild``: what clients send, and the conductor's request that it becomes.
+
+Called by :mod:`fleet_api.servers.actions`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live migrations of one server that are under way: list, show and abort."""
+"""Live migrations of one server that are under way: list, show and abort. Called by :mod:`fleet_api.application`."""
 
 from __future__ import annotations
 

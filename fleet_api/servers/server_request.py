@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``POST /servers``: what clients send, and the build request that it becomes.
 
-A field that the fleet cannot honour is refused: if it were ignored, the client would not see that nothing was done.
+Called by :mod:`fleet_api.block_storage.volume_request` and :mod:`fleet_api.servers.servers`. A field that the fleet
+cannot honour is refused: if it were ignored, the client would not see that nothing was done.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long servers of projects ran in a period, and what they took: ``/os-simple-tenant-usage``.
 
-A server counts from its first start to its end. One that was deleted counts as long as its row is kept.
+Called by :mod:`fleet_api.application`. A server counts from its first start to its end. One that was deleted counts as
+long as its row is kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares the threads of the HTTP server among its users: their requests take turns, and no user has all threads.
 
-waitress has one queue for all requests. Here each user has one, and a thread that is free takes the next request of the user
-whose turn it is, unless this user has as many threads as one may have.
+Called by :mod:`fleet_api.serving.http_server`. waitress has one queue for all requests. Here each user has one, and a
+thread that is free takes the next request of the user whose turn it is, unless this user has as many threads as one
+may have.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of a program for people: an overview by topic, and the list with a line on each."""
+"""The commands of a program for people: an overview by topic, and the list with a line on each.
+
+Called by :mod:`fleet_cli.base.application`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fits a table to the terminal: the widest columns become narrower, and their cells are wrapped."""
+"""Fits a table to the terminal: the widest columns become narrower, and their cells are wrapped.
+
+Called by :mod:`fleet_cli.base.listing`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The message about a wrong command line: one line, and where to read more."""
+"""The message about a wrong command line: one line, and where to read more.
+
+Called by :mod:`fleet_cli.base.application`.
+"""
 
 from __future__ import annotations
 

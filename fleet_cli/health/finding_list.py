@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of commands that check: a line for each finding, and the worst one as exit status."""
+"""The base of commands that check: a line for each finding, and the worst one as exit status.
+
+Called by the modules beside it and those of :mod:`fleet_cli.upkeep`.
+"""
 
 from __future__ import annotations
 

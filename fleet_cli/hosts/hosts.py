@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet host``: capacity and usage of hosts."""
+"""``fleet host``: capacity and usage of hosts. Called by :mod:`fleet_cli.hosts.services`."""
 
 from __future__ import annotations
 

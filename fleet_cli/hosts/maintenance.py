@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet maintenance list``, ``show``, ``pause``, ``resume``, ``skip`` and ``cancel``: maintenances that have begun."""
+"""``fleet maintenance list``, ``show``, ``pause``, ``resume``, ``skip`` and ``cancel``: maintenances that have begun.
+
+Called by :mod:`fleet_cli.planning.maintenance`.
+"""
 
 from __future__ import annotations
 

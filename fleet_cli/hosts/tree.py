@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts as a tree of their failure domains, with sums: ``fleet host list --tree``."""
+"""Hosts as a tree of their failure domains, with sums: ``fleet host list --tree``.
+
+Called by :mod:`fleet_cli.hosts.hosts`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet explain``: where an instance or a volume would be placed, or why nowhere. Nothing is booked."""
+"""``fleet explain``: where an instance or a volume would be placed, or why nowhere.
+
+Called by the modules beside it. Nothing is booked.
+"""
 
 from __future__ import annotations
 

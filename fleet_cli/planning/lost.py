@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses which hosts are lost: ``any``, a host, or a label."""
+"""Parses which hosts are lost: ``any``, a host, or a label. Called by the modules beside it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests of ``fleet whatif`` for volumes: of a trace, of one size, or of the volumes on backends."""
+"""The requests of ``fleet whatif`` for volumes: of a trace, of one size, or of the volumes on backends.
+
+Called by :mod:`fleet_cli.planning.whatif_domains`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The domains of ``fleet whatif``: instances on hosts, or volumes on pools."""
+"""The domains of ``fleet whatif``: instances on hosts, or volumes on pools.
+
+Called by :mod:`fleet_cli.planning.whatif`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the moves of a plan: migrations to chosen hosts, a few at a time. A cold one is confirmed when it has finished."""
+"""Makes the moves of a plan: migrations to chosen hosts, a few at a time.
+
+Called by :mod:`fleet_cli.planning.rebalance`. A cold one is confirmed when it has finished.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server list`` and ``show``: instances."""
+"""``fleet server list`` and ``show``: instances. Called by :mod:`fleet_cli.servers.boot`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage audit``: checks whether the ledger is consistent, and repairs what can be derived from other rows."""
+"""``fleet-manage audit``: checks whether the ledger is consistent, and repairs what can be derived from other rows.
+
+Called by :mod:`fleet_cli.manage`.
+"""
 
 from __future__ import annotations
 

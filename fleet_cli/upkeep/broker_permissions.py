@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage rabbitmq permissions``: the commands that give a service's user exactly the permissions it needs."""
+"""``fleet-manage rabbitmq permissions``: the commands that give a service's user exactly the permissions it needs.
+
+Called by :mod:`fleet_cli.manage`.
+"""
 
 from __future__ import annotations
 

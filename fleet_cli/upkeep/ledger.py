@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage ledger``: the identity of the database, by which daemons recognise their ledger."""
+"""``fleet-manage ledger``: the identity of the database, by which daemons recognise their ledger.
+
+Called by :mod:`fleet_cli.manage`.
+"""
 
 from __future__ import annotations
 

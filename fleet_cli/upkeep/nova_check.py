@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage nova check``: a look before fleet-scheduler takes the place of nova-scheduler."""
+"""``fleet-manage nova check``: a look before fleet-scheduler takes the place of nova-scheduler.
+
+Called by :mod:`fleet_cli.manage`.
+"""
 
 from __future__ import annotations
 

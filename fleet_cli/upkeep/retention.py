@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage db archive`` and ``db purge``: move deleted instances and volumes to a file, or remove them."""
+"""``fleet-manage db archive`` and ``db purge``: move deleted instances and volumes to a file, or remove them.
+
+Called by :mod:`fleet_cli.manage`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage shadow report``: how the choices of a shadow compare with those that count."""
+"""``fleet-manage shadow report``: how the choices of a shadow compare with those that count.
+
+Called by :mod:`fleet_cli.manage`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet-manage upgrade check``: whether this release can run with this configuration and this database."""
+"""``fleet-manage upgrade check``: whether this release can run with this configuration and this database.
+
+Called by :mod:`fleet_cli.manage`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private MariaDB Galera cluster: every node has every committed transaction, and takes writes."""
+"""A private MariaDB Galera cluster: every node has every committed transaction, and takes writes.
+
+Called by :mod:`fleet_trial.private_servers`.
+"""
 
 from __future__ import annotations
 

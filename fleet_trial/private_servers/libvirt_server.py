@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A private libvirtd with its own domains, beside the system's.
 
-libvirt has the paths of its files compiled in. So this one runs in a mount namespace of its own, as root, where its
-directories are in their place. QEMU runs as the package's user, as it does in the system's.
+Called by :mod:`fleet_trial.private_servers`. libvirt has the paths of its files compiled in. So this one runs in a
+mount namespace of its own, as root, where its directories are in their place. QEMU runs as the package's user, as it
+does in the system's.
 """
 
 from __future__ import annotations

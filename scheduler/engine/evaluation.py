@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which hosts pass one request and how they score, kept up to date as hosts change.
 
-A host changes because an earlier instance of the same request was placed on it, or, between two requests with the same
-cache key, because the feed or a booking changed its row. In both cases only the changed rows are judged again.
+Called by the modules beside it. A host changes because an earlier instance of the same request was placed on it, or,
+between two requests with the same cache key, because the feed or a booking changed its row. In both cases only the
+changed rows are judged again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One scheduler's share of the hosts. A pick prefers it, so that several schedulers seldom choose the same room.
+"""One scheduler's share of the hosts.
+
+Called by :mod:`scheduler.engine.decide` and :mod:`scheduler.engine.decision`. A pick prefers it, so that several
+schedulers seldom choose the same room.
 
 The share never refuses a request. A pick goes past it in three cases:
 

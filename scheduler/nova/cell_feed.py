@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads one cell: all of it, then what has changed."""
+"""Reads one cell: all of it, then what has changed.
+
+Called by :mod:`scheduler.nova.feed` and :mod:`scheduler.nova.service`.
+"""
 
 from __future__ import annotations
 

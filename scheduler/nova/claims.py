@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims in placement: the allocation of an instance on its chosen host, before the answer.
 
-Placement is what keeps two schedulers from choosing the same room: nova's compute service no longer checks memory, disk and
-vcpus. nova's conductor moves and deletes allocations later.
+Called by the modules beside it. Placement is what keeps two schedulers from choosing the same room: nova's compute
+service no longer checks memory, disk and vcpus. nova's conductor moves and deletes allocations later.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes the arguments of nova's ``select_destinations``: a RequestSpec object, or before 4.3 two dicts.
 
-The object becomes the two dicts of this project's own contract, which :class:`fleet.objects.RequestSpec` parses: there is
-one parser, and plugins in nova's form find the keys that they know. Only known fields are copied. Passwords of a cell,
-which every move carries, and fields of later releases do not get past this module.
+Called by the modules beside it and those of :mod:`scheduler.nova.shadow`. The object becomes the two dicts of this
+project's own contract, which :class:`fleet.objects.RequestSpec` parses: there is one parser, and plugins in nova's
+form find the keys that they know. Only known fields are copied. Passwords of a cell, which every move carries, and
+fields of later releases do not get past this module.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filter that always runs first for nova: what the request says of hosts, beyond what any filter of nova judges."""
+"""The filter that always runs first for nova: what the request says of hosts, beyond what any filter of nova judges.
+
+Called by :mod:`scheduler.nova.domain` and :mod:`scheduler.nova.rebuild`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual machines as nova's databases show them: a variant of the domain of virtual machines."""
+"""Virtual machines as nova's databases show them: a variant of the domain of virtual machines.
+
+Called by the modules beside it.
+"""
 
 from __future__ import annotations
 

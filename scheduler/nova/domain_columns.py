@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns that a compute node of nova has beside those of any node: its cell, and what placement has of it."""
+"""The columns that a compute node of nova has beside those of any node: its cell, and what placement has of it.
+
+Called by the modules beside it.
+"""
 
 from __future__ import annotations
 

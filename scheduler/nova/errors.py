@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one error that nova's conductor understands, in nova's form.
 
-nova rebuilds exceptions of the module ``nova.exception`` only, and handles this one by name: it sets the state and the fault
-of the server. Any other error arrives there as a RemoteError.
+Called by :mod:`scheduler.nova.endpoint`. nova rebuilds exceptions of the module ``nova.exception`` only, and handles
+this one by name: it sets the state and the fault of the server. Any other error arrives there as a RemoteError.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The change feed over nova's databases: a second implementation of :class:`scheduler.state.host_manager.Feed`.
 
-nova's rows have no generation, so the feed polls by time. A generation is the time in microseconds at which a reading
-began. A reading after generation G returns the rows whose ``updated_at`` is later than G less ``overlap``. Rows that the
-cache has already are left out. Polling misses rows that were deleted without a trace, and changes by clocks that are too
-far behind. The full comparison of the host manager finds these.
+Called by :mod:`scheduler.nova.service`. nova's rows have no generation, so the feed polls by time. A generation is the
+time in microseconds at which a reading began. A reading after generation G returns the rows whose ``updated_at`` is
+later than G less ``overlap``. Rows that the cache has already are left out. Polling misses rows that were deleted
+without a trace, and changes by clocks that are too far behind. The full comparison of the host manager finds these.
 
 A cell that cannot be read for ``Pace.patience_s`` is down: its hosts are shown as forced down until it answers, and the rest
 is served. Until then its hosts stay as they were known. When it answers again, all of it is read.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of nova.conf that nova-scheduler reads, and what they are here.
 
-Most are found in the options here themselves, which have nova's names as aliases: :func:`ours`.
+Called by the modules beside it. Most are found in the options here themselves, which have nova's names as aliases:
+:func:`ours`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes requests from nova's records for ``fleet explain``, ``fleet capacity`` and ``fleet whatif``.
 
-It has the methods of the conductor's ``operator`` namespace that make a request, by flavor or by server.
+Called by :mod:`scheduler.nova.service`. It has the methods of the conductor's ``operator`` namespace that make a
+request, by flavor or by server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls to the placement service: allocations of instances, and compute nodes by trait.
 
-keystoneauth is an extra of the package: ``pip install '.[nova]'`` in the directory of the source.
+Called by the modules beside it. keystoneauth is an extra of the package: ``pip install '.[nova]'`` in the directory of
+the source.
 """
 
 from __future__ import annotations

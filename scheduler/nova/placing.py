@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers one request: choose hosts, claim them, and choose again where a claim is refused."""
+"""Answers one request: choose hosts, claim them, and choose again where a claim is refused.
+
+Called by the modules beside it and those of :mod:`scheduler.nova.shadow`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host manager over nova's databases: a background task polls them, and no request waits for a query."""
+"""The host manager over nova's databases: a background task polls them, and no request waits for a query.
+
+Called by the modules beside it and those of :mod:`scheduler.nova.shadow`.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads placement's database: what each resource provider offers, and what is taken of it.
 
-The first reading reads all. Later ones compare the ids and generations of all providers, and read those that differ. A
-deleted allocation changes no generation: sums of what is taken are compared every :data:`USAGE_PERIOD` (5 s), and at once
-when a request finds no host.
-docs/decisions has the reason for reading the database.
+Called by the modules beside it. The first reading reads all. Later ones compare the ids and generations of all
+providers, and read those that differ. A deleted allocation changes no generation: sums of what is taken are compared
+every :data:`USAGE_PERIOD` (5 s), and at once when a request finds no host. docs/decisions has the reason for reading
+the database.
 """
 
 from __future__ import annotations

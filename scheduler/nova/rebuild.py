@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of a rebuild: may an instance stay on its host with a new image? Nothing is booked or claimed."""
+"""The check of a rebuild: may an instance stay on its host with a new image? Nothing is booked or claimed.
+
+Called by :mod:`scheduler.nova.endpoint` and :mod:`scheduler.nova.service`.
+"""
 
 from __future__ import annotations
 

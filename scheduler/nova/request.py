@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request of nova's conductor, parsed: the scheduler's own request, and what only nova has."""
+"""A request of nova's conductor, parsed: the scheduler's own request, and what only nova has.
+
+Called by the modules beside it and those of :mod:`scheduler.nova.shadow`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of resources with traits that a request needs of placement, and the query for them.
 
-The group without suffix may be spread over the providers of one tree and those that share with it. Each group with a suffix
-comes from one provider. Names are those of ``GET /allocation_candidates``.
+Called by the modules beside it. The group without suffix may be spread over the providers of one tree and those that
+share with it. Each group with a suffix comes from one provider. Names are those of ``GET /allocation_candidates``.
 """
 
 from __future__ import annotations

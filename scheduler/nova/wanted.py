@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Translates a flavor, an image and resources from elsewhere (ports, accelerators, PCI devices) into a resource request.
 
-The rules are those of nova-scheduler 34. Its API has checked the values; values that it lets pass and placement cannot have
-are refused here by name.
+Called by :mod:`scheduler.nova.decoder` and :mod:`scheduler.nova.endpoint`. The rules are those of nova-scheduler 34.
+Its API has checked the values; values that it lets pass and placement cannot have are refused here by name.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the scheduler's own service record: registers it, then sends heartbeats."""
+"""Keeps the scheduler's own service record: registers it, then sends heartbeats. Called by :mod:`scheduler.main`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of demands on a copied fleet: how many were placed, and why the others were refused."""
+"""Results of demands on a copied fleet: how many were placed, and why the others were refused.
+
+Called by :mod:`scheduler.compute.planning.whatif` and :mod:`scheduler.volumes.planning.whatif`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inventory as the change feed shows it, less what is booked. Plain state without a lock."""
+"""The inventory as the change feed shows it, less what is booked.
+
+Called by :mod:`scheduler.planning.copied_fleet` and :mod:`scheduler.state.host_manager`. Plain state without a lock.
+"""
 
 from __future__ import annotations
 

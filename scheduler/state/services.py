@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The services of hosts as the feed shows them, written into the rows of their nodes.
 
-A node may be considered while the service of its host is known.
+Called by :mod:`scheduler.state.host_cache`. A node may be considered while the service of its host is known.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which hosts are this scheduler's own share: rendezvous hashing over the live schedulers.
 
-Every scheduler has a score on every host; the highest score owns the host. If a scheduler joins or dies, only the hosts
-that it owns change their owner. All schedulers compute the same owners without a message. Among the worker processes of
-one scheduler service, which have one service record, the hosts of the service are divided the same way.
+Called by the modules beside it and those of :mod:`scheduler.peers`. Every scheduler has a score on every host; the
+highest score owns the host. If a scheduler joins or dies, only the hosts that it owns change their owner. All
+schedulers compute the same owners without a message. Among the worker processes of one scheduler service, which have
+one service record, the hosts of the service are divided the same way.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RPC surface for volumes: topic ``volume_scheduler``, with the shapes of cinder's scheduler.
 
-The scheduler decides and books. Its caller, a conductor, claims the space and orders the agent; cinder's scheduler does both
-itself, and answers nothing. So each method that cinder casts returns the pool here, as ``select_backend`` does.
+Called by :mod:`scheduler.main` and :mod:`scheduler.volumes.service`. The scheduler decides and books. Its caller, a
+conductor, claims the space and orders the agent; cinder's scheduler does both itself, and answers nothing. So each
+method that cinder casts returns the pool here, as ``select_backend`` does.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer of ``explain``: a decision that is not booked, with the weights of the best hosts."""
+"""The answer of ``explain``: a decision that is not booked, with the weights of the best hosts.
+
+Called by :mod:`scheduler.compute.drivers.filter_scheduler` and :mod:`scheduler.volumes.manager`.
+"""
 
 from __future__ import annotations
 

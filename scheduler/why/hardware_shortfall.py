@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers behind a no of NUMA cells or PCI devices: found by fitting, as no column holds them."""
+"""The numbers behind a no of NUMA cells or PCI devices: found by fitting, as no column holds them.
+
+Called by :mod:`scheduler.compute.filters.numa_topology` and :mod:`scheduler.compute.filters.pci_passthrough`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Near misses: of the hosts that were dropped, those that lack the least, and what each of them lacks."""
+"""Near misses: of the hosts that were dropped, those that lack the least, and what each of them lacks.
+
+Called by :mod:`scheduler.why.refusal`.
+"""
 
 from __future__ import annotations
 

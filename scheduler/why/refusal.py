@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refusals: the dominant reason, a sentence with it, and the near misses with numbers.
 
-A refusal is computed only when hosts run out, from the masks of the filters and the current columns.
+Called by modules of :mod:`scheduler.compute.drivers` and :mod:`scheduler.volumes.drivers`. A refusal is computed only
+when hosts run out, from the masks of the filters and the current columns.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the parts of the driver: domains and records of guests by uuid, the start of a guest, and its removal."""
+"""Shared by the parts of the driver: domains and records of guests by uuid, the start of a guest, and its removal.
+
+Called by the modules beside it.
+"""
 
 from __future__ import annotations
 

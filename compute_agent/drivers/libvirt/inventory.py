@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the driver that reads the machine: its resources, devices and capabilities, and domains that are not ours."""
+"""The part of the driver that reads the machine: its resources, devices and capabilities, and domains that are not ours.
+
+Called by :mod:`compute_agent.drivers.libvirt.driver`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of moves that their destination does: claim, build or take in the guest, and undo."""
+"""The steps of moves that their destination does: claim, build or take in the guest, and undo.
+
+Called by :mod:`compute_agent.work.moves.mover`.
+"""
 
 from __future__ import annotations
 

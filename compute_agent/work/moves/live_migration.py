@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a live migration that only a host can decide: whether a guest has left, and whether it has arrived."""
+"""The parts of a live migration that only a host can decide: whether a guest has left, and whether it has arrived.
+
+Called by the modules beside it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of moves that their source does: let the guest go, forget it, or take it up again."""
+"""The steps of moves that their source does: let the guest go, forget it, or take it up again.
+
+Called by :mod:`compute_agent.work.moves.mover`.
+"""
 
 from __future__ import annotations
 

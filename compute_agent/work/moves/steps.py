@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by all steps of moves: a limit of time, the report to the conductor, and the removal of remains."""
+"""Shared by all steps of moves: a limit of time, the report to the conductor, and the removal of remains.
+
+Called by :mod:`compute_agent.work.moves.destination` and :mod:`compute_agent.work.moves.source`.
+"""
 
 from __future__ import annotations
 

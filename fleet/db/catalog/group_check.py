@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check that a claim keeps the policy of a server group and its rules over labels of hosts.
 
-Claims of builds and of moves run it, under the lock of the group: schedulers may have decided at the same time.
+Called by :mod:`conductor_stub.builds.claims` and :mod:`conductor_stub.moves.claims`. Claims of builds and of moves run
+it, under the lock of the group: schedulers may have decided at the same time.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of group ``[database]``: oslo.db's, and limits for a server that does not answer."""
+"""The options of group ``[database]``: oslo.db's, and limits for a server that does not answer.
+
+Called by :mod:`fleet.conf` and :mod:`fleet.db.engine.database`.
+"""
 
 from __future__ import annotations
 

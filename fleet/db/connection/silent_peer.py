@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cuts sessions that wait for a PostgreSQL server which hangs, or which is not the primary any more.
 
-The kernel of a machine whose server hangs still answers for it, so keepalives find nothing, and libpq has no time limit for
-an answer. A thread looks at the sessions once a second. If one has waited for its answer for half of ``limit_s``, the thread
-opens new connections, to all servers of the URL::
+Called by :mod:`fleet.db.engine.database`. The kernel of a machine whose server hangs still answers for it, so
+keepalives find nothing, and libpq has no time limit for an answer. A thread looks at the sessions once a second. If
+one has waited for its answer for half of ``limit_s``, the thread opens new connections, to all servers of the URL::
 
     none can be opened              the server hangs or is away: the session is cut
     the primary is another server   another one was promoted: the session is cut

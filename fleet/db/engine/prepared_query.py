@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries that PostgreSQL plans once per connection. Planning a short query takes longer than running it.
+"""Queries that PostgreSQL plans once per connection.
+
+Called by :mod:`fleet.db.feed.feed_queries`. Planning a short query takes longer than running it.
 
 They bypass SQLAlchemy, which would take as long again. On other databases the query runs as usual. So it does on PostgreSQL
 if the prepared statement is missing, as behind a pooler that shares one session among many clients.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single statements on a database server, for programs that start one: no pool, no transaction."""
+"""Single statements on a database server, for programs that start one: no pool, no transaction.
+
+Called by modules of :mod:`fleet_trial.private_servers`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of hosts and sums of their resources, for metrics: one statement, however many hosts there are."""
+"""Numbers of hosts and sums of their resources, for metrics: one statement, however many hosts there are.
+
+Called by :mod:`conductor_stub.agents.gauges`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims of addresses: made in the transaction that accepts a build, and released with the instance.
 
-The transaction locks the rows of its networks, in the order of their uuids: after volumes, before quotas. Builds that are
-accepted together read the free addresses once.
+Called by modules of :mod:`conductor_stub.builds` and :mod:`fleet.db.upkeep`. The transaction locks the rows of its
+networks, in the order of their uuids: after volumes, before quotas. Builds that are accepted together read the free
+addresses once.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds: instance rows from their acceptance until a host runs the guest. ``fleet.states`` draws their life."""
+"""Builds: instance rows from their acceptance until a host runs the guest.
+
+Called by modules of :mod:`conductor_stub.builds` and :mod:`conductor_stub.operators`. ``fleet.states`` draws their
+life.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def changed_spec(
 
 
 def to_instance(row: RequestedInstance) -> Instance:
-    """The value that is sent. ``row`` is from a query of this module, or from :func:`moved`."""
+    """The value that is sent. ``row`` is from a query of this module, or from :func:`fleet.db.instances.instances.moved`."""
     spec = spec_of(row)
     return Instance(
         uuid=row.uuid,

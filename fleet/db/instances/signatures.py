@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures of messages that any conductor has accepted. A row is kept until the signature has expired."""
+"""Signatures of messages that any conductor has accepted.
+
+Called by :mod:`conductor_stub.main`. A row is kept until the signature has expired.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries of nova's API database: cells, hosts, aggregates, flavors and requests."""
+"""Queries of nova's API database: cells, hosts, aggregates, flavors and requests.
+
+Called by modules of :mod:`scheduler.nova` and :mod:`scheduler.nova.shadow`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries of one cell: services, compute nodes and instances, all of them or what has changed.
 
-Rows have no generation. ``updated_at`` is written by the clock of the service that changed the row, and on MariaDB it has
-whole seconds. A new row has only ``created_at``.
+Called by :mod:`scheduler.nova.cell_feed`. Rows have no generation. ``updated_at`` is written by the clock of the
+service that changed the row, and on MariaDB it has whole seconds. A new row has only ``created_at``.
 """
 
 from __future__ import annotations

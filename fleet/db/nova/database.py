@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database of nova. Every session is read only, even if its role may write."""
+"""A database of nova.
+
+Called by modules of :mod:`scheduler.nova` and :mod:`scheduler.nova.shadow`. Every session is read only, even if its
+role may write.
+"""
 
 from __future__ import annotations
 

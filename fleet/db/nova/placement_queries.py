@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries of placement's database: what providers offer, and what is taken of them.
 
-Placement counts each change of a provider (inventories, traits, aggregates, new allocations) in its ``generation``. So a
-reader compares ids and generations, and reads only those providers that have changed. It does not count deleted allocations:
-:func:`usage` shows them.
+Called by :mod:`scheduler.nova.providers`. Placement counts each change of a provider (inventories, traits, aggregates,
+new allocations) in its ``generation``. So a reader compares ids and generations, and reads only those providers that
+have changed. It does not count deleted allocations: :func:`usage` shows them.
 """
 
 from __future__ import annotations

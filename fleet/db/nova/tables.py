@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of nova that are read, with the columns that are read. Types are left to the driver, but those of times."""
+"""The tables of nova that are read, with the columns that are read.
+
+Called by the modules beside it. Types are left to the driver, but those of times.
+"""
 
 from __future__ import annotations
 

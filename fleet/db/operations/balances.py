@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Balancing of aggregates (``fleet.balance_states``): looks, rounds, and what holds moves up."""
+"""Balancing of aggregates (``fleet.balance_states``): looks, rounds, and what holds moves up.
+
+Called by modules of :mod:`conductor_stub.balance`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recoveries of hosts that are down: their guests and steps (``fleet.recovery_states``), and how many hosts are silent."""
+"""Recoveries of hosts that are down: their guests and steps (``fleet.recovery_states``), and how many hosts are silent.
+
+Called by modules of :mod:`conductor_stub.operators` and :mod:`conductor_stub.recovery`.
+"""
 
 from __future__ import annotations
 

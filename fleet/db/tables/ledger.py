@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database itself: the generation of its newest commit, and signatures of messages."""
+"""The database itself: the generation of its newest commit, and signatures of messages.
+
+Called by :mod:`fleet.db.tables.models`.
+"""
 
 from __future__ import annotations
 

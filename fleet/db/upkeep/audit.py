@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds contradictions in the ledger, and heals those that follow from other rows.
 
-A healed value is computed again under the lock that its writers take, so an audit may run beside the daemons. What needs
-a decision of an operator (an instance whose host is gone) is only reported.
+Called by :mod:`fleet_cli.upkeep.audit`. A healed value is computed again under the lock that its writers take, so an
+audit may run beside the daemons. What needs a decision of an operator (an instance whose host is gone) is only
+reported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Database privileges of each service: the scheduler reads some tables, the conductor reads and writes rows.
 
-Only the owner, as which ``fleet-manage`` runs, changes tables. Agents have no access to the database.
+Called by :mod:`fleet_cli.manage`. Only the owner, as which ``fleet-manage`` runs, changes tables. Agents have no
+access to the database.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleted instances and volumes, and all rows about them: found by age, exported, and removed."""
+"""Deleted instances and volumes, and all rows about them: found by age, exported, and removed.
+
+Called by :mod:`fleet_cli.upkeep.retention`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much instances have had in the last hours: from when each began and ended, so nothing is sampled or stored for it."""
+"""How much instances have had in the last hours: from when each began and ended, so nothing is sampled or stored for it.
+
+Called by :mod:`conductor_stub.operators.use`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Storage pools: the inventory that volume agents report, and the space that volumes claim.
 
-A pool's row is the ledger of its space. Each transaction that changes a claim locks this row first, so two claims never see
-the same free space.
+Called by modules of :mod:`conductor_stub.volumes` and :mod:`fleet.db.upkeep`. A pool's row is the ledger of its space.
+Each transaction that changes a claim locks this row first, so two claims never see the same free space.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests for volumes that have a client token: which volumes the first request with a token has made."""
+"""Requests for volumes that have a client token: which volumes the first request with a token has made.
+
+Called by :mod:`conductor_stub.volumes.creation`.
+"""
 
 from __future__ import annotations
 

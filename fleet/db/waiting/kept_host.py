@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host that is kept for one queued build: builds of other requests are not placed there."""
+"""The host that is kept for one queued build: builds of other requests are not placed there.
+
+Called by :mod:`conductor_stub.builds.placement` and :mod:`conductor_stub.builds.room_queue`.
+"""
 
 from __future__ import annotations
 

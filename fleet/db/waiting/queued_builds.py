@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds that wait for room: the instance row is ``queued``, and a row here says why and until when."""
+"""Builds that wait for room: the instance row is ``queued``, and a row here says why and until when.
+
+Called by modules of :mod:`conductor_stub.builds` and :mod:`conductor_stub.operators`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recoveries of hosts that are down (``fleet.recovery_states``). Times are ISO 8601 text in UTC."""
+"""Recoveries of hosts that are down (``fleet.recovery_states``).
+
+Called by :mod:`fleet.rpc.clients.operator.hosts`. Times are ISO 8601 text in UTC.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of users to conductors, and between conductors: builds."""
+"""Calls of users to conductors, and between conductors: builds. Called by :mod:`fleet.rpc.clients`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that schedulers of every domain answer about a request: what they would do, and how much more fits."""
+"""Calls that schedulers of every domain answer about a request: what they would do, and how much more fits.
+
+Called by :mod:`fleet.rpc.clients.scheduler` and :mod:`fleet.rpc.clients.volume_scheduler`.
+"""
 
 from __future__ import annotations
 

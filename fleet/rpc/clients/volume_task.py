@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of agents to conductors, and between conductors: volumes."""
+"""Calls of agents to conductors, and between conductors: volumes. Called by :mod:`fleet.rpc.clients`."""
 
 from __future__ import annotations
 

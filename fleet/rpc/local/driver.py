@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``local://`` driver: connects oslo.messaging to a hub."""
+"""The ``local://`` driver: connects oslo.messaging to a hub. Called by :mod:`fleet.rpc.local`."""
 
 from __future__ import annotations
 

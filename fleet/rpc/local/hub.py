@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hub: named queues in memory, with RabbitMQ's rules and condition variables.
 
+Called by :mod:`fleet.rpc.local.bridge` and :mod:`fleet.rpc.local.driver`.
+
 ::
 
     publish(exchange, key) ──▶ every queue bound to (exchange, key) ──▶ one of the queue's listeners

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Receives copies of the messages that others are sent: a queue of its own, bound to their exchange and routing key.
 
-The broker puts a copy into each bound queue, so the receivers go on as before. Nobody is answered. The queue lives as long
-as its connection; it keeps the newest messages only, and none for long.
+Called by :mod:`scheduler.nova.shadow.service`. The broker puts a copy into each bound queue, so the receivers go on as
+before. Nobody is answered. The queue lives as long as its connection; it keeps the newest messages only, and none for
+long.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This project's defaults of RabbitMQ's options. An operator's values override them."""
+"""This project's defaults of RabbitMQ's options.
+
+Called by modules of :mod:`fleet.rpc` and :mod:`fleet.rpc.rabbit.lean`. An operator's values override them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decode message bodies with bounds on size and depth. Anybody with the broker's password can send any body.
+"""Decode message bodies with bounds on size and depth.
+
+Called by the modules beside it and those of :mod:`fleet.rpc.rabbit.lean`. Anybody with the broker's password can send
+any body.
 
 If the sender of a bad request can be answered, the content is returned with
 :data:`fleet.rpc.trust.message_size.REFUSED`, and

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RabbitMQ permissions that each service's user needs, as regular expressions for ``rabbitmqctl``.
 
-RabbitMQ requires *configure* to declare a queue or an exchange, *write* to publish to an exchange or to bind a queue,
-and *read* to consume from a queue or to bind it to an exchange. On a topic exchange it also checks the routing key.
+Called by :mod:`fleet_cli.upkeep.broker_permissions`. RabbitMQ requires *configure* to declare a queue or an exchange,
+*write* to publish to an exchange or to bind a queue, and *read* to consume from a queue or to bind it to an exchange.
+On a topic exchange it also checks the routing key.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refuses a signed message that was received before: a signature is good for one message.
 
-Each process stores the signatures it has accepted for as long as they are valid. Several conductors share a queue, so
-another conductor may receive the replay. For methods where a replay would change something, the signature is
-therefore also recorded in the database (:class:`Record`). All other methods of agents and conductors are reads, or
-compare-and-set steps of a row: a replay finds the row changed.
+Called by :mod:`fleet.rpc.server` and :mod:`fleet.rpc.trust.signing`. Each process stores the signatures it has
+accepted for as long as they are valid. Several conductors share a queue, so another conductor may receive the replay.
+For methods where a replay would change something, the signature is therefore also recorded in the database
+(:class:`Record`). All other methods of agents and conductors are reads, or compare-and-set steps of a row: a replay
+finds the row changed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The columns of compute nodes, and how a row of the database fills them.
 
-Names and units are those of nova's HostState. Times are epoch seconds, 0 for never.
+Called by the modules beside it and those of :mod:`scheduler.nova`. Names and units are those of nova's HostState.
+Times are epoch seconds, 0 for never.
 """
 
 from __future__ import annotations

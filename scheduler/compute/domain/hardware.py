@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMA cells and PCI devices of compute nodes: a rare value, as few nodes report them."""
+"""NUMA cells and PCI devices of compute nodes: a rare value, as few nodes report them.
+
+Called by the modules beside it and those of :mod:`scheduler.compute.filters`.
+"""
 
 from __future__ import annotations
 

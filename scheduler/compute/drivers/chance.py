@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver that picks any host that is up at random: no filters, no weighers, no booking."""
+"""A driver that picks any host that is up at random: no filters, no weighers, no booking.
+
+Called by :mod:`scheduler.chance`.
+"""
 
 from __future__ import annotations
 

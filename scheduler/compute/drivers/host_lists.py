@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The methods of nova's host manager for drivers in nova's form: lists of host states, filtered and weighed.
 
-A list comes from a copy of the cache, so a driver holds no lock while it reads the list, and the list does not change.
+Called by :mod:`scheduler.compute.drivers.host_manager` and :mod:`scheduler.compute.drivers.loading`. A list comes from
+a copy of the cache, so a driver holds no lock while it reads the list, and the list does not change.
 """
 
 from __future__ import annotations

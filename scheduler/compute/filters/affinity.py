@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts with or without certain other instances: by hint, or by server group."""
+"""Hosts with or without certain other instances: by hint, or by server group.
+
+Called by :mod:`scheduler.compute.filters`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filters' options: nova's names of the Liberty era; its later names are accepted as aliases."""
+"""The filters' options: nova's names of the Liberty era; its later names are accepted as aliases.
+
+Called by :mod:`scheduler.compute.conf`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts must fit the instance exactly: for whole machines, one for each instance."""
+"""Hosts must fit the instance exactly: for whole machines, one for each instance.
+
+Called by :mod:`scheduler.compute.filters`.
+"""
 
 from __future__ import annotations
 

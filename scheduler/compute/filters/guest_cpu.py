@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processor that a guest sees which moves while it runs."""
+"""The processor that a guest sees which moves while it runs. Called by :mod:`scheduler.compute.filters`."""
 
 from __future__ import annotations
 

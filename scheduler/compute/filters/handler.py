@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's ``HostFilterHandler``: runs filters in nova's form over a list of host states."""
+"""Nova's ``HostFilterHandler``: runs filters in nova's form over a list of host states.
+
+Called by :mod:`scheduler.compute.filters`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluates the queries of JsonFilter, of :mod:`fleet.objects.hint_query`'s language.
 
-Arguments that are nothing (an unknown name, an empty text) are left out. Nothing of a query is ever executed as code.
+Called by :mod:`scheduler.compute.filters.json`. Arguments that are nothing (an unknown name, an empty text) are left
+out. Nothing of a query is ever executed as code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets a placement keep the promises: it goes elsewhere, last, or nowhere, as the policy of the promise says.
 
-What passes: an instance whose host an administrator has named, one that is evacuated, and a flavor with the extra spec
+Called by :mod:`scheduler.compute.drivers.filter_scheduler` and :mod:`scheduler.compute.planning.losses.promises`. What
+passes: an instance whose host an administrator has named, one that is evacuated, and a flavor with the extra spec
 ``tolerance:pass`` = ``true``.
 """
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room that the plans of all losses need. Hosts are lost one loss at a time, so plans of different losses share room.
+"""Room that the plans of all losses need.
+
+Called by :mod:`scheduler.compute.planning.losses.promises` and :mod:`scheduler.compute.tolerance.admission`. Hosts are
+lost one loss at a time, so plans of different losses share room.
 
 A plan stays valid while each of its nodes has free what the plan puts there: ``reserved`` of the loss. A node therefore must
 keep free the most that any single loss puts there: ``kept``. A new proof renews the losses that it has looked at.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The weighers' options: nova's names of the Liberty era; its later names are accepted as aliases.
 
-Aggregate metadata named like a multiplier overrides it for the aggregate's hosts.
+Called by :mod:`scheduler.compute.conf`. Aggregate metadata named like a multiplier overrides it for the aggregate's
+hosts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes that the picks of one request make to the table, kept apart from it: copy-on-write."""
+"""Changes that the picks of one request make to the table, kept apart from it: copy-on-write.
+
+Called by :mod:`scheduler.engine.hosts.candidates`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw one host by chance: a host's chance is its part of the sum of all scores."""
+"""Draw one host by chance: a host's chance is its part of the sum of all scores.
+
+Called by :mod:`scheduler.engine.decide`.
+"""
 
 from __future__ import annotations
 

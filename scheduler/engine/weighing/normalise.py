@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From raw weights to contributions and scores.
 
-Scores equal those of the obvious loop over hosts bit by bit: normalise, multiply, add in the configured order. A faster
-formula would round differently, and break ties differently.
+Called by :mod:`scheduler.engine.weighing.weighers` and :mod:`scheduler.engine.weighing.weighing`. Scores equal those
+of the obvious loop over hosts bit by bit: normalise, multiply, add in the configured order. A faster formula would
+round differently, and break ties differently.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scores of all rows of the table for one request, kept up to date as rows change.
 
-A host's score depends on the other hosts only through the bounds of each weigher's raw weights. So, when rows change,
-their own scores are computed again. A weigher is asked about all hosts again only if a bound may have moved: a changed
-row has a raw weight beyond the bounds, or was the last one on a bound.
+Called by modules of :mod:`scheduler.compute.drivers` and :mod:`scheduler.engine`. A host's score depends on the other
+hosts only through the bounds of each weigher's raw weights. So, when rows change, their own scores are computed again.
+A weigher is asked about all hosts again only if a bound may have moved: a changed row has a raw weight beyond the
+bounds, or was the last one on a bound.
 """
 
 from __future__ import annotations

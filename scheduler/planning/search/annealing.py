@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated annealing over moves and swaps. Each step prices all choices of one item, and draws one by its cost.
+"""Simulated annealing over moves and swaps.
+
+Called by :mod:`scheduler.compute.planning.moves.goals`. Each step prices all choices of one item, and draws one by its
+cost.
 
 At temperature t a choice is drawn with a chance in proportion to exp(-change / t) (a Gibbs sampler): the smallest of the
 changes less t times Gumbel noise is such a draw. The temperature falls in cycles until the time is over.

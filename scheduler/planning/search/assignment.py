@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An assignment of a problem, with all numbers that a move changes: a move or a swap is priced for all choices at once.
 
-An *arrival* needs less of its first place than of others: what it has left there still counts.
+Called by the modules beside it and those of :mod:`scheduler.compute.planning.moves`. An *arrival* needs less of its
+first place than of others: what it has left there still counts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds of all plans by sums alone: rules and the sizes of single items can only make a plan worse."""
+"""Bounds of all plans by sums alone: rules and the sizes of single items can only make a plan worse.
+
+Called by :mod:`scheduler.compute.planning.moves.goals` and :mod:`scheduler.planning.search.goals`.
+"""
 
 from __future__ import annotations
 

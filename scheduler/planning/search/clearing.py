@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes items off a place: each goes to the fullest place that takes it, or, where none does, a third item makes room.
 
-A chain has two moves: an item of a third place goes elsewhere, and leaves its room. An item moves once, so that a plan of
-such moves never sends a guest from host to host.
+Called by :mod:`scheduler.planning.search.goals`. A chain has two moves: an item of a third place goes elsewhere, and
+leaves its room. An item moves once, so that a plan of such moves never sends a guest from host to host.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steepest descent: the costliest place gives the item away that lowers the cost most, or swaps it, until none does."""
+"""Steepest descent: the costliest place gives the item away that lowers the cost most, or swaps it, until none does.
+
+Called by :mod:`scheduler.compute.planning.moves.goals`.
+"""
 
 from __future__ import annotations
 

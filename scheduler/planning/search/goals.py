@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two goals over clearings: empty many places, and make room for new items. Orders are tried until the time is over.
+"""Two goals over clearings: empty many places, and make room for new items.
+
+Called by :mod:`scheduler.compute.planning.moves.goals`. Orders are tried until the time is over.
 
 The first order is the obvious one; each later one is the first with noise. The best result is kept: more of the goal, then
 less that moves.

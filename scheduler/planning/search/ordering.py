@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """An order of moves in which each has room and keeps conflicts, with what is under way counted on both places.
 
-Moves of one *step* may be under way together: none of them needs what another leaves. Where the moves that are left wait for
-each other, an item goes to a third place first, or stays.
+Called by :mod:`scheduler.compute.planning.moves.steps`. Moves of one *step* may be under way together: none of them
+needs what another leaves. Where the moves that are left wait for each other, an item goes to a third place first, or
+stays.
 """
 
 from __future__ import annotations

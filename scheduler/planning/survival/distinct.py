@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host of its own for each guest: no two guests share what is free, so each needs only to pass the filters alone.
 
+Called by :mod:`scheduler.planning.survival.proof`.
+
 :func:`spread` looks for such hosts for all losses at once: guests with the fewest hosts choose first. If the n-th guest has
 at least n hosts, it finds one that those before it have left. :func:`match` covers the rest, by Hall's theorem (J. London
 Math. Soc. 10, 1935).

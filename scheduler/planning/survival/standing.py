@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Findings that stand while nothing that they rest on changes.
 
-A plan stands while its guests are the same, and each of its hosts that has changed still takes what the plan puts there: one
-guest by the filters, several guests by the decision code, once for each distinct need. Plans with guests whose group has
-further rules are always made again: any host may matter to them. A loss without a plan is looked at again when its guests
-change, or when a guest may fit where it did not before.
+Called by :mod:`scheduler.compute.planning.losses.promised_losses`. A plan stands while its guests are the same, and
+each of its hosts that has changed still takes what the plan puts there: one guest by the filters, several guests by
+the decision code, once for each distinct need. Plans with guests whose group has further rules are always made again:
+any host may matter to them. A loss without a plan is looked at again when its guests change, or when a guest may fit
+where it did not before.
 
 The cost follows what has changed: no other loss, plan or host is read.
 """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of a pool, split so that pools of one kind share one value.
 
-Most of a report is the same for many pools: vendor, protocol, flags. Its numbers and names differ from pool to pool. A
-filter judges the shared part once per distinct value.
+Called by the modules beside it and those of :mod:`scheduler.volumes.filters`. Most of a report is the same for many
+pools: vendor, protocol, flags. Its numbers and names differ from pool to pool. A filter judges the shared part once
+per distinct value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The columns of storage pools, and how a row of the database fills them.
 
-Names and units are cinder's: GiB. A capacity that the pool reports as "infinite" or "unknown" is infinite here.
+Called by the modules beside it and those of :mod:`scheduler.volumes.filters`. Names and units are cinder's: GiB. A
+capacity that the pool reports as "infinite" or "unknown" is infinite here.
 """
 
 from __future__ import annotations

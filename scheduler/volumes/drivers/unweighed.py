@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code of drivers without filters and weighers: one pick among the pools that are up, booked like any other."""
+"""Code of drivers without filters and weighers: one pick among the pools that are up, booked like any other.
+
+Called by :mod:`scheduler.volumes.drivers.chance` and :mod:`scheduler.volumes.drivers.simple`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two base classes of filters for volumes: cinder's form, and the form over columns."""
+"""The two base classes of filters for volumes: cinder's form, and the form over columns.
+
+Called by the modules beside it and those of :mod:`scheduler.volumes`.
+"""
 
 from __future__ import annotations
 

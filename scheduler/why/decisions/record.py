@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of one decision: who asked for what, the hosts that were chosen, and why."""
+"""The record of one decision: who asked for what, the hosts that were chosen, and why.
+
+Called by :mod:`scheduler.compute.drivers.kept_decisions`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts that wait for their instance to appear, and the sums of all comparisons, in a file.
 
-The file is what ``fleet-manage shadow report`` prints. It has sums by outcome, flavor and reason, and the newest
-differences, so its size is bounded.
+Called by modules of :mod:`scheduler.compute.drivers` and :mod:`scheduler.nova.shadow`. The file is what ``fleet-manage
+shadow report`` prints. It has sums by outcome, flavor and reason, and the newest differences, so its size is bounded.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ PACKAGES = (
 #: Alembic runs its env.py itself; it cannot be imported.
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.name != "env.py")
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):`~?([\w.]+)`")
+#: The callers that a module names in the first lines of its docstring
+_CALLERS = re.compile(r"Called by ((?:and |modules of |:mod:`[\w.]+`\s*)+)\.")
 _DOTTED = re.compile(rf"``((?:{'|'.join(PACKAGES)})(?:\.\w+)+)(?:\(\))?``")
 #: Names of files, and the placeholder NAME
 _NO_MODULE = re.compile(r"\.(?:service|sample|conf|yaml|json|ini|d|NAME)$")
@@ -42,6 +44,24 @@ def test_a_dead_reference_is_found() -> None:
     assert not _is_there("no_such_function", "fleet.states", {})
     assert _is_there("fleet.states", "fleet", {})
     assert _is_there("ACTIVE", "fleet.states", {})
+
+
+def test_a_caller_that_a_module_names_imports_it() -> None:
+    """By its name, or by a name of its package: a caller that has gone misleads the reader."""
+    gone = [
+        f"{path.relative_to(ROOT)}: {caller}"
+        for path in MODULES
+        for callers in _CALLERS.findall(" ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split()))
+        for caller in _ROLE.findall(callers)
+        if not any(re.search(rf"\b{path.stem}\b", each.read_text()) for each in _files(caller))
+    ]
+    assert not gone, "\n".join(gone)
+
+
+def _files(module: str) -> list[pathlib.Path]:
+    """The file of a module, or those of a package."""
+    path = ROOT.joinpath(*module.split("."))
+    return sorted(path.glob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
 
 
 def _dead(path: pathlib.Path) -> list[str]:

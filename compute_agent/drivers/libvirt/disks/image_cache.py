@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bases: the data of images, fetched once and shared by the overlays of guests.
 
+Called by :mod:`compute_agent.drivers.libvirt.access` and :mod:`compute_agent.drivers.libvirt.disks.guest_disks`.
+
 ::
 
     (nothing) ── fetched, checked ──▶ .part-UUID ── flushed, renamed ──▶ UUID ── no guest has it for an age ──▶ (nothing)

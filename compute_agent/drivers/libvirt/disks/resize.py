@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The disks of a guest that is resized on its host: they grow, and are as before if the resize is undone.
 
-Their former content is kept in the guest's directory::
+Called by :mod:`compute_agent.drivers.libvirt.disks.guest_disks`. Their former content is kept in the guest's
+directory::
 
     (nothing) ── all copied ──▶ before/ ── resize confirmed ──▶ (nothing)
                                   └── resize undone: new disks removed ──▶ returning/ ── each moved back ──▶ (nothing)

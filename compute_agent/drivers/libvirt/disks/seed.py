@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The seed: a small ISO 9660 image that cloud-init reads as the data source NoCloud.
 
-NoCloud reads the addresses from ``network-config``. ``network_data.json`` has them for programs that know OpenStack's form.
+Called by :mod:`compute_agent.drivers.libvirt.disks.guest_disks`. NoCloud reads the addresses from ``network-config``.
+``network_data.json`` has them for programs that know OpenStack's form.
 """
 
 from __future__ import annotations

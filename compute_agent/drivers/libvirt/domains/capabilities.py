@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses libvirt's capabilities: CPU model, NUMA cells, and what kinds of guests the machine runs."""
+"""Parses libvirt's capabilities: CPU model, NUMA cells, and what kinds of guests the machine runs.
+
+Called by :mod:`compute_agent.drivers.libvirt.access` and :mod:`compute_agent.drivers.libvirt.live_moves`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connection to libvirt: opened again after it was lost, with the lifecycle events of all domains."""
+"""The connection to libvirt: opened again after it was lost, with the lifecycle events of all domains.
+
+Called by the modules beside it and those of :mod:`compute_agent.drivers.libvirt`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI devices that guests may have: those of the machine that an allow-list names."""
+"""PCI devices that guests may have: those of the machine that an allow-list names.
+
+Called by :mod:`compute_agent.drivers.libvirt.domains.domain_xml` and :mod:`compute_agent.drivers.libvirt.inventory`.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The disks of a guest that moves to another host, read through libvirt.
 
-The source opens the directory of the guest as a storage pool of its libvirt while the guest moves (:func:`open_directory`).
-The destination connects to that libvirt and reads the files (:func:`reach`), with the holes that they have.
-It writes nothing there.
+Called by modules of :mod:`compute_agent.drivers.libvirt` and :mod:`compute_agent.drivers.libvirt.disks`. The source
+opens the directory of the guest as a storage pool of its libvirt while the guest moves (:func:`open_directory`). The
+destination connects to that libvirt and reads the files (:func:`reach`), with the holes that they have. It writes
+nothing there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The volumes of a domain: disks that come and go while it runs.
 
-A volume is known by its serial number, its whole uuid in the domain's XML; the guest sees the first 20 characters.
+Called by :mod:`compute_agent.drivers.libvirt.access` and :mod:`compute_agent.drivers.libvirt.attaching`. A volume is
+known by its serial number, its whole uuid in the domain's XML; the guest sees the first 20 characters.
 """
 
 from __future__ import annotations

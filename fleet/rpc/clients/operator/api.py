@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of operators: records, and pings."""
+"""Calls of operators: records, and pings. Called by :mod:`fleet.rpc.clients`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The incoming side of a driver: a connection that consumes some queues, and the messages that it takes.
 
-A message is acknowledged when a thread takes it, before it is handled, as oslo.messaging does: the rows of the ledger make
-good what a killed process loses, and a message that kills its process does not come again. The broker hands out
-``rabbit_qos_prefetch_count`` more messages, which it gives to others if this process ends.
+Called by the modules beside it and those of :mod:`fleet.rpc.rabbit`. A message is acknowledged when a thread takes it,
+before it is handled, as oslo.messaging does: the rows of the ledger make good what a killed process loses, and a
+message that kills its process does not come again. The broker hands out ``rabbit_qos_prefetch_count`` more messages,
+which it gives to others if this process ends.
 
 A server may name methods whose messages are acknowledged after they are handled. If the process is killed meanwhile, the
 broker gives the message to another server, which answers. One that has been delivered before is acknowledged before it is

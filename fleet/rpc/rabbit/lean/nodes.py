@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """With which node of a cluster a connection opens, and when it returns to it.
 
-Each connection has a *home*: connection n of process p has node (p + n) modulo the number of nodes. So the connections of a
-process, and processes, share the nodes evenly. A connection that cannot have its home opens with any other node. Some time
-after its home was lost, a connection looks whether it accepts connections again, and moves there::
+Called by the modules beside it. Each connection has a *home*: connection n of process p has node (p + n) modulo the
+number of nodes. So the connections of a process, and processes, share the nodes evenly. A connection that cannot have
+its home opens with any other node. Some time after its home was lost, a connection looks whether it accepts
+connections again, and moves there::
 
     at home ── the node dies ──▶ elsewhere ── after the interval, at random ──▶ home again, or elsewhere for another interval
 """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which thread reads a connection: one of those that wait, for all of them.
 
-So a caller's own thread sees its reply first, and no other thread must be woken for it. A reader that has what it waited for
-passes the turn to another that waits::
+Called by :mod:`fleet.rpc.rabbit.lean.driver` and :mod:`fleet.rpc.rabbit.lean.outgoing`. So a caller's own thread sees
+its reply first, and no other thread must be woken for it. A reader that has what it waited for passes the turn to
+another that waits::
 
     caller A   publishes ── reads ──▶ its reply ── passes the turn
     caller B   publishes ── waits ─────────────────▶ reads ──▶ its reply

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection that is written to no more: it is read until all on it has ended, and closed."""
+"""A connection that is written to no more: it is read until all on it has ended, and closed.
+
+Called by :mod:`fleet.rpc.rabbit.lean.outgoing`.
+"""
 
 from __future__ import annotations
 

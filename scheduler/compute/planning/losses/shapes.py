@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shapes of requests: each is judged once by the filters, and again on the rows that change."""
+"""The shapes of requests: each is judged once by the filters, and again on the rows that change.
+
+Called by :mod:`scheduler.compute.planning.losses.room_reader` and :mod:`scheduler.compute.planning.moves.columns`.
+"""
 
 from __future__ import annotations
 

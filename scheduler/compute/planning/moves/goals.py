@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searches for each goal of ``fleet rebalance``: where guests should be, and what no plan can do better."""
+"""Searches for each goal of ``fleet rebalance``: where guests should be, and what no plan can do better.
+
+Called by :mod:`scheduler.compute.planning.rebalance`.
+"""
 
 from __future__ import annotations
 

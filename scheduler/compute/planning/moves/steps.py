@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves in steps, each of which the scheduler's own code accepts beside all that are made before it.
 
-In a step the hosts hold what comes, and still what goes: so no state between two moves has less room than was judged.
+Called by :mod:`scheduler.compute.planning.rebalance`. In a step the hosts hold what comes, and still what goes: so no
+state between two moves has less room than was judged.
 """
 
 from __future__ import annotations
