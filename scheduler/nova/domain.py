@@ -36,6 +36,8 @@ from scheduler.nova.rows import NodeRow
 
 #: Tasks of a move whose destination has claimed, or that is over.
 _CLAIMED = ("resize_migrating", "resize_migrated", "resize_finish", "resize_reverting", "rebuild_spawning")
+#: Tasks of a build until its claim has ended.
+_BEFORE_THE_CLAIM = (None, "scheduling")
 _SETTLED = ("active", "stopped", "paused", "suspended")
 
 
@@ -71,6 +73,15 @@ def _is_over(row: Any) -> bool:
 
 def _is_gone(row: Any) -> bool:
     return bool(row.deleted) or row.vm_state in ("deleted", "shelved_offloaded")
+
+
+def _is_counted(row: Any) -> bool:
+    """Return False while nova-compute claims.
+
+    Within its claim it writes the host into the instance's row, and then what is used into the node's row. The next states,
+    of networks, disks and the guest itself, follow both.
+    """
+    return not (row.vm_state == "building" and row.task_state in _BEFORE_THE_CLAIM)
 
 
 def _has_moved(row: Any) -> bool:
@@ -115,6 +126,7 @@ NOVA_MACHINES = dataclasses.replace(
         has_moved=_has_moved,
         is_given_back=_is_given_back,
         counted_in=_counted_in,
+        is_counted=_is_counted,
         counted_columns=frozenset({"free_ram_mb", "free_disk_mb", "vcpus_used"}),
     ),
     requests=dataclasses.replace(

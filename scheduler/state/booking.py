@@ -8,6 +8,7 @@
                   └─────▶ expired    the feed has not shown it within ``scheduler_booking_timeout``
 
 A source that shows what is used apart from the instance may count it earlier: those columns of the booking are settled.
+It may count it later as well: then the booking stays, and the instance is shown where it is.
 """
 
 from __future__ import annotations
@@ -92,6 +93,15 @@ class Bookings:
         self._bookings[booking.told][instance_uuid] = settled = dataclasses.replace(booking, amounts=amounts)
         if booking.amounts.rare:
             self._rare[key][instance_uuid] = settled
+
+    def show(self, instance_uuid: str) -> None:
+        """Note that the feed shows a booked instance on its host, which does not count it yet."""
+        booking = self.get(instance_uuid)
+        assert booking is not None
+        shown = dataclasses.replace(booking, came_from=booking.key[0])
+        self._bookings[booking.told][instance_uuid] = shown
+        if booking.amounts.rare:
+            self._rare[booking.key][instance_uuid] = shown
 
     def totals(self, key: Key) -> Mapping[str, float]:
         """Return the sum of what is booked on a node, by column."""

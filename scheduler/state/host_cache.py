@@ -331,6 +331,8 @@ class HostCache:
             self.release(instance.uuid)
         elif instance.host is None:
             return  # still booked: the index goes on showing it where it is booked
+        elif instance.host == self._booked_on(instance.uuid):
+            self._bookings.show(instance.uuid)
         if instance.host is None or self._domain.rows.is_gone(instance):
             self._inventory.remove(instance.uuid)
             self._gone[instance.uuid] = over
@@ -339,6 +341,10 @@ class HostCache:
             return
         self._gone.pop(instance.uuid, None)
         self._inventory.place(self._domain.rows.read_placed(instance))
+
+    def _booked_on(self, instance_uuid: str) -> str | None:
+        booking = self._bookings.get(instance_uuid)
+        return None if booking is None else booking.key[0]
 
     def _confirms(self, instance: Any, news: bool) -> bool:
         """Return True if the row is newer than the booking, or there is no booking.
@@ -352,6 +358,8 @@ class HostCache:
             return True
         if instance.host is None:
             return news and self._domain.rows.is_given_back(instance)
-        if instance.host == booking.key[0] or instance.host != booking.came_from:
+        if instance.host == booking.key[0]:
+            return self._domain.rows.is_counted(instance)
+        if instance.host != booking.came_from:
             return True
         return news and self._domain.rows.has_moved(instance)

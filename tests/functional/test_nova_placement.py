@@ -34,23 +34,29 @@ NOVAS_FILTERS = ["ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesF
 
 
 class World:
-    """The endpoint over the databases, without claims. Placement's is the same database, unless given."""
+    """The endpoint over the databases, without claims. Placement's is the same database, unless given.
 
-    def __init__(self, nova: Databases, placement: NovaDatabase | None = None, **options: Any) -> None:
+    :param reads_placement: False to take capacity from the columns of the nodes
+    """
+
+    def __init__(
+        self, nova: Databases, placement: NovaDatabase | None = None, reads_placement: bool = True, **options: Any
+    ) -> None:
         self.nova = nova
         self.clock = FakeClock()
         self.notes = ProviderNotes()
+        self._reads_placement = reads_placement
         self.database = placement or NovaDatabase(nova.url, "placement")
         self.opened = [self.database]
         conf = configuration(scheduler_max_attempts=3, **options)
         self.driver = driver_loading.build_driver(conf, self._feed, Silence(), self.clock, polled)
         self.hosts = self.driver.host_manager
-        self.placing = Placing(self.driver, None, 2, "nova", notes=self.notes)
+        self.placing = Placing(self.driver, None, 2, "nova", notes=self.notes if reads_placement else None)
         self.endpoint = NovaEndpoint(self.driver, self.placing, RebuildCheck(conf, self.hosts))
         self.hosts.poll()
 
     def _feed(self) -> NovaFeed:
-        providers = ProviderFeed(self.database, self.notes, self.clock)
+        providers = ProviderFeed(self.database, self.notes, self.clock) if self._reads_placement else None
         self.opened.append(NovaDatabase(self.nova.url, "api"))
         return NovaFeed(self.opened[-1], self._open, clock=self.clock, incomplete=set(), providers=providers)
 
@@ -182,6 +188,48 @@ def test_a_booking_outlives_the_row_of_the_instance(world: World) -> None:
     assert "none" == world.boot(2)
     world.hosts.compare()
     assert "none" == world.boot(2)
+
+
+def test_a_booking_lives_until_the_node_counts_the_instance(nova: Databases) -> None:
+    """Without placement's database: nova-compute writes the instance's row within its claim, and the node's row after it.
+
+    A request between the two finds no room. Afterwards the room is not taken twice.
+    """
+    world = World(nova, reads_placement=False)
+    try:
+        nova.update(nova_schema.SERVICES, 2, disabled=True, updated_at=NOW + seconds(1))
+        world.later()
+        assert "cmp1" == world.boot(1, flavor=flavor(memory_mb=7000))
+        nova.add_instance(1, "cmp1", world.clock.now, vm_state="building", task_state=None)
+        for read in (world.later, world.hosts.compare):
+            read()
+            assert {"nodes": 2, "instances": 1, "bookings": 1} == world.hosts.counts()
+            assert "none" == world.boot(2, flavor=flavor(memory_mb=7000))
+        nova.update(nova_schema.NODES, 1, memory_mb_used=7512, vcpus_used=1, updated_at=world.clock.now)
+        nova.update(nova_schema.INSTANCES, 1, task_state="spawning", updated_at=world.clock.now)
+        world.later()
+        assert {"nodes": 2, "instances": 1, "bookings": 0} == world.hosts.counts()
+        assert 680 == _free(world, "cmp1")
+        assert "cmp1" == world.boot(3, flavor=flavor(memory_mb=600))
+    finally:
+        world.close()
+
+
+def test_a_claim_that_is_given_up(nova: Databases) -> None:
+    """The compute service dies within its claim: the booking ends, and the instance is shown where its row says."""
+    world = World(nova, reads_placement=False, scheduler_booking_timeout=30)
+    try:
+        nova.update(nova_schema.SERVICES, 2, disabled=True, updated_at=NOW + seconds(1))
+        world.later()
+        assert "cmp1" == world.boot(1, flavor=flavor(memory_mb=7000))
+        nova.add_instance(1, "cmp1", world.clock.now, vm_state="building", task_state=None)
+        world.later()
+        nova.update(nova_schema.SERVICES, 1, last_seen_up=NOW + seconds(40), updated_at=NOW + seconds(40))
+        world.later(40)
+        assert "cmp1" == world.boot(2, flavor=flavor(memory_mb=7000))
+        assert {"nodes": 2, "instances": 2, "bookings": 1} == world.hosts.counts()
+    finally:
+        world.close()
 
 
 def test_what_is_given_back(world: World) -> None:

@@ -98,6 +98,7 @@ class Rows:
     :param steady_until: (candidates, service_down_time in seconds) → epoch second at which time alone may change ``is_up``
     :param is_given_back: a row without a host → True if it means that the host of a pick gave the thing back
     :param counted_in: a row of the database → uuids of things that its ``counted_columns`` count
+    :param is_counted: a row that names the host of its booking → True if the row of that host counts the thing already
     """
 
     read_row: Callable[[Any], HostRow]
@@ -110,6 +111,7 @@ class Rows:
     is_given_back: Callable[[Any], bool] = lambda row: True
     counted_in: Callable[[Any], Collection[str]] = lambda row: ()
     counted_columns: frozenset[str] = frozenset()
+    is_counted: Callable[[Any], bool] = lambda row: True
 
 
 @dataclasses.dataclass(frozen=True)
