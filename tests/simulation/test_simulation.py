@@ -6,7 +6,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import json
 import logging
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +21,8 @@ from fleet import states
 from fleet.db.instances import addresses, instance_values, instances
 from fleet.db.volumes import pools
 from fleet.objects import Claim, Instance
-from tests.simulation import recovering
+from tests.configuration import of_scheduler
+from tests.simulation import processes, recovering
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.recovering import Recovering
 from tests.simulation.scenario import Scenario
@@ -96,6 +99,24 @@ def test_a_seed_plays_the_same_every_time(simulated: SimulatedDatabase) -> None:
     """Two runs of one seed tell the same story."""
     first, second = (Scenario(7, simulated).play() for _run in range(2))
     assert first.history == second.history
+
+
+def test_a_shadow_changes_nothing(
+    simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """With ``[shadow] config_file`` for all requests the schedulers answer as without, so each seed tells the same story."""
+    seeds = range(12)
+    plain = [Scenario(seed, simulated).play() for seed in seeds]
+    (tmp_path / "candidate.conf").write_text("[DEFAULT]\nram_weight_multiplier = -1.0\n")
+    conf, report = of_scheduler(), tmp_path / "report.json"
+    for name, value in (("config_file", f"{tmp_path}/candidate.conf"), ("share", 1.0), ("report_file", f"{report}")):
+        conf.set_override(name, value, "shadow")
+    monkeypatch.setattr(processes, "_scheduler_conf", lambda: conf)
+    shadowed = [Scenario(seed, simulated).play() for seed in seeds]
+    for before, after in zip(plain, shadowed, strict=True):
+        assert before.history == after.history, f"seed {before.seed}"
+    kinds = {each["kind"] for each in json.loads(report.read_text())["sums"]}
+    assert {"same", "fits"} <= kinds  # it has decided, and otherwise
 
 
 def test_a_broken_ledger_is_caught(simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
