@@ -24,6 +24,8 @@ from fleet.rpc.rabbit import broker
 CHECK = "options"
 #: Sections whose options are those of the chosen plugin of keystoneauth.
 _OF_PLUGINS = ("placement", "keystone_authtoken")
+#: Sections of nova.conf, whose names are nova's of today.
+_OF_NOVA = ("scheduler", "filter_scheduler")
 #: The section that declares the options of each storage backend, and an option that each backend has.
 _BACKENDS, _OF_BACKENDS = "backend_defaults", "volume_driver"
 #: Libraries whose options may be in the files, besides those of every ``fleet`` namespace.
@@ -97,6 +99,8 @@ def _check_option(file: str, section: str, name: str, options: Known, kind: str)
             yield findings.doubtful(
                 CHECK, f"{file}: [{section}] {name} is deprecated", opt.deprecated_reason or "Remove it."
             )
+    elif (section, name) in options.aliases and section in _OF_NOVA:
+        return  # nova's own name: a section of nova.conf may be copied
     elif (section, name) in options.aliases:
         current = options.aliases[section, name]
         yield findings.doubtful(CHECK, f"{file}: [{section}] {name} is an older name", f"Write {current} instead.")

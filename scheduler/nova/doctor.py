@@ -16,7 +16,7 @@ from fleet.db.nova.api_queries import Cell
 from fleet.db.nova.database import NovaDatabase
 from scheduler import conf as scheduler_conf
 from scheduler.nova import conf as nova_conf
-from scheduler.nova import service
+from scheduler.nova import nova_options, service
 from scheduler.nova.placement import Placement
 
 _DATABASE, _PLACEMENT = "database", "placement"
@@ -30,6 +30,8 @@ def examine(conf: cfg.ConfigOpts) -> list[Finding]:
 
 
 def _examined(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    for sentence in nova_options.unread(conf):
+        yield findings.doubtful("options", sentence, "See docs/nova.md.")
     if conf.nova.api_connection:
         yield from _databases(conf)
     else:

@@ -21,7 +21,7 @@ _OTHERS: Mapping[tuple[str, str], tuple[str | None, str]] = {
     ("DEFAULT", "control_exchange"): ("nova", "exchange"),
 }
 #: Sections of which every option with the same name here is compared.
-_ALIKE = ("metrics",)
+_ALIKE = ("metrics", "notifications")
 #: Compared otherwise: by the names of the filters, and not at all.
 _APART = (("filter_scheduler", "enabled_filters"), ("filter_scheduler", "available_filters"), ("scheduler", "workers"))
 #: Options of nova-scheduler that change nothing here → (its default, why).
@@ -62,8 +62,18 @@ def unread(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register the options that do nothing here, so that one that is set is named at start."""
-    for section, name in NOT_DONE:
-        conf.register_opt(cfg.StrOpt(name, help="Of nova-scheduler; does nothing here."), group=section)
+    for section, options in list_opts():
+        conf.register_opts(options, group=section)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return the options of nova.conf that do nothing here: a copied section has them, and they are no mistakes."""
+    found: dict[str, list[cfg.Opt]] = {}
+    for (section, name), (_default, why) in NOT_DONE.items():
+        found.setdefault(section, []).append(cfg.StrOpt(name, help=f"Of nova-scheduler. It does nothing here: {why}."))
+    for section, name in NOT_NEEDED:
+        found.setdefault(section, []).append(cfg.StrOpt(name, help="Of nova-scheduler. It is not needed here."))
+    return list(found.items())
 
 
 def is_default(value: str, default: str) -> bool:

@@ -26,7 +26,17 @@ FILES = [
         "scheduler_max_attempts meant?",
     ),
     ("unlike any", "[DEFAULT]\nqqqq = 4\n", Level.WARN, "no such option", "It has no effect: remove it."),
-    ("an older name", "[scheduler]\nmax_attempts = 4\n", Level.WARN, "older", "[DEFAULT] scheduler_max_attempts"),
+    ("an older name", "[DEFAULT]\npci_alias = {}\n", Level.WARN, "older", "[pci] alias"),
+    ("nova's own name", "[scheduler]\nmax_attempts = 4\n", Level.OK, "all options are known and current", ""),
+    ("nova's own name", "[filter_scheduler]\nenabled_filters = A\n", Level.OK, "all options are known", ""),
+    ("not needed", "[filter_scheduler]\ntrack_instance_changes = false\n", Level.OK, "all options are known", ""),
+    (
+        "misspelt, in nova's section",
+        "[filter_scheduler]\ntrack_instances = false\n",
+        Level.WARN,
+        "there is no such option",
+        "track_instance_changes meant?",
+    ),
     ("no such section", "[mine]\nname = 4\n", Level.WARN, "[mine] name: there is no such section", "a plugin of yours"),
     ("a storage backend", "[fast]\nvolume_driver = fake\nfake_thin = false\n", Level.OK, "all options are known", ""),
     (
