@@ -21,7 +21,8 @@ from scheduler.nova.polling import Polled
 from scheduler.nova.shadow.shadow import Shadow
 from scheduler.why.shadow.ledger import ShadowLedger
 
-_LOOK_S = 2.0
+#: Comparing costs less than writing the report.
+_LOOK_S, _SAVE_S = 2.0, 10.0
 
 
 def check(conf: cfg.ConfigOpts) -> None:
@@ -45,7 +46,7 @@ def process(conf: cfg.ConfigOpts, binary: str, number: int) -> service.Process:
         probes.BROKER: reach_broker,
         probes.DATABASE: lambda: api.read(api_queries.ping),
         probes.CLOCK: lambda: None,
-        **nova.placement_probes(conf),
+        **nova.databases_and_placement(conf, api),
     }
     return probes.process(conf, binary, number, through, lambda: servers(conf, api))
 
@@ -62,8 +63,21 @@ def servers(conf: cfg.ConfigOpts, api: NovaDatabase) -> Sequence[service.Runnabl
         service.Periodic("poll", host_manager.poll, conf.nova.poll_period),
         Copies(conf, conf.nova.exchange, nova.TOPIC, queue, shadow.take),
         service.Periodic("shadow", shadow.look, _LOOK_S, initial_s=_LOOK_S),
+        _Report(ledger),
         service.Periodic("compare", host_manager.compare, compare_s, initial_s=compare_s),
     ]
+
+
+class _Report(service.Periodic):
+    """Writes the report now and then, and once more at the end."""
+
+    def __init__(self, ledger: ShadowLedger) -> None:
+        super().__init__("report", ledger.save, _SAVE_S, initial_s=_SAVE_S)
+        self._ledger = ledger
+
+    def wait(self) -> None:
+        super().wait()
+        self._ledger.save()
 
 
 def _path(conf: cfg.ConfigOpts) -> pathlib.Path:

@@ -48,14 +48,14 @@ class Shadow:
         self._ledger.wait_for(list(call.request.instance_uuids), self._verdict(call.request))
 
     def look(self) -> None:
-        """Compare the servers that have got a host, and write the report."""
+        """Compare the servers that have got a host."""
         self._driver.refresh()
-        self._ledger.look(lambda uuid: self._hosts_of([uuid]).get(uuid))
-        self._ledger.save()
+        self._ledger.look(self._hosts_of)
 
     def _verdict(self, request: NovaRequest) -> Verdict:
         flavor = request.flavor.name or "-"
-        sources = self._hosts_of(list(request.instance_uuids))
+        # nova names the cell of every move. What is being built is on no host.
+        sources = self._hosts_of(list(request.instance_uuids)) if request.destination.cell is not None else {}
         try:
             made, dropped = self._driver.survey(new_context(), self._placing.prepared(request))
         except errors.FleetError as refusal:

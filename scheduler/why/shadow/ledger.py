@@ -15,7 +15,7 @@ import json
 import os
 import pathlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from fleet.json_codec import JSONObject
 from fleet.telemetry import metrics
@@ -65,17 +65,20 @@ class ShadowLedger:
                 self._waiting.pop(uuid, None)
                 self._waiting[uuid] = _Waiting(verdict, position, until)
 
-    def look(self, host_of: Callable[[str], str | None]) -> None:
+    def look(self, hosts_of: Callable[[list[str]], Mapping[str, str]]) -> None:
         """Compare the instances that have a new host, and those that have waited for too long.
 
-        :param host_of: instance → its host now
+        :param hosts_of: instances → the host of each that has one now
         """
         now = self._clock()
         with self._lock:
             waiting = list(self._waiting.items())
+        if not waiting:
+            return
         too_many = len(waiting) - MOST_WAITING
+        hosts = hosts_of([uuid for uuid, _each in waiting])
         for number, (uuid, each) in enumerate(waiting):
-            host = host_of(uuid)
+            host = hosts.get(uuid)
             has_come = host is not None and host != each.verdict.sources.get(uuid)
             if has_come or each.until <= now or number < too_many:
                 self.count(uuid, outcome.compare(each.verdict, each.position, host if has_come else None))

@@ -16,8 +16,8 @@ from scheduler.why.shadow.ledger import ShadowLedger
 from scheduler.why.shadow.outcome import Kind
 from scheduler.why.shadow.verdict import Verdict
 from tests.factories import uuid
-from tests.unit.scheduler.nova.recordings import arguments, flavor, message
-from tests.unit.scheduler.nova.worlds import World, instance_row, node_row
+from tests.unit.scheduler.nova.recordings import arguments, envelope, flavor, message
+from tests.unit.scheduler.nova.worlds import CELL, World, instance_row, node_row
 
 
 class Shadowed(World):
@@ -43,6 +43,7 @@ class Shadowed(World):
         self.shadow.look()
 
     def sums(self) -> dict[tuple[str, str], int]:
+        self.ledger.save()
         found = json.loads(self.path.read_text())["sums"]
         return {(each["kind"], each["reason"]): each["count"] for each in found}
 
@@ -89,11 +90,13 @@ def test_a_request_that_is_refused_here(world: Shadowed, host: str | None, kind:
 
 
 def test_a_move(world: Shadowed) -> None:
-    """The host that the server comes from is no answer."""
+    """The host that the server comes from is no answer. nova names the cell of each move."""
     world.host_manager.refresh()
     world.appear(1, "cmp2")
-    world.ask(1, ignore_hosts=["cmp2"])
+    destination = envelope("Destination", cell=envelope("CellMapping", uuid=CELL))
+    world.ask(1, ignore_hosts=["cmp2"], requested_destination=destination)
     world.shadow.look()
+    world.ledger.save()
     assert not world.path.exists()
     world.appear(1, "cmp1")
     assert {("same", ""): 1} == world.sums()
@@ -112,6 +115,7 @@ def test_what_is_no_request_is_left_out(world: Shadowed) -> None:
         world.shadow.take(sent)
     world.now += 1000
     world.shadow.look()
+    world.ledger.save()
     assert not world.path.exists()
 
 
@@ -126,6 +130,7 @@ def test_the_report_goes_on_after_a_restart(world: Shadowed) -> None:
     """And a file that cannot be read is begun anew."""
     world.ask(1)
     world.appear(1, "cmp1")
+    world.ledger.save()
     again = Shadowed(world.path)
     again.ask(2)
     again.appear(2, "cmp2")
@@ -142,7 +147,7 @@ def test_the_report_is_bounded(world: Shadowed, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ledgers, "MOST_SUMS", 3)
     for number in range(ledgers.NEWEST + 5):
         world.ledger.wait_for([uuid(number)], Verdict(f"flavor-{number}", ("cmp1",)))
-    world.ledger.look(lambda _uuid: "cmp2")
+    world.ledger.look(lambda uuids: dict.fromkeys(uuids, "cmp2"))
     world.ledger.save()
     found = json.loads(world.path.read_text())
     assert (4, ledgers.NEWEST) == (len(found["sums"]), len(found["newest"]))
@@ -153,6 +158,6 @@ def test_many_that_wait(world: Shadowed, monkeypatch: pytest.MonkeyPatch) -> Non
     """The oldest are given up."""
     monkeypatch.setattr(ledgers, "MOST_WAITING", 3)
     world.ledger.wait_for([uuid(number) for number in range(5)], Verdict("small", ("cmp1",) * 5))
-    world.ledger.look(lambda _uuid: None)
+    world.ledger.look(lambda _uuids: {})
     world.ledger.save()
     assert {("placed in the shadow only", ""): 2} == world.sums()
