@@ -36,6 +36,11 @@ def is_active(conf: cfg.ConfigOpts) -> bool:
     return GROUP in conf and bool(conf.nova.transport_url)
 
 
+def use_its_queues(conf: cfg.ConfigOpts) -> None:
+    """Set nova's default for queues and exchanges that survive the broker. The options of RabbitMQ are registered."""
+    conf.set_default("amqp_durable_queues", False, group="oslo_messaging_rabbit")
+
+
 def use(conf: cfg.ConfigOpts) -> None:
     """Let all connections of this process go to nova's broker, if the configuration is that of a nova."""
     if not is_active(conf):

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import oslo_messaging
 from oslo_config import cfg
 
-from fleet.rpc import serializer
+from fleet.rpc import nova_broker, serializer
 from fleet.rpc.rabbit import broker_refusals, defaults
 from fleet.rpc.rabbit.conf import LEAN, OPTIONS
 
@@ -35,6 +37,8 @@ def _url(conf: cfg.ConfigOpts, text: str | None = None) -> oslo_messaging.Transp
     url = oslo_messaging.TransportURL.parse(conf, text)
     if url.transport in _RABBIT_SCHEMES:
         defaults.register_opts(conf)
+        if nova_broker.is_active(conf):
+            nova_broker.use_its_queues(conf)
         broker_refusals.limit_library_logs()
         if conf.rabbit_driver == LEAN:
             url.transport = _LEAN_SCHEME
@@ -79,13 +83,21 @@ class Silence:
         """Send nothing."""
 
 
-def get_notifier(conf: cfg.ConfigOpts, publisher_id: str) -> oslo_messaging.Notifier | Silence:
-    """Return the notifier that ``[oslo_messaging_notifications]`` configures; by default it sends nothing."""
+def get_notifier(
+    conf: cfg.ConfigOpts, publisher_id: str, topics: Sequence[str] | None = ("notifications",)
+) -> oslo_messaging.Notifier | Silence:
+    """Return the notifier that ``[oslo_messaging_notifications]`` configures; by default it sends nothing.
+
+    :param topics: None for those of the configuration
+    """
     broker_refusals.limit_notification_logs()
     defaults.register_group(conf, _NOTIFICATIONS)
     transport = oslo_messaging.get_notification_transport(conf, _url(conf, conf[_NOTIFICATIONS].transport_url))
     notifier = oslo_messaging.Notifier(
-        transport, publisher_id=publisher_id, serializer=serializer.ContextSerializer(), topics=["notifications"]
+        transport,
+        publisher_id=publisher_id,
+        serializer=serializer.ContextSerializer(),
+        topics=None if topics is None else list(topics),
     )
     drivers = conf[_NOTIFICATIONS].driver
     return notifier if set(drivers) - {"noop"} else Silence()

@@ -12,7 +12,7 @@ Read in this order:
   ``domain_columns``, ``domain``, ``destination`` and ``inventory_filters`` (the columns and filters that only nova has),
   ``polling``
 - the work: ``placement``, ``candidates`` and ``claims``, ``placing`` (choose and claim), ``rebuild``,
-  ``endpoint`` (the RPC surface)
+  ``notification_payload`` and ``notifications``, ``endpoint`` (the RPC surface)
 - before a switch: ``check``, ``comparison``, ``nova_filters`` and ``run_nova_filters``
-- ``conf`` and ``service`` (the wiring)
+- ``conf``, ``probes``, ``heartbeat`` (the row in nova's list of services) and ``service`` (the wiring)
 """

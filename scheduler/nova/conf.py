@@ -9,7 +9,7 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from fleet.rpc.nova_broker import GROUP
-from scheduler.nova import nova_options
+from scheduler.nova import notifications, nova_options
 
 
 def _novas(name: str) -> list[cfg.DeprecatedOpt]:
@@ -49,6 +49,14 @@ OPTIONS = [
         "enough: docs/nova.md has its grants. Capacity, allocation ratios, reserved amounts and traits are then those of "
         "placement. Empty: capacity is that of the columns of compute_nodes, and what an operator has set in placement "
         "shows only in refused claims.",
+    ),
+    cfg.StrOpt(
+        "service_connection",
+        secret=True,
+        help="Database that [database] connection of nova-scheduler's nova.conf names, with a role that may read, insert "
+        "and update its table services. The scheduler then has a row in nova's list of services, as nova-scheduler under "
+        "the name in [DEFAULT] host, and renews it each report_interval. With the name of the nova-scheduler before it, "
+        "that row stays up. Nothing else is written. Empty: nova's list does not show this scheduler.",
     ),
     cfg.IntOpt(
         "max_attempts",
@@ -141,9 +149,10 @@ OPTIONS = [
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(OPTIONS, group=GROUP)
+    conf.register_opts(notifications.OPTIONS, group=notifications.GROUP)
     nova_options.register_opts(conf)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return all options, for oslo-config-generator."""
-    return [(GROUP, OPTIONS)]
+    return [(GROUP, OPTIONS), (notifications.GROUP, notifications.OPTIONS), *nova_options.list_opts()]

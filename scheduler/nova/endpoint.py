@@ -21,6 +21,7 @@ from scheduler.compute.drivers.driver import Scheduler
 from scheduler.manager import SchedulerManager, logged
 from scheduler.nova import answer, decoder, traits, wanted
 from scheduler.nova.errors import in_novas_form
+from scheduler.nova.notifications import Notifications, silent
 from scheduler.nova.placement import PlacementFailed
 from scheduler.nova.placing import Placed, Placing
 from scheduler.nova.rebuild import RebuildCheck
@@ -56,7 +57,10 @@ class NovaEndpoint:
 
     target = oslo_messaging.Target(version=VERSION)
 
-    def __init__(self, driver: Scheduler, placing: Placing, rebuild: RebuildCheck) -> None:
+    def __init__(
+        self, driver: Scheduler, placing: Placing, rebuild: RebuildCheck, notifications: Notifications | None = None
+    ) -> None:
+        self._notifications = notifications or silent()
         self._placing = placing
         self._rebuild = rebuild
         self._manager = SchedulerManager(driver, parse=self._asked)
@@ -67,7 +71,9 @@ class NovaEndpoint:
         """Return Selection objects, or dicts, for each instance. Raise NoValidHost for every kind of refusal."""
         require_size(arguments, "arguments")
         call = decoder.decode(arguments)
+        self._notifications.started(context, arguments)
         placed = self._check(context, call) if call.rebuild_check else self._place(context, call)
+        self._notifications.ended(context, arguments)
         return answer.selections(placed.found) if call.return_objects else answer.dicts(placed.found)
 
     def _place(self, context: RequestContext, call: Call) -> Placed:

@@ -85,8 +85,6 @@ class Placing:
         self._notes = notes
         self._request_filters = request_filters or RequestFilters()
         self._candidates = CandidateQuery(driver.host_manager, most_candidates)
-        self._request_filters = request_filters or RequestFilters()
-        self._candidates = CandidateQuery(driver.host_manager, most_candidates)
         self._looked_at = -_LOOK_AGAIN_S
 
     def place(self, context: RequestContext, call: Call) -> Placed:

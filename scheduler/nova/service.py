@@ -12,24 +12,30 @@ from oslo_log import log as logging
 
 from fleet import errors, service
 from fleet.checks import required
+from fleet.clock import utcnow
 from fleet.db.feed.feed import Changes
 from fleet.db.nova import api_queries
 from fleet.db.nova.api_queries import Cell
 from fleet.db.nova.database import NovaDatabase, cell_url
+from fleet.db.nova.own_service import OwnService
 from fleet.rpc import nova_broker, server
 from fleet.rpc.transport import Silence, get_transport
 from fleet.rpc.trust import signing
 from fleet.service import probes
+from fleet.telemetry.watchdog import Probe
 from scheduler import conf as scheduler_conf
 from scheduler.compute.drivers import driver_loading, loading
 from scheduler.compute.drivers.driver import Scheduler
 from scheduler.nova import conf as nova_conf
 from scheduler.nova import nova_options
+from scheduler.nova import probes as nova_probes
 from scheduler.nova.cell_feed import Pace
 from scheduler.nova.context import NovaContextSerializer
 from scheduler.nova.domain import NOVA_MACHINES
 from scheduler.nova.endpoint import NovaEndpoint
 from scheduler.nova.feed import NovaFeed
+from scheduler.nova.heartbeat import Heartbeat
+from scheduler.nova.notifications import Notifications
 from scheduler.nova.operator import NovaOperator
 from scheduler.nova.placement import Placement
 from scheduler.nova.placing import Placing
@@ -68,6 +74,8 @@ def check(conf: cfg.ConfigOpts) -> None:
     open_api(conf).dispose()
     if (database := open_placement(conf)) is not None:
         database.dispose()
+    if (row := open_row(conf)) is not None:
+        row.dispose()
 
 
 def open_api(conf: cfg.ConfigOpts) -> NovaDatabase:
@@ -84,6 +92,12 @@ def open_placement(conf: cfg.ConfigOpts) -> NovaDatabase | None:
     """Return placement's database; None if it is not configured. :raises errors.ConfigError:"""
     url = conf.nova.placement_connection
     return NovaDatabase(url, "[nova] placement_connection") if url else None
+
+
+def open_row(conf: cfg.ConfigOpts) -> OwnService | None:
+    """Return this scheduler's row in nova's list of services; None if none is kept. :raises errors.ConfigError:"""
+    url = conf.nova.service_connection
+    return OwnService(url, conf.host, utcnow) if url else None
 
 
 def feeds(conf: cfg.ConfigOpts, api: NovaDatabase, notes: ProviderNotes | None = None) -> Callable[[], NovaFeed]:
@@ -150,6 +164,12 @@ def deciding(conf: cfg.ConfigOpts, api: NovaDatabase) -> tuple[Scheduler, Placin
     return driver, placing, placement
 
 
+def heartbeats(conf: cfg.ConfigOpts) -> Sequence[service.Runnable]:
+    """Return what keeps the row in nova's list of services, if one is to be kept."""
+    row = open_row(conf)
+    return [] if row is None else [service.Periodic("heartbeat", Heartbeat(row).beat, conf.report_interval)]
+
+
 def servers(
     conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, api: NovaDatabase | None = None
 ) -> Sequence[service.Runnable]:
@@ -159,7 +179,8 @@ def servers(
         _warn_of_limits(placement)
     for sentence in nova_options.unread(conf):
         LOG.warning("%s", sentence)
-    endpoint = NovaEndpoint(driver, placing, RebuildCheck(conf, driver.host_manager))
+    check = RebuildCheck(conf, driver.host_manager)
+    endpoint = NovaEndpoint(driver, placing, check, Notifications.from_conf(conf))
     host_manager = driver.host_manager
     assert isinstance(host_manager, Polled)
     compare_s = conf.scheduler_compare_period
@@ -184,19 +205,16 @@ def process(conf: cfg.ConfigOpts, binary: str, number: int) -> service.Process:
         probes.BROKER: probes.through_broker(conf, transport, TOPIC, conf.host, conf.nova.exchange),
         probes.DATABASE: lambda: api.read(api_queries.ping),
         probes.CLOCK: lambda: None,
-        **placement_probes(conf),
+        **databases_and_placement(conf, api),
     }
-    return probes.process(conf, binary, number, through, lambda: servers(conf, transport, api))
+    once = heartbeats(conf) if number == 0 else ()
+    return probes.process(conf, binary, number, through, lambda: [*servers(conf, transport, api), *once])
 
 
-def placement_probes(conf: cfg.ConfigOpts) -> dict[str, Callable[[], object]]:
-    """Return probes of placement's API and database, as far as they are configured."""
-    found: dict[str, Callable[[], object]] = {}
-    if conf.nova.placement == nova_conf.CLAIM:
-        found["placement"] = Placement.from_conf(conf).ping
-    if (database := open_placement(conf)) is not None:
-        found["placement database"] = functools.partial(database.read, api_queries.ping)
-    return found
+def databases_and_placement(conf: cfg.ConfigOpts, api: NovaDatabase) -> dict[str, Probe]:
+    """Return probes of the cells, and of placement's API and database as far as they are configured."""
+    placement = Placement.from_conf(conf) if conf.nova.placement == nova_conf.CLAIM else None
+    return nova_probes.through(api, functools.partial(open_cell, conf), placement, open_placement(conf))
 
 
 def _warn_of_columns() -> None:

@@ -120,6 +120,10 @@ SERVICES = sa.Table(
     sa.Column("disabled_reason", sa.String(255)),
     sa.Column("forced_down", sa.Boolean),
     sa.Column("last_seen_up", sa.DateTime),
+    sa.Column("topic", sa.String(255)),
+    sa.Column("report_count", sa.Integer),
+    sa.Column("version", sa.Integer),
+    sa.Column("uuid", sa.String(36)),
 )
 NODES = sa.Table(
     "compute_nodes",

@@ -11,7 +11,7 @@ from oslo_config import cfg
 from fleet.checks.findings import Finding, Level
 from fleet.rpc import nova_broker
 from scheduler.nova import conf as nova_conf
-from scheduler.nova import doctor, placement
+from scheduler.nova import doctor, placement, service
 from tests.functional import nova_schema
 from tests.functional.nova_schema import Databases
 from tests.unit.scheduler.plugins import configuration
@@ -46,6 +46,20 @@ def test_a_cell_that_does_not_answer(nova: Databases) -> None:
     assert [("database", Level.OK), ("database", Level.FAIL), ("placement", Level.WARN)] == _levels(found)
     assert found[1].found.startswith("cell cell1: ")
     assert "Its hosts are left out" in found[1].fix
+
+
+def test_parts_of_the_health_page(nova: Databases) -> None:
+    """Cells and placement's database are asked; cells that do not answer are named."""
+    conf = _conf(api_connection=nova.url, placement_connection=nova.url, placement="off")
+    api = service.open_api(conf)
+    parts = service.databases_and_placement(conf, api)
+    assert ["cells", "placement database"] == list(parts)
+    for ask in parts.values():
+        ask()
+    nova.update(nova_schema.CELLS, 2, database_connection="sqlite:////nowhere/nova.db")
+    with pytest.raises(RuntimeError, match="cell1: "):
+        parts["cells"]()
+    api.dispose()
 
 
 def test_placement_that_does_not_answer(nova: Databases) -> None:

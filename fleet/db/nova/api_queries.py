@@ -71,15 +71,20 @@ def ping(connection: sa.Connection) -> None:
     connection.execute(sa.select(sa.literal(1))).scalar_one()
 
 
-def layout(connection: sa.Connection) -> Layout:
-    """All cells, hosts and aggregates."""
-    cells = {
-        row.id: Cell(row.id, row.uuid, row.name or row.uuid, bool(row.disabled), row.database_connection)
+def cells(connection: sa.Connection) -> list[Cell]:
+    """All cells but cell0."""
+    return [
+        Cell(row.id, row.uuid, row.name or row.uuid, bool(row.disabled), row.database_connection)
         for row in connection.execute(sa.select(CELLS).order_by(CELLS.c.id))
         if row.uuid != CELL0
-    }
+    ]
+
+
+def layout(connection: sa.Connection) -> Layout:
+    """All cells, hosts and aggregates."""
+    found = {cell.id: cell for cell in cells(connection)}
     mapped = connection.execute(sa.select(HOST_MAPPINGS.c.host, HOST_MAPPINGS.c.cell_id))
-    return Layout(cells, {host: cell for host, cell in mapped if cell in cells}, _aggregates(connection))
+    return Layout(found, {host: cell for host, cell in mapped if cell in found}, _aggregates(connection))
 
 
 def _aggregates(connection: sa.Connection) -> dict[int, ChangedAggregate]:

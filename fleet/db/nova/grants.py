@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Privileges of a role with which a scheduler reads the databases of nova and placement.
+"""Privileges of a role with which a scheduler reads the databases of nova and placement, and of one for its own row.
 
 ``of`` is one of :data:`~fleet.db.nova.tables.API_TABLES`, ``CELL_TABLES`` and ``PLACEMENT_TABLES``.
 """
@@ -24,6 +24,21 @@ def postgresql(database: str, role: str, of: Sequence[sa.TableClause]) -> list[s
 def mariadb(database: str, role: str, of: Sequence[sa.TableClause]) -> list[str]:
     """Statements for an administrator. The user exists already, and may connect from any host."""
     return [f"GRANT SELECT ON `{database}`.`{name}` TO '{role}'@'%'" for name in _names(of)]
+
+
+def postgresql_row(database: str, role: str) -> list[str]:
+    """Statements for the row in ``services``, as those of :func:`postgresql`."""
+    return [
+        f'GRANT CONNECT ON DATABASE "{database}" TO "{role}"',
+        f'GRANT USAGE ON SCHEMA public TO "{role}"',
+        f'GRANT SELECT, INSERT, UPDATE ON services TO "{role}"',
+        f'GRANT USAGE ON SEQUENCE services_id_seq TO "{role}"',
+    ]
+
+
+def mariadb_row(database: str, role: str) -> list[str]:
+    """Statements for the row in ``services``, as those of :func:`mariadb`."""
+    return [f"GRANT SELECT, INSERT, UPDATE ON `{database}`.services TO '{role}'@'%'"]
 
 
 def _names(of: Sequence[sa.TableClause]) -> Sequence[str]:
