@@ -25,7 +25,7 @@ CHECK = "options"
 #: Sections whose options are those of the chosen plugin of keystoneauth.
 _OF_PLUGINS = ("placement", "keystone_authtoken")
 #: Sections of nova.conf, whose names are nova's of today.
-_OF_NOVA = ("scheduler", "filter_scheduler")
+_OF_NOVA = ("scheduler", "filter_scheduler", "workarounds")
 #: The section that declares the options of each storage backend, and an option that each backend has.
 _BACKENDS, _OF_BACKENDS = "backend_defaults", "volume_driver"
 #: Libraries whose options may be in the files, besides those of every ``fleet`` namespace.

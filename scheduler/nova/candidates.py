@@ -22,11 +22,16 @@ _ALL_WITH_HINTS = frozenset({"group", "same_host", "different_host"})
 
 
 class CandidateQuery:
-    """:param most: most candidates that are asked for; None: all"""
+    """Makes the query that nova-scheduler makes.
 
-    def __init__(self, host_manager: HostManager, most: int | None) -> None:
+    :param most: most candidates that are asked for; None: all
+    :param falls_back: for dedicated CPUs, ask a second time for hosts that report no PCPU
+    """
+
+    def __init__(self, host_manager: HostManager, most: int | None, falls_back: bool = True) -> None:
         self._host_manager = host_manager
         self._most = most
+        self._falls_back = falls_back
 
     def offered(self, placement: Placement, request: NovaRequest) -> NovaRequest:
         """Return the request with what placement offers for it.
@@ -37,6 +42,11 @@ class CandidateQuery:
         assert request.wanted is not None
         asked, limit = self.asked(request)
         offered = placement.offers(asked.query(limit))
+        other = request.wanted.fallback() if self._falls_back else None
+        if other is not None:
+            asked, limit = self.asked(dataclasses.replace(request, wanted=other))
+            for root, further in placement.offers(asked.query(limit)).items():
+                offered[root] = [*offered.get(root, ()), *further]
         if not offered:
             raise errors.NoValidHost(reason=f"Placement offers no host for {_described(request.wanted)}.")
         return dataclasses.replace(request, offered=offered)

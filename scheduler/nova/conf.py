@@ -115,6 +115,13 @@ OPTIONS = [
         help="[scheduler] image_metadata_prefilter of nova.conf: hosts must have the traits that image properties such as "
         "hw_disk_bus and hw_vif_model name.",
     ),
+    cfg.BoolOpt(
+        "disable_fallback_pcpu_query",
+        deprecated_opts=[cfg.DeprecatedOpt("disable_fallback_pcpu_query", group="workarounds")],
+        default=False,
+        help="[workarounds] disable_fallback_pcpu_query of nova.conf: servers with dedicated CPUs go to hosts that report "
+        "PCPU only. Otherwise hosts that report VCPU alone are offered as well.",
+    ),
     cfg.IntOpt(
         "shadow_patience",
         default=300,

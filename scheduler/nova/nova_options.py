@@ -37,7 +37,7 @@ NOT_DONE: Mapping[tuple[str, str], tuple[str, str]] = {
 }
 #: Options of nova-scheduler that need nothing here: casts are taken if they come, and requests say what is in placement.
 NOT_NEEDED = (("filter_scheduler", "track_instance_changes"), ("filter_scheduler", "pci_in_placement"))
-_SECTIONS = ("scheduler", "filter_scheduler", "metrics")
+_SECTIONS = ("scheduler", "filter_scheduler", "metrics", "workarounds")
 
 
 def ours(conf: cfg.ConfigOpts) -> dict[tuple[str, str], tuple[str | None, str]]:

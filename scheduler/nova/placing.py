@@ -63,6 +63,7 @@ class Placing:
     :param refusals: hosts that placement refuses, whoever asks
     :param request_filters: by the options of nova's section [scheduler]
     :param most_candidates: most candidates that placement is asked for
+    :param pcpu_fallback: offer hosts without PCPU for dedicated CPUs
     :param notes: what other providers than compute nodes offer; None if placement's database is not read
     """
 
@@ -76,6 +77,7 @@ class Placing:
         notes: ProviderNotes | None = None,
         request_filters: RequestFilters | None = None,
         most_candidates: int = _CANDIDATES,
+        pcpu_fallback: bool = True,
     ) -> None:
         self._driver = driver
         self._placement = placement
@@ -84,7 +86,7 @@ class Placing:
         self._refusals = refusals or Refusals()
         self._notes = notes
         self._request_filters = request_filters or RequestFilters()
-        self._candidates = CandidateQuery(driver.host_manager, most_candidates)
+        self._candidates = CandidateQuery(driver.host_manager, most_candidates, pcpu_fallback)
         self._looked_at = -_LOOK_AGAIN_S
 
     def place(self, context: RequestContext, call: Call) -> Placed:

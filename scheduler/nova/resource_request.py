@@ -58,6 +58,8 @@ class ResourceRequest:
     :param groups: by suffix
     :param root_required: traits that the compute node itself must have
     :param overridden: True if extra specs replace an amount of the flavor
+    :param unpinned: the groups with VCPU in the place of dedicated CPUs, for hosts that report no PCPU; None if the request
+        has no dedicated CPUs
     """
 
     groups: Mapping[str, Group]
@@ -66,6 +68,7 @@ class ResourceRequest:
     root_forbidden: frozenset[str] = frozenset()
     same_subtree: tuple[frozenset[str], ...] = ()
     overridden: bool = False
+    unpinned: Mapping[str, Group] | None = None
 
     @property
     def main(self) -> Group:
@@ -96,6 +99,12 @@ class ResourceRequest:
             in_tree=in_tree,
         )
         return dataclasses.replace(self, groups={**self.groups, MAIN: main})
+
+    def fallback(self) -> ResourceRequest | None:
+        """Return the request for hosts that report no PCPU; None without dedicated CPUs."""
+        if self.unpinned is None:
+            return None
+        return dataclasses.replace(self, groups=self.unpinned, unpinned=None)
 
     def query(self, limit: int | None) -> str:
         """Return the parameters of ``GET /allocation_candidates``. :param limit: most candidates; None: all"""

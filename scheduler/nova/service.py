@@ -47,7 +47,6 @@ from scheduler.nova.rows import Reserved
 
 LOG = logging.getLogger(__name__)
 TOPIC = "scheduler"
-_RABBIT = "oslo_messaging_rabbit"
 
 
 def adapt(conf: cfg.ConfigOpts) -> None:
@@ -137,14 +136,6 @@ def state(conf: cfg.ConfigOpts) -> Changes:
     return found
 
 
-def transport_of(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
-    """Return the transport to nova's broker, with nova's default for queues that survive the broker."""
-    transport = get_transport(conf)
-    if _RABBIT in conf:
-        conf.set_default("amqp_durable_queues", False, group=_RABBIT)
-    return transport
-
-
 def deciding(conf: cfg.ConfigOpts, api: NovaDatabase) -> tuple[Scheduler, Placing, Placement | None]:
     """Build what decides requests: the driver over the feeds, and what claims for it."""
     notes = ProviderNotes() if conf.nova.placement_connection else None
@@ -160,6 +151,7 @@ def deciding(conf: cfg.ConfigOpts, api: NovaDatabase) -> tuple[Scheduler, Placin
         notes=notes,
         request_filters=RequestFilters.from_conf(conf),
         most_candidates=conf.nova.max_placement_results,
+        pcpu_fallback=not conf.nova.disable_fallback_pcpu_query,
     )
     return driver, placing, placement
 
@@ -200,7 +192,7 @@ def servers(
 
 def process(conf: cfg.ConfigOpts, binary: str, number: int) -> service.Process:
     """Return worker ``number`` of the service."""
-    transport, api = transport_of(conf), open_api(conf)
+    transport, api = get_transport(conf), open_api(conf)
     through = {
         probes.BROKER: probes.through_broker(conf, transport, TOPIC, conf.host, conf.nova.exchange),
         probes.DATABASE: lambda: api.read(api_queries.ping),

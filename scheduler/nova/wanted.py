@@ -26,6 +26,7 @@ _KEY = re.compile(r"(resources|trait)([a-zA-Z0-9_-]{0,64}):(.+)")
 _SUFFIX = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _REQUIRED, _FORBIDDEN = "required", "forbidden"
 _ISOLATE = "isolate"
+_DEDICATED = "dedicated"
 _Amount = Annotated[int, pydantic.Field(ge=0, le=fields.INT32_MAX)]
 
 
@@ -94,6 +95,17 @@ def of_request(spec: Mapping[str, object], request: RequestSpec, is_bfv: bool) -
     image = spec.get("image")
     raw = image.get("properties") if isinstance(image, Mapping) else None
     properties = _Properties(request.flavor.extra_specs, raw if isinstance(raw, Mapping) else {})
+    found = _of_request(spec, request, is_bfv, properties, pinned=True)
+    if properties.text("cpu_policy") != _DEDICATED:
+        return found
+    unpinned = _of_request(spec, request, is_bfv, properties, pinned=False)
+    return dataclasses.replace(found, unpinned=unpinned.groups)
+
+
+def _of_request(
+    spec: Mapping[str, object], request: RequestSpec, is_bfv: bool, properties: _Properties, pinned: bool
+) -> ResourceRequest:
+    """:param pinned: False to take VCPU for dedicated CPUs, and to ignore threads"""
     groups: dict[str, _Making] = collections.defaultdict(_Making)
     policy = _extra_specs(groups, properties.specs)
     of_flavor = len(groups.keys() - {MAIN})
@@ -102,7 +114,8 @@ def of_request(spec: Mapping[str, object], request: RequestSpec, is_bfv: bool) -
         list[fields.Name], properties.image.get("traits_required") or [], "image.properties.traits_required"
     )
     main.required.update(required)
-    _pinned(main, request, properties)
+    if pinned:
+        _pinned(main, request, properties)
     outside = dict(_outside(spec, groups.keys()))
     merged = {name for each in groups.values() for name in each.resources}
     merged |= {name for each in outside.values() for name in each.resources}
@@ -154,7 +167,7 @@ def _of_flavor(request: RequestSpec, is_bfv: bool) -> dict[str, int]:
 def _pinned(main: _Making, request: RequestSpec, properties: _Properties) -> None:
     """Take dedicated CPUs of the class PCPU."""
     policy = properties.text("cpu_policy")
-    if policy in ("dedicated", "mixed"):
+    if policy in (_DEDICATED, "mixed"):
         vcpus = request.flavor.vcpus
         dedicated = vcpus
         if policy == "mixed":

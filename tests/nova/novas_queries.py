@@ -21,10 +21,15 @@ _FILTERS = (
 
 
 def query(primitive):
+    """Return the query, and the one that nova adds for dedicated CPUs."""
     spec = objects.RequestSpec.obj_from_primitive(primitive)
     for each in _FILTERS:
         each(None, spec)
-    return utils.resources_from_request_spec(None, spec, None).to_querystring()
+    made = utils.resources_from_request_spec(None, spec, None)
+    if not made.cpu_pinning_requested:
+        return made.to_querystring(), None
+    other = utils.resources_from_request_spec(None, spec, None, enable_pinning_translate=False)
+    return made.to_querystring(), other.to_querystring()
 
 
 if __name__ == "__main__":

@@ -78,6 +78,15 @@ def test_a_resource_of_another_provider() -> None:
     assert [{**asked, "root_required": "!COMPUTE_STATUS_DISABLED"}] == world.asked
 
 
+@pytest.mark.parametrize(("falls_back", "asked"), [(True, ["PCPU", "VCPU"]), (False, ["PCPU"])])
+def test_dedicated_cpus(falls_back: bool, asked: list[str]) -> None:
+    """Hosts that report no PCPU are offered as well, unless the option says otherwise."""
+    world = Nested(scheduler_default_filters=["ComputeFilter"])
+    world.placing._candidates._falls_back = falls_back
+    world.select(arguments(flavor=flavor(extra_specs={"hw:cpu_policy": "dedicated"})))
+    assert [f"DISK_GB:1,MEMORY_MB:512,{name}:1" for name in asked] == [each["resources"] for each in world.asked]
+
+
 def test_the_first_offer_is_taken_meanwhile() -> None:
     """The next offer of the same host is claimed."""
     world = Nested()
