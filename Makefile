@@ -90,9 +90,9 @@ guests: $(STAMP) servers hypervisor ## tests with real guests under a private li
 	@$(PYTEST) tests/guests
 
 nova: $(STAMP) servers ## tests with a real nova 34, which is installed into .venv-nova; some minutes
-	@[ -x $(NOVA_VENV)/bin/nova-conductor ] || { echo "Setting up $(NOVA_VENV) ..." && $(PYTHON) -m venv $(NOVA_VENV) && \
+	@$(NOVA_VENV)/bin/python -c 'import nova, pymysql' 2> /dev/null || { echo "Setting up $(NOVA_VENV) ..." && $(PYTHON) -m venv $(NOVA_VENV) && \
 	$(NOVA_VENV)/bin/pip install -q --disable-pip-version-check nova==34.0.0 openstack-placement==16.0.0 \
-	python-openstackclient==10.5.0 psycopg2-binary; }
+	python-openstackclient==10.5.0 psycopg2-binary PyMySQL; }
 	@FLEET_NOVA_VENV=$(abspath $(NOVA_VENV)) $(PYTEST) --numprocesses 0 tests/nova
 
 tempest: $(STAMP) servers ## OpenStack's own API tests with a real keystone, which are installed into .venv-tempest (ONLY=REGEX)

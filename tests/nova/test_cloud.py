@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 
+import kombu
 import pytest
 import sqlalchemy as sa
 
@@ -169,51 +171,6 @@ def test_a_killed_scheduler(cloud):
     assert set(held) - set(active) <= {each["id"] for each in cloud.servers() if each["status"] == "ERROR"}
 
 
-def test_the_ratio_of_placement(cloud):
-    """An operator sets it there: 32 in place of the 4 of the node's own column. Six servers of 8 vcpus fit on one host."""
-    (provider,) = (each["uuid"] for each in cloud.providers() if each["name"] == HOSTS[0])
-    path = f"/resource_providers/{provider}/inventories"
-    found = cloud.placement("GET", path)
-    ratio = found["inventories"]["VCPU"]["allocation_ratio"]
-    vcpus = found["inventories"]["VCPU"]["total"]
-    assert vcpus * ratio < 6 * 8
-    found["inventories"]["VCPU"]["allocation_ratio"] = 32.0
-    cloud.placement("PUT", path, found)
-    try:
-        numbers = [cloud.boot(f"wide-{number}", "wide", host=HOSTS[0]) for number in range(6)]
-        assert [("ACTIVE", HOSTS[0])] * 6 == [
-            (cloud.settled(each)["status"], cloud.server(each)[_HOST]) for each in numbers
-        ]
-    finally:
-        found = cloud.placement("GET", path)
-        found["inventories"]["VCPU"]["allocation_ratio"] = ratio
-        cloud.placement("PUT", path, found)
-
-
-def test_a_resource_of_a_nested_provider(cloud):
-    """Only the host with the nested provider takes such a server, and only one. Its allocation is of both providers."""
-    (root,) = (each["uuid"] for each in cloud.providers() if each["name"] == HOSTS[1])
-    child = "5f5e1b5c-3b1c-4f0e-9a55-7a0d3c0e5a11"
-    cloud.placement("PUT", "/resource_classes/CUSTOM_GOLD")
-    cloud.placement("POST", "/resource_providers", {"uuid": child, "name": "gold", "parent_provider_uuid": root})
-    inventories = {"CUSTOM_GOLD": {"total": 1}}
-    path = f"/resource_providers/{child}"
-    cloud.placement("PUT", f"{path}/inventories", {"resource_provider_generation": 0, "inventories": inventories})
-    cloud.api("POST", "/flavors/small/os-extra_specs", {"extra_specs": {"resources1:CUSTOM_GOLD": "1"}})
-    try:
-        first = cloud.boot("gold", "small")
-        assert ("ACTIVE", HOSTS[1]) == (cloud.settled(first)["status"], cloud.server(first)[_HOST])
-        assert {first: {HOSTS[1]: SMALL, "gold": {"CUSTOM_GOLD": 1}}} == cloud.allocations()
-        second = cloud.boot("no-gold", "small")
-        assert "ERROR" == cloud.settled(second)["status"]
-        assert "CUSTOM_GOLD:1" in cloud.fault(second)
-        cloud.delete_all()
-        eventually(lambda: cloud.allocations() == {} or None, 60)
-    finally:
-        cloud.api("DELETE", "/flavors/small/os-extra_specs/resources1:CUSTOM_GOLD")
-        cloud.placement("DELETE", path)
-
-
 def test_the_commands_of_an_operator(cloud):
     """explain, capacity, whatif, doctor, and the check before a switch, with the scheduler's own configuration file."""
     number = cloud.boot("explained", "small", {"requested_host": HOSTS[1]})
@@ -259,6 +216,39 @@ def test_what_was_decided_then(cloud):
     assert ("refused", "NEVER_FITS") == (refused["outcome"], refused["reason_code"])
 
 
+def test_notifications_of_a_boot(cloud):
+    """As nova-scheduler sends them, under this scheduler's name: a start and an end, in both forms."""
+    number = cloud.boot("notified", "tiny")
+    assert "ACTIVE" == cloud.settled(number)["status"]
+    events = ["scheduler.select_destinations.start", "scheduler.select_destinations.end"]
+    versioned = eventually(lambda: _of(number, _notifications(cloud, "versioned_notifications.info")))
+    assert events == [each["event_type"] for each in versioned]
+    assert {"nova-scheduler:fleet-scheduler"} == {each["publisher_id"] for each in versioned}
+    older = _of(number, _notifications(cloud, "notifications.info"))
+    assert events == [each["event_type"] for each in older]
+    assert {"scheduler.fleet-scheduler"} == {each["publisher_id"] for each in older}
+
+
+def test_the_row_in_the_list_of_services(cloud):
+    """nova's API shows the scheduler as a nova-scheduler that is up."""
+    eventually(lambda: cloud.is_up("nova-scheduler", "fleet-scheduler"))
+    assert "list of services cannot be written" not in cloud.log("fleet-scheduler")
+
+
+def _of(number: str, found: list[dict]) -> list[dict]:
+    return [each for each in found if number in json.dumps(each["payload"])]
+
+
+def _notifications(cloud: Cloud, queue: str) -> list[dict]:
+    """Take all messages out of a queue."""
+    found = []
+    with kombu.Connection(cloud.broker_url.replace("rabbit://", "amqp://")) as connection:
+        channel = connection.channel()
+        while (each := channel.basic_get(queue, no_ack=True)) is not None:
+            found.append(json.loads(json.loads(each.body)["oslo.message"]))
+    return found
+
+
 def _kept(cloud: Cloud, request_id: str):
     """None until the scheduler has written it."""
     try:
@@ -283,34 +273,11 @@ def _compare_with_novas_filters(cloud: Cloud, server: str) -> None:
     assert "only nova has IsolatedHostsFilter" in [each["found"] for each in compared]
 
 
-def test_a_switch_without_a_gap(cloud):
-    """From fleet-scheduler to nova-scheduler and back, under boots: both serve one queue meanwhile, and no boot fails."""
-    numbers = []
-
-    def boot_some():
-        numbers.extend(cloud.boot(f"switched-{len(numbers)}-{number}", "small") for number in range(4))
-
-    boot_some()
-    cloud.spawn("nova-scheduler", cloud.nova_command("nova-scheduler", "controller"))
-    try:
-        boot_some()
-        eventually(lambda: cloud.is_up("nova-scheduler"))
-        cloud.kill("fleet-scheduler", signal.SIGTERM)
-        boot_some()
-        cloud.start_fleet_scheduler()
-        boot_some()
-    finally:
-        cloud.kill("nova-scheduler", signal.SIGTERM)
-    boot_some()
-    assert ["ACTIVE"] * 20 == [cloud.settled(number)["status"] for number in numbers]
-    _require_equal(cloud)
-
-
 def test_a_shadow_beside_nova_scheduler(cloud, tmp_path):
     """nova-scheduler answers as before; the shadow decides the same requests, claims nothing, and reports."""
     report = tmp_path / "shadow.json"
     cloud.kill("fleet-scheduler", signal.SIGTERM)
-    cloud.spawn("nova-scheduler", cloud.nova_command("nova-scheduler", "controller"))
+    cloud.start_nova_scheduler()
     cloud.start_fleet_scheduler("shadow", f"[shadow]\nreport_file = {report}\n[DEFAULT]\n", ["--shadow"])
     try:
         eventually(lambda: "Copies of the messages" in cloud.log("shadow"))
