@@ -24,6 +24,7 @@ from tests.bench import (
     memory,
     nova_feed,
     nova_scheduler,
+    nova_shadow,
     packing,
     pools,
     reassignment,
@@ -61,6 +62,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "waves": waves.run,
     "nova-feed": nova_feed.run,
     "nova": nova_scheduler.run,
+    "nova-shadow": nova_shadow.run,
 }
 #: Take a quarter of an hour each: only when they are asked for.
 LONG = ("agents",)
