@@ -8,7 +8,7 @@ compares it with nova's own for all recorded requests.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fleet.json_codec import JSONMapping, JSONObject
 
@@ -133,8 +133,8 @@ def _content(data: object) -> JSONMapping:
     return content if isinstance(content, Mapping) else {}
 
 
-def _optional(found: object, made: object) -> JSONObject | None:
-    return made(found) if isinstance(found, Mapping) else None  # type: ignore[operator,no-any-return]
+def _optional(found: object, made: Callable[[JSONMapping], JSONObject]) -> JSONObject | None:
+    return made(found) if isinstance(found, Mapping) else None
 
 
 def _first(found: object) -> object:

@@ -15,6 +15,9 @@ from tests.nova.cloud import Cloud, eventually
 from tests.nova.files import NOVAS_FILTERS
 from tests.nova.scenarios import SCENARIOS
 
+#: The fixture plays all scenarios twice.
+pytestmark = pytest.mark.timeout(1800)
+
 #: Title → how it ends.
 Endings = Mapping[str, str]
 _PAGE = pathlib.Path(__file__).parents[2] / "docs/nova.md"
