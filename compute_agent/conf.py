@@ -84,8 +84,9 @@ AGENT_OPTS = [
         help="Monitors that measure with each audit. Their values are the metrics of every host of this process, for "
         "MetricsFilter and MetricsWeigher. cpu: cpu.percent, cpu.user.percent, cpu.kernel.percent, cpu.idle.percent, "
         "cpu.iowait.percent (shares, 0.0 to 1.0) and cpu.frequency (MHz). pressure: cpu.pressure and memory.pressure, the "
-        "shares of the last minute in which work waited (PSI of Linux). Turn both on where balancing shall see loads, not "
-        "only allocations. Otherwise an entry point in fleet.compute.monitors, or the dotted path of a subclass of "
+        "shares of the last minute in which work waited (PSI of Linux). guests: the loads of single guests, which are no "
+        "metrics; only balancing reads them. Turn all three on where balancing shall see loads, not only allocations. "
+        "Otherwise an entry point in fleet.compute.monitors, or the dotted path of a subclass of "
         "compute_agent.monitors.base.Monitor. Related: [metrics] weight_setting, [balance].",
     ),
     cfg.IntOpt(
@@ -268,6 +269,12 @@ FAKE_OPTS = [
         "Empty: guests of all networks. Addresses are accounted in any case.",
     ),
     cfg.FloatOpt("spawn_delay", default=0.0, min=0.0, help="Seconds that each spawn takes."),
+    cfg.ListOpt(
+        "guest_loads",
+        default=[],
+        help="How busy guests are, such as busy*:0.9,*:0.1: patterns of names of instances, with the share of their vcpus "
+        "that they use. The first that fits counts; others are idle. With compute_monitors = guests the host reports it.",
+    ),
     cfg.FloatOpt("live_migration_delay", default=0.0, min=0.0, help="Seconds that each live migration takes."),
     cfg.FloatOpt(
         "spawn_failure_rate",

@@ -34,6 +34,14 @@ class GuestInfo:
     cpu_time_ns: int = 0
 
 
+@dataclasses.dataclass(frozen=True)
+class GuestUse:
+    """What a guest has used of the machine: processor time since it was started, and the memory in use, if that is known."""
+
+    cpu_time_ns: int
+    memory_mb: int | None = None
+
+
 class SpawnFailed(Exception):
     """A spawn failed for a known reason, which is the message. Another host is tried; no traceback is logged."""
 
@@ -318,6 +326,21 @@ class ComputeDriver:
     def resume(self, context: RequestContext, instance: Instance) -> None:
         """Let a suspended guest continue; a running one is a success. If its memory is lost, it boots."""
         self.power_on(context, instance)
+
+    def get_guest_uses(self) -> dict[str, GuestUse]:
+        """Return what each running guest has used. If the method is left out, it is read from :meth:`get_info`, one by one.
+
+        It is called with each audit if ``compute_monitors`` has ``guests``.
+        """
+        uses = {}
+        for uuid in self.list_instance_uuids():
+            try:
+                info = self.get_info(uuid)
+            except errors.NotFound:
+                continue
+            if info.state == states.RUNNING:
+                uses[uuid] = GuestUse(info.cpu_time_ns)
+        return uses
 
     def get_console_output(self, context: RequestContext, instance_uuid: str, most_bytes: int) -> bytes:
         """Return the end of what the guest has printed on its console.

@@ -9,6 +9,7 @@ import json
 import pathlib
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
@@ -34,8 +35,15 @@ class FakeDriver(ComputeDriver):
     simulated = True
     takes_volumes = True
 
-    def __init__(self, conf: cfg.ConfigOpts, pause: Callable[[float], object] | None = None) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        pause: Callable[[float], object] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(conf)
+        self._clock, self._began = clock, clock()
+        self._loads = fake_hardware.guest_loads(conf.fake.guest_loads)
         self._options = conf.fake
         self._pci_devices = fake_hardware.pci_devices(conf.fake.pci_devices)
         self._pause = pause or threading.Event().wait
@@ -223,7 +231,13 @@ class FakeDriver(ComputeDriver):
         with self._lock:
             record = self._known(instance_uuid)
         memory_kb = record.memory_mb * 1024
-        return GuestInfo(state=record.power_state, max_mem_kb=memory_kb, mem_kb=memory_kb, num_cpu=record.vcpus)
+        sizes = {"max_mem_kb": memory_kb, "mem_kb": memory_kb, "num_cpu": record.vcpus}
+        return GuestInfo(state=record.power_state, cpu_time_ns=self._used_ns(record), **sizes)
+
+    def _used_ns(self, record: GuestRecord) -> int:
+        """Return the processor time of a guest that has had its configured load since the driver began."""
+        found = (share for pattern, share in self._loads if fnmatch.fnmatchcase(record.name, pattern))
+        return int(next(found, 0.0) * record.vcpus * (self._clock() - self._began) * 1e9)
 
     def get_console_output(self, context: RequestContext, instance_uuid: str, most_bytes: int) -> bytes:
         """Return lines like those that a guest of these sizes prints. Projects read it, so it does not name the host."""

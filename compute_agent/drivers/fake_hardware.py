@@ -76,3 +76,20 @@ def pci_devices(texts: Sequence[str]) -> list[JSONObject]:
             address = f"0000:{slot // 8 // 32:02x}:{slot // 8 % 32:02x}.{slot % 8}"
             devices.append({**dict(pool.tags), "numa_node": pool.numa_node, "address": address})
     return devices
+
+
+def guest_loads(options: Sequence[str]) -> list[tuple[str, float]]:
+    """Parse ``[fake] guest_loads``: patterns of names with shares of vcpus. :raises errors.ConfigError:"""
+    found = []
+    for each in options:
+        pattern, colon, share = each.rpartition(":")
+        try:
+            value = float(share)
+        except ValueError:
+            value = -1.0
+        if not colon or not pattern or not 0 <= value <= 1:
+            raise errors.ConfigError(
+                option="[fake] guest_loads", reason=f"has {each!r}: it must be PATTERN:SHARE, with a share from 0 to 1"
+            )
+        found.append((pattern, value))
+    return found

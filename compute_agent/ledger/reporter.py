@@ -16,6 +16,7 @@ from compute_agent.ledger import last_report
 from compute_agent.ledger.last_report import LastReports, Reported
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.monitors import Monitors
+from compute_agent.monitors.guests import GuestLoads
 from compute_agent.node.audit import Auditor
 from compute_agent.node.host import Host
 from fleet import context as fleet_context
@@ -24,6 +25,7 @@ from fleet.agent.patience import UNKNOWN_OUTCOME, Patience
 from fleet.agent.presence import Presence
 from fleet.clock.skew import ClockSkew
 from fleet.objects import HostReport, Inventory
+from fleet.objects.guest_load import GuestLoad
 from fleet.rpc.clients import ConductorAPI
 
 LOG = logging.getLogger(__name__)
@@ -55,6 +57,7 @@ class Reporter:
         self._conductor = conductor
         self._hosts = {host.name: host for host in hosts}
         self._auditors = {host.name: Auditor(host) for host in hosts}
+        self._loads = {host.name: GuestLoads(host.driver) for host in hosts}
         self._monitors = monitors or Monitors()
         self._notifications = notifications or Notifications()
         self._told = last_told or LastReports()
@@ -100,7 +103,19 @@ class Reporter:
             except Exception:
                 LOG.exception("The audit of host %s failed; its last report stays valid", name)
         metrics = self._monitors.collect()
-        return [dataclasses.replace(report, metrics=metrics) for report in reports] if metrics else reports
+        if metrics:
+            reports = [dataclasses.replace(report, metrics=metrics) for report in reports]
+        return self._with_guests(reports) if self._monitors.of_guests else reports
+
+    def _with_guests(self, reports: Sequence[HostReport]) -> list[HostReport]:
+        """Add the loads of a host's guests to the report of its first node."""
+        loads = {name: self._loads[name].sample() for name in self._hosts}
+        return [
+            dataclasses.replace(
+                each, guest_loads={uuid: GuestLoad(**load) for uuid, load in loads.pop(each.host, {}).items()}
+            )
+            for each in reports
+        ]
 
     def report(self) -> None:
         """Audit, and send the result."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the load of hosts, for MetricsFilter and MetricsWeigher.
 
-``base`` is the interface; ``cpu`` and ``pressure`` read the machine; ``Monitors`` runs all configured monitors.
+``base`` is the interface; ``cpu`` and ``pressure`` read the machine, ``guests`` the loads of single guests, for balancing.
+``Monitors`` runs all configured monitors.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ LOG = logging.getLogger(__name__)
 
 BUILT_IN = {
     "cpu": "compute_agent.monitors.cpu.CpuMonitor",
+    "guests": "compute_agent.monitors.guests.GuestMonitor",
     "pressure": "compute_agent.monitors.pressure.PressureMonitor",
 }
 NAMESPACE = "fleet.compute.monitors"
@@ -40,6 +42,11 @@ class Monitors:
             loading.find_class("compute_monitors", name, Monitor, BUILT_IN, NAMESPACE) for name in conf.compute_monitors
         ]
         return cls([each(conf) for each in classes])
+
+    @property
+    def of_guests(self) -> bool:
+        """True if the loads of single guests are reported."""
+        return any(each.of_guests for each in self.monitors)
 
     def collect(self) -> list[dict[str, object]]:
         """Return ``name``, ``value``, ``timestamp`` (ISO 8601, UTC) and ``source`` of each metric.

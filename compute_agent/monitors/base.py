@@ -11,6 +11,9 @@ from oslo_config import cfg
 class Monitor:
     """Measures something on this machine. An agent creates one, and calls it at each audit from one thread."""
 
+    #: True if the agent reports the loads of single guests with this monitor.
+    of_guests = False
+
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf = conf
 

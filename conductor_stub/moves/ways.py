@@ -32,12 +32,17 @@ class Ways:
     """Reads each report once.
 
     :param volumes: by instance, the names of its volumes; read when it is asked for if not given
+    :param within: only these hosts take guests
     """
 
     def __init__(
-        self, connection: Transaction | Connection, volumes: Mapping[str, Sequence[str]] | None = None
+        self,
+        connection: Transaction | Connection,
+        volumes: Mapping[str, Sequence[str]] | None = None,
+        within: Collection[str] | None = None,
     ) -> None:
         self._connection = connection
+        self._within = within
         self._volumes = volumes
         self._reported = functools.cache(functools.partial(hosts.stat_of, connection))
         self._takers = functools.cache(self._find_takers)
@@ -45,8 +50,8 @@ class Ways:
     @functools.cached_property
     def _of_all(self) -> list[tuple[str, str, frozenset[str]]]:
         """Host, way, and what it takes, of each node."""
-        takes = dict(hosts.stats_of_all(self._connection, host_report.LIVE_TAKES))
-        found = hosts.stats_of_all(self._connection, host_report.LIVE)
+        takes = dict(hosts.stats_of_all(self._connection, host_report.LIVE_TAKES, self._within))
+        found = hosts.stats_of_all(self._connection, host_report.LIVE, self._within)
         return [(host, way or "", _parts(takes.get(host))) for host, way in found]
 
     def volumes_of(self, row: RequestedInstance) -> Sequence[str]:
@@ -113,12 +118,14 @@ def obstacles(connection: Transaction | Connection, uuids: Sequence[str]) -> dic
     return {row.uuid: ways.obstacle(row) for row in rows}
 
 
-def of_rows(connection: Transaction | Connection, rows: Sequence[RequestedInstance]) -> Ways:
-    """Return the ways of these instances, whose volumes are read together."""
+def of_rows(
+    connection: Transaction | Connection, rows: Sequence[RequestedInstance], within: Collection[str] | None = None
+) -> Ways:
+    """Return the ways of these instances, whose volumes are read together. :param within: only these hosts take them"""
     volumes = collections.defaultdict[str, list[str]](list)
     for each in attachments.of_instances(connection, [row.uuid for row in rows]):
         volumes[each.instance_uuid].append(each.volume_name)
-    return Ways(connection, volumes)
+    return Ways(connection, volumes, within)
 
 
 def require_able(tx: Transaction, row: RequestedInstance, destination: str | None) -> None:

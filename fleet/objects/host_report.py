@@ -11,6 +11,7 @@ import pydantic
 from fleet import errors
 from fleet.json_codec import JSONObject
 from fleet.objects import fields, host_labels, numa, pci
+from fleet.objects.guest_load import GuestLoad
 
 #: ``hypervisor_type`` of simulated hosts.
 SIMULATED = "fake"
@@ -75,6 +76,8 @@ class HostReport:
     pci_device_pools: list[JSONObject] = dataclasses.field(default_factory=list)
     metrics: list[JSONObject] = dataclasses.field(default_factory=list)
     stats: JSONObject = dataclasses.field(default_factory=dict)
+    #: By uuid. They are stored apart: schedulers do not follow them.
+    guest_loads: dict[fields.Uuid, GuestLoad] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_wire(cls, data: object, field: str = "report") -> HostReport:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from fleet.objects.survival import Loss
+from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 
 #: Entry points (conf, state, goal, request of an instance, tick) -> plan; ``fleet`` imports no service.
@@ -30,7 +30,7 @@ class Goal:
     :param demands: one request for one instance each, all alike
     :param within: share of a host's capacity
     :param limit_s: seconds of the search
-    :param losses: hosts whose loss is to be survived in every state of the plan, if it is now
+    :param promised: losses that are survived now are survived in every state of the plan
     """
 
     most_moves: int
@@ -39,7 +39,7 @@ class Goal:
     demands: Sequence[Demand] = ()
     within: float = 0.1
     limit_s: float = 10.0
-    losses: Sequence[Loss] = ()
+    promised: Sequence[Tolerance] = ()
 
 
 @dataclasses.dataclass(frozen=True)

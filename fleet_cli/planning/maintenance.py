@@ -11,7 +11,6 @@ from importlib import metadata
 
 from fleet.client import argument_types, connection, ways
 from fleet.objects.maintenance import MOST_HOSTS
-from fleet.objects.tolerance import Tolerance
 from fleet.objects.waves import ENTRY_POINTS, WavesGoal, WavesPlan
 from fleet_cli.base import command, database_command, listing, progress
 from fleet_cli.hosts import maintenance
@@ -51,10 +50,11 @@ class _Command(command.Lister):
         with database_command.plain_failures():
             state = planning.state(self.app.conf, "maintenance")
             guests = [each.uuid for each in state.instances if each.host in set(hosts)]
-            promised = [Tolerance.from_wire(each) for each in self.conductor.operator.list_tolerances()]
+            promised = planning.promised(self.conductor, state)
             everybody = [each.uuid for each in state.instances if each.host]
             requests = planning.of_instances(
-                self.conductor, everybody if promised else guests, self.app.options.verbose_level, _LINES
+                *(self.conductor, everybody if promised else guests, self.app.options.verbose_level, _LINES),
+                live=not parsed_args.cold,
             )
             (entry,) = metadata.entry_points(group=ENTRY_POINTS)
             done = itertools.count(1)

@@ -15,13 +15,15 @@ from fleet import errors
 from fleet.client import connection
 from fleet.client.calls import Calls
 from fleet.db.engine.database import Database
-from fleet.db.feed import feed_queries
+from fleet.db.feed import domains, feed_queries
 from fleet.db.feed.feed import ChangeFeed, Changes
+from fleet.db.operations import tolerances
 from fleet.db.volumes import volumes
 from fleet.json_codec import JSONMapping, JSONObject
+from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 from fleet.rpc import nova_broker
-from fleet_cli.base import progress
+from fleet_cli.base import listing, progress
 
 _DATABASE = "[database] connection"
 #: Instances that one call asks about.
@@ -87,6 +89,19 @@ def of_instances(
                 name = each["uuid"]
                 found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
             shown.show(len(found), "")
+    return found
+
+
+def promised(conductor: Calls, state: Changes) -> list[Tolerance]:
+    """Return what the fleet promises to survive. Say of which promises there are too many losses to look at."""
+    hosts, found = sorted({node.host for node in state.nodes}), []
+    for each in conductor.operator.list_tolerances():
+        promise = Tolerance.from_wire(each)
+        values = domains.value_of(state, promise.label) if promise.label else {}
+        if promise.losses(tolerances.hosts_of(promise, hosts, state.aggregates), values) is None:
+            listing.remark(f"The promise of the {promise.scope} ({promise.what}) has too many losses to look at")
+        else:
+            found.append(promise)
     return found
 
 

@@ -9,12 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from importlib import metadata
 
 from fleet.client import argument_types, connection, ways
-from fleet.db.feed import domains
-from fleet.db.feed.feed import Changes
-from fleet.db.operations import tolerances
 from fleet.objects.rebalance import BALANCE, ENTRY_POINTS, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, Goal, Move, Plan
-from fleet.objects.survival import Loss
-from fleet.objects.tolerance import Tolerance
 from fleet_cli.base import build_arguments, command, database_command, listing, progress
 from fleet_cli.planning import planning
 from fleet_cli.servers.move_list import MoveList
@@ -101,7 +96,7 @@ class Rebalance(command.Lister):
             demands,
             parsed_args.within / 100,
             float(parsed_args.time_limit),
-            self._promised(state),
+            planning.promised(self.conductor, state),
         )
         if not state.nodes:
             raise connection.CommandFailed("there are no hosts: agents have reported none")
@@ -117,19 +112,6 @@ class Rebalance(command.Lister):
                 lambda doing: shown.show(min(next(done), _DOINGS), doing),
             )
         return plan
-
-    def _promised(self, state: Changes) -> list[Loss]:
-        """Return the losses that tolerances promise to survive."""
-        hosts = sorted({node.host for node in state.nodes})
-        found: list[Loss] = []
-        for each in self.conductor.operator.list_tolerances():
-            promise = Tolerance.from_wire(each)
-            values = domains.value_of(state, promise.label) if promise.label else {}
-            some = promise.losses(tolerances.hosts_of(promise, hosts, state.aggregates), values)
-            if some is None:
-                listing.remark(f"The promise of the {promise.scope} ({promise.what}) has too many losses to look at")
-            found += some or ()
-        return found
 
     def _apply(self, moves: Sequence[Move], cold: Set[str], parsed_args: argparse.Namespace) -> None:
         """:raises connection.CommandFailed: some moves were not made"""

@@ -136,11 +136,20 @@ class Conductor:
         while self.fences:
             self.fences.pop(0)()
 
-    def add_host(self, host: str, memory_mb: int = 8000, stats: Any = None, cpu_info: str = "", **service: Any) -> None:
+    def add_host(
+        self,
+        host: str,
+        memory_mb: int = 8000,
+        stats: Any = None,
+        cpu_info: str = "",
+        guest_loads: Mapping[str, Any] = types.MappingProxyType({}),
+        **service: Any,
+    ) -> None:
         service = {"incarnation": INCARNATION, **service, "host": host, "binary": "fleet-compute", "topic": "compute"}
         self.agents.register_services([service])
         sizes = {"vcpus": 8, "memory_mb": memory_mb, "local_gb": 100}
         report = {"host": host, "node": host, **sizes, "stats": stats or {}, "cpu_info": cpu_info}
+        report["guest_loads"] = dict(guest_loads)
         answers = self.agents.report_hosts([report], {host: [host]})
         assert [answer["accepted"] for answer in answers] == [True]
 

@@ -47,6 +47,11 @@ class BalanceStage(Stage):
             self.conductor.balance_keeper.look()
             self.other.balance_keeper.look()
 
+    def report_loads(self, host: str, loads: dict[str, float]) -> None:
+        """:param loads: cores, by guest"""
+        values = {uuid: {"cores": cores} for uuid, cores in loads.items()}
+        self.conductor.add_host(host, stats={"live_migration": "fake"}, guest_loads=values)
+
     def rounds(self) -> list[dict[str, Any]]:
         return self.conductor.operator.list_balance_rounds("web")
 
@@ -286,3 +291,32 @@ def test_a_move_that_fails_is_not_tried_again_at_once(stage: BalanceStage, monke
     tried = [each["instance_uuid"] for found in stage.rounds() for each in found["moves"]]
     assert tried
     assert len(tried) == len(set(tried))
+
+
+def test_the_busy_guest_moves(stage: BalanceStage) -> None:
+    """Of six guests of one size one keeps its vcpu busy: 4 of 8 processors are used. Loads of guests that are elsewhere, or
+    none, change nothing.
+    """
+    busy, nobody = stage.guests[2], "00000000-0000-0000-0000-00000000abcd"
+    stage.set_mode("suggest")
+    for _look in range(LOOKS):
+        stage.report_loads("h1", {**dict.fromkeys(stage.guests, 0.6), busy: 1.0, nobody: 9.0})
+        for host in ("h2", "h3", "h4"):
+            stage.report_loads(host, {stage.guests[0]: 5.0})
+        stage.pass_looks()
+    (found,) = stage.rounds()
+    assert (4.0, busy) == (found["seen"]["loads"]["h1"] * 8 / 100, found["moves"][0]["instance_uuid"])
+    assert {"h1": 50.0, "h2": 0.0, "h3": 0.0, "h4": 0.0} == found["seen"]["loads"]
+
+
+def test_a_renamed_aggregate_keeps_what_is_known(stage: BalanceStage) -> None:
+    """A host that is hot stays hot, and the history is that of the aggregate, not of its name."""
+    stage.set_mode("suggest")
+    stage.pass_looks(LOOKS - 2)
+    stage.conductor.operator.rename_aggregate("web", "www")
+    stage.pass_looks(2)
+    assert 1 == len(stage.conductor.operator.list_balance_rounds("www"))
+    stage.conductor.operator.rename_aggregate("www", "web")
+    assert 1 == len(stage.rounds())
+    with pytest.raises(errors.NotFound):
+        stage.conductor.operator.list_balance_rounds("www")

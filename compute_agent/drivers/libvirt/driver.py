@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from compute_agent.drivers import guest_record
-from compute_agent.drivers.base import FindBootData, FindImage, GuestInfo
+from compute_agent.drivers.base import FindBootData, FindImage, GuestInfo, GuestUse
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import explained, require_openable
 from compute_agent.drivers.libvirt.attaching import Attaching
 from compute_agent.drivers.libvirt.disks.guest_disks import CONSOLE
-from compute_agent.drivers.libvirt.domains import power
+from compute_agent.drivers.libvirt.domains import power, usage
 from compute_agent.drivers.libvirt.inventory import Inventory
 from compute_agent.drivers.libvirt.live_moves import LiveMoves
 from compute_agent.drivers.libvirt.resizes import Resizes
@@ -97,6 +97,11 @@ class LibvirtDriver(Inventory, Resizes, LiveMoves, Attaching):
         if domain is None:
             return GuestInfo(state=states.SHUTDOWN)
         return self._connection.call(lambda _connection: _info(domain))
+
+    def get_guest_uses(self) -> dict[str, GuestUse]:
+        known = self._disks.records()
+        uses = self._connection.call(usage.of_running)
+        return {uuid: use for uuid, use in uses.items() if uuid in known}
 
     def get_console_output(self, context: RequestContext, instance_uuid: str, most_bytes: int) -> bytes:
         return guest_record.log_end(instance_uuid, self._disks.of(instance_uuid) / CONSOLE, most_bytes)

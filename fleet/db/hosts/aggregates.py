@@ -85,10 +85,21 @@ def add_host(tx: Transaction, name: str, host: str) -> Aggregate:
 
 def rename(tx: Transaction, key: int, name: str, now: datetime.datetime) -> Aggregate:
     """:raises errors.NotFound: errors.Conflict: the name is taken"""
+    before = next((each.name for each in list_all(tx) if each.id == key), name)
     with lookup.naming("Aggregate", name):
         tx.update(AGGREGATES, key, {"name": name, "updated_at": now})
     tx.touch(AGGREGATES, key)
+    if before != name:
+        _follow(tx, before, name)
     return find(tx, str(key))
+
+
+def _follow(tx: Transaction, before: str, name: str) -> None:
+    """Let what balancing knows of an aggregate keep to it. Rows of a former aggregate of the new name make way."""
+    looks, rounds = models.balances, models.balance_rounds
+    tx.execute(looks.delete().where(looks.c.aggregate == name))
+    tx.execute(looks.update().where(looks.c.aggregate == before).values(aggregate=name))
+    tx.execute(rounds.update().where(rounds.c.aggregate == before).values(aggregate=name))
 
 
 def _lock_all(tx: Transaction) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import cast
 
 import sqlalchemy as sa
@@ -13,7 +13,7 @@ from oslo_utils import uuidutils
 
 from fleet import capacity, errors, json_codec
 from fleet.db.engine.database import Transaction
-from fleet.db.hosts import hardware, usage
+from fleet.db.hosts import guest_loads, hardware, usage
 from fleet.db.tables import models
 from fleet.db.tables.hosts import NodeRow
 from fleet.db.tables.sql_types import Columns, Values
@@ -56,10 +56,12 @@ _STATS = sa.select(NODES.c.stats).where(
 def report(tx: Transaction, inventory: HostReport, now: datetime.datetime) -> None:
     """Store the inventory of a node, and sum its usage again. A new or deleted node appears."""
     host, node = inventory.host, inventory.node
-    values = {_RENAMED.get(name, name): value for name, value in vars(inventory).items()}
+    values = {_RENAMED.get(name, name): value for name, value in vars(inventory).items() if name != "guest_loads"}
     failed = int(inventory.stats.get("failed_builds") or 0)
     values.update(failed_builds=failed, deleted=False, deleted_at=None)
     found = _lock(tx, host, node)
+    if inventory.guest_loads:
+        guest_loads.keep(tx, host, node, inventory.guest_loads, now)
     counted = usage.of_node(tx, host, node)
     values.update(hardware.columns(tx, host, node, inventory.numa_topology, inventory.pci_device_pools))
     values.update(_used(inventory, counted), stats={**inventory.stats, **counted.stats, "failed_builds": failed})
@@ -273,9 +275,13 @@ def booted_at(connection: Transaction | sa.Connection, host: str, node: str) -> 
         return None
 
 
-def stats_of_all(connection: Transaction | sa.Connection, key: str) -> list[tuple[str, str | None]]:
-    """Return for each node its host, and what it reports in its ``stats`` under ``key``."""
+def stats_of_all(
+    connection: Transaction | sa.Connection, key: str, within: Collection[str] | None = None
+) -> list[tuple[str, str | None]]:
+    """Return for each node its host, and what it reports in its ``stats`` under ``key``. :param within: only these hosts"""
     query = sa.select(NODES.c.host, NODES.c.stats[key].as_string()).where(sa.not_(NODES.c.deleted))
+    if within is not None:
+        query = query.where(NODES.c.host.in_(sorted(within)))
     return [
         (host, found) for host, found in connection.execute(query.order_by(NODES.c.host, NODES.c.hypervisor_hostname))
     ]
@@ -296,6 +302,13 @@ def hypervisor_types(connection: sa.Connection) -> dict[str, str]:
         if row.hypervisor_type:
             found.setdefault(row.host, []).append(row.hypervisor_type)
     return {host: ",".join(types) for host, types in found.items()}
+
+
+def of_hosts(connection: Transaction | sa.Connection, names: Collection[str]) -> Sequence[NodeRow]:
+    """Return the nodes of these hosts."""
+    query = sa.select(NODES).where(sa.not_(NODES.c.deleted), NODES.c.host.in_(sorted(names)))
+    rows = connection.execute(query.order_by(NODES.c.host, NODES.c.hypervisor_hostname)).all() if names else ()
+    return cast("Sequence[NodeRow]", rows)
 
 
 def list_all(

@@ -213,6 +213,15 @@ def silent(
     return frozenset(hosts) - {row.host for row in found if is_up(row, now, down_time_s)}
 
 
+def of_hosts(connection: Transaction | sa.Connection, binary: str, names: Collection[str]) -> dict[str, ServiceRow]:
+    """Return the services of this program on these hosts, by host."""
+    query = sa.select(SERVICES).where(
+        SERVICES.c.binary == binary, SERVICES.c.host.in_(sorted(names)), sa.not_(SERVICES.c.deleted)
+    )
+    rows = connection.execute(query.order_by(SERVICES.c.host)).all() if names else ()
+    return {row.host: cast("ServiceRow", row) for row in rows}
+
+
 def list_all(connection: sa.Connection) -> Sequence[ServiceRow]:
     query = sa.select(SERVICES).where(sa.not_(SERVICES.c.deleted)).order_by(SERVICES.c.binary, SERVICES.c.host)
     return cast("Sequence[ServiceRow]", connection.execute(query).all())

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from fleet import balance_states, errors, maintenance_states, move_states, recovery_states, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
+from fleet.db.hosts import guest_loads
 from fleet.db.tables import models
 from fleet.db.tables.balance import BalanceRoundRow, BalanceRow
 
@@ -27,6 +28,7 @@ _RECOVERIES = models.recoveries
 #: Rounds that have ended are kept for this time.
 KEPT = seconds(90 * 24 * 3600)
 _MOST_REMOVED = 500
+_LOADS_KEPT = seconds(24 * 3600)
 
 _OF_AGGREGATE = sa.bindparam("of_aggregate", type_=sa.String)
 _WANTED = sa.bindparam("wanted", type_=sa.String)
@@ -171,7 +173,8 @@ def statuses(connection: Transaction | sa.Connection, migrations: Collection[str
 
 
 def remove_old(tx: Transaction, now: datetime.datetime) -> int:
-    """Remove rounds that ended longer ago than KEPT. Return how many."""
+    """Remove rounds that ended longer ago than KEPT, and loads of hosts that do not report. Return how many rounds."""
+    guest_loads.remove_before(tx, now - _LOADS_KEPT)
     old = sa.select(ROUNDS.c.id).where(ROUNDS.c.ended_at < now - KEPT).order_by(ROUNDS.c.id)
     going = tx.execute(old.limit(_MOST_REMOVED)).scalars().all()
     if going:

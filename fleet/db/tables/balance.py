@@ -22,6 +22,17 @@ balances = sa.Table(
     sa.Column("hot_since", sa.JSON, nullable=False),
 )
 
+#: Measured loads of the guests of a node, as its agent reported them last. No scheduler follows them.
+guest_loads = sa.Table(
+    "guest_loads",
+    METADATA,
+    sa.Column("host", NAME, primary_key=True),
+    sa.Column("node", NAME, primary_key=True),
+    #: By uuid: ``cores`` and ``memory_mb``.
+    sa.Column("loads", sa.JSON, nullable=False),
+    sa.Column("measured_at", Timestamp, nullable=False, index=True),
+)
+
 balance_rounds = sa.Table(
     "balance_rounds",
     METADATA,
@@ -42,6 +53,15 @@ balance_rounds = sa.Table(
     sa.Column("seen_at", Timestamp, nullable=False),
     sa.Column("ended_at", Timestamp, index=True),
 )
+
+
+class GuestLoadsRow(Protocol):
+    """A row of guest_loads."""
+
+    host: str
+    node: str
+    loads: dict[str, dict[str, float | None]]
+    measured_at: datetime.datetime
 
 
 class BalanceRow(Protocol):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from fleet.db.tables.acts import administrative_acts
-from fleet.db.tables.balance import balance_rounds, balances
+from fleet.db.tables.balance import balance_rounds, balances, guest_loads
 from fleet.db.tables.base import METADATA, Timestamp
 from fleet.db.tables.catalog import (
     flavor_mix,
@@ -60,6 +60,7 @@ __all__ = [
     "flavor_projects",
     "flavors",
     "generations",
+    "guest_loads",
     "images",
     "instance_events",
     "instance_faults",

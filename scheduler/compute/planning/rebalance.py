@@ -53,10 +53,10 @@ def run(conf: cfg.ConfigOpts, state: Changes, goal: Goal, request_of: RequestOf,
             break
         columns = _without(columns, planned.moves, accepted.refused)
     useful = _useful(columns, goal, accepted.moves)
-    demands = _demands(columns, request_of) if goal.losses else {}
+    demands = _demands(columns, request_of) if goal.promised else {}
     broken = ""
     while True:
-        moves, why = promises.keeping(conf, state, useful, goal.losses, demands)
+        moves, why = promises.keeping(conf, state, useful, goal.promised, demands)
         broken, useful = broken or why, _useful(columns, goal, moves)
         # What is left out of the middle leads through other states.
         if len(useful) == len(moves):

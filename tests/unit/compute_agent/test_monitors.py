@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 
 from compute_agent import monitors
+from compute_agent.drivers.base import ComputeDriver, GuestUse
+from compute_agent.drivers.fake import FakeDriver
+from compute_agent.drivers.fake_hardware import guest_loads
+from compute_agent.drivers.libvirt.domains import usage
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.monitors import Monitors
 from compute_agent.monitors.base import Monitor
 from compute_agent.monitors.cpu import CpuMonitor
+from compute_agent.monitors.guests import GuestLoads
 from fleet import errors
 from tests.clock import FakeClock
 from tests.unit.compute_agent import builders
@@ -75,7 +80,9 @@ def test_monitors_are_found_by_name_or_path() -> None:
     """Ours by its short name."""
     found = Monitors.from_conf(builders.a_conf(compute_monitors=["cpu", "compute_agent.monitors.cpu.CpuMonitor"]))
     assert [CpuMonitor, CpuMonitor] == [type(each) for each in found.monitors]
-    assert {"cpu", "pressure"} == monitors.BUILT_IN.keys()
+    assert {"cpu", "guests", "pressure"} == monitors.BUILT_IN.keys()
+    assert not found.of_guests
+    assert Monitors.from_conf(builders.a_conf(compute_monitors=["cpu", "guests"])).of_guests
 
 
 def test_metrics_are_reported_and_announced() -> None:
@@ -92,3 +99,85 @@ def test_metrics_are_reported_and_announced() -> None:
     ((level, publisher, event, said),) = notifier.sent
     assert ("INFO", f"compute.{HOST}", "compute.metrics.update") == (level, publisher, event)
     assert {"metrics": [metric], "host": HOST, "nodename": HOST, "host_ip": "127.0.0.1"} == said
+
+
+class Uses(ComputeDriver):
+    """Has used what a test says."""
+
+    def __init__(self, *samples: dict[str, GuestUse] | Exception) -> None:
+        self._samples = list(samples)
+
+    def get_guest_uses(self) -> dict[str, GuestUse]:
+        found = self._samples.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def test_loads_of_guests(caplog: pytest.LogCaptureFixture) -> None:
+    """They are of the time since the last sample. A guest that is new, or has booted again, has none; nor has any if the
+    driver fails.
+    """
+    second = 10**9
+    driver = Uses(
+        {"a": GuestUse(0), "b": GuestUse(60 * second)},
+        {"a": GuestUse(30 * second, 512), "b": GuestUse(second), "c": GuestUse(second)},
+        OSError("away"),
+        {"a": GuestUse(210 * second), "b": GuestUse(61 * second), "c": GuestUse(second)},
+    )
+    clock = iter((0.0, 60.0, 90.0, 120.0))
+    loads = GuestLoads(driver, lambda: next(clock))
+    assert [
+        {},
+        {"a": {"cores": 0.5, "memory_mb": 512.0}},
+        {},
+        {"a": {"cores": 3.0}, "b": {"cores": 1.0}, "c": {"cores": 0.0}},
+    ] == [loads.sample() for _number in range(4)]
+    assert 1 == len(builders.lines(caplog, logging.WARNING))
+
+
+def test_loads_of_guests_are_reported() -> None:
+    """A simulated guest is as busy as its name says; one that is off is not measured."""
+    clock = FakeClock()
+    conf = builders.a_conf(compute_monitors=["guests"])
+    conf.set_override("guest_loads", ["busy*:0.5"], group="fake")
+    driver = FakeDriver(conf, clock=lambda: clock().timestamp())
+    driver.init_host(HOST)
+    guests = [
+        builders.an_instance(name=name, node=HOST, flavor=builders.a_flavor(vcpus=4))
+        for name in ("busy-1", "idle", "busy-2")
+    ]
+    for each in guests:
+        driver.spawn(builders.a_context(), each, each.image)
+    loads = GuestLoads(driver, lambda: clock().timestamp())
+    assert {} == loads.sample()
+    clock.advance(60)
+    driver.power_off(builders.a_context(), guests[2])
+    assert {guests[0].uuid: {"cores": 2.0}, guests[1].uuid: {"cores": 0.0}} == loads.sample()
+    stand = builders.a_stand(driver=driver)
+    stand.reporter._monitors = Monitors.from_conf(conf)
+    stand.reporter._loads = {HOST: loads}
+    clock.advance(60)
+    stand.reporter.report()
+    found = stand.conductor.reports[HOST, HOST].guest_loads
+    assert {guests[0].uuid: 2.0, guests[1].uuid: 0.0} == {uuid: each.cores for uuid, each in found.items()}
+
+
+@pytest.mark.parametrize("option", ["busy", "busy:", ":0.5", "busy:2", "busy:-1", "busy:nan"])
+def test_an_option_that_is_no_load(option: str) -> None:
+    with pytest.raises(errors.ConfigError, match="PATTERN:SHARE"):
+        guest_loads([option])
+
+
+@pytest.mark.parametrize(
+    ("stats", "expected"),
+    [
+        ({}, None),
+        ({"balloon.rss": 3 * 1024}, 3),
+        ({"balloon.rss": 3 * 1024, "balloon.available": 8 * 1024, "balloon.usable": 6 * 1024}, 2),
+        ({"balloon.available": 1024, "balloon.usable": 2048}, 0),
+    ],
+)
+def test_the_memory_of_a_guest(stats: dict[str, int], expected: int | None) -> None:
+    """What the guest counts itself is nearer to what it needs than what its process occupies."""
+    assert expected == usage.memory_mb(stats)

@@ -22,6 +22,7 @@ OTHERWISE_NAMED = {
     "EventRow": models.instance_events,
     "FaultRow": models.instance_faults,
     "GroupRow": models.instance_groups,
+    "GuestLoadsRow": models.guest_loads,
     "KeyPairRow": models.project_key_pairs,
     "NodeRow": models.compute_nodes,
     "PoolRow": models.storage_pools,

@@ -11,7 +11,7 @@ import pytest
 
 from fleet import errors
 from fleet.objects.rebalance import BALANCE, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, Goal, Measure, Plan
-from fleet.objects.survival import Loss
+from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 from scheduler.compute.planning import rebalance
 from tests.factories import PlacedInstance, Service, changes, node, uuid
@@ -293,13 +293,13 @@ def test_what_another_guest_names_stays() -> None:
 def test_a_loss_that_is_survived_now_is_survived_in_every_state() -> None:
     """With both guests of 4 on one host, its loss has a place for them; with b full, the loss of b has none."""
     fleet = Fleet({"a": [4], "b": [4], "c": [4]})
-    losses = [Loss(host, [host]) for host in "abc"]
+    promised = [Tolerance()]
     assert 1 == len(fleet.plan(Goal(50, limit_s=0.2)).freed)
-    plan = fleet.plan(Goal(50, limit_s=0.2, losses=losses))
+    plan = fleet.plan(Goal(50, limit_s=0.2, promised=promised))
     full = {host for host, used in fleet.after(plan).items() if used > 4}
     assert (not full) or len(plan.freed) == 1
     tight = Fleet({"a": [4], "b": [4], "c": [5]})
-    kept = tight.plan(Goal(50, limit_s=0.2, losses=losses))
+    kept = tight.plan(Goal(50, limit_s=0.2, promised=promised))
     assert [] == list(kept.moves)
     assert "the loss of" in kept.dropped["promise"]
 

@@ -13,43 +13,38 @@ from oslo_config import cfg
 from fleet import errors
 from fleet.db.feed.feed import Changes
 from fleet.objects.rebalance import Move
-from fleet.objects.survival import Loss, Proof
+from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
-from scheduler.compute.planning import survival
+from scheduler.compute.planning.losses import kept_promises
 from scheduler.compute.planning.moves.moved import arriving, joined, moved
-from scheduler.planning.survival.room import Verdict
-
-#: Seconds for the proof of one loss.
-_LIMIT_S = 1.0
 
 
 def keeping(
     conf: cfg.ConfigOpts,
     state: Changes,
     moves: Sequence[Move],
-    losses: Sequence[Loss],
+    promised: Sequence[Tolerance],
     demands: Mapping[str, Demand | errors.FleetError],
 ) -> tuple[list[Move], str]:
     """Return the longest beginning of the plan that was found to keep what is survived now, and what the next would break.
 
     The search halves what is left, so another beginning may be longer; what is returned is proved in each of its states.
+
+    :param promised: to survive losses; one that is not survived now holds up nothing
     """
-    if not losses or not moves:
+    if not promised or not moves:
         return list(moves), ""
 
-    def proved(now: Changes, of: Sequence[Loss]) -> list[tuple[Loss, Proof]]:
-        report = survival.run(conf, now, of, lambda _uuids: demands, lambda _name: None, _LIMIT_S)
-        return list(zip(report.losses, report.proofs, strict=True))
+    def broken(now: Changes) -> set[str]:
+        return set(kept_promises.broken(conf, now, promised, lambda _uuids: demands))
 
-    def broken(now: Changes, of: Sequence[Loss]) -> list[str]:
-        return [
-            f"the loss of {loss.name} is then {proof.verdict.value}: {proof.why}"
-            for loss, proof in proved(now, of)
-            if proof.verdict is not Verdict.SAFE
-        ]
+    before = broken(state)
 
-    held = [loss for loss, proof in proved(state, losses) if proof.verdict is Verdict.SAFE]
-    return _beginning(moves, lambda some: next((why for now in _states(state, some) for why in broken(now, held)), ""))
+    def problem(some: Sequence[Move]) -> str:
+        lost = next((worse for now in _states(state, some) if (worse := broken(now) - before)), set())
+        return f"the loss of {min(lost)} would not be survived then" if lost else ""
+
+    return _beginning(moves, problem)
 
 
 def _beginning(moves: Sequence[Move], problem: Callable[[Sequence[Move]], str]) -> tuple[list[Move], str]:
