@@ -329,7 +329,7 @@ BALANCE_OPTS = [
     ),
     cfg.FloatOpt(
         "threshold",
-        default=15,
+        default=12,
         min=1,
         max=100,
         help="A host is hot while its load is above the mean of its aggregate by so many points (percent of a host). The "
@@ -344,14 +344,15 @@ BALANCE_OPTS = [
     ),
     cfg.IntOpt(
         "hold_time",
-        default=600,
+        default=120,
         min=0,
         max=7 * 86400,
-        help="Seconds for which a host must be hot before guests move. Raise it where load comes in short peaks.",
+        help="Seconds for which a host must be hot before guests move. Its load is the mean of some minutes already, if its "
+        "agent measures guests; otherwise it must be hot five times as long. Raise it where load comes in short peaks.",
     ),
     cfg.FloatOpt(
         "margin",
-        default=5,
+        default=3,
         min=0.1,
         max=100,
         help="Points by which a move must relieve the hotter of its two hosts; for a guest of 64 GiB of memory and disk "

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 
@@ -14,6 +15,8 @@ from compute_agent.monitors.base import Monitor
 LOG = logging.getLogger(__name__)
 
 _NS_PER_S = 1e9
+#: Seconds after which a measurement weighs 1/e of a new one. Guests have peaks of some minutes, which move nothing.
+_LASTING_S = 480.0
 
 
 class GuestMonitor(Monitor):
@@ -32,9 +35,10 @@ class GuestLoads:
         self._driver = driver
         self._clock = clock
         self._before: dict[str, tuple[float, int]] = {}
+        self._lasting: dict[str, float] = {}
 
     def sample(self) -> dict[str, dict[str, float]]:
-        """Return ``cores`` that each guest kept busy, and ``memory_mb`` that it uses if that is known.
+        """Return ``cores`` that each guest kept busy, the ``lasting`` mean of it, and ``memory_mb`` that it uses if known.
 
         A guest that is new, or has booted again, is left out. So are all if the driver fails, which is one line in the log.
         """
@@ -49,6 +53,9 @@ class GuestLoads:
             then, used_ns = before.get(uuid, (now, use.cpu_time_ns))
             if now > then and use.cpu_time_ns >= used_ns:
                 cores = (use.cpu_time_ns - used_ns) / _NS_PER_S / (now - then)
+                lasting = self._lasting.get(uuid, cores)
+                lasting += (1 - math.exp((then - now) / _LASTING_S)) * (cores - lasting)
                 known = {} if use.memory_mb is None else {"memory_mb": float(use.memory_mb)}
-                loads[uuid] = {"cores": round(cores, 3), **known}
+                loads[uuid] = {"cores": round(cores, 3), "lasting": round(lasting, 3), **known}
+        self._lasting = {uuid: load["lasting"] for uuid, load in loads.items()}
         return loads

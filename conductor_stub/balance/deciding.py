@@ -18,6 +18,8 @@ from fleet.clock import seconds
 #: Moves that are put to the filters in one round, and guests that a reason names.
 _TRIED, _NAMED = 20, 3
 _MIB_PER_GIB = 1024
+#: A load that is not the mean of some minutes must be high for so many times as long: a dip is not told from an end.
+_ROUGH = 5
 #: A move of so many GiB must bring twice what a move of nothing must.
 _LARGE_GIB = 64.0
 
@@ -29,6 +31,7 @@ class Host:
     :param cores, memory_mb: processors and memory, in the units of ``Guest.cores`` and ``Guest.pressing_mb``
     :param vcpus_free, memory_free_mb: what the limits leave for further guests
     :param takes: guests may come
+    :param smooth: the load is the mean of some minutes
     """
 
     name: str
@@ -39,6 +42,7 @@ class Host:
     memory_free_mb: float
     memory_mb: float
     takes: bool = True
+    smooth: bool = False
 
     @property
     def load(self) -> float:
@@ -127,7 +131,7 @@ def decide(
     choosing = _Choosing(hosts, guests, level, settings, refuses)
     not_done, waiting = {}, set()
     for name in sorted(hot, key=lambda name: (-loads[name], name)):
-        ready_at = hot[name] + seconds(settings.hold_time_s)
+        ready_at = hot[name] + seconds(settings.hold_time_s * (1 if choosing.hosts[name].smooth else _ROUGH))
         if ready_at > now:
             waiting.add(name)
             not_done[name] = f"hot since {hot[name]:%H:%M:%S} UTC, which counts from {ready_at:%H:%M:%S} UTC on"
@@ -189,7 +193,7 @@ class _Choosing:
                 f"no move would make it less loaded by {self._settings.margin:g} points without making another host hot"
             )
         refusals: list[str] = []
-        for each in sorted(found, key=_order):
+        for each in sorted(found, key=self._order):
             if not self._tries:
                 return "; ".join(["too many moves are refused", *refusals[-1:]])
             self._tries -= 1
@@ -215,18 +219,17 @@ class _Choosing:
             return None
         return Chosen(guest, host.name, gain)
 
+    def _order(self, chosen: Chosen) -> tuple[float, str, str, float, str]:
+        """The most that a move brings for each GiB comes first; of the hosts for one guest the least loaded."""
+        guest, there = chosen.guest, self.hosts[chosen.destination]
+        return -chosen.gain / max(guest.gib, 1.0), guest.name, guest.uuid, there.load, there.name
+
     def _take(self, chosen: Chosen) -> None:
         guest, there = chosen.guest, chosen.destination
         self.hosts[guest.host] = self.hosts[guest.host].with_guest(guest, -1)
         self.hosts[there] = self.hosts[there].with_guest(guest, 1)
         self._gib_left -= guest.gib
         self.moves.append(chosen)
-
-
-def _order(chosen: Chosen) -> tuple[float, str, str, str]:
-    """The most that a move brings for what it moves comes first."""
-    guest = chosen.guest
-    return -chosen.gain / (1 + guest.gib / _LARGE_GIB), guest.name, guest.uuid, chosen.destination
 
 
 def _stay(guests: Sequence[Guest]) -> str:

@@ -27,13 +27,19 @@ def believable(rows: Sequence[RequestedInstance], loads: Mapping[str, GuestLoad]
     found = {}
     for row in rows:
         if (load := loads.get(row.uuid)) is not None:
+            lasting = load.cores if load.lasting is None else load.lasting
+            cores, lasting = (_within(each, row.claimed_vcpus) for each in (load.cores, lasting))
             memory_mb = load.memory_mb if load.memory_mb is None else _within(load.memory_mb, row.claimed_memory_mb)
-            found[row.uuid] = GuestLoad(_within(load.cores, row.claimed_vcpus), memory_mb)
+            found[row.uuid] = GuestLoad(cores, lasting, memory_mb)
     return found
 
 
 def _within(value: float, most: float) -> float:
     return min(max(value, 0.0), float(most))
+
+
+def _lasting(load: GuestLoad) -> float:
+    return load.cores if load.lasting is None else load.lasting
 
 
 def of_host(node: NodeRow, takes: bool, loads: Mapping[str, GuestLoad], now: datetime.datetime) -> tuple[Host, bool]:
@@ -42,10 +48,13 @@ def of_host(node: NodeRow, takes: bool, loads: Mapping[str, GuestLoad], now: dat
     memory = capacity.limit(node.memory_mb, node.reserved_memory_mb, node.ram_allocation_ratio)
     metrics = _fresh(node.metrics or (), now)
     measured = "cpu.percent" in metrics or bool(loads)
+    now_used = sum(each.cores for each in loads.values()) / max(node.vcpus, 1)
+    lasting = sum(map(_lasting, loads.values())) / max(node.vcpus, 1)
     if "cpu.percent" in metrics:
-        cpu = metrics["cpu.percent"]
+        # What guests use for long, and what else the machine does now.
+        cpu = max(0.0, metrics["cpu.percent"] - now_used) + lasting
     elif loads:
-        cpu = sum(each.cores for each in loads.values()) / max(node.vcpus, 1)
+        cpu = lasting
     else:
         cpu = node.vcpus_used / max(vcpus, 1)
     return (
@@ -58,6 +67,7 @@ def of_host(node: NodeRow, takes: bool, loads: Mapping[str, GuestLoad], now: dat
             memory_free_mb=capacity.usable(memory, node.memory_mb_used),
             memory_mb=float(memory),
             takes=takes,
+            smooth=bool(loads),
         ),
         measured,
     )
@@ -84,7 +94,7 @@ def of_guests(
     Where work waits for processors, each guest also has its share of that. None counts with more than its host.
     """
     whole = host.cpu * host.cores
-    used = {row.uuid: loads[row.uuid].cores for row in rows if row.uuid in loads}
+    used = {row.uuid: _lasting(loads[row.uuid]) for row in rows if row.uuid in loads}
     measured = sum(used.values())
     others = [row for row in rows if row.uuid not in used]
     a_vcpu = max(whole - measured, 0.0) / max(sum(row.claimed_vcpus for row in others), 1)

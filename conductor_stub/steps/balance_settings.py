@@ -15,10 +15,10 @@ class BalanceSettings:
     """The options of the same names describe them. Loads are in points: percent of a host."""
 
     interval_s: float = 60
-    threshold: float = 15
+    threshold: float = 12
     least_load: float = 40
-    hold_time_s: float = 600
-    margin: float = 5
+    hold_time_s: float = 120
+    margin: float = 3
     most_moves: int = 3
     most_gib: int = 128
     cooldown_s: float = 6 * 3600

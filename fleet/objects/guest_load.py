@@ -12,8 +12,10 @@ from fleet.objects import fields
 class GuestLoad:
     """
     :param cores: processors that the guest kept busy since the measurement before
+    :param lasting: the mean of that over the last minutes, in which recent ones weigh more; None if it is not known
     :param memory_mb: that it uses; None if its host cannot tell
     """
 
     cores: fields.Finite = 0.0
+    lasting: fields.Finite | None = None
     memory_mb: fields.Finite | None = None

@@ -3,8 +3,8 @@
 
 The others are re-implementations from their documents, no code of theirs: CloudStack's cluster DRS (balanced), Proxmox VE's
 automatic rebalancing of the cluster resource scheduler, Incus' cluster.rebalance, and Ganeti's hbal. Their defaults are
-used; each function says what is assumed. All obey the memory of hosts and hard anti-affinity. The others know the true load
-of each guest; fleet knows that of hosts only, and shares it by vcpus.
+used; each function says what is assumed. All obey the memory of hosts and hard anti-affinity, and know the load of each
+guest.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ SEEDS = (1, 2, 3)
 _HOSTS, _GUESTS, _CORES, _MEMORY_GIB = 20, 240, 32, 256
 _MINUTES, _HOT, _COOLDOWN_MIN = 3 * 1440, 0.8, 360
 _DAY = 1440
+#: Of a minute in the mean that agents report (``compute_agent.monitors.guests``).
+_WEIGHT = 1 - numpy.exp(-60 / 480)
 #: A balancer: called each minute with the minute and the world; yields moves (guest, host), which are made one by one.
 Balancer = Callable[[int, "World"], Iterator[tuple[int, int]]]
 
@@ -177,14 +179,19 @@ def hbal(minute: int, world: World) -> Iterator[tuple[int, int]]:
 
 
 def fleet(settings: BalanceSettings) -> Balancer:
-    """The loop of the conductors, in mode auto."""
+    """The loop of the conductors, in mode auto. It knows what agents report: of each guest the mean of some minutes, and of
+    one that has just come the last minute.
+    """
     hot: dict[str, datetime.datetime] = {}
     moved: dict[int, int] = {}
     begun = datetime.datetime(2026, 1, 1)
+    lasting = numpy.zeros(0)
 
     def balance(minute: int, world: World) -> Iterator[tuple[int, int]]:
-        loads, memory = world.of_hosts(), world.memory_of_hosts()
-        vcpus = numpy.bincount(world.at, weights=world.vcpus, minlength=_HOSTS)
+        nonlocal lasting
+        lasting = world.load.copy() if not minute else lasting + _WEIGHT * (world.load - lasting)
+        loads = numpy.bincount(world.at, weights=lasting, minlength=_HOSTS) / _CORES
+        memory = world.memory_of_hosts()
         hosts = [
             deciding.Host(
                 str(number),
@@ -194,9 +201,11 @@ def fleet(settings: BalanceSettings) -> Balancer:
                 vcpus_free=1e9,
                 memory_free_mb=1024.0 * float(_MEMORY_GIB - memory[number]),
                 memory_mb=1024.0 * _MEMORY_GIB,
+                smooth=True,
             )
             for number in range(_HOSTS)
         ]
+        takers = frozenset(map(str, range(_HOSTS)))
         guests = [
             deciding.Guest(
                 str(each),
@@ -205,8 +214,9 @@ def fleet(settings: BalanceSettings) -> Balancer:
                 vcpus=int(world.vcpus[each]),
                 memory_mb=1024 * int(world.memory[each]),
                 disk_gb=0,
-                cores=float(loads[world.at[each]] * _CORES * world.vcpus[each] / vcpus[world.at[each]]),
+                cores=float(lasting[each]),
                 stays="cooldown" if minute - moved.get(each, -(10**6)) < settings.cooldown_s / 60 else "",
+                takers=takers,
             )
             for each in range(_GUESTS)
         ]
@@ -222,8 +232,10 @@ def fleet(settings: BalanceSettings) -> Balancer:
         hot.clear()
         hot.update(found.hot_since)
         for each in found.moves:
-            moved[int(each.guest.uuid)] = minute
-            yield int(each.guest.uuid), int(each.destination)
+            guest = int(each.guest.uuid)
+            moved[guest] = minute
+            lasting[guest] = world.load[guest]
+            yield guest, int(each.destination)
 
     return balance
 
@@ -241,6 +253,7 @@ def run() -> None:
     balancers: dict[str, Callable[[], Balancer]] = {
         "none": lambda: nothing,
         "fleet": lambda: fleet(BalanceSettings()),
+        "fleet, threshold 15": lambda: fleet(BalanceSettings(threshold=15)),
         "CloudStack DRS (re-implemented)": lambda: cloudstack,
         "Proxmox CRS (re-implemented)": proxmox,
         "Incus (re-implemented)": incus,

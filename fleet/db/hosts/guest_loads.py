@@ -42,7 +42,7 @@ def of_hosts(
     found: dict[str, dict[str, GuestLoad]] = {}
     for row in connection.execute(_OF_HOSTS, {"hosts": sorted(hosts), "since": since}) if hosts else ():
         loads: Mapping[str, JSONObject] = row.loads if isinstance(row.loads, dict) else {}
-        known = {uuid: GuestLoad(load.get("cores", 0.0), load.get("memory_mb")) for uuid, load in loads.items()}
+        known = {uuid: GuestLoad(**load) for uuid, load in loads.items()}
         found.setdefault(row.host, {}).update(known)
     return found
 

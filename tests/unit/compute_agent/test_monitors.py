@@ -129,9 +129,14 @@ def test_loads_of_guests(caplog: pytest.LogCaptureFixture) -> None:
     loads = GuestLoads(driver, lambda: next(clock))
     assert [
         {},
-        {"a": {"cores": 0.5, "memory_mb": 512.0}},
+        {"a": {"cores": 0.5, "lasting": 0.5, "memory_mb": 512.0}},
         {},
-        {"a": {"cores": 3.0}, "b": {"cores": 1.0}, "c": {"cores": 0.0}},
+        # A minute weighs 1 - exp(-60/480) beside what was before: 0.5 + 0.1175 * 2.5.
+        {
+            "a": {"cores": 3.0, "lasting": 0.794},
+            "b": {"cores": 1.0, "lasting": 1.0},
+            "c": {"cores": 0.0, "lasting": 0.0},
+        },
     ] == [loads.sample() for _number in range(4)]
     assert 1 == len(builders.lines(caplog, logging.WARNING))
 
@@ -153,7 +158,8 @@ def test_loads_of_guests_are_reported() -> None:
     assert {} == loads.sample()
     clock.advance(60)
     driver.power_off(builders.a_context(), guests[2])
-    assert {guests[0].uuid: {"cores": 2.0}, guests[1].uuid: {"cores": 0.0}} == loads.sample()
+    measured = {uuid: each["cores"] for uuid, each in loads.sample().items()}
+    assert {guests[0].uuid: 2.0, guests[1].uuid: 0.0} == measured
     stand = builders.a_stand(driver=driver)
     stand.reporter._monitors = Monitors.from_conf(conf)
     stand.reporter._loads = {HOST: loads}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from typing import Any
 
@@ -123,8 +124,16 @@ def test_the_state_after_a_round_is_calm() -> None:
 def test_a_host_that_does_not_take_running_guests_is_no_destination() -> None:
     """b is the least loaded; the guests' host migrates to c only."""
     guests = [guest("g", "a", 3.0, takers=frozenset("c"))]
-    found = plan([host("a", 0.9), host("b", 0.1), host("c", 0.3)], guests)
+    found = plan([host("a", 0.9), host("b", 0.1), host("c", 0.3)], guests, threshold=20)
     assert [("g", "c")] == pairs(found)
+
+
+def test_the_load_of_measured_guests_is_waited_for_less_long() -> None:
+    """It is a mean of some minutes already. Three minutes are enough for it, and not for what may dip each minute."""
+    hosts, three = [host("a", 0.9), host("b", 0.3), host("c", 0.3)], NOW - datetime.timedelta(minutes=3)
+    assert [] == pairs(plan(hosts, HOT, since=three))
+    smooth = [dataclasses.replace(each, smooth=True) for each in hosts]
+    assert [("large", "b")] == pairs(plan(smooth, HOT, since=three))
 
 
 def test_a_reason_that_reads_as_a_wait_is_none() -> None:

@@ -70,7 +70,7 @@ def test_who_waits_has_its_share_of_the_waiting() -> None:
 
 def test_memory_presses_by_what_is_used() -> None:
     """The pressure of a half is 32 GiB of 64: the guest that uses three times as much has three quarters of it."""
-    loads = {"x": GuestLoad(1.0, 6.0 * GIB), "y": GuestLoad(1.0, 2.0 * GIB)}
+    loads = {"x": GuestLoad(1.0, 1.0, 6.0 * GIB), "y": GuestLoad(1.0, 1.0, 2.0 * GIB)}
     _cpu, memory, _measured, guests = loads_of(
         {"cpu.percent": 0.2, "memory.pressure": 0.5}, [row("x"), row("y")], loads
     )
@@ -79,7 +79,15 @@ def test_memory_presses_by_what_is_used() -> None:
 
 @pytest.mark.parametrize("cores", [1e300, -1e300])
 def test_nonsense_of_an_agent_moves_no_more_than_the_guest_can_have(cores: float) -> None:
-    loads = {"x": GuestLoad(cores, cores)}
+    loads = {"x": GuestLoad(cores, cores, cores)}
     _cpu, _memory, _measured, guests = loads_of({"cpu.percent": 0.5, "memory.pressure": 0.1}, [row("x")], loads)
     assert 0 <= guests["x"][0] <= 8
     assert 0 <= guests["x"][1] <= 64 * GIB
+
+
+def test_a_peak_of_a_guest_is_not_a_load() -> None:
+    """It uses 4 processors now and one for long: of the 10 that are busy, 7 count, one of them for it."""
+    cpu, _memory, _measured, guests = loads_of(
+        {"cpu.percent": 10 / 16}, [row("x"), row("y", 12)], {"x": GuestLoad(4.0, 1.0)}
+    )
+    assert (7 / 16, {"x": 1.0, "y": 6.0}) == (cpu, pytest.approx({uuid: each[0] for uuid, each in guests.items()}))
