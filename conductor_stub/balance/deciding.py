@@ -20,6 +20,9 @@ _TRIED, _NAMED = 20, 3
 _MIB_PER_GIB = 1024
 #: A load that is not the mean of some minutes must be high for so many times as long: a dip is not told from an end.
 _ROUGH = 5
+#: Exponent of the GiB that a move must be worth: small busy guests go before large ones that bring as much a GiB. The bench
+#: ``balancers`` moves a tenth less than with 1.
+_SMALL_FIRST = 1.4
 #: A move of so many GiB must bring twice what a move of nothing must.
 _LARGE_GIB = 64.0
 
@@ -220,9 +223,9 @@ class _Choosing:
         return Chosen(guest, host.name, gain)
 
     def _order(self, chosen: Chosen) -> tuple[float, str, str, float, str]:
-        """The most that a move brings for each GiB comes first; of the hosts for one guest the least loaded."""
+        """The most that a move brings for what it moves comes first; of the hosts for one guest the least loaded."""
         guest, there = chosen.guest, self.hosts[chosen.destination]
-        return -chosen.gain / max(guest.gib, 1.0), guest.name, guest.uuid, there.load, there.name
+        return -chosen.gain / max(guest.gib, 1.0) ** _SMALL_FIRST, guest.name, guest.uuid, there.load, there.name
 
     def _take(self, chosen: Chosen) -> None:
         guest, there = chosen.guest, chosen.destination

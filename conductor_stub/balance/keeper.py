@@ -18,7 +18,7 @@ from conductor_stub.moves import intake
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.steps.balance_settings import BalanceSettings
 from conductor_stub.steps.limits import StepContext
-from fleet import balance_states, errors, move_states
+from fleet import balance_states, errors, failpoints, move_states
 from fleet.clock import Clock, seconds
 from fleet.context import new_context
 from fleet.db.engine.database import Connection, Database, Transaction
@@ -109,6 +109,7 @@ def _modes(connection: Connection) -> dict[str, str]:
     return {name: mode for name, mode in sorted(found.items()) if mode in balance_states.MODES}
 
 
+@failpoints.commits("conductor.balance_look")
 def _take(
     tx: Transaction, aggregate: str, interval_s: float, now: datetime.datetime
 ) -> dict[str, datetime.datetime] | None:
@@ -122,6 +123,7 @@ def _take(
     return {} if late else {host: datetime.datetime.fromisoformat(since) for host, since in row.hot_since.items()}
 
 
+@failpoints.commits("conductor.balance_round")
 def _keep(
     tx: Transaction,
     uuid: str,
@@ -185,6 +187,7 @@ def _pairs(moves: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     return [(each["instance_uuid"], each["destination"]) for each in moves]
 
 
+@failpoints.commits("conductor.balance_move")
 def _begin(tx: Transaction, uuid: str, number: int, migration: str, ctx: StepContext) -> int | None:
     """Accept the live migration of a move. Return its attempt; None if it is refused, or another conductor has begun it."""
     row = balances.get(tx, uuid)
@@ -230,6 +233,7 @@ def _not_any_more(tx: Transaction, aggregate: str, move: Mapping[str, Any]) -> s
     return "" if host == move["source"] else f"it is on {host or 'no host'} now"
 
 
+@failpoints.commits("conductor.balance_follow")
 def _follow(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
     """Write how moves have ended; the round is done when all have."""
     balances.lock(tx, balances.get(tx, uuid).aggregate)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from conductor_stub.moves import intake, ways
 from conductor_stub.moves.machine import Move
 from conductor_stub.steps.limits import StepContext
-from fleet import errors, maintenance_states, move_states, states
+from fleet import errors, failpoints, maintenance_states, move_states, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
@@ -61,6 +61,7 @@ def reason_of(name: str) -> str:
     return f"maintenance {name}"
 
 
+@failpoints.commits("conductor.maintenance_begin")
 def begin(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
     """``waiting → draining``: the host takes no more builds. Return False if nothing has changed."""
     plan = maintenances.lock(tx, uuid)
@@ -87,6 +88,7 @@ def keep_disabled(tx: Transaction, plan: MaintenanceRow, host: str, ctx: StepCon
         services.set_disabled(tx, host, services.COMPUTE, True, reason_of(plan.name), ctx.now)
 
 
+@failpoints.commits("conductor.maintenance_settle")
 def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
     """Confirm cold moves that have finished, and return the guests that may move now. With none left: ``→ working``."""
     plan = maintenances.lock(tx, uuid)
@@ -118,6 +120,7 @@ def guests_on(tx: Transaction, host: str) -> Sequence[RequestedInstance]:
     return [each for each in there if each.vm_state not in resting or each.task_state is not None]
 
 
+@failpoints.commits("conductor.maintenance_move")
 def begin_move(
     tx: Transaction, uuid: str, key: int, guest: Guest, migration: str, ctx: StepContext
 ) -> Move | str | None:

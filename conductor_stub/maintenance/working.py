@@ -14,7 +14,7 @@ from conductor_stub.maintenance import draining
 from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
-from fleet import errors, maintenance_states
+from fleet import errors, failpoints, maintenance_states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
@@ -41,6 +41,7 @@ class Order(NamedTuple):
         }
 
 
+@failpoints.commits("conductor.maintenance_take")
 def take(
     tx: Transaction, uuid: str, key: int, lease: str, settings: MaintenanceSettings, ctx: StepContext
 ) -> Order | None:
@@ -77,6 +78,7 @@ def take(
     return Order((*settings.hooks[plan.hook], row.host), row.host, plan.name, attempt)
 
 
+@failpoints.commits("conductor.maintenance_worked")
 def finish(tx: Transaction, key: int, lease: str, ended: Ended, now: datetime.datetime) -> bool:
     """Write the outcome of a hook. Return False if it counts for nothing."""
     row = maintenances.lock_host(tx, key)
@@ -92,6 +94,7 @@ def finish(tx: Transaction, key: int, lease: str, ended: Ended, now: datetime.da
     return True
 
 
+@failpoints.commits("conductor.maintenance_return")
 def come_back(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
     """``returning → done`` when the agent is up, healthy and of the wanted release. Return True then."""
     plan = maintenances.lock(tx, uuid)

@@ -91,6 +91,24 @@ RECOVERY_TRANSACTIONS: Mapping[str, str] = {
     "conductor.recovery_move": "the evacuation of a guest is accepted",
 }
 
+#: Of an aggregate that is balanced.
+BALANCE_TRANSACTIONS: Mapping[str, str] = {
+    "conductor.balance_look": "a conductor has taken a look at an aggregate",
+    "conductor.balance_round": "what was seen is written, with the moves of a round",
+    "conductor.balance_move": "the live migration of a move is accepted, or refused",
+    "conductor.balance_follow": "how moves have ended is written",
+}
+
+#: Of a host in a maintenance.
+MAINTENANCE_TRANSACTIONS: Mapping[str, str] = {
+    "conductor.maintenance_begin": "a host takes no more builds: waiting → draining",
+    "conductor.maintenance_settle": "cold moves are confirmed, and guests chosen; without any: draining → working",
+    "conductor.maintenance_move": "the move of a guest is accepted, or refused",
+    "conductor.maintenance_take": "a conductor has taken the lease: it is to run the hook",
+    "conductor.maintenance_worked": "the hook has ended: working → returning, or failed",
+    "conductor.maintenance_return": "the agent is back: returning → done",
+}
+
 #: Of a volume that a guest gets or gives back.
 ATTACH_TRANSACTIONS: Mapping[str, str] = {
     "conductor.attach_accept": "a volume is to be attached: its attachment is written",
@@ -191,6 +209,8 @@ TRANSACTIONS = {
     **POWER_TRANSACTIONS,
     **ATTACH_TRANSACTIONS,
     **RECOVERY_TRANSACTIONS,
+    **BALANCE_TRANSACTIONS,
+    **MAINTENANCE_TRANSACTIONS,
 }
 STEPS = {
     **BUILD_STEPS,
@@ -220,6 +240,8 @@ POWER_NAMES: Mapping[str, str] = _names(POWER_TRANSACTIONS, POWER_STEPS)
 ATTACH_NAMES: Mapping[str, str] = _names(ATTACH_TRANSACTIONS, ATTACH_STEPS)
 QUEUE_NAMES: Mapping[str, str] = _names(QUEUE_TRANSACTIONS, {})
 RECOVERY_NAMES: Mapping[str, str] = _names(RECOVERY_TRANSACTIONS, {})
+BALANCE_NAMES: Mapping[str, str] = _names(BALANCE_TRANSACTIONS, {})
+MAINTENANCE_NAMES: Mapping[str, str] = _names(MAINTENANCE_TRANSACTIONS, {})
 NAMES: Mapping[str, str] = {
     **BUILD_NAMES,
     **QUEUE_NAMES,
@@ -229,6 +251,8 @@ NAMES: Mapping[str, str] = {
     **POWER_NAMES,
     **ATTACH_NAMES,
     **RECOVERY_NAMES,
+    **BALANCE_NAMES,
+    **MAINTENANCE_NAMES,
     **LIBVIRT_STEPS,
     **COPY_STEPS,
     **LIVE_STEPS,

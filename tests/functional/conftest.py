@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
+from oslo_config import cfg
 
+from fleet import failpoints
 from fleet.db.engine.database import Database
 from tests.factories import NOW
 from tests.functional import databases
@@ -38,6 +41,22 @@ def database(opened_database: Database) -> Database:
     """An empty ledger at the newest schema."""
     databases.empty(opened_database)
     return opened_database
+
+
+@pytest.fixture
+def points(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """The file that arms this process."""
+
+    def arm(lines: str) -> None:
+        conf = cfg.ConfigOpts()
+        failpoints.register_opts(conf)
+        (tmp_path / "fleet.conf").write_text(f"[failpoints]\n{lines}\n")
+        conf(["--config-file", str(tmp_path / "fleet.conf")])
+        failpoints.arm(conf)
+
+    arm(f"enabled = true\nfile = {tmp_path}/points.json")
+    yield tmp_path / "points.json"
+    arm("")
 
 
 @pytest.fixture

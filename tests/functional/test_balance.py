@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import pathlib
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from conductor_stub.moves import intake
-from fleet import errors
+from conductor_stub.steps.balance_settings import BalanceSettings
+from fleet import errors, failpoints
 from fleet.db.engine.database import Database
 from fleet.db.tables import models
+from fleet.failpoints import names
 from fleet.objects import BuildRequest
 from tests.functional.conductor import context
 from tests.functional.test_maintenance import HOSTS, Stage
@@ -23,8 +28,8 @@ INTERVAL_S, LOOKS = 60, 11
 class BalanceStage(Stage):
     """Four hosts in the aggregate ``web``, six guests on h1 and none elsewhere: by memory, h1 is at half of its limit."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
+    def __init__(self, database: Database, settings: BalanceSettings | None = None) -> None:
+        super().__init__(database, balance=settings)
         self.guests = [self.add("h1") for _number in range(6)]
         operator = self.conductor.operator
         operator.create_aggregate("web", {})
@@ -320,3 +325,36 @@ def test_a_renamed_aggregate_keeps_what_is_known(stage: BalanceStage) -> None:
     assert 1 == len(stage.rounds())
     with pytest.raises(errors.NotFound):
         stage.conductor.operator.list_balance_rounds("www")
+
+
+@pytest.mark.parametrize(
+    ("point", "action"),
+    [
+        *(
+            (f"{step}.{when}", "raise")
+            for step in names.BALANCE_TRANSACTIONS
+            for when in ("before_commit", "after_commit")
+        ),
+        *((f"{step}.after_commit", "disconnect") for step in names.BALANCE_TRANSACTIONS),
+    ],
+)
+def test_a_failure_in_any_transaction_moves_no_guest_twice(
+    database: Database, points: pathlib.Path, caplog: pytest.LogCaptureFixture, point: str, action: str
+) -> None:
+    """A conductor that fails there goes on at its next look, and a transaction whose outcome is unknown is repeated."""
+    stage = BalanceStage(database, BalanceSettings(most_moves=1))
+    stage.set_mode("auto")
+    points.write_text(json.dumps({point: {"action": action, "times": 1}}))
+    for _look in range(3 * LOOKS):
+        with contextlib.suppress(failpoints.FailpointReached):
+            stage.pass_looks()
+        stage.conductor.move_sweeper.sweep()
+        stage.arrive(*(each["destination"] for each in stage.rounds()[0]["moves"]) if stage.moving() else ())
+        if "done" in stage.statuses():
+            break
+    assert f"Failpoint {point}: {action}" in caplog.messages
+    begun = [each for each in stage.rounds() if each["status"] in ("moving", "done")]
+    planned = [(each["instance_uuid"], each["migration"]) for found in begun for each in found["moves"]]
+    made = [(each["instance_uuid"], each["uuid"]) for each in stage.conductor.operator.list_migrations({})]
+    assert sorted(planned) == sorted(made)
+    assert len(made) == len({uuid for uuid, _migration in made}) == len(begun)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import pathlib
 from typing import Any
 
 import prometheus_client
@@ -10,20 +13,22 @@ import pytest
 
 from conductor_stub.maintenance import working
 from conductor_stub.steps.attempt import Attempt
+from conductor_stub.steps.balance_settings import BalanceSettings
 from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from conductor_stub.steps.recovery_settings import RecoverySettings
-from fleet import errors, move_states
+from fleet import errors, failpoints, move_states
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import services
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.instances import instance_values, instances, moves
 from fleet.db.operations import maintenances
 from fleet.db.tables.instances import RequestedInstance
+from fleet.failpoints import names
 from fleet.objects import BuildRequest, Claimed
 from fleet.rpc import versions
-from tests.functional.conductor import INCARNATION, Conductor, context
+from tests.functional.conductor import BALANCED, INCARNATION, Conductor, context
 
 HOSTS = ("h1", "h2", "h3", "h4")
 CLAIM = Claimed(memory_mb=1024, disk_gb=10, vcpus=1)
@@ -37,9 +42,11 @@ STEPS = (
 class Stage:
     """Four hosts that migrate running guests; agents are played by hand. ``other`` is a second conductor."""
 
-    def __init__(self, database: Database) -> None:
-        self.conductor = Conductor(database, maintenance=SETTINGS)
-        self.other = Conductor(database, maintenance=SETTINGS, clock=self.conductor.clock)
+    def __init__(self, database: Database, balance: BalanceSettings | None = None) -> None:
+        settings = balance or BALANCED
+        self.conductor = Conductor(database, maintenance=SETTINGS, balance=settings)
+        clock = self.conductor.clock
+        self.other = Conductor(database, maintenance=SETTINGS, balance=settings, clock=clock)
         for host in HOSTS:
             self.conductor.add_host(host, stats={"live_migration": "fake"})
         self.beat()
@@ -99,6 +106,9 @@ class Stage:
         for record in self.moving():
             uuid, attempt = record["uuid"], record["attempt"]
             source, there = record["source_compute"], record["dest_compute"]
+            if there is None:
+                # Its conductor has died before it asked a scheduler; the sweeper hands it out.
+                continue
             self.conductor.move_progress.claim(context(), Attempt(uuid, attempt, there, there, INCARNATION), CLAIM)
             for status, at_source in STEPS:
                 host = source if at_source else there
@@ -490,3 +500,39 @@ def test_old_ones_are_removed(stage: Stage, database: Database) -> None:
     stage.conductor.clock.advance(maintenances.KEPT.total_seconds() + 1)
     assert 1 == database.write(maintenances.remove_old, stage.conductor.clock())
     assert [] == stage.conductor.operator.list_maintenances()
+
+
+@pytest.mark.parametrize(
+    ("point", "action"),
+    [
+        *(
+            (f"{step}.{when}", "raise")
+            for step in names.MAINTENANCE_TRANSACTIONS
+            for when in ("before_commit", "after_commit")
+        ),
+        *((f"{step}.after_commit", "disconnect") for step in names.MAINTENANCE_TRANSACTIONS),
+    ],
+)
+def test_a_failure_in_any_transaction_loses_nothing(
+    stage: Stage, points: pathlib.Path, caplog: pytest.LogCaptureFixture, point: str, action: str
+) -> None:
+    """A conductor that fails there goes on at its next look: the guest moves once, and the host is taken back."""
+    guest = stage.add("h1")
+    stage.run(["h1"], hook="reboot", destinations={"h1": {guest: "h3"}})
+    points.write_text(json.dumps({point: {"action": action, "times": 1}}))
+    for _look in range(60):
+        for step in (stage.later, stage.look, stage.conductor.run_fences):
+            with contextlib.suppress(failpoints.FailpointReached):
+                step()
+        stage.conductor.move_sweeper.sweep()
+        stage.arrive(*(["h3"] if stage.moving() else []))
+        if stage.hosts() == {"h1": "done"}:
+            break
+    assert f"Failpoint {point}: {action}" in caplog.messages
+    assert ({"h1": "done"}, []) == (stage.hosts(), stage.disabled())
+    made = stage.conductor.operator.list_migrations({})
+    assert [(guest, "h3", "completed")] == [
+        (each["instance_uuid"], each["dest_compute"], each["status"]) for each in made
+    ]
+    # A hook whose end was not written runs again, when its lease has ended.
+    assert 1 <= len(stage.conductor.hooked) <= 2

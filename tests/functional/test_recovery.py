@@ -7,11 +7,10 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from oslo_config import cfg
 
 from conductor_stub.conf import FENCE_NONE
 from conductor_stub.recovery import fencing
@@ -469,22 +468,6 @@ def test_aggregates_choose_the_fence(
     assert [command] * (command is not None) == [list(order.command) for order in stage.conductor.fenced]
     assert problem == (stage.recovery()["problem"] or "")
     assert ("NOT fenced" in stage.recovery()["steps"][1]["message"]) == (wishes == ["none"])
-
-
-@pytest.fixture
-def points(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The file that arms this process."""
-
-    def arm(lines: str) -> None:
-        conf = cfg.ConfigOpts()
-        failpoints.register_opts(conf)
-        (tmp_path / "fleet.conf").write_text(f"[failpoints]\n{lines}\n")
-        conf(["--config-file", str(tmp_path / "fleet.conf")])
-        failpoints.arm(conf)
-
-    arm(f"enabled = true\nfile = {tmp_path}/points.json")
-    yield tmp_path / "points.json"
-    arm("")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ VIEWS = (
     ("events", "root", "events", "#events tbody"),
     ("boot", "root", "boot", "#flavor option"),
     ("room", "root", "room", "#fits tbody tr:nth-child(4)"),
+    ("upkeep", "root", "upkeep", "#balancing section"),
     ("use", "root", "use", "#use-instances p"),
     ("project", "alice", "overview", "#quotas .card"),
 )

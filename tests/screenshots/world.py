@@ -75,7 +75,9 @@ class World:
     def finish(self) -> None:
         """Do what needs instances that run."""
         self.ask("operator/stop_instance", "ops", name=self.uuid("monitor-2"))
-        self.ask("operator/create_aggregate", name="row-b", metadata={"availability_zone": "row-b"})
+        self.ask(
+            "operator/create_aggregate", name="row-b", metadata={"availability_zone": "row-b", "balance": "confirm"}
+        )
         for host in ("host5", "host6"):
             self.ask("operator/add_aggregate_host", name="row-b", host=host)
         reason = "new disk on Tuesday"

@@ -14,6 +14,7 @@ export const VIEWS = {
   events: { title: "Events", load: () => import("../overview/events.js"), may: events },
   boot: { title: "Boot", load: () => import("../instances/boot.js"), may: () => may("compute_task/create"), gap: true },
   room: { title: "Room", load: () => import("../planning/room.js"), may: isAdministrator },
+  upkeep: { title: "Upkeep", load: () => import("../upkeep/upkeep.js"), may: isAdministrator },
   use: { title: "Use", load: () => import("../planning/use.js"), may: isAdministrator },
 };
 
