@@ -36,7 +36,7 @@ class GuestInfo:
 
 @dataclasses.dataclass(frozen=True)
 class GuestUse:
-    """What a guest has used of the machine: processor time since it was started, and the memory in use, if that is known."""
+    """Processor time of a guest since it was started, and the memory that it uses, if that is known."""
 
     cpu_time_ns: int
     memory_mb: int | None = None

@@ -16,8 +16,8 @@ from compute_agent.ledger import last_report
 from compute_agent.ledger.last_report import LastReports, Reported
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.monitors import Monitors
-from compute_agent.monitors.guests import GuestLoads
 from compute_agent.node.audit import Auditor
+from compute_agent.node.guest_loads import GuestLoads
 from compute_agent.node.host import Host
 from fleet import context as fleet_context
 from fleet.agent.identity import Identity

@@ -24,7 +24,7 @@ SEEDS = (1, 2, 3)
 _HOSTS, _GUESTS, _CORES, _MEMORY_GIB = 20, 240, 32, 256
 _MINUTES, _HOT, _COOLDOWN_MIN = 3 * 1440, 0.8, 360
 _DAY = 1440
-#: Of a minute in the mean that agents report (``compute_agent.monitors.guests``).
+#: Of a minute in the mean that agents report (``compute_agent.node.guest_loads``).
 _WEIGHT = 1 - numpy.exp(-60 / 480)
 #: A balancer: called each minute with the minute and the world; yields moves (guest, host), which are made one by one.
 Balancer = Callable[[int, "World"], Iterator[tuple[int, int]]]

@@ -18,7 +18,7 @@ from compute_agent.ledger.notifications import Notifications
 from compute_agent.monitors import Monitors
 from compute_agent.monitors.base import Monitor
 from compute_agent.monitors.cpu import CpuMonitor
-from compute_agent.monitors.guests import GuestLoads
+from compute_agent.node.guest_loads import GuestLoads
 from fleet import errors
 from tests.clock import FakeClock
 from tests.unit.compute_agent import builders
