@@ -45,7 +45,7 @@ def test_the_default_list() -> None:
     every = {
         *(request_parts.VCPUS, request_parts.MEMORY, request_parts.DISK, request_parts.ZONE, request_parts.IMAGE),
         *(request_parts.NUMA, request_parts.PCI, request_parts.NETWORKS, *request_parts.GROUP.values()),
-        request_parts.GROUP_RULES,
+        *(request_parts.GROUP_RULES, request_parts.GUEST_CPU),
         *(request_parts.EXTRA_SPECS[scope] for scope in ("", "capabilities")),
     }
     assert every == set(found["judged"])
@@ -57,6 +57,7 @@ def test_every_kind_of_part_has_a_filter() -> None:
     judged = {kind for cls in filters.CLASSES for kind in cls.judges}
     sizes = {request_parts.VCPUS, request_parts.MEMORY, request_parts.DISK}
     others = {*(request_parts.ZONE, request_parts.IMAGE, request_parts.NUMA, request_parts.PCI, request_parts.NETWORKS)}
+    others.add(request_parts.GUEST_CPU)
     assert set() == {*sizes, *others, *request_parts.GROUP.values(), *request_parts.EXTRA_SPECS.values()} - judged
 
 
