@@ -54,6 +54,8 @@ OPTIONS = [
     ("[filter_scheduler]\ncpu_weight_multiplier = 2.5\n", "cpu_weight_multiplier = 2.5, here it is 1.0"),
     ("[filter_scheduler]\nisolated_hosts = cmp1\n", "isolated_hosts = cmp1, here it is []"),
     ("[metrics]\nrequired = false\n", "[metrics] required = false, here it is True"),
+    ("[notifications]\nnotification_format = both\n", "notification_format = both, here it is unversioned"),
+    ("[workarounds]\ndisable_fallback_pcpu_query = true\n", "disable_fallback_pcpu_query = true, here it is False"),
 ]
 
 
