@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -87,6 +88,8 @@ class Placing:
         self._notes = notes
         self._request_filters = request_filters or RequestFilters()
         self._candidates = CandidateQuery(driver.host_manager, most_candidates, pcpu_fallback)
+        #: Held while what is taken is read, by the first of the requests that find no host.
+        self._looking = threading.Lock()
         self._looked_at = -_LOOK_AGAIN_S
 
     def place(self, context: RequestContext, call: Call) -> Placed:
@@ -185,23 +188,34 @@ class Placing:
 
     def _chosen(self, context: RequestContext, request: NovaRequest) -> Sequence[Selection]:
         """Choose hosts. If there are none, read what has been given back in placement, and choose again."""
+        began = time.monotonic()
         try:
             return self._driver.select_destinations(context, request)
         except errors.NoValidHost:
-            if not self._is_worth_a_look():
+            if not self._has_looked(began):
                 raise
-        host_manager = self._driver.host_manager
-        assert isinstance(host_manager, Polled)
-        host_manager.poll()
         return self._driver.select_destinations(context, request)
 
-    def _is_worth_a_look(self) -> bool:
-        """Ask the feed to read what is taken, at most once in :data:`_LOOK_AGAIN_S`."""
-        now = time.monotonic()
-        if self._notes is None or now - self._looked_at < _LOOK_AGAIN_S:
+    def _has_looked(self, began: float) -> bool:
+        """Read what is taken, at most once in :data:`_LOOK_AGAIN_S`. Return False if that would show nothing new.
+
+        Requests that fail at the same time share one reading: the others wait for it.
+
+        :param began: when the request was decided, in seconds of the monotonic clock
+        """
+        if self._notes is None:
             return False
-        self._looked_at = now
-        self._notes.usage_wanted += 1
+        with self._looking:
+            now = time.monotonic()
+            if self._looked_at >= began:
+                return True
+            if now - self._looked_at < _LOOK_AGAIN_S:
+                return False
+            self._looked_at = now
+            self._notes.usage_wanted += 1
+            host_manager = self._driver.host_manager
+            assert isinstance(host_manager, Polled)
+            host_manager.poll()
         return True
 
     def _within_candidates(self, request: NovaRequest, refused: Sequence[str]) -> NovaRequest:

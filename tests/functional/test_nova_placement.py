@@ -248,6 +248,29 @@ def test_what_is_given_back(world: World) -> None:
     assert 7680 == _free(world, "cmp1")
 
 
+def test_requests_that_find_no_host_at_the_same_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One reads what has been given back; the other, which was decided before that, is decided again."""
+    world.nova.allocate(uuid(11), 1, NOW, MEMORY_MB=7680)
+    world.nova.allocate(uuid(12), 2, NOW, MEMORY_MB=7680)
+    world.later()
+    for consumer in (11, 12):
+        world.nova.give_back(uuid(consumer))
+    select, inner = world.driver.select_destinations, []
+
+    def select_late(*arguments: Any) -> Any:
+        try:
+            return select(*arguments)
+        except errors.NoValidHost:
+            if not inner:
+                inner.append("")
+                inner[0] = world.boot(2)
+            raise
+
+    monkeypatch.setattr(world.driver, "select_destinations", select_late)
+    outer = world.boot(1)
+    assert {"cmp1", "cmp2"} == {outer, *inner}
+
+
 def _free(world: World, host: str) -> int:
     """Free memory in MB."""
     return world.hosts.consider(lambda hosts, _state: hosts.value(hosts.row_of((host, host)), "free_ram_mb"))

@@ -16,6 +16,8 @@ _HOST = "OS-EXT-SRV-ATTR:host"
 #: Title → what is played: the ending of each scenario with one scheduler.
 SCENARIOS: dict[str, Callable[[Cloud], str]] = {}
 
+#: The feed reads aggregates at most so often; the casts about them may come later than a boot.
+_AGGREGATES_S = 5.0
 _GOLD = {"resources1__CUSTOM_GOLD": "1"}
 
 
@@ -132,18 +134,21 @@ def _aggregate(cloud: Cloud) -> str:
         arrangements.aggregate(cloud, {"trait:CUSTOM_APART": "required"}, *HOSTS[:2]),
         arrangements.flavor(cloud) as wanted,
     ):
+        _caught_up(cloud, _AGGREGATES_S)
         return _boots(cloud, wanted, 3, told=True)
 
 
 @_scenario("One host is in an aggregate of the project (`limit_tenants_to_placement_aggregate`): 3 servers")
 def _tenant(cloud: Cloud) -> str:
     with arrangements.aggregate(cloud, {"filter_tenant_id": "p1"}, HOSTS[2]), arrangements.flavor(cloud) as wanted:
+        _caught_up(cloud, _AGGREGATES_S)
         return _boots(cloud, wanted, 3, told=True)
 
 
 @_scenario("A zone with one host: 2 servers")
 def _zone(cloud: Cloud) -> str:
     with arrangements.aggregate(cloud, {"availability_zone": "north"}, HOSTS[1]), arrangements.flavor(cloud) as wanted:
+        _caught_up(cloud, _AGGREGATES_S)
         return _boots(cloud, wanted, 2, told=True, availability_zone="north")
 
 
@@ -240,8 +245,11 @@ def _ended(cloud: Cloud, numbers: list[str], told: bool = False, holding: bool =
     return words
 
 
-def _caught_up(cloud: Cloud) -> None:
-    """Wait until the scheduler of this project, if it runs, has read the databases once more."""
-    asked_at = time.time()
+def _caught_up(cloud: Cloud, after_s: float = 0.0) -> None:
+    """Wait until the scheduler of this project, if it runs, has read the databases once more.
+
+    :param after_s: aggregates are read at most so often, in seconds
+    """
+    asked_at = time.time() + after_s
     if cloud.has_fleet:
         eventually(lambda: cloud.read_at() > asked_at)
