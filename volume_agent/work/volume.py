@@ -152,9 +152,19 @@ class VolumeWorker:
     def _extend(self, context: RequestContext, volume: Volume) -> Volume | None:
         def extend() -> None:
             failpoints.hit("agent.extend.before")
-            self._backend.driver.extend(volume, volume.claimed_gb)
+            try:
+                self._backend.driver.extend(volume, volume.claimed_gb)
+            except Exception as failure:
+                # An earlier try, whose report was lost, may have done it: then the ledger must not say otherwise.
+                if not self._is_extended(volume):
+                    raise
+                LOG.info("Volume %s has its new size already: %s", volume.uuid, failure)
 
         return self._change(context, volume, extend, lambda: failpoints.hit("agent.extend.after"))
+
+    def _is_extended(self, volume: Volume) -> bool:
+        there = (each for each in self._backend.driver.volumes() if (each.uuid, each.pool) == (volume.uuid, volume.pool))
+        return any(each.size_gb == volume.claimed_gb for each in there)
 
     def _retype(self, context: RequestContext, volume: Volume) -> Volume | None:
         def retype() -> None:

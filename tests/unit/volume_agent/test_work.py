@@ -109,6 +109,17 @@ def test_a_volume_is_extended(failing: list[str], size_gb: int) -> None:
     assert (size_gb, len(failing)) == (stored(stand.driver)[made.uuid][1], len(stand.conductor.failures))
 
 
+def test_an_extension_that_an_earlier_try_has_made_is_done() -> None:
+    """The report of that try was lost, and the backend refuses another one."""
+    made = volume(status="extending", claimed_gb=7)
+    stand = Stand(made)
+    stand.driver.create(made)
+    stand.driver.extend(made, 7)
+    stand.driver._failing = frozenset({"p1"})
+    stand.run(made.uuid)
+    assert ("available", []) == (stand.status(made.uuid), stand.conductor.failures)
+
+
 @pytest.mark.parametrize("failing", [False, True], ids=["it works", "it fails"])
 def test_a_volume_is_adapted_to_its_type(failing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its driver; the failure is reported."""
