@@ -1,28 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.bench.admission [HOSTS]``: fills a fleet that promises to survive any host, and loses each host.
+"""``python -m tests.bench.admission [HOSTS]``: fills fleets that promise to survive any host, and loses each host.
 
 Builds go through the scheduler with the policy ``refuse`` until many in a row are refused; the prover follows by
-differences. Then the guests of each host are placed anew by plain numbers: no code of the scheduler is asked.
+differences. Then the guests of each host are placed anew by plain numbers: no code of the scheduler is asked. The sizes are
+random, or those of a trace (as for ``packing``), or of published requests for hosts with two cells (as for ``survival``).
 """
 
 from __future__ import annotations
 
+import csv
+import dataclasses
+import itertools
 import logging
+import os
+import pathlib
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fleet import errors
 from fleet.db.feed.feed import Changes
 from fleet.objects import RequestSpec
 from fleet.objects.tolerance import REFUSE, Tolerance
+from fleet.objects.whatif import Demand
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.planning.losses import promises
 from tests import factories
-from tests.bench import figures
-from tests.bench.promises import HOST, SIZES, Fleet
+from tests.bench import figures, packing, snapshots, survival, traces
+from tests.bench.promises import HOST, SIZES
+from tests.bench.snapshots import Cells, Guest
 from tests.configuration import of_scheduler
 from tests.unit.scheduler.test_tolerance import Notifications
 
@@ -30,108 +38,183 @@ from tests.unit.scheduler.test_tolerance import Notifications
 _PROVED_EVERY, _REFUSED, _ORDERS = 25, 60, 200
 
 
-class Filling(Fleet):
-    """A feed that shows each claim to all its readers."""
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """Hosts by name with their cells, and the guests that are asked for."""
 
-    def __init__(self, hosts: int) -> None:
-        super().__init__(hosts, 0)
-        self._log: list[tuple[str, str]] = []
+    name: str
+    cells: dict[str, Cells]
+    guests: Iterable[Guest]
+
+
+class Filling:
+    """A feed of hosts that shows each claim, and each end, to all its readers."""
+
+    def __init__(self, cells: dict[str, Cells]) -> None:
+        self.cells = cells
+        self.free = {host: [list(cell) for cell in each] for host, each in cells.items()}
+        self.on: dict[str, dict[str, tuple[Guest, tuple[int, ...]]]] = {host: {} for host in cells}
+        self.known: dict[str, Guest] = {}
+        self._in_cells = any(len(each) > 1 for each in cells.values())
+        self._log: list[tuple[str, str, bool]] = []
 
     def claim(self, name: str, host: str) -> None:
-        self._on[host].append((name, self.size_of[name]))
-        self._log.append((host, name))
-        self._generation += 1
+        guest = self.known[name]
+        taken = snapshots.take(self.free[host], guest)
+        assert len(taken) == guest.cells, "the scheduler has chosen a host without room"
+        self.on[host][name] = guest, taken
+        self._log.append((host, name, True))
+
+    def end(self, name: str, host: str) -> None:
+        guest, taken = self.on[host].pop(name)
+        for cell in taken:
+            self.free[host][cell][0] += guest.vcpus
+            self.free[host][cell][1] += guest.memory_gb
+        self._log.append((host, name, False))
 
     def read(self, since: int) -> Changes:
+        generation = len(self._log) + 1
         if not since:
-            return super().read(0)
-        later = self._log[since - self._generation :] if since < self._generation else []
-        placed = [factories.PlacedInstance(name, host, host) for host, name in later]
-        rows = [self._row(host) for host in sorted({host for host, _name in later})]
-        return Changes(self._generation, nodes=rows, instances=placed)
+            rows = [self._row(host) for host in self.cells]
+            placed = [factories.PlacedInstance(name, host, host) for host, on in self.on.items() for name in on]
+            return dataclasses.replace(factories.changes(rows, instances=placed), full=True, generation=generation)
+        later = self._log[since - 1 :]
+        last = {name: (host, is_there) for host, name, is_there in later}
+        placed = [
+            factories.PlacedInstance(name, host, host)
+            if is_there
+            else dataclasses.replace(factories.PlacedInstance(name, None, None), vm_state="deleted")
+            for name, (host, is_there) in last.items()
+        ]
+        rows = [self._row(host) for host in sorted({host for host, _name, _is_there in later})]
+        return Changes(generation, nodes=rows, instances=placed)
 
-    def free(self) -> dict[str, list[int]]:
-        return {
-            host: [HOST[part] - sum(size[part] for _name, size in on) for part in (0, 1)]
-            for host, on in self._on.items()
-        }
+    def read_host(self, host: str) -> Changes:
+        raise NotImplementedError
+
+    def _row(self, host: str) -> factories.Node:
+        row: factories.Node = survival.row_of(host, self.cells[host], self.free[host])
+        return row
+
+    def demand(self, name: str) -> Demand:
+        return Demand(survival.request_spec(self.known[name], name, self._in_cells), {}, [None], name=name)
+
+    def asked(self, uuids: Sequence[str]) -> list[dict[str, object]]:
+        """As a conductor answers."""
+        found = map(self.demand, uuids)
+        return [{"uuid": each.name, "request_spec": each.request_spec, "filter_properties": {}} for each in found]
 
     def survives(self, lost: str, chance: random.Random) -> bool:
         """Whether the guests of a host are placed elsewhere, in some order, on the host with the least room."""
-        sizes = sorted((size for _name, size in self._on[lost]), key=lambda size: (-size[1], -size[0]))
-        left = self.free()
-        del left[lost]
-        for _order in range(_ORDERS):
-            if _placed(sizes, {host: list(free) for host, free in left.items()}):
-                return True
-            chance.shuffle(sizes)
-        return False
+        guests = [guest for guest, _cells in self.on[lost].values()]
+        guests.sort(key=lambda each: (-each.memory_gb * each.cells, -each.vcpus * each.cells))
+        return any(self._placed(guests, lost, chance) for _order in range(_ORDERS))
 
-    def requests(self, chance: random.Random) -> Iterator[tuple[str, RequestSpec]]:
-        while True:
-            name = factories.uuid(len(self.size_of))
-            self.size_of[name] = chance.choice(SIZES)
-            yield name, RequestSpec.from_wire(self.requests_of([name])[name].request_spec, {})
+    def _placed(self, guests: list[Guest], lost: str, chance: random.Random) -> bool:
+        left = {host: [list(cell) for cell in each] for host, each in self.free.items() if host != lost}
+        for guest in guests:
+            able = [host for host, each in left.items() if snapshots.fits(each, [guest])]
+            if not able:
+                chance.shuffle(guests)
+                return False
+            snapshots.take(left[min(able, key=lambda host: (sum(cell[1] for cell in left[host]), host))], guest)
+        return True
 
-
-def _placed(sizes: Sequence[tuple[int, int]], free: dict[str, list[int]]) -> bool:
-    for vcpus, gigabytes in sizes:
-        able = [host for host, left in free.items() if left[0] >= vcpus and left[1] >= gigabytes]
-        if not able:
-            return False
-        host = min(able, key=lambda each: (free[each][1], free[each][0]))
-        free[host][0] -= vcpus
-        free[host][1] -= gigabytes
-    return True
+    def free_share(self, part: int) -> float:
+        total = sum(cell[part] for each in self.cells.values() for cell in each)
+        return sum(cell[part] for each in self.free.values() for cell in each) / total
 
 
-def fill(hosts: int, seed: int, promised: Sequence[Tolerance]) -> None:
-    chance, fleet, conf = random.Random(seed), Filling(hosts), of_scheduler()
-    driver = FilterScheduler(conf, HostManager(fleet, fleet, lambda: factories.NOW), Notifications())
-    prover = promises.Prover(
-        *(conf, driver.admission, lambda: promised, lambda: fleet, lambda: factories.NOW),
-        lambda uuids: [
-            {"uuid": name, "request_spec": each.request_spec, "filter_properties": each.filter_properties}
-            for name, each in fleet.requests_of(uuids).items()
-        ],
-    )
-    refused = placed = 0
-    began = time.perf_counter()
-    for number, (name, request) in enumerate(fleet.requests(chance)):
-        if number % _PROVED_EVERY == 0:
-            prover._rests_until = 0.0
-            prover.prove()
+class Scheduling:
+    """A scheduler over a filling fleet, and its prover."""
+
+    def __init__(self, fleet: Filling, promised: Sequence[Tolerance]) -> None:
+        conf = of_scheduler()
+        self.fleet = fleet
+        self.driver = FilterScheduler(conf, HostManager(fleet, fleet, lambda: factories.NOW), Notifications())
+        self.prover = promises.Prover(
+            *(conf, self.driver.admission, lambda: promised, lambda: fleet, lambda: factories.NOW), fleet.asked
+        )
+
+    def prove(self) -> None:
+        self.prover._rests_until = 0.0
+        self.prover.prove()
+
+    def place(self, name: str, guest: Guest) -> str | None:
+        """Return the host of the guest, which holds it now; None if it is refused."""
+        self.fleet.known[name] = guest
+        request = RequestSpec.from_wire(self.fleet.demand(name).request_spec, {})
         try:
-            (selection,) = driver.select_destinations(None, request)  # type: ignore[arg-type]
+            (selection,) = self.driver.select_destinations(None, request)  # type: ignore[arg-type]
         except errors.NoValidHost:
+            return None
+        self.fleet.claim(name, selection.host)
+        return str(selection.host)
+
+
+def fill(asked: Sizes, seed: int, promised: Sequence[Tolerance]) -> None:
+    fleet = Filling(asked.cells)
+    scheduling, refused, placed, asked_for = Scheduling(fleet, promised), 0, 0, 0
+    began = time.perf_counter()
+    for guest in asked.guests:
+        if asked_for % _PROVED_EVERY == 0:
+            scheduling.prove()
+        asked_for += 1
+        if scheduling.place(factories.uuid(asked_for), guest) is None:
             refused += 1
             if refused == _REFUSED:
                 break
             continue
         refused = 0
         placed += 1
-        fleet.claim(name, selection.host)
     took_s = time.perf_counter() - began
-    lost = [host for host in fleet.names if not fleet.survives(host, chance)]
-    free = sum(left[0] for left in fleet.free().values()) / hosts / HOST[0]
+    chance = random.Random(seed)
+    lost = [host for host in fleet.cells if not fleet.survives(host, chance)]
     figures.report(
         "admission",
-        hosts=hosts,
+        sizes=asked.name,
+        hosts=len(fleet.cells),
         seed=seed,
         promised=bool(promised),
+        asked=asked_for,
         guests=placed,
-        free_vcpus=round(free, 4),
-        free_memory=round(sum(left[1] for left in fleet.free().values()) / hosts / HOST[1], 4),
+        free_vcpus=round(fleet.free_share(0), 4),
+        free_memory=round(fleet.free_share(1), 4),
         losses_without_a_place=len(lost),
         seconds=round(took_s, 1),
     )
+
+
+def _sequences(hosts: int, seed: int) -> Iterator[Sizes]:
+    chance = random.Random(seed)
+    sizes = (chance.choice(SIZES) for _request in itertools.count())
+    guests = (Guest(str(number), 1, *size) for number, size in enumerate(sizes))
+    yield Sizes("random", {f"h{number}": [list(HOST)] for number in range(hosts)}, guests)
+    if os.environ.get(packing.TRACE):
+        later = itertools.islice(traces.requests(), seed * 20_000, None)
+        guests = (Guest(str(number), 1, each.vcpus, each.quarters) for number, each in enumerate(later))
+        yield Sizes("trace", {f"h{number}": [list(traces.HOST)] for number in range(hosts)}, guests)
+    if os.environ.get(survival.DIRECTORY):
+        directory = pathlib.Path(os.environ[survival.DIRECTORY])
+        published = snapshots.hosts_of(directory, "published").cells
+        first = dict(itertools.islice(published.items(), seed * hosts, (seed + 1) * hosts))
+        yield Sizes(f"published c{seed + 1}", first, _published(directory / f"requests-c{seed + 1}.csv"))
+
+
+def _published(path: pathlib.Path) -> Iterator[Guest]:
+    """The sizes of the requests; their groups are left out."""
+    with path.open() as file:
+        for number, row in enumerate(csv.DictReader(file)):
+            cells = int(row["numa"])
+            yield Guest(str(number), cells, int(row["flavor_vcpus"]) // cells, int(row["flavor_ram"]) // cells)
 
 
 def main(argv: Sequence[str]) -> int:
     logging.disable(logging.CRITICAL)
     for seed in range(3):
         for promised in ([Tolerance(policy=REFUSE)], []):
-            fill(int(argv[0]) if argv else 200, seed, promised)
+            for asked in _sequences(int(argv[0]) if argv else 200, seed):
+                fill(asked, seed, promised)
     return 0
 
 

@@ -149,9 +149,9 @@ _RESOURCES = ("vcpus", "memory_mb")
 
 def _samples() -> Iterator[list[Demand]]:
     if TRACE in os.environ:
-        demands, length = _demands(), _length()
+        asked, length = demands(), _length()
         for _number in range(int(os.environ.get(SAMPLES, "10"))):
-            yield list(itertools.islice(demands, length))
+            yield list(itertools.islice(asked, length))
 
 
 def _length() -> int:
@@ -169,7 +169,8 @@ def _generated() -> Iterator[Demand]:
         yield _demand({"vcpus": vcpus, "memory_mb": memory_mb}, count, lives, 30.0 * number)
 
 
-def _demands() -> Iterator[Demand]:
+def demands() -> Iterator[Demand]:
+    """Return all requests of the trace."""
     path, lifetimes = pathlib.Path(os.environ[TRACE]), os.environ.get(LIFETIMES)
     flavors = traces.read_flavors(path.parent / "flav_map.txt")
     bins = traces.read_bins(path.parent / "v1.interval_map.txt") if lifetimes else {}

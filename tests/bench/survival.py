@@ -2,7 +2,7 @@
 """Proofs about lost hosts and racks, on generated and on published fleets, each checked by numbers of its own.
 
 ``FLEET_BENCH_TOPOLOGY`` names the directory of a data set with hosts, racks and sequences of requests (hosts.csv, racks.csv,
-requests-c1.csv …), ``FLEET_BENCH_TRACE`` one with a trace of requests (``traces``); without them only generated fleets are
+requests-c1.csv …), ``FLEET_BENCH_TRACE`` a trace of requests, as for ``packing``; without them only generated fleets are
 lost. No "safe" may be wrong: the part ends with status 1 otherwise.
 """
 
@@ -22,11 +22,11 @@ from fleet.objects.survival import Loss
 from fleet.objects.whatif import Demand
 from scheduler.compute.planning import survival
 from tests import factories
-from tests.bench import figures, snapshots, traces
+from tests.bench import figures, packing, snapshots, traces
 from tests.bench.snapshots import Guest, Snapshot
 from tests.configuration import of_scheduler
 
-DIRECTORY, TRACE = "FLEET_BENCH_TOPOLOGY", "FLEET_BENCH_TRACE"
+DIRECTORY = "FLEET_BENCH_TOPOLOGY"
 _SEQUENCES = ("c1", "c2", "c3")
 _SHARES = (0.8, 0.9, 0.95)
 _MB = 1024
@@ -48,9 +48,9 @@ def _snapshots() -> Iterator[Snapshot]:
     for share in _SHARES:
         for seed in range(3):
             yield snapshots.generated(seed, 300, share)
-    if os.environ.get(TRACE):
+    if os.environ.get(packing.TRACE):
         for share in _SHARES:
-            yield traces.at_its_peak(pathlib.Path(os.environ[TRACE]), share)
+            yield traces.at_its_peak(share)
     if os.environ.get(DIRECTORY):
         for sequence in _SEQUENCES:
             yield snapshots.published(pathlib.Path(os.environ[DIRECTORY]), sequence)

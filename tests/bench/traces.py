@@ -1,54 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guests of a published trace (Azure Public Dataset V1, CC BY 4.0, prepared as sequences of flavors): read, and replayed.
+"""Guests of a published trace of requests, replayed until most of them run. The benches for losses and admission use it.
 
-``flav_map.txt`` has the flavors, ``v1.dev.txt`` a line of tokens for each five minutes, ``v1.dev.c2100000.txt`` their
-lifetimes, and ``v1.interval_map.txt`` the seconds of these. The benches for losses and for admission use it.
+The environment names the trace, its lifetimes and their maps as for ``packing``.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-import pathlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy
 
+from tests.bench import packing
 from tests.bench.snapshots import Guest, Snapshot
 
 #: vcpus and memory of a host. Memory is counted in quarters of a GB: the smallest flavor has three of them.
 HOST = (64, 4 * 256)
-_QUARTERS = 4
-_BATCH = "|"
+_QUARTER_MB = 256
 
 
 class Request(NamedTuple):
     """:param ends_s: when the guest ends; infinity: it runs at the end of the trace"""
 
-    at_s: int
+    at_s: float
     ends_s: float
     vcpus: int
     quarters: int
 
 
-def requests(directory: pathlib.Path) -> Iterator[Request]:
-    """The requests in their order."""
-    flavors = {}
-    for line in (directory / "flav_map.txt").read_text().splitlines():
-        size, letter = line.split()
-        vcpus, gigabytes = size.split(",")
-        flavors[letter] = int(vcpus), round(float(gigabytes) * _QUARTERS)
-    begins = [int(line.split()[0]) for line in (directory / "v1.interval_map.txt").read_text().splitlines()]
-    lifetimes = [(begin + end) / 2 for begin, end in zip(begins, [*begins[1:], begins[-1]], strict=True)]
-    with (directory / "v1.dev.txt").open() as tokens, (directory / "v1.dev.c2100000.txt").open() as lives:
-        for line, life in zip(tokens, lives, strict=True):
-            at, rest = line.split(" ", 1)
-            ends = life.split(" ", 1)[1].strip().split(",")
-            for token, end in zip(rest.strip().split(","), ends, strict=True):
-                if token and token != _BATCH:
-                    last = math.inf if end.startswith("C") else int(at) + lifetimes[int(end[1:])]
-                    yield Request(int(at), last, *flavors[token])
+def requests() -> Iterator[Request]:
+    """Return the requests of single guests, in their order."""
+    for each in packing.demands():
+        flavor = each.request_spec["instance_type"]
+        for life_s in each.lifetimes_s:
+            ends_s = math.inf if life_s is None else each.at_s + life_s
+            yield Request(each.at_s, ends_s, flavor["vcpus"], round(flavor["memory_mb"] / _QUARTER_MB))
 
 
 def peak(asked: Sequence[Request]) -> tuple[int, int]:
@@ -65,12 +53,12 @@ def peak(asked: Sequence[Request]) -> tuple[int, int]:
     return most, when
 
 
-def at_its_peak(directory: pathlib.Path, share: float) -> Snapshot:
+def at_its_peak(share: float) -> Snapshot:
     """Replay the trace, until most vcpus run, on hosts of which these are this share. Each guest goes to the fullest host.
 
-    Guests of the fullest fleets that find no host are counted, not placed.
+    Guests that find no host are counted, not placed.
     """
-    asked = list(requests(directory))
+    asked = list(requests())
     most, last = peak(asked)
     hosts = math.ceil(most / share / HOST[0])
     found = Snapshot(
