@@ -59,8 +59,16 @@ class Filling:
         self._log: list[tuple[str, str, bool]] = []
 
     def claim(self, name: str, host: str) -> None:
-        guest = self.known[name]
-        taken = snapshots.take(self.free[host], guest)
+        guest, free = self.known[name], self.free[host]
+        # As the agent does: cells with the fewest busy vcpus first, then with the most memory.
+        able = [
+            number for number, cell in enumerate(free) if snapshots.fits([cell], [dataclasses.replace(guest, cells=1)])
+        ]
+        busy = [total[0] - left[0] for total, left in zip(self.cells[host], free, strict=True)]
+        taken = tuple(sorted(able, key=lambda number: (busy[number], -free[number][1]))[: guest.cells])
+        for cell in taken:
+            free[cell][0] -= guest.vcpus
+            free[cell][1] -= guest.memory_gb
         assert len(taken) == guest.cells, "the scheduler has chosen a host without room"
         self.on[host][name] = guest, taken
         self._log.append((host, name, True))

@@ -16,7 +16,7 @@ import pytest
 from fleet_trial.private_servers import Libvirt
 from tests.amqp.daemons import Trio, eventually, running
 from tests.guests.machine import BOOT_S, lines
-from tests.guests.test_moves import LOOPBACK, peers, qemu_io
+from tests.guests.test_moves import LOOPBACK, peers
 
 HOSTS = ("metal1", "metal2")
 #: Ends the QEMU processes of a host, as a machine does that loses its power. Each call is a line of a file.
@@ -90,7 +90,7 @@ class Room:
         return tuple(len(server.domains()) for server in self.libvirtds.values())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def room(
     rabbitmq_url: str, postgresql_url: str, libvirtd: Libvirt, other_libvirtd: Libvirt, image: pathlib.Path
 ) -> Iterator[Room]:
@@ -120,12 +120,16 @@ def room(
                 trio.start(host, "fleet-compute", "--config-file", str(own))
             trio.wait_for_hosts(2)
             trio.wait_for_service("fleet-scheduler")
-            found = Room(trio, servers, image)
-            yield found
-            left = [each["uuid"] for each in trio.operator("list_instances")]
-            if left:
-                trio.terminate(left)
-            eventually(lambda: found.running() == (0, 0) and not trio.operator("list_instances"), timeout_s=60)
+            yield Room(trio, servers, image)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(room: Room) -> Iterator[None]:
+    yield
+    left = [each["uuid"] for each in room.trio.operator("list_instances")]
+    if left:
+        room.trio.terminate(left)
+    eventually(lambda: room.running() == (0, 0) and not room.trio.operator("list_instances"), timeout_s=60)
 
 
 def test_guests_of_a_dead_host_start_from_their_disks(room: Room) -> None:
@@ -138,8 +142,7 @@ def test_guests_of_a_dead_host_start_from_their_disks(room: Room) -> None:
     assert (2, 0) == room.running()
     for uuid in uuids:
         eventually(
-            lambda uuid=uuid: (there, "active")
-            == (room.trio.show(uuid)["instance"]["host"], room.trio.state(uuid)),
+            lambda uuid=uuid: (there, "active") == (room.trio.show(uuid)["instance"]["host"], room.trio.state(uuid)),
             timeout_s=180,
         )
     print(f"2 guests ACTIVE elsewhere {time.monotonic() - began:.0f} s after their host died")
@@ -151,8 +154,13 @@ def test_guests_of_a_dead_host_start_from_their_disks(room: Room) -> None:
     room.libvirtds[here].start()
     room.trio.restart(here)
     eventually(
-        lambda: {"completed"}
-        == {each["status"] for each in room.trio.operator("list_migrations", filters={"migration_type": "evacuation"})},
+        lambda: (
+            {"completed"}
+            == {
+                each["status"]
+                for each in room.trio.operator("list_migrations", filters={"migration_type": "evacuation"})
+            }
+        ),
         timeout_s=60,
     )
     assert (0, 2) == room.running()

@@ -163,7 +163,9 @@ class VolumeWorker:
         return self._change(context, volume, extend, lambda: failpoints.hit("agent.extend.after"))
 
     def _is_extended(self, volume: Volume) -> bool:
-        there = (each for each in self._backend.driver.volumes() if (each.uuid, each.pool) == (volume.uuid, volume.pool))
+        there = (
+            each for each in self._backend.driver.volumes() if (each.uuid, each.pool) == (volume.uuid, volume.pool)
+        )
         return any(each.size_gb == volume.claimed_gb for each in there)
 
     def _retype(self, context: RequestContext, volume: Volume) -> Volume | None:

@@ -25,6 +25,7 @@ from fleet.telemetry import metrics
 from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts
 from scheduler.compute.tolerance.fleet import Fleet
 from scheduler.compute.tolerance.guard import Admitted, Guard, Loss, Objection, Renewal
+from scheduler.compute.tolerance.hardware import Hardware, has_hardware
 from scheduler.compute.tolerance.kept import Amount, Node
 from scheduler.engine.decision import Decision, Pick
 from scheduler.state.booking import Booking
@@ -167,7 +168,10 @@ class Admission:
                     return found, made
                 admitted.append(found)
                 there = [each for each in pick.alternates if _node(each) in free]
-                kept = [each for each in there if not _is_barred(guard, _node(each), free[_node(each)], demand)]
+                is_hard = has_hardware(request)
+                kept = [
+                    each for each in there if not _is_barred(guard, _node(each), free[_node(each)], demand, is_hard)
+                ]
                 picks.append(dataclasses.replace(pick, alternates=kept))
             self._admitted.extend(admitted)
         return None, dataclasses.replace(made, picks=picks)
@@ -180,6 +184,9 @@ class Admission:
         found = guard.unsafe(host) or guard.taken(node, _plus(free[node], demand), demand)
         if found is not None:
             return found
+        hardware = Hardware.of([_alone(request)])
+        if hardware is not None and not all(self._is_left(node, each) for each in guard.hardware(node)):
+            return guard.crowded(node)
         spares = []
         for loss in guard.losses_of(host):
             spare = self._spare(guard, request, loss, pick.alternates, free, demand)
@@ -187,9 +194,13 @@ class Admission:
                 return guard.homeless(host, loss)
             spares.append((loss, spare))
         until = self._clock() + self._booking_timeout_s
-        admitted = Admitted(pick.instance_uuid, node, demand, spares, until)
+        admitted = Admitted(pick.instance_uuid, node, demand, spares, until, hardware)
         guard.admit(admitted)
         return admitted
+
+    def _is_left(self, node: Node, kept: Hardware) -> bool:
+        """Return whether the guests still fit there, beside what is booked. Of several nothing is known without a trial."""
+        return len(kept.requests) == 1 and self._fleet.passing(kept.requests[0], [node]) is not None
 
     def adopt(self, booked: Iterable[Booking]) -> None:
         """Give instances that another scheduler has booked their places in the plans, without asking the filters.
@@ -230,6 +241,8 @@ class Admission:
 
         Best one that keeps this room for another loss already.
         """
+        if has_hardware(request):
+            return self._spare_alone(guard, request, loss, demand)
         sharing = guard.sharing(loss, demand)
         for place in alternates:
             if _node(place) in sharing:
@@ -246,6 +259,18 @@ class Admission:
         planned = self._fleet.free(loss.reserved)
         full = {node for node, free in planned.items() if not Guard.is_spare(loss, node, free, demand)}
         found = self._fleet.look(_without(_alone(request), loss.hosts, full))
+        return found.picks[0].key if found.complete else None
+
+    def _spare_alone(self, guard: Guard, request: RequestSpec, loss: Loss, demand: Amount) -> Node | None:
+        """A node that passes the filters, and to which the loss brings no other guest.
+
+        Only for that the filters answer exactly whether cells and devices suffice.
+        """
+        one, sharing = _alone(request), [each for each in guard.sharing(loss, demand) if each not in loss.reserved]
+        shared = self._fleet.passing(one, sharing) if sharing else None
+        if shared is not None:
+            return shared
+        found = self._fleet.look(_without(one, loss.hosts, loss.reserved))
         return found.picks[0].key if found.complete else None
 
     def _full(self, request: RequestSpec) -> tuple[set[Node], Set[str]]:
@@ -274,8 +299,10 @@ def _plus(one: Amount, other: Amount) -> Amount:
     return one[0] + other[0], one[1] + other[1], one[2] + other[2]
 
 
-def _is_barred(guard: Guard, node: Node, free: Amount, demand: Amount) -> bool:
+def _is_barred(guard: Guard, node: Node, free: Amount, demand: Amount, is_hard: bool) -> bool:
     found = guard.unsafe(node[0]) or guard.taken(node, free, demand)
+    if found is None and is_hard and guard.hardware(node):
+        found = guard.crowded(node)
     return found is not None and found.promise.tolerance.policy != WARN
 
 

@@ -15,9 +15,10 @@ import functools
 import heapq
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from fleet.objects.tolerance import Tolerance
+from scheduler.compute.tolerance.hardware import Hardware, KeptHardware
 from scheduler.compute.tolerance.kept import NOTHING, Amount, Kept, Node
 
 #: Nodes that keep the most, which are looked at to find one whose kept room serves another loss, and those returned.
@@ -32,12 +33,14 @@ class Loss:
 
     :param problem: why there is no plan; "" if there is one
     :param reserved: what the plan, and instances that were admitted since, put on nodes of other hosts
+    :param hardware: their guests, where some of those on a node have cells or devices
     """
 
     name: str
     hosts: frozenset[str]
     problem: str = ""
     reserved: dict[Node, Amount] = dataclasses.field(default_factory=dict)
+    hardware: dict[Node, Hardware] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Renewal:
     number: int
     problem: str
     reserved: dict[Node, Amount]
+    hardware: dict[Node, Hardware] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +80,7 @@ class Admitted:
     """An instance that came after the proof: where it is, and where it has its place in the plan of each loss.
 
     :param until: monotonic seconds; if no proof has seen it until then, it has not come
+    :param hardware: its request, if it has cells or devices. No other guest of the same loss has its place there then
     """
 
     uuid: str
@@ -83,6 +88,7 @@ class Admitted:
     demand: Amount
     spares: Sequence[tuple[Loss, Node]]
     until: float = math.inf
+    hardware: Hardware | None = None
 
 
 class Guard:
@@ -94,10 +100,9 @@ class Guard:
     def __init__(self, promises: Sequence[Promise], losses: Sequence[Loss]) -> None:
         self.promises = promises
         self.losses = losses
-        self._kept = Kept()
+        self._kept, self._hardware = Kept(), KeptHardware()
         for loss in losses:
-            for node, amount in loss.reserved.items():
-                self._kept.add(node, amount)
+            self._count(loss)
         self._most = self._largest(self._kept.nodes)
 
     def renew(self, renewals: Iterable[Renewal]) -> None:
@@ -105,15 +110,26 @@ class Guard:
         touched: set[Node] = set()
         for each in renewals:
             loss = self.losses[each.number]
-            for node, amount in loss.reserved.items():
-                self._kept.take(node, amount)
-            for node, amount in each.reserved.items():
-                self._kept.add(node, amount)
+            self._uncount(loss)
             touched.update(each.reserved)
-            was_broken, loss.problem, loss.reserved = bool(loss.problem), each.problem, each.reserved
+            was_broken, loss.problem = bool(loss.problem), each.problem
+            loss.reserved, loss.hardware = each.reserved, each.hardware
+            self._count(loss)
             if was_broken != bool(each.problem):
                 vars(self).pop("unsafe_hosts", None)
         self._most = self._largest(touched.union(self._most))
+
+    def _count(self, loss: Loss) -> None:
+        for node, amount in loss.reserved.items():
+            self._kept.add(node, amount)
+        for node, hardware in loss.hardware.items():
+            self._hardware.add(node, hardware)
+
+    def _uncount(self, loss: Loss) -> None:
+        for node, amount in loss.reserved.items():
+            self._kept.take(node, amount)
+        for node, hardware in loss.hardware.items():
+            self._hardware.take(node, hardware)
 
     def _largest(self, nodes: Iterable[Node]) -> list[Node]:
         """Nodes that keep the most memory first: their room serves most other losses."""
@@ -132,6 +148,10 @@ class Guard:
     def kept(self, node: Node) -> Amount:
         """Return what the node must keep free: the most that any single loss puts there."""
         return self._kept.most(node)
+
+    def hardware(self, node: Node) -> Collection[Hardware]:
+        """Return the kinds of guests with cells or devices that losses put there."""
+        return self._hardware.on(node)
 
     @functools.cached_property
     def unsafe_hosts(self) -> frozenset[str]:
@@ -176,6 +196,11 @@ class Guard:
         sentence = f"{host} takes no more, as the loss of {loss.name} is not survived: {loss.problem}"
         return Objection(host, sentence, self._strictest([promise for promise, _loss in broken]))
 
+    def crowded(self, node: Node) -> Objection:
+        """Return the objection to a guest whose cells or devices are those of guests that the node is kept for."""
+        sentence = f"{_told(node)} is kept for guests of lost hosts, whose cells or devices would not be free any more"
+        return Objection(node[0], sentence, self._strictest(self.promises), node)
+
     def homeless(self, host: str, loss: Loss) -> Objection:
         sentence = f"an instance on {host} would find no other host if {loss.name} was lost"
         about = [each for each in self.promises if loss in each.losses_of.get(host, ())]
@@ -206,6 +231,9 @@ class Guard:
         """Put an instance into the plans."""
         for loss, spare in admitted.spares:
             self._reserve(loss, spare, admitted.demand, 1)
+            if admitted.hardware is not None and spare not in loss.hardware:
+                loss.hardware[spare] = admitted.hardware
+                self._hardware.add(spare, admitted.hardware)
             if spare not in self._most and len(self._most) < _LOOKED:
                 self._most.append(spare)
 
@@ -214,6 +242,8 @@ class Guard:
         for each in admitted:
             for loss, spare in each.spares:
                 self._reserve(loss, spare, each.demand, -1)
+                if each.hardware is not None and loss.hardware.get(spare) is each.hardware:
+                    self._hardware.take(spare, loss.hardware.pop(spare))
 
     def _reserve(self, loss: Loss, node: Node, demand: Amount, sign: int) -> None:
         before = loss.reserved.get(node)

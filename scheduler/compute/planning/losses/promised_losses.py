@@ -23,6 +23,7 @@ from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.planning.ground import packing
 from scheduler.compute.planning.losses.decisions import Decisions
 from scheduler.compute.planning.losses.room_reader import RequestsOf, RoomReader
+from scheduler.compute.tolerance.hardware import Hardware
 from scheduler.compute.tolerance.kept import Amount
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.copied_fleet import CopiedFleet
@@ -93,6 +94,7 @@ class Follower:
         #: Whether the last look has proved everything.
         self.is_whole = True
         self._amounts: dict[Kinds, Amount] = {}
+        self._hardware: dict[Kinds, Hardware | None] = {}
         self._lost: Lost | None = None
         self._seen: Hashable = None
         self._anew_at = 0.0
@@ -123,7 +125,7 @@ class Follower:
         self._fleet.read(lambda hosts, _state: self._reader.note(hosts))
         self.room, self._lost = room, lost
         # The number of a shape may be that of another one now.
-        self._amounts = {}
+        self._amounts, self._hardware = {}, {}
         return lost
 
     def has_seen(self, uuid: str, node: tuple[str, str]) -> bool:
@@ -137,6 +139,13 @@ class Follower:
             vcpus, memory_mb, disk_mb = numpy.sum([self.room.shapes[each].demand for each in kinds], axis=0).tolist()
             self._amounts[kinds] = vcpus, memory_mb, disk_mb
         return self._amounts[kinds]
+
+    def hardware_of(self, kinds: Kinds) -> Hardware | None:
+        """Return the guests of these shapes, if some of them have cells or devices."""
+        if kinds not in self._hardware:
+            requests = [self._reader.requests[each] for each in kinds]
+            self._hardware[kinds] = Hardware.of(each for each in requests if each is not None)
+        return self._hardware[kinds]
 
     @property
     def nodes(self) -> Sequence[tuple[str, str] | None]:

@@ -17,6 +17,7 @@ from fleet.telemetry import metrics
 from scheduler.compute.planning.losses.promised_losses import Follower, Lost, OfPromise
 from scheduler.compute.tolerance import guard
 from scheduler.compute.tolerance.admission import Admission
+from scheduler.compute.tolerance.hardware import Hardware
 from scheduler.compute.tolerance.kept import Amount, Node
 from scheduler.planning.survival.room import Verdict
 from scheduler.state.host_manager import Feed
@@ -108,7 +109,7 @@ def guard_of(lost: Lost, follower: Follower) -> guard.Guard:
     losses = []
     for number in range(len(lost)):
         made = renewal_of(number, follower)
-        losses.append(guard.Loss(lost[number].name, lost.hosts[number], made.problem, made.reserved))
+        losses.append(guard.Loss(lost[number].name, lost.hosts[number], made.problem, made.reserved, made.hardware))
     return guard.Guard([_promise(each, lost, losses) for each in lost.by_promise], losses)
 
 
@@ -118,11 +119,15 @@ def renewal_of(number: int, follower: Follower) -> guard.Renewal:
     assert room is not None, "it has been looked at"
     problem = "" if finding.verdict is Verdict.SAFE else f"{finding.verdict.value}: {finding.why}"
     reserved: dict[Node, Amount] = {}
+    hardware: dict[Node, Hardware] = {}
     for row, kinds in follower.standing.plan_of(number).items():
         node = nodes[row]
         assert node is not None, "a plan uses hosts that are there"
         reserved[node] = follower.amount_of(kinds)
-    return guard.Renewal(number, problem, reserved)
+        wanted = follower.hardware_of(kinds)
+        if wanted is not None:
+            hardware[node] = wanted
+    return guard.Renewal(number, problem, reserved, hardware)
 
 
 def _promise(of_promise: OfPromise, lost: Lost, losses: Sequence[guard.Loss]) -> guard.Promise:

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guests with cells or devices for which nodes keep room. Sums of vcpus and memory do not tell whether they still fit.
+
+``guard`` counts them by node; ``admission`` asks the filters about each kind of them before another such guest comes there.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Collection, Hashable, Iterable
+
+from fleet.objects import RequestSpec
+from scheduler.compute.domain.request_key import request_key
+from scheduler.compute.tolerance.kept import Node
+
+
+@dataclasses.dataclass(frozen=True)
+class Hardware:
+    """Guests that one loss puts on a node together, at least one of them with cells or devices.
+
+    :param key: equal for guests that no filter tells apart
+    """
+
+    key: Hashable
+    requests: tuple[RequestSpec, ...] = dataclasses.field(compare=False)
+
+    @classmethod
+    def of(cls, requests: Iterable[RequestSpec]) -> Hardware | None:
+        """None: sums tell all about these guests."""
+        found = tuple(requests)
+        if not any(map(has_hardware, found)):
+            return None
+        keys = [request_key(each) for each in found]
+        return cls(tuple(id(each) if key is None else key for key, each in zip(keys, found, strict=True)), found)
+
+
+def has_hardware(request: RequestSpec) -> bool:
+    """Return True if a guest of this request takes cells or devices of its host."""
+    return request.numa_topology is not None or bool(request.pci_requests)
+
+
+class KeptHardware:
+    """By node, the kinds of such guests that losses put there."""
+
+    def __init__(self) -> None:
+        self._on: dict[Node, collections.Counter[Hardware]] = {}
+
+    def add(self, node: Node, hardware: Hardware) -> None:
+        self._on.setdefault(node, collections.Counter())[hardware] += 1
+
+    def take(self, node: Node, hardware: Hardware) -> None:
+        """Take back what was added."""
+        there = self._on[node]
+        there[hardware] -= 1
+        if not there[hardware]:
+            del there[hardware]
+        if not there:
+            del self._on[node]
+
+    def on(self, node: Node) -> Collection[Hardware]:
+        return self._on.get(node, ())
