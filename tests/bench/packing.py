@@ -67,7 +67,7 @@ SETTINGS: Mapping[str, tuple[float, float, float]] = {
 
 
 def run() -> None:
-    samples = [list(_generated()), *_samples()]
+    samples = [list(generated()), *_samples()]
     for fleet_name, fleet in FLEETS.items():
         bounds, empty = zip(*(_bounds(fleet, sample) for sample in samples), strict=True)
         of_default: list[float] = []
@@ -158,7 +158,7 @@ def _length() -> int:
     return int(os.environ.get(REQUESTS, "2000"))
 
 
-def _generated() -> Iterator[Demand]:
+def generated() -> Iterator[Demand]:
     """Requests of one to four instances; half of the cores are asked for in large sizes, and lives differ a lot."""
     chance = random.Random(1)
     sizes = ((1, 2048), (2, 4096), (2, 16384), (4, 8192), (8, 16384), (8, 65536), (16, 32768))
@@ -223,6 +223,12 @@ def _hosts(fleet: Fleet, demands: Sequence[Demand]) -> Changes:
             for number, size in enumerate(sizes)
         ]
     )
+
+
+def cells(name: str, demands: Sequence[Demand], unit_mb: int) -> dict[str, list[list[int]]]:
+    """Return the hosts of a fleet in proportion to a sample: vcpus and memory in units of their only cell."""
+    nodes = _hosts(FLEETS[name], demands).nodes
+    return {each.host: [[each.vcpus, each.memory_mb // unit_mb]] for each in nodes}
 
 
 def _weighing(ram: float, cpu: float, fragmentation: float) -> cfg.ConfigOpts:
