@@ -23,8 +23,8 @@ from fleet_api.access.sessions import Sessions
 from fleet_api.block_storage.routes import routes as block_storage
 from fleet_api.compute import quota_names
 from fleet_api.compute.aggregates import Aggregates
-from fleet_api.compute.extra_specs import ExtraSpecs
-from fleet_api.compute.flavors import Flavors
+from fleet_api.compute.catalog.extra_specs import ExtraSpecs
+from fleet_api.compute.catalog.flavors import Flavors
 from fleet_api.compute.groups import Groups
 from fleet_api.compute.hypervisors import Hypervisors
 from fleet_api.compute.images import Images
@@ -40,9 +40,10 @@ from fleet_api.network.ports import Ports
 from fleet_api.own import doctor, events, openapi, own
 from fleet_api.own.events import Events, Streams
 from fleet_api.own.openapi import Route
-from fleet_api.requests import faults, guard, microversions, page, project_paths, well_formed
+from fleet_api.requests import faults, guard, microversions, page, well_formed
 from fleet_api.requests.conductor import Conductor
-from fleet_api.requests.roots import Roots
+from fleet_api.requests.paths import project_paths
+from fleet_api.requests.paths.roots import Roots
 from fleet_api.servers import passwords
 from fleet_api.servers.actions import Actions
 from fleet_api.servers.attachments import Attachments

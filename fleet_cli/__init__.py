@@ -6,6 +6,7 @@ Then there is one room for each topic, as in the overview of the command:
 
 - ``servers``, ``hosts``, ``catalog`` (flavors, images, groups, key pairs, quotas) and ``volumes``
 - ``planning``: what would happen, and why: explain, capacity, whatif, rebalance, replay
+- ``survival``: what the loss of a host or a rack would do, and promises to survive it
 - ``health``: doctor and top
 - ``upkeep``: the database and the broker, for ``fleet-manage``
 

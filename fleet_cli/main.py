@@ -14,7 +14,8 @@ from oslo_config import cfg
 
 from fleet.client import connection
 from fleet.client.calls import Calls
-from fleet_cli.base import application, plain_output
+from fleet_cli.base import application
+from fleet_cli.base.output import plain_output
 from fleet_cli.command_list import ALIASES, COMMANDS, TOPICS
 
 #: What a new user types first.

@@ -15,8 +15,9 @@ from oslo_config import cfg
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration, schema
 from fleet.db.upkeep import grants
-from fleet_cli.base import application, plain_output
+from fleet_cli.base import application
 from fleet_cli.base.database_command import DatabaseCommand
+from fleet_cli.base.output import plain_output
 from fleet_cli.upkeep import audit, broker_permissions, ledger, nova_check, retention, shadow_report, upgrade_check
 
 

@@ -18,8 +18,8 @@ import orjson
 from fleet_api import conf as api_conf
 from fleet_api.application import routes
 from fleet_api.own.openapi import document
-from fleet_api.requests import templates
 from fleet_api.requests.page import Browsers
+from fleet_api.requests.paths import templates
 from tests.configuration import configuration
 
 _PARAMETER = re.compile(r"{\w+}")

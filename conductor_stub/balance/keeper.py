@@ -25,7 +25,7 @@ from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates
 from fleet.db.instances import instances
 from fleet.db.operations import balances
-from fleet.db.tables.balance import BalanceRoundRow
+from fleet.db.tables.operations.balance import BalanceRoundRow
 from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit
 

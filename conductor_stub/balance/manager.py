@@ -23,7 +23,7 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates
 from fleet.db.operations import balances
-from fleet.db.tables.balance import BalanceRoundRow
+from fleet.db.tables.operations.balance import BalanceRoundRow
 from fleet.objects import fields
 from fleet.objects.answers.balances import BalanceRound, BalanceView
 from fleet.rpc import versions

@@ -16,8 +16,8 @@ from fleet.db.catalog import groups, quotas
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import addresses, boot_data, builds, history
 from fleet.db.instances.addresses import FreeAddresses
+from fleet.db.instances.waiting import queued_builds
 from fleet.db.volumes import volumes
-from fleet.db.waiting import queued_builds
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import BootData
 from fleet.objects.quota import Quota

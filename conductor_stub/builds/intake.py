@@ -35,8 +35,8 @@ from fleet.db.catalog import flavors, groups, key_pairs, networks
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import zones
 from fleet.db.instances import builds
+from fleet.db.instances.waiting import queued_builds
 from fleet.db.tables.catalog import GroupRow
-from fleet.db.waiting import queued_builds
 from fleet.hardware.aliases import Aliases
 from fleet.json_codec import JSONObject
 from fleet.objects import BootData, BuildRequest, Flavor, Zone, network

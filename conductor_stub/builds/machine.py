@@ -21,9 +21,9 @@ from fleet import errors, failpoints, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import addresses, builds, history, instances
+from fleet.db.instances.waiting import queued_builds
 from fleet.db.tables.instances import EventRow, RequestedInstance
 from fleet.db.volumes import attachments
-from fleet.db.waiting import queued_builds
 from fleet.json_codec import JSONObject
 
 

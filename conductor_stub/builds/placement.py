@@ -30,10 +30,10 @@ from fleet.db.catalog.groups import PlacedMember
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import hosts
 from fleet.db.instances import builds, history, instance_values
+from fleet.db.instances.waiting.kept_host import Kept
 from fleet.db.tables.catalog import GroupRow
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
-from fleet.db.waiting.kept_host import Kept
 from fleet.json_codec import JSONObject
 from fleet.objects import Place, Selection, host_report
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI

@@ -29,11 +29,11 @@ from fleet import failpoints, states
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Database, Transaction
+from fleet.db.instances.waiting import kept_host, queued_builds, room_changes, room_queue
+from fleet.db.instances.waiting.kept_host import Kept
+from fleet.db.instances.waiting.queued_builds import DueBuild
+from fleet.db.instances.waiting.room_queue import Pulse
 from fleet.db.tables.instances import InstanceRow, RequestedInstance
-from fleet.db.waiting import kept_host, queued_builds, room_changes, room_queue
-from fleet.db.waiting.kept_host import Kept
-from fleet.db.waiting.queued_builds import DueBuild
-from fleet.db.waiting.room_queue import Pulse
 from fleet.json_codec import JSONObject
 from fleet.telemetry import metrics
 

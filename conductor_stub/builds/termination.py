@@ -21,9 +21,9 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import addresses, history, instances, moves
+from fleet.db.instances.waiting import queued_builds
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
-from fleet.db.waiting import queued_builds
 from fleet.json_codec import JSONObject
 from fleet.rpc.clients import ComputeAPI
 

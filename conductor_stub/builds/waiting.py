@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from fleet import capacity, errors
 from fleet.clock import durations, seconds
 from fleet.db.instances import instance_values
+from fleet.db.instances.waiting.queued_builds import Why
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.queue import QueuedRow
-from fleet.db.waiting.queued_builds import Why
 from fleet.json_codec import JSONMapping
 from fleet.reasons import Reason
 
@@ -128,7 +128,7 @@ def beside(refusal: errors.NoValidHost, kept_host: str) -> errors.NoValidHost:
 def in_vain(row: RequestedInstance, queued: QueuedRow) -> errors.NoValidHost:
     """The error of a build that has waited as long as it may.
 
-    :param queued: from :func:`fleet.db.waiting.queued_builds.find`
+    :param queued: from :func:`fleet.db.instances.waiting.queued_builds.find`
     """
     waited = durations.shown((queued.wait_until - row.created_at).total_seconds())
     reason = f"No host had room within {waited}. The last refusal: {queued.message}"

@@ -20,8 +20,8 @@ from fleet.db.hosts import services
 from fleet.db.instances import instances, moves
 from fleet.db.operations import maintenances
 from fleet.db.tables.instances import RequestedInstance
-from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
 from fleet.db.tables.moves import MigrationRow
+from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
 
 #: Seconds until a guest whose move has failed is tried again, doubled with each failure.
 _AGAIN_AFTER_S, _AT_MOST_S = 30, 600

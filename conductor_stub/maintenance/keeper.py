@@ -19,7 +19,7 @@ from fleet.clock import Clock
 from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.operations import maintenances
-from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
+from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
 from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit
 

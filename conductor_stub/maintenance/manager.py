@@ -26,7 +26,7 @@ from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import services
 from fleet.db.operations import maintenances
 from fleet.db.operations.maintenances import Summary
-from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
+from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.answers.maintenances import MaintenanceHostView, MaintenanceView, ShownMaintenance

@@ -19,7 +19,7 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.operations import maintenances
-from fleet.db.tables.maintenance import MaintenanceHostRow
+from fleet.db.tables.operations.maintenance import MaintenanceHostRow
 
 #: Seconds for starting and killing a hook, and for writing its outcome.
 GRACE_S = 15

@@ -16,7 +16,7 @@ from conductor_stub.operators.views import plain
 from fleet import states
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
-from fleet.db.tables.acts import AcceptedBuild
+from fleet.db.tables.operations.acts import AcceptedBuild
 from fleet.db.upkeep import acts
 from fleet.json_codec import JSONObject
 from fleet.rpc import versions

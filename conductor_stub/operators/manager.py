@@ -34,10 +34,10 @@ from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates, hosts, services
 from fleet.db.hosts import labels as label_rows
 from fleet.db.instances import history, instance_listing, instances, moves
+from fleet.db.instances.waiting import room_queue
 from fleet.db.tables.hosts import ServiceRow
 from fleet.db.upkeep import removal
 from fleet.db.volumes import attachments
-from fleet.db.waiting import room_queue
 from fleet.json_codec import JSONObject
 from fleet.objects import Aggregate, BuildRequest, fields, host_labels, host_report, request_keys
 from fleet.rpc import versions

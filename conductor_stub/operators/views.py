@@ -11,10 +11,10 @@ from typing import Any, cast
 from fleet import errors, states
 from fleet.db.engine.database import Connection
 from fleet.db.instances import instance_values
+from fleet.db.instances.waiting import queued_builds
+from fleet.db.instances.waiting.room_queue import ListedBuild
 from fleet.db.tables.base import Row
 from fleet.db.tables.instances import RequestedInstance
-from fleet.db.waiting import queued_builds
-from fleet.db.waiting.room_queue import ListedBuild
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Zone, host_name
 

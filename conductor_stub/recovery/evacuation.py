@@ -22,7 +22,7 @@ from fleet.db.hosts import services
 from fleet.db.instances import moves
 from fleet.db.operations import recoveries
 from fleet.db.operations.recoveries import Whereabouts
-from fleet.db.tables.recovery import RecoveryGuestRow, RecoveryRow
+from fleet.db.tables.operations.recovery import RecoveryGuestRow, RecoveryRow
 
 #: Seconds until a guest is tried again, doubled with each try.
 _AGAIN_AFTER_S, _AT_MOST_S = 10, 600

@@ -19,7 +19,7 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import aggregates, services
 from fleet.db.operations import recoveries
-from fleet.db.tables.recovery import RecoveryRow
+from fleet.db.tables.operations.recovery import RecoveryRow
 
 #: Key of an aggregate's metadata: the fence of its hosts.
 METADATA = "recovery_fence"

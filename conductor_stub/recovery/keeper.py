@@ -19,7 +19,7 @@ from fleet.clock import Clock
 from fleet.context import new_context
 from fleet.db.engine.database import Database
 from fleet.db.operations import recoveries
-from fleet.db.tables.recovery import RecoveryRow
+from fleet.db.tables.operations.recovery import RecoveryRow
 from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit
 

@@ -22,7 +22,7 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import services
 from fleet.db.operations import recoveries
-from fleet.db.tables.recovery import RecoveryRow
+from fleet.db.tables.operations.recovery import RecoveryRow
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.rpc import versions

@@ -21,7 +21,7 @@ from fleet.db.engine.database import Connection, Transaction
 from fleet.db.hosts import aggregates, labels, services
 from fleet.db.operations import maintenances, recoveries
 from fleet.db.operations.recoveries import FLEET, Agent
-from fleet.db.tables.recovery import RecoveryDomainRow
+from fleet.db.tables.operations.recovery import RecoveryDomainRow
 from fleet.objects import Aggregate
 
 #: Key of an aggregate's metadata, and its values.

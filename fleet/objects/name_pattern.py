@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regular expressions of users.
 
-Called by :mod:`fleet_api.servers.server_filters`. RE2 matches them in time linear in the text; Python's ``re`` may
+Called by :mod:`fleet_api.servers.input.server_filters`. RE2 matches them in time linear in the text; Python's ``re`` may
 take forever.
 """
 

@@ -25,8 +25,9 @@ from fleet_api.access.attempts import Attempts
 from fleet_api.access.policies import ALL_PROJECTS, AS_ADMINISTRATOR, FREE_CHOICE, OF_CHOICES, OTHERS, PUBLIC, Policies
 from fleet_api.access.users import Busy, User, Users
 from fleet_api.conf import HTTP_BASIC, KEYSTONE
-from fleet_api.requests import page, templates
+from fleet_api.requests import page
 from fleet_api.requests.faults import Fault
+from fleet_api.requests.paths import templates
 
 #: Whom ``auth_strategy = none`` takes everybody for.
 ADMIN = "admin"

@@ -18,7 +18,7 @@ from fleet_api.block_storage import views, volume_types
 from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import refuse_given
-from fleet_api.servers import server_request
+from fleet_api.servers.input import server_request
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from fleet.json_codec import JSONObject
 from fleet.rpc import versions
 from fleet_api.access.policies import CALLS, DOCUMENT, OTHERS, RULES
-from fleet_api.requests import answers, bodies, guard, templates
+from fleet_api.requests import answers, bodies, guard
+from fleet_api.requests.paths import templates
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _PARAMETER = re.compile(r"{(\w+)}")

@@ -12,8 +12,9 @@ import re
 import falcon
 from typing_extensions import TypedDict
 
-from fleet_api.requests import answers, guard, page, roots
+from fleet_api.requests import answers, guard, page
 from fleet_api.requests.faults import Fault
+from fleet_api.requests.paths import roots
 
 Version = tuple[int, int]
 

@@ -22,8 +22,9 @@ from fleet_api.access import identity, policies
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import NotHere
-from fleet_api.servers import rebuild, server_view
-from fleet_api.servers.microversion_fields import require_known
+from fleet_api.servers import server_view
+from fleet_api.servers.input import rebuild
+from fleet_api.servers.input.microversion_fields import require_known
 from fleet_api.servers.servers import show
 
 

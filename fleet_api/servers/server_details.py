@@ -16,7 +16,7 @@ from fleet.objects.changes import NewMetadata, Tags
 from fleet_api.requests import answers, bodies, guard, microversions
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault
-from fleet_api.servers.server_change import change
+from fleet_api.servers.input.server_change import change
 from fleet_api.servers.servers import show
 
 _SINCE = (2, 26)

@@ -17,7 +17,8 @@ from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.access import identity, policies
 from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
-from fleet_api.servers import addresses, server_change, server_filters, server_request, server_view
+from fleet_api.servers import addresses, server_view
+from fleet_api.servers.input import server_change, server_filters, server_request
 
 #: Header with the client token of a build request.
 IDEMPOTENCY_KEY = "Idempotency-Key"

@@ -12,7 +12,7 @@ from cliff import columns, command, lister, show
 from fleet.client import argument_types
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
-from fleet_cli.base import moments
+from fleet_cli.base.output import moments
 
 #: Adds an argument to a parser.
 Argument = Callable[[argparse.ArgumentParser], object]

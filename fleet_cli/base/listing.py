@@ -19,7 +19,8 @@ from cliff import columns, lister
 
 from fleet.client import argument_types
 from fleet.client.connection import Record
-from fleet_cli.base import command, plain_output, table_fit
+from fleet_cli.base import command
+from fleet_cli.base.output import plain_output, table_fit
 
 #: Width of a table that is not printed to a terminal.
 WIDTH = 80

@@ -16,7 +16,8 @@ from fleet.client import argument_types, connection
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.rpc.rabbit.broker import BrokerAway
 from fleet.service import probes
-from fleet_cli.base import command, plain_output
+from fleet_cli.base import command
+from fleet_cli.base.output import plain_output
 from fleet_cli.health import metric_pages
 from fleet_cli.health.metric_pages import Change
 

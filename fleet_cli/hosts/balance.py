@@ -10,7 +10,8 @@ from fleet import balance_states
 from fleet.client import argument_types
 from fleet.client.connection import Record
 from fleet.objects.answers.balances import BalanceMove, BalanceRound, BalanceView
-from fleet_cli.base import command, listing, moments
+from fleet_cli.base import command, listing
+from fleet_cli.base.output import moments
 
 _AGGREGATE = command.argument("aggregate", metavar="AGGREGATE", help="Its name.")
 _MOVE_COLUMNS = ("instance", "from", "to", "memory_mb", "disk_gb", "gain", "status", "why")

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
-from fleet_cli.base import command, listing, progress
+from fleet_cli.base import command, listing
+from fleet_cli.base.output import progress
 from fleet_cli.hosts import emptying
 
 

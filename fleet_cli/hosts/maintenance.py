@@ -16,7 +16,8 @@ from fleet.client import argument_types, connection
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.objects.answers.maintenances import MaintenanceHostView, ShownMaintenance
-from fleet_cli.base import command, listing, moments
+from fleet_cli.base import command, listing
+from fleet_cli.base.output import moments
 
 _NAME = command.argument("name", metavar="NAME", help="Of the maintenance, or its uuid.")
 _HOST_COLUMNS = ("wave", "host", "status", "problem", "began_at", "emptied_at", "ended_at")

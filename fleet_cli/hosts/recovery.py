@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 
 from fleet.client import argument_types
 from fleet.client.connection import Record
-from fleet_cli.base import command, listing, moments
+from fleet_cli.base import command, listing
+from fleet_cli.base.output import moments
 
 COLUMNS = ("host", "status", "guests", "attempt", "created_at", "ended_at", "problem")
 LONG = ("uuid", "paused", "asked", "silent_since", "fenced_at")

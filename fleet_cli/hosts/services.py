@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 from fleet.client import connection
 from fleet.client.connection import Record
-from fleet_cli.base import command, listing, moments
+from fleet_cli.base import command, listing
+from fleet_cli.base.output import moments
 from fleet_cli.hosts import hosts
 
 COLUMNS = ("host", "binary", "status", "state", "driver", "disabled_reason", "last_seen_up")

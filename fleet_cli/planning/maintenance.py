@@ -12,7 +12,8 @@ from importlib import metadata
 from fleet.client import argument_types, connection, ways
 from fleet.objects.maintenance import MOST_HOSTS
 from fleet.objects.waves import ENTRY_POINTS, WavesGoal, WavesPlan
-from fleet_cli.base import command, database_command, listing, progress
+from fleet_cli.base import command, database_command, listing
+from fleet_cli.base.output import progress
 from fleet_cli.hosts import maintenance
 from fleet_cli.planning import planning
 

@@ -23,7 +23,8 @@ from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 from fleet.rpc import nova_broker
-from fleet_cli.base import listing, progress
+from fleet_cli.base import listing
+from fleet_cli.base.output import progress
 
 _DATABASE = "[database] connection"
 #: Instances that one call asks about.

@@ -15,7 +15,7 @@ from fleet import errors
 from fleet.db.feed.feed import Changes
 from fleet.objects.survival import ENTRY_POINTS, REMAINING, REPORT, Loss, Remaining, Report
 from fleet.objects.whatif import Demand
-from fleet_cli.base import progress
+from fleet_cli.base.output import progress
 
 #: Requests that one call asks for.
 _AT_ONCE = 500

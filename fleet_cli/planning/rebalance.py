@@ -10,7 +10,8 @@ from importlib import metadata
 
 from fleet.client import argument_types, connection, ways
 from fleet.objects.rebalance import BALANCE, ENTRY_POINTS, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, Goal, Move, Plan
-from fleet_cli.base import build_arguments, command, database_command, listing, progress
+from fleet_cli.base import build_arguments, command, database_command, listing
+from fleet_cli.base.output import progress
 from fleet_cli.planning import planning
 from fleet_cli.servers.move_list import MoveList
 

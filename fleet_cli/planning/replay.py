@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from fleet.client import argument_types, connection
 from fleet.json_codec import JSONObject
-from fleet_cli.base import command, confirmation, listing, progress
+from fleet_cli.base import command, confirmation, listing
+from fleet_cli.base.output import progress
 from fleet_cli.hosts import utilization
 from fleet_cli.planning import explain, trace_arguments
 from fleet_trial.replaying import replay, traces, volume_replay, volume_traces

@@ -15,7 +15,8 @@ from fleet.client import argument_types, connection
 from fleet.db.feed.feed import Changes
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects.whatif import ENTRY_POINTS, RATIOS, VOLUME_RATIO, Change, Demand
-from fleet_cli.base import build_arguments, command, database_command, progress
+from fleet_cli.base import build_arguments, command, database_command
+from fleet_cli.base.output import progress
 from fleet_cli.hosts import utilization
 from fleet_cli.planning import explain, lost, trace_arguments
 from fleet_cli.planning.whatif_domains import Domain, Instances, Volumes

@@ -12,7 +12,8 @@ from fleet import states
 from fleet.client import argument_types, connection, faults, following
 from fleet.client.connection import Record
 from fleet.json_codec import JSONObject
-from fleet_cli.base import build_arguments, command, listing, moments, progress
+from fleet_cli.base import build_arguments, command, listing
+from fleet_cli.base.output import moments, progress
 from fleet_cli.servers import servers
 
 #: Seconds that a build needs when there is room for it.

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from fleet import states, volume_states
 from fleet.json_codec import JSONMapping, JSONObject
-from fleet_cli.base import command, listing, moments
+from fleet_cli.base import command, listing
+from fleet_cli.base.output import moments
 
 COLUMNS = (
     "time",

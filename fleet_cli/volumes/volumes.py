@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fleet import volume_states
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
-from fleet_cli.base import build_arguments, command, listing, moments, progress
+from fleet_cli.base import build_arguments, command, listing
+from fleet_cli.base.output import moments, progress
 
 COLUMNS = (
     *(

@@ -17,7 +17,7 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import guest_loads
 from fleet.db.tables import models
-from fleet.db.tables.balance import BalanceRoundRow, BalanceRow
+from fleet.db.tables.operations.balance import BalanceRoundRow, BalanceRow
 
 BALANCES = models.balances
 ROUNDS = models.balance_rounds

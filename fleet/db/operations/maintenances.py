@@ -16,8 +16,8 @@ from fleet import errors, maintenance_states, move_states, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
-from fleet.db.tables.maintenance import MaintenanceHostRow, MaintenanceRow
 from fleet.db.tables.moves import MigrationRow
+from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
 from fleet.db.tables.sql_types import Values
 from fleet.objects import uuid_like
 

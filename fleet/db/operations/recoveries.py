@@ -18,7 +18,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.instances import instances
 from fleet.db.tables import models
 from fleet.db.tables.instances import RequestedInstance
-from fleet.db.tables.recovery import RecoveryDomainRow, RecoveryGuestRow, RecoveryRow, RecoveryStepRow
+from fleet.db.tables.operations.recovery import RecoveryDomainRow, RecoveryGuestRow, RecoveryRow, RecoveryStepRow
 from fleet.objects import uuid_like
 
 RECOVERIES = models.recoveries

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from fleet.db.tables.acts import administrative_acts
-from fleet.db.tables.balance import balance_rounds, balances, guest_loads
 from fleet.db.tables.base import METADATA, Timestamp
 from fleet.db.tables.catalog import (
     flavor_mix,
@@ -27,12 +25,14 @@ from fleet.db.tables.instances import (
     rebuilt_boot_data,
 )
 from fleet.db.tables.ledger import generations, taken_signatures
-from fleet.db.tables.maintenance import maintenance_guests, maintenance_hosts, maintenances
 from fleet.db.tables.moves import migrations
 from fleet.db.tables.networks import addresses, network_projects, networks
+from fleet.db.tables.operations.acts import administrative_acts
+from fleet.db.tables.operations.balance import balance_rounds, balances, guest_loads
+from fleet.db.tables.operations.maintenance import maintenance_guests, maintenance_hosts, maintenances
+from fleet.db.tables.operations.recovery import recoveries, recovery_domains, recovery_guests, recovery_steps
+from fleet.db.tables.operations.tolerances import tolerances
 from fleet.db.tables.queue import queue_turns, queued_builds, room_queue
-from fleet.db.tables.recovery import recoveries, recovery_domains, recovery_guests, recovery_steps
-from fleet.db.tables.tolerances import tolerances
 from fleet.db.tables.volumes import (
     storage_pools,
     volume_attachments,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds that wait for room. :mod:`fleet.db.waiting.room_queue` reads and writes them."""
+"""Builds that wait for room. :mod:`fleet.db.instances.waiting.room_queue` reads and writes them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
-from fleet.db.tables.acts import AcceptedBuild, ActRow
+from fleet.db.tables.operations.acts import AcceptedBuild, ActRow
 from fleet.json_codec import JSONObject
 
 ACTS = models.administrative_acts

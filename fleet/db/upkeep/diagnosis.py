@@ -15,9 +15,9 @@ from fleet.clock import seconds
 from fleet.db.engine import unreadable
 from fleet.db.hosts import services
 from fleet.db.instances.instances import INSTANCES
+from fleet.db.instances.waiting import room_queue
 from fleet.db.tables import models
 from fleet.db.volumes.volumes import VOLUMES
-from fleet.db.waiting import room_queue
 from fleet.json_codec import JSONObject
 
 NODES = models.compute_nodes

@@ -15,8 +15,8 @@ from falcon import testing
 from fleet_api import conf as api_conf
 from fleet_api.access import users
 from fleet_api.application import application
-from fleet_api.requests import templates
 from fleet_api.requests.conductor import Conductor
+from fleet_api.requests.paths import templates
 from tests.api_document import ApiDocument
 from tests.configuration import configuration
 

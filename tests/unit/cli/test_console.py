@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet_cli.base import console
+from fleet_cli.servers import console
 from tests.unit.cli import fakes
 
 

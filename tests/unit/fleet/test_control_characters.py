@@ -17,7 +17,7 @@ from fleet.objects import BuildRequest
 from fleet.objects.volume import VolumeRequest
 from fleet.telemetry import plain_log
 from fleet_cli import main
-from fleet_cli.base import plain_output
+from fleet_cli.base.output import plain_output
 
 FORGED = "web\nCRITICAL the disk is full\r\x1b[2J\x1b]0;title\x07\x85\u2028\x00"
 PLAIN = r"web\nCRITICAL the disk is full\r\x1b[2J\x1b]0;title\x07\x85\u2028\x00"

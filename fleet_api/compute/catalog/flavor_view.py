@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A flavor of the catalog in nova's form, and what clients send of a new one.
 
-:mod:`fleet_api.compute.flavors` answers with it.
+:mod:`fleet_api.compute.catalog.flavors` answers with it.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from fleet import states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
+from fleet.db.instances.waiting import room_queue
 from fleet.db.tables import models
-from fleet.db.waiting import room_queue
 
 QUEUE = models.room_queue
 TURNS = models.queue_turns

@@ -17,7 +17,7 @@ from fleet.objects.changes import DiskConfig
 from fleet.objects.host_name import HostName
 from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
-from fleet_api.servers.microversion_fields import require_known
+from fleet_api.servers.input.microversion_fields import require_known
 
 #: Fields that came with later versions.
 _SINCE = {"description": (2, 19), "hostname": (2, 90)}

@@ -13,7 +13,7 @@ from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 from fleet_api.access import identity, policies
-from fleet_api.compute.flavor_view import (
+from fleet_api.compute.catalog.flavor_view import (
     DESCRIPTION,
     BriefFlavor,
     FlavorShown,

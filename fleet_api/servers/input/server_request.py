@@ -22,9 +22,9 @@ from fleet.objects.host_name import HostName
 from fleet_api.requests import bodies
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import NotHere, refuse_given
-from fleet_api.servers import block_devices
-from fleet_api.servers.block_devices import BlockDevice
-from fleet_api.servers.microversion_fields import require_known
+from fleet_api.servers.input import block_devices
+from fleet_api.servers.input.block_devices import BlockDevice
+from fleet_api.servers.input.microversion_fields import require_known
 
 #: Keys beside ``server`` under which hints stand.
 HINTS = ("OS-SCH-HNT:scheduler_hints", "os:scheduler_hints")

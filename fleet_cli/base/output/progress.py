@@ -12,7 +12,7 @@ from typing import TextIO
 import tqdm
 
 from fleet.client.connection import Record
-from fleet_cli.base import plain_output
+from fleet_cli.base.output import plain_output
 
 
 class Progress:

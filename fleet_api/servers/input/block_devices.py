@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``block_device_mapping_v2`` of ``POST /servers``: the root disk from the image, and volumes that exist.
 
-Called by :mod:`fleet_api.servers.server_request`.
+Called by :mod:`fleet_api.servers.input.server_request`.
 """
 
 from __future__ import annotations
