@@ -216,6 +216,13 @@ class HostCache:
             if self._bookings.get(uuid) is None and self._inventory.instances.host_of(uuid) == host:
                 self._inventory.remove(uuid)
 
+    def shown_on(self, instance_uuid: str) -> str | None:
+        """Return the host on which the feed has shown an instance; None if it is only booked, or unknown."""
+        booking = self._bookings.get(instance_uuid)
+        if booking is not None and booking.came_from is None:
+            return None
+        return self._inventory.instances.host_of(instance_uuid)
+
     def confirmed_on(self, host: str) -> set[str]:
         """Return the uuids of the instances on a host, without those that are only booked there."""
         return {uuid for uuid in self._inventory.instances.on_host(host) if self._bookings.get(uuid) is None}

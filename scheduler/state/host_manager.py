@@ -197,6 +197,17 @@ class HostManager:
         with self._lock:
             self._cache.shares.follow(schedulers)
 
+    def book(self, decision: Decision) -> None:
+        """Count the picks of a decision that was made on a copy, until the database shows them."""
+        with self._lock:
+            self._cache.book(decision, epoch_s(self._clock()) + self._booking_timeout_s)
+
+    def shown(self, instance_uuids: Iterable[str]) -> dict[str, str]:
+        """Return the host of each instance that the database shows on one. A booking is no host."""
+        with self._lock:
+            found = {uuid: self._cache.shown_on(uuid) for uuid in instance_uuids}
+        return {uuid: host for uuid, host in found.items() if host is not None}
+
     def release(self, instance_uuids: Iterable[str]) -> None:
         """Drop the bookings of these instances: they are asked for again."""
         with self._lock:

@@ -12,8 +12,6 @@ from fleet.context import new_context
 from fleet.json_codec import JSONMapping
 from fleet.rpc.endpoint import require_size
 from scheduler.compute.drivers.driver import Scheduler
-from scheduler.engine.decision import StateAge
-from scheduler.engine.hosts.candidates import Candidates
 from scheduler.nova import decoder
 from scheduler.nova.placing import Placing
 from scheduler.nova.request import NovaRequest
@@ -25,7 +23,10 @@ METHOD = "select_destinations"
 
 
 class Shadow:
-    """:param placing: prepares requests. It reads from placement, and claims nothing here"""
+    """Its choices are booked in its own memory, as those of a scheduler are, or requests that follow would choose alike.
+
+    :param placing: prepares requests. It reads from placement, and claims nothing here
+    """
 
     def __init__(self, driver: Scheduler, placing: Placing, ledger: ShadowLedger) -> None:
         self._driver = driver
@@ -50,12 +51,14 @@ class Shadow:
     def look(self) -> None:
         """Compare the servers that have got a host."""
         self._driver.refresh()
-        self._ledger.look(self._hosts_of)
+        self._driver.host_manager.release(self._ledger.look(self._driver.host_manager.shown))
 
     def _verdict(self, request: NovaRequest) -> Verdict:
         flavor = request.flavor.name or "-"
         # nova names the cell of every move. What is being built is on no host.
-        sources = self._hosts_of(list(request.instance_uuids)) if request.destination.cell is not None else {}
+        sources = (
+            self._driver.host_manager.shown(request.instance_uuids) if request.destination.cell is not None else {}
+        )
         try:
             made, dropped = self._driver.survey(new_context(), self._placing.prepared(request))
         except errors.FleetError as refusal:
@@ -64,10 +67,6 @@ class Shadow:
             return Verdict(
                 flavor, dropped=dropped, refusal=made.refusal.code.value if made.refusal else "", sources=sources
             )
+        # nova has most likely chosen the same. The feed corrects that when it shows the server.
+        self._driver.host_manager.book(made)
         return Verdict(flavor, tuple(pick.key[0] for pick in made.picks), dropped, sources=sources)
-
-    def _hosts_of(self, uuids: list[str]) -> dict[str, str]:
-        def work(hosts: Candidates, _state: StateAge) -> dict[str, str]:
-            return {uuid: found.host for uuid in uuids if (found := hosts.placed(uuid)) is not None}
-
-        return self._driver.host_manager.consider(work)

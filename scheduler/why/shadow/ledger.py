@@ -65,16 +65,17 @@ class ShadowLedger:
                 self._waiting.pop(uuid, None)
                 self._waiting[uuid] = _Waiting(verdict, position, until)
 
-    def look(self, hosts_of: Callable[[list[str]], Mapping[str, str]]) -> None:
-        """Compare the instances that have a new host, and those that have waited for too long.
+    def look(self, hosts_of: Callable[[list[str]], Mapping[str, str]]) -> list[str]:
+        """Compare the instances that have a new host, and those that have waited for too long. Return the latter.
 
         :param hosts_of: instances → the host of each that has one now
         """
+        given_up: list[str] = []
         now = self._clock()
         with self._lock:
             waiting = list(self._waiting.items())
         if not waiting:
-            return
+            return given_up
         too_many = len(waiting) - MOST_WAITING
         hosts = hosts_of([uuid for uuid, _each in waiting])
         for number, (uuid, each) in enumerate(waiting):
@@ -82,9 +83,11 @@ class ShadowLedger:
             has_come = host is not None and host != each.verdict.sources.get(uuid)
             if has_come or each.until <= now or number < too_many:
                 self.count(uuid, outcome.compare(each.verdict, each.position, host if has_come else None))
+                given_up += [] if has_come else [uuid]
                 with self._lock:
                     if self._waiting.get(uuid) is each:
                         del self._waiting[uuid]
+        return given_up
 
     def save(self) -> None:
         """Add what is new to the file. :raises OSError:"""

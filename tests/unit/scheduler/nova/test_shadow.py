@@ -161,3 +161,14 @@ def test_many_that_wait(world: Shadowed, monkeypatch: pytest.MonkeyPatch) -> Non
     world.ledger.look(lambda _uuids: {})
     world.ledger.save()
     assert {("placed in the shadow only", ""): 2} == world.sums()
+
+
+def test_requests_that_follow_at_once(world: Shadowed) -> None:
+    """The second is decided with the first on its host, before nova shows it there. A booking is no host of a server."""
+    for number in (1, 2):
+        world.ask(number, flavor=flavor(memory_mb=5000))
+    assert [("cmp1",), ()] == [each.verdict.hosts for each in world.ledger._waiting.values()]
+    world.shadow.look()
+    assert [uuid(1), uuid(2)] == list(world.ledger._waiting)
+    world.appear(1, "cmp1")
+    assert {("same", ""): 1} == world.sums()
