@@ -19,6 +19,8 @@ from scheduler.planning.survival.room import NO_GROUP, Finding, Losses, Proof, R
 
 #: Seconds for one loss.
 LIMIT_S = 10.0
+#: Hosts of a fleet in which plans spare hosts: in a larger one, what they keep is a small share.
+MOST_SPARING = 200
 #: Guests that a sentence names.
 _NAMED = 5
 _OWN_HOST = "each guest has a host of its own"
@@ -37,9 +39,12 @@ class Decisions(Protocol):
 
 
 class Survival:
-    """:param limit_s: seconds for one loss"""
+    """:param limit_s: seconds for one loss
+    :param sparing: let the plans of all losses use few hosts, the same ones, where the fleet is so small that this matters
+    """
 
-    def __init__(self, room: Room, decisions: Decisions, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, room: Room, decisions: Decisions, limit_s: float = LIMIT_S, sparing: bool = False) -> None:
+        self._sparing = sparing and len(room.hosts) <= MOST_SPARING
         self._room = room
         self._decisions = decisions
         self._limit_s = limit_s
@@ -76,7 +81,7 @@ class Survival:
         missing = numpy.concatenate(([0], numpy.cumsum(places == distinct.NOWHERE)))
         is_clear = missing[starts[1:]] == missing[starts[:-1]]
         for number, (start, end) in enumerate(itertools.pairwise(starts.tolist())):
-            if is_clear[number]:
+            if is_clear[number] and (start == end or not self._sparing):
                 yield Finding(Verdict.SAFE, _OWN_HOST, guests[start:end], places[start:end])
             elif time.monotonic() > until:
                 nowhere = numpy.array([], dtype=int)
@@ -101,6 +106,11 @@ class Survival:
         if alike is not None:
             return Finding(Verdict.SAFE, _ALIKE, guests, alike)
         items = self._items(guests, rows)
+        if self._sparing:
+            few = self._on_few_hosts(items)
+            if few is not None and self._decisions.accepts(few, items, [room.hosts[row] for row in rows]):
+                self._remember(few)
+                return found(Verdict.SAFE, "the guests go to few hosts, one after the other", few)
         alone = [guest for item in items if not len(item.hosts) for guest in item.guests]
         if alone:
             return found(Verdict.UNSAFE, f"{_few(room, alone)} on no other host, even alone", lacking=alone)
@@ -139,6 +149,24 @@ class Survival:
         every = [guest for item in items for guest in item.guests]
         why = f"no arrangement of the {len(every)} guests fits into what is free"
         return found(Verdict.UNSAFE, why, lacking=every)
+
+    def _on_few_hosts(self, items: Sequence[Item]) -> Mapping[int, int] | None:
+        """Put the largest first on the most preferred host that has room: so what losses need is kept on few hosts."""
+        left, plan = self._room.free.copy(), dict[int, int]()
+        members = {item.group: self._places_left(item.group) for item in items if item.group != NO_GROUP}
+        for number in next(iter(_orders(items)), ()):
+            item = items[number]
+            able = (left[item.hosts] >= item.demand).all(axis=1)
+            if item.group != NO_GROUP:
+                able &= members[item.group][item.hosts] > 0
+            if not able.any():
+                return None
+            row = int(item.hosts[numpy.argmax(able)])
+            left[row] -= item.demand
+            if item.group != NO_GROUP:
+                members[item.group][row] -= 1
+            plan.update(dict.fromkeys(item.guests, row))
+        return plan
 
     def _as_alike(self, guests: numpy.ndarray, lost: numpy.ndarray) -> numpy.ndarray | None:
         """The plan of guests of the same shapes that have been placed. What is free is the same for each loss."""

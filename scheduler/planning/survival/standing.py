@@ -62,7 +62,7 @@ class Standing:
             worth = self.open if changed.better else ()
             again = [*late, *sorted({*moved, *worth}.difference(late))]
         numbers = numpy.array(again, dtype=int)
-        found = Survival(room, decisions, limit_s).findings(losses.some(numbers), until)
+        found = Survival(room, decisions, limit_s, sparing=True).findings(losses.some(numbers), until)
         for number, finding in zip(again, found, strict=True):
             if finding.is_late and number not in moved:
                 finding = dataclasses.replace(self.findings[number], is_late=True)

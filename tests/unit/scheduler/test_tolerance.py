@@ -100,6 +100,14 @@ def test_losses_share_what_is_kept() -> None:
     refused(stage, 2)
 
 
+def test_small_fleets_keep_room_on_few_hosts() -> None:
+    """Whichever of a and b is lost, both of its guests go to c: d is free for others."""
+    stage = Stage({"a": [2, 3], "b": [3, 2], "c": [], "d": []}, Tolerance(policy=REFUSE))
+    guard = stage.driver.admission._guard
+    assert guard is not None
+    assert ([("c", "c")], 5) == (guard.keeping, guard.kept(("c", "c"))[0])
+
+
 def test_a_refusal_leaves_nothing_booked() -> None:
     stage = Stage(HOSTS, Tolerance(policy=REFUSE))
     for _time in range(3):
