@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -213,19 +214,24 @@ class Fleet:
         return self.trio.directory / f"points-{host}.json"
 
 
-@pytest.fixture(scope="module")
-def fleet(
-    rabbitmq_url: str, postgresql_url: str, libvirtd: Libvirt, other_libvirtd: Libvirt, image: pathlib.Path
+@contextlib.contextmanager
+def metals(
+    rabbitmq_url: str,
+    postgresql_url: str,
+    servers: dict[str, Libvirt],
+    image: pathlib.Path,
+    default: str = "",
+    more: str = "",
 ) -> Iterator[Fleet]:
-    servers = {"metal1": libvirtd, "metal2": other_libvirtd}
+    """Run a trio with a host for each libvirtd. :param default: options; ``more``: further sections"""
     with tempfile.TemporaryDirectory(prefix="fleet-metals-") as name:
         directory = pathlib.Path(name)
         directory.chmod(0o711)
         (directory / "peers").mkdir()
-        more = f"[libvirt]\nvirt_type = qemu\nmigration_uri = {peers(directory / 'peers', **servers)}\n"
-        more += f"migration_data_uri = {LOOPBACK}\n"
-        options = "compute_driver = libvirt\nvolume_hosts = store\n"
-        with running(Trio(directory, rabbitmq_url, postgresql_url, default=options, more=more)) as trio:
+        sections = f"[libvirt]\nvirt_type = qemu\nmigration_uri = {peers(directory / 'peers', **servers)}\n"
+        sections += f"migration_data_uri = {LOOPBACK}\n{more}"
+        options = f"compute_driver = libvirt\nvolume_hosts = store\n{default}"
+        with running(Trio(directory, rabbitmq_url, postgresql_url, default=options, more=sections)) as trio:
             trio.manage("db", "sync")
             trio.start("conductor", "fleet-conductor")
             trio.start("scheduler", "fleet-scheduler")
@@ -241,6 +247,15 @@ def fleet(
             trio.wait_for_hosts(2)
             trio.wait_for_service("fleet-scheduler")
             yield Fleet(trio, servers, image)
+
+
+@pytest.fixture(scope="module")
+def fleet(
+    rabbitmq_url: str, postgresql_url: str, libvirtd: Libvirt, other_libvirtd: Libvirt, image: pathlib.Path
+) -> Iterator[Fleet]:
+    servers = {"metal1": libvirtd, "metal2": other_libvirtd}
+    with metals(rabbitmq_url, postgresql_url, servers, image) as made:
+        yield made
 
 
 @pytest.fixture

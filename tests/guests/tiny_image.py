@@ -8,7 +8,7 @@ by itself when its power button is pressed, and boots again at Ctrl-Alt-Delete.
 
 A guest with an address prints ``GUEST address 192.0.2.10/24``, and ``GUEST mac`` if the MAC address is that of its seed.
 With user data ``ping ADDRESS`` it prints ``GUEST ping answered`` or ``GUEST ping lost`` at each beat. With ``as ADDRESS``
-behind, it also lies about its own address: ``GUEST lie answered``.
+behind, it also lies about its own address: ``GUEST lie answered``. With user data ``spin`` it keeps its processor busy.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ look() {{
 }}
 look has
 echo "GUEST up"
+if [ "$orders" = spin ]; then while true; do :; done & fi
 beat=0
 while true; do
     look new
