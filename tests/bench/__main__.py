@@ -21,6 +21,7 @@ from tests.bench import (
     domains,
     figures,
     kept_decisions,
+    maintenance,
     memory,
     nova_feed,
     nova_scheduler,
@@ -42,6 +43,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "decision": decision.run,
     "decisions": kept_decisions.run,
     "domains": domains.run,
+    "maintenance": maintenance.run,
     "memory": memory.run,
     "startup": startup.run,
     "survival": survival.run,
@@ -65,7 +67,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "nova-shadow": nova_shadow.run,
 }
 #: Take a quarter of an hour each: only when they are asked for.
-LONG = ("agents",)
+LONG = ("agents", "maintenance")
 
 
 def main() -> int:
