@@ -7,7 +7,7 @@ Called by :mod:`conductor_stub.balance.wiring`.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -20,12 +20,13 @@ from conductor_stub.steps.balance_settings import BalanceSettings
 from conductor_stub.steps.limits import StepContext
 from fleet import balance_states, errors, failpoints, move_states
 from fleet.clock import Clock, seconds
-from fleet.context import new_context
+from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates
 from fleet.db.instances import instances
 from fleet.db.operations import balances
 from fleet.db.tables.operations.balance import BalanceRoundRow
+from fleet.json_codec import JSONObject
 from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit
 
@@ -33,14 +34,26 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds between two looks at what is due.
 EVERY_S = 5
+#: Sends a notification: its event, and what it is about.
+Tell = Callable[[RequestContext, str, JSONObject], object]
 _ENDED = (balance_states.DONE, balance_states.FAILED)
 
 
 class BalanceKeeper:
     def __init__(
-        self, database: Database, placement: MovePlacement, trying: Trying, settings: BalanceSettings, clock: Clock
+        self,
+        database: Database,
+        placement: MovePlacement,
+        trying: Trying,
+        settings: BalanceSettings,
+        clock: Clock,
+        tell: Tell,
     ) -> None:
-        """:param clock: the database's time, read for each call"""
+        """
+        :param clock: the database's time, read for each call
+        :param tell: sends a notification
+        """
+        self._tell = tell
         self._database = database
         self._placement = placement
         self._trying = trying
@@ -83,10 +96,13 @@ class BalanceKeeper:
                 len(found.moves),
                 "begun" if mode == balance_states.AUTO else "suggested",
             )
+            self._notify(uuid)
 
     def _move(self, row: BalanceRoundRow) -> None:
         try:
             self._placement.require_live_migration()
+            self._placement.require_volumes()
+            self._placement.require_networks()
         except errors.VersionPinned as old:
             if self._said.due(row.aggregate) is not None:
                 LOG.warning("Balancing of aggregate %s waits: %s", row.aggregate, old.message)
@@ -101,7 +117,15 @@ class BalanceKeeper:
             if attempt is not None:
                 metrics.BALANCE_MOVES.labels(row.aggregate).inc()
                 self._placement.hand_out(context, [uuid], attempt)
-        self._database.write(_follow, row.uuid, self._clock())
+        if self._database.write(_follow, row.uuid, self._clock()):
+            self._notify(row.uuid)
+
+    def _notify(self, uuid: str) -> None:
+        row = self._database.read(balances.get, uuid)
+        seen = {name: row.seen.get(name) for name in ("mean", "before", "expected", "hot")}
+        payload = {"uuid": uuid, "aggregate": row.aggregate, "mode": row.mode, "status": row.status}
+        more = {"moves": list(row.moves), "not_done": dict(row.not_done)}
+        self._tell(new_context(), f"balance.round.{row.status}", {**payload, **seen, **more})
 
 
 def _modes(connection: Connection) -> dict[str, str]:
@@ -234,12 +258,12 @@ def _not_any_more(tx: Transaction, aggregate: str, move: Mapping[str, Any]) -> s
 
 
 @failpoints.commits("conductor.balance_follow")
-def _follow(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
-    """Write how moves have ended; the round is done when all have."""
+def _follow(tx: Transaction, uuid: str, now: datetime.datetime) -> bool:
+    """Write how moves have ended; the round is done when all have. Return True if it is done now."""
     balances.lock(tx, balances.get(tx, uuid).aggregate)
     row = balances.get(tx, uuid)
     if row.status != balance_states.MOVING:
-        return
+        return False
     moves = [dict(each) for each in row.moves]
     found = balances.statuses(tx, [each["migration"] for each in moves if each["status"] == balance_states.MOVING])
     for each in moves:
@@ -254,3 +278,4 @@ def _follow(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
     if moves != row.moves or ended:
         more = {"status": balance_states.DONE, "ended_at": now} if ended else {}
         balances.change(tx, row, moves=moves, **more)
+    return ended

@@ -28,7 +28,7 @@ def wire(common: Common, moves: Moves, builds: Builds) -> BalancePart:
     database, settings = common.database, common.settings.balance
     dry_run = DryRun(database, builds.intake, builds.placement)
     trying = Trying(database, common.clients.scheduler, dry_run, settings, common.limits.service_down_time_s)
-    keeper = BalanceKeeper(database, moves.placement, trying, settings, common.fresh)
+    keeper = BalanceKeeper(*(database, moves.placement, trying, settings, common.fresh), common.clients.notifier.info)
     old = Run("old rounds of balancing", lambda: database.write(balances.remove_old, common.fresh()), _OLD_EVERY_S)
     return BalancePart(
         endpoints=[BalanceManager(database, trying, settings, common.fresh)],

@@ -20,6 +20,7 @@ from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.operations import maintenances
 from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
+from fleet.json_codec import JSONObject
 from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit
 
@@ -31,6 +32,8 @@ EVERY_S = 2
 _HOOKS = 32
 #: Guests of a host that are tried in one look.
 _TRIES = 50
+#: Sends a notification: its event, and what it is about.
+Tell = Callable[[RequestContext, str, JSONObject], object]
 #: Runs a command with an environment and a time limit; the last argument is for messages.
 Hook = Callable[[Sequence[str], Mapping[str, str], float, str], Ended]
 
@@ -44,8 +47,10 @@ class MaintenanceKeeper:
         clock: Clock,
         hook: Hook,
         spawn: Spawn,
+        tell: Tell,
     ) -> None:
         """
+        :param tell: sends a notification
         :param clock: the database's time, read for each call
         :param spawn: runs a hook beside the caller; the lease of one that is broken off ends by itself
         """
@@ -55,6 +60,7 @@ class MaintenanceKeeper:
         self._clock = clock
         self._hook = hook
         self._hooks = Beside(_HOOKS, spawn)
+        self._tell = tell
         self._said = RateLimit()
 
     def look(self) -> None:
@@ -70,8 +76,15 @@ class MaintenanceKeeper:
                     # One host does not hold the others up.
                     if self._said.due(row.host) is not None:
                         LOG.error("Maintenance %s: host %s: %s", plan.name, row.host, failure.message)
-            if not self._database.read(maintenances.wave, plan.uuid):
-                self._database.write(_end, plan.uuid, self._clock())
+            ended = not self._database.read(maintenances.wave, plan.uuid)
+            if ended and self._database.write(_end, plan.uuid, self._clock()):
+                self._notify(plan, None, maintenance_states.ENDED)
+
+    def _notify(self, plan: MaintenanceRow, host: str | None, status: str, problem: str = "") -> None:
+        """:param host: None: of the whole maintenance"""
+        event = f"maintenance.host.{status}" if host else f"maintenance.{status}"
+        about = {"uuid": plan.uuid, "name": plan.name, "host": host, "status": status, "problem": problem}
+        self._tell(new_context(), event, about)
 
     def _measure(self) -> None:
         hosts = self._database.read(maintenances.open_by_status)
@@ -84,6 +97,7 @@ class MaintenanceKeeper:
         if row.status == maintenance_states.WAITING:
             if self._database.write(draining.begin, plan.uuid, row.id, self._placement.step_context()):
                 LOG.info("Maintenance %s: host %s is being drained", plan.name, row.host)
+                self._notify(plan, row.host, maintenance_states.DRAINING)
         elif row.status == maintenance_states.DRAINING:
             self._drain(context, plan, row)
         elif row.status == maintenance_states.WORKING:
@@ -92,6 +106,7 @@ class MaintenanceKeeper:
             working.come_back, plan.uuid, row.id, self._placement.step_context()
         ):
             LOG.info("Maintenance %s: host %s is done", plan.name, row.host)
+            self._notify(plan, row.host, maintenance_states.DONE)
 
     def _drain(self, context: RequestContext, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
         try:
@@ -107,6 +122,7 @@ class MaintenanceKeeper:
             self._placement.notify(context.about(instance_uuid=each.instance.uuid, migration=each.uuid), each)
         if state.status == maintenance_states.WORKING:
             LOG.info("Maintenance %s: host %s is empty", plan.name, row.host)
+            self._notify(plan, row.host, maintenance_states.WORKING)
         problems, room = list(state.problems), state.room
         for guest in state.guests[:_TRIES] if room else ():
             asked = context.about(instance_uuid=guest.uuid)
@@ -136,17 +152,22 @@ class MaintenanceKeeper:
                 )
             return order
 
-        self._hooks.begin(take, lambda order: self._run(order, row.id, lease))
+        self._hooks.begin(take, lambda order: self._run(order, plan, row.id, lease))
 
-    def _run(self, order: working.Order, key: int, lease: str) -> None:
+    def _run(self, order: working.Order, plan: MaintenanceRow, key: int, lease: str) -> None:
         ended = self._hook(order.command, order.environment(), self._settings.hook_timeout_s, "the hook")
         counts = self._database.write(working.finish, key, lease, ended, self._clock())
         late = "" if counts else "; this comes too late and counts for nothing"
         level = logging.INFO if ended.succeeded and counts else logging.WARNING
         LOG.log(level, "Maintenance %s: host %s: %s%s", order.maintenance, order.host, ended.message, late)
+        if counts and not ended.succeeded:
+            self._notify(plan, order.host, maintenance_states.FAILED, ended.message)
 
 
-def _end(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
+def _end(tx: Transaction, uuid: str, now: datetime.datetime) -> bool:
+    """Return True if it ends now."""
     row = maintenances.lock(tx, uuid)
-    if row.status == maintenance_states.RUNNING:
+    ends = row.status == maintenance_states.RUNNING
+    if ends:
         maintenances.update(tx, uuid, now, status=maintenance_states.ENDED, open_name=None, ended_at=now)
+    return ends

@@ -23,7 +23,9 @@ class MaintenancePart(Part):
 def wire(common: Common, moves: Moves) -> MaintenancePart:
     """:param moves: makes the moves away from the hosts"""
     database, settings = common.database, common.settings.maintenance
-    keeper = MaintenanceKeeper(database, moves.placement, settings, common.fresh, common.hook, common.spawn)
+    keeper = MaintenanceKeeper(
+        *(database, moves.placement, settings, common.fresh, common.hook, common.spawn), common.clients.notifier.info
+    )
     old = Run("old maintenances", lambda: database.write(maintenances.remove_old, common.fresh()), _OLD_EVERY_S)
     return MaintenancePart(
         endpoints=[MaintenanceManager(database, settings, common.fresh)],

@@ -147,6 +147,9 @@ def test_a_wave_with_a_hook(stage: Stage) -> None:
     stage.later(5)
     stage.look()
     assert ({"h1": "done", "h2": "draining"}, ["h2"]) == (stage.hosts(), stage.disabled())
+    told = [(event, said["host"]) for event, said in stage.conductor.notifier.infos if said.get("name") == "kernel"]
+    steps = [f"maintenance.host.{status}" for status in ("draining", "working", "done")]
+    assert [*((step, "h1") for step in steps), (steps[0], "h2")] == told
 
 
 def _destination(connection: Connection, guest: str) -> str | None:
