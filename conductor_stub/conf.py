@@ -392,7 +392,14 @@ MAINTENANCE_OPTS = [
         "the same host, after a conductor has died beside an earlier run. Its environment has FLEET_HOST, "
         "FLEET_MAINTENANCE and FLEET_HOOK_ATTEMPT. No shell reads it. Set the section alike on all conductors.",
     ),
-    cfg.IntOpt("hook_timeout", default=1800, min=1, max=86400, help="Seconds after which a hook is killed."),
+    cfg.IntOpt(
+        "hook_timeout",
+        default=1800,
+        min=1,
+        max=86400,
+        help="Seconds after which a hook is killed. If its conductor dies, another one runs the hook again after this time: "
+        "set it a little above what the work takes.",
+    ),
 ]
 
 

@@ -26,9 +26,13 @@ class Claimed:
     def from_wire(cls, data: object, field: str = "claim") -> Claimed:
         """:raises errors.InvalidInput: naming the field"""
         claimed = fields.parse(cls, data, field)
-        numa.InstanceTopology.from_wire(claimed.numa_topology, f"{field}.numa_topology")
-        pci.devices_from_wire(claimed.pci_devices, f"{field}.pci_devices")
+        claimed.require_hardware(field)
         return claimed
+
+    def require_hardware(self, field: str) -> None:
+        """:raises errors.InvalidInput: naming the field of a topology or a device that is none"""
+        numa.InstanceTopology.from_wire(self.numa_topology, f"{field}.numa_topology")
+        pci.devices_from_wire(self.pci_devices, f"{field}.pci_devices")
 
     def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)

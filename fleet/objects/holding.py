@@ -27,7 +27,7 @@ class Holding:
         """:raises errors.InvalidInput: naming the field"""
         holding = fields.parse(cls, data, field)
         if holding.claimed is not None:
-            Claimed.from_wire(holding.claimed.to_wire(), f"{field}.claimed")
+            holding.claimed.require_hardware(f"{field}.claimed")
         return holding
 
     def to_wire(self) -> JSONObject:

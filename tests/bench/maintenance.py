@@ -28,6 +28,8 @@ _TOGETHER = 100
 _WITHIN_S = 1800.0
 _AGENTS = 2
 _LIVE_S = 0.5
+#: A hook whose conductor has died runs again after this time.
+_HOOK_S = 10
 
 
 def run() -> None:
@@ -36,7 +38,7 @@ def run() -> None:
     with tempfile.TemporaryDirectory(prefix="fleet-maintained-") as scratch:
         directory = pathlib.Path(scratch)
         with private_servers.rabbitmq_node() as broker, private_servers.postgresql() as database:
-            sections = f"[maintenance]\nhooks = work:{sys.executable} -c pass\n"
+            sections = f"[maintenance]\nhooks = work:{sys.executable} -c pass\nhook_timeout = {_HOOK_S}\n"
             limits = "max_live_migrations_per_host = 8\n"
             more = {"fake": f"live_migration_delay = {_LIVE_S}\n", "conductor": limits, "more": sections}
             with running(Trio(directory, broker.url, database, **more)) as trio:

@@ -24,6 +24,8 @@ from scheduler.compute.planning.moves import columns as columns_of
 from scheduler.compute.planning.moves import goals, promises, steps
 from scheduler.compute.planning.moves.columns import Columns
 
+#: Of the time limit; the rest is for the scheduler's own decisions about the moves.
+_SEARCHING = 0.8
 #: How often the search begins anew without what was refused.
 _ROUNDS = 4
 _PURPOSE = {MAKE_ROOM: "make room on", BALANCE: "relieve", UNDO_SKEW: "relieve"}
@@ -38,7 +40,7 @@ def run(conf: cfg.ConfigOpts, state: Changes, goal: Goal, request_of: RequestOf,
     :param tick: called with what is done next
     """
     compute_conf.register_opts(conf)
-    until = goals.deadline(goal.limit_s)
+    until = goals.deadline(_SEARCHING * goal.limit_s)
     ground = Ground(conf, state, request_of)
     tick("reading")
     new = [RequestSpec.from_wire(each.request_spec, each.filter_properties) for each in goal.demands[:1]]

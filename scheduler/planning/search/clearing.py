@@ -101,11 +101,11 @@ class Clearing:
         return self._direct(item, rules) or (self.moves_left >= 2 and self._by_chain(item, rules))
 
     def _direct(self, item: int, rules: numpy.ndarray) -> bool:
-        need = self.problem.need[item]
-        places = numpy.flatnonzero(rules & (self._free(slice(None)) >= need).all(axis=1))
+        need, free = self.problem.need[item], self._free(slice(None))
+        places = numpy.flatnonzero(rules & (free >= need).all(axis=1))
         if not len(places) or not self.moves_left:
             return False
-        left = ((self._free(slice(None))[places] - need) / self._scale[places]).sum(axis=1)
+        left = ((free[places] - need) / self._scale[places]).sum(axis=1)
         return any(self._moved(item, int(places[each])) for each in numpy.argsort(left, kind="stable")[:_TRIED])
 
     def _by_chain(self, item: int, rules: numpy.ndarray) -> bool:

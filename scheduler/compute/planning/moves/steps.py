@@ -83,9 +83,13 @@ def after(ground: Ground, guest_of: Mapping[str, Movable], moves: Sequence[Move]
 
     A guest with cells or devices of its own is booked where it goes, and still counts where it came from.
     """
-    plain = [each for each in moves if is_plain(guest_of[each.instance_uuid])]
+    plain, last = [], {}
+    for each in moves:
+        if is_plain(guest_of[each.instance_uuid]):
+            plain.append(each)
+        else:
+            last[each.instance_uuid] = each.destination
     fleet = ground.copy(moved(ground.state, joined(plain)) if plain else None)
-    last = {each.instance_uuid: each.destination for each in moves if each not in plain}
     for uuid, host in last.items():
         _refusal(fleet, guest_of[uuid], host)
     return fleet
