@@ -30,7 +30,7 @@ def keep(tx: Transaction, host: str, node: str, loads: Mapping[str, GuestLoad], 
     here = {"on_host": host, "on_node": node}
     values = {"loads": {uuid: dataclasses.asdict(load) for uuid, load in loads.items()}, "measured_at": now}
     if tx.execute(_FOUND, here).first() is None:
-        tx.execute(LOADS.insert().values(host=host, node=node, **values))
+        tx.insert(LOADS, {"host": host, "node": node, **values})
     else:
         tx.execute(LOADS.update().where(LOADS.c.host == host, LOADS.c.node == node).values(**values))
 

@@ -26,11 +26,13 @@ balances = sa.Table(
 guest_loads = sa.Table(
     "guest_loads",
     METADATA,
-    sa.Column("host", NAME, primary_key=True),
-    sa.Column("node", NAME, primary_key=True),
-    #: By uuid: ``cores`` and ``memory_mb``.
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("host", NAME, nullable=False),
+    sa.Column("node", NAME, nullable=False),
+    #: By uuid: ``cores``, ``lasting`` and ``memory_mb``.
     sa.Column("loads", sa.JSON, nullable=False),
     sa.Column("measured_at", Timestamp, nullable=False, index=True),
+    sa.UniqueConstraint("host", "node"),
 )
 
 balance_rounds = sa.Table(
@@ -58,6 +60,7 @@ balance_rounds = sa.Table(
 class GuestLoadsRow(Protocol):
     """A row of guest_loads."""
 
+    id: int
     host: str
     node: str
     loads: dict[str, dict[str, float | None]]
