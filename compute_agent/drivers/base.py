@@ -263,6 +263,10 @@ class ComputeDriver:
         One that can no longer be ended completes.
         """
 
+    def is_halfway(self, instance_uuid: str) -> bool:
+        """Return True if a part of the memory of a guest that moves is here, and a part there. It cannot be undone then."""
+        return False
+
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance) -> None:
         """The guest has arrived from its source, for good. May be repeated.
 

@@ -23,7 +23,7 @@ from fleet.clock import seconds
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.instances import history, instances, moves
-from fleet.db.tables.instances import EventRow, RequestedInstance
+from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import fields
 from fleet.objects.guest_restarts import MOST_RESTARTS, Fate, Next, RestartLimits
 
@@ -32,6 +32,8 @@ LOG = logging.getLogger(__name__)
 #: Event: the guest is started again, or (with the result MOVED) its instance moves.
 RESTART = "restart"
 MOVED = "moved"
+#: Events of two windows, with room for those of an earlier, higher limit.
+_ALL = 4 * MOST_RESTARTS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Death:
 
     :param limits: of its restarts
     :param moves: whether an instance that has used them up moves to another host, once
+    :param pinned: why no instance can move while some agents are older
     """
 
     instance_uuid: fields.Uuid
@@ -47,6 +50,7 @@ class Death:
     power_state: int
     limits: RestartLimits
     moves: bool = False
+    pinned: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +80,9 @@ def decide(tx: Transaction, death: Death, migration: str, ctx: StepContext) -> A
     if death.power_state not in states.DOWN or row.power_state != death.power_state:
         return Answer(Fate.WAIT)
     limits = death.limits
-    # A guest that is given up on its second host has died there for at most a window.
-    known = history.newest(tx, row.uuid, RESTART, ctx.now - seconds(2 * limits.window_s), MOST_RESTARTS)
     began = ctx.now - seconds(limits.window_s)
-    here = [each for each in known if each.host == row.host and each.result != MOVED and each.created_at > began]
+    known = history.newest(tx, row.uuid, RESTART, began, MOST_RESTARTS)
+    here = [each for each in known if each.host == row.host and each.result != MOVED]
     ages_s = [(ctx.now - each.created_at).total_seconds() for each in here[: limits.remembered]]
     if here and ctx.request_id is not None and here[0].request_id == ctx.request_id:
         # The answer to an earlier try was lost.
@@ -90,7 +93,7 @@ def decide(tx: Transaction, death: Death, migration: str, ctx: StepContext) -> A
     if following is Next.START:
         _add_event(tx, row, f"{_nth(len(ages_s) + 1, limits)}: {states.DOWN[row.power_state]}", ctx)
         return Answer(Fate.START, len(ages_s) + 1)
-    return _given_up(tx, row, death, migration, known, ctx)
+    return _given_up(tx, row, death, migration, ctx)
 
 
 class Restarts:
@@ -103,6 +106,8 @@ class Restarts:
     def __call__(self, context: RequestContext, death: Death) -> Answer:
         context = context.about(instance_uuid=death.instance_uuid, host=death.host)
         migration, ctx = uuidutils.generate_uuid(), self._placement.step_context(context)
+        if death.moves:
+            death = dataclasses.replace(death, pinned=self._pinned())
         try:
             answer = self._database.write(decide, death, migration, ctx)
         except errors.NotFound:
@@ -114,15 +119,22 @@ class Restarts:
             LOG.warning("The instance is in ERROR: %s", answer.why)
         return answer
 
+    def _pinned(self) -> str:
+        """Return why agents could start a guest without its volumes or networks; "" if none could."""
+        try:
+            self._placement.require_volumes()
+            self._placement.require_networks()
+        except errors.VersionPinned as older:
+            return older.message
+        return ""
 
-def _given_up(
-    tx: Transaction, row: RequestedInstance, death: Death, migration: str, known: list[EventRow], ctx: StepContext
-) -> Answer:
+
+def _given_up(tx: Transaction, row: RequestedInstance, death: Death, migration: str, ctx: StepContext) -> Answer:
     """``active → resize_prep``, or ``active → error``."""
     times = death.limits.most
     why = f"its guest was started {times} times within {death.limits.window_s} s, and does not run"
     if death.moves:
-        against = _not_movable(row, known)
+        against = death.pinned or _not_movable(tx, row, death.limits, ctx)
         if not against:
             try:
                 intake.accept(tx, migration, row.uuid, move_states.RESIZE, None, ctx, confirms=True)
@@ -139,10 +151,12 @@ def _given_up(
     return Answer(Fate.FAILED, times, why)
 
 
-def _not_movable(row: RequestedInstance, known: list[EventRow]) -> str:
+def _not_movable(tx: Transaction, row: RequestedInstance, limits: RestartLimits, ctx: StepContext) -> str:
     if row.power_state == states.NOSTATE:
         return "nothing of the guest is left on its host"
-    moved = next((each for each in known if each.result == MOVED), None)
+    # The move itself may have taken its time, and the guest has died on its second host for at most a window.
+    since = ctx.now - seconds(2 * limits.window_s + 2 * ctx.limits.move_timeout_s)
+    moved = next((each for each in history.newest(tx, row.uuid, RESTART, since, _ALL) if each.result == MOVED), None)
     return f"that was tried already, from {moved.host}" if moved is not None else ""
 
 

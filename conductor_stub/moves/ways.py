@@ -46,6 +46,7 @@ class Ways:
         self._volumes = volumes
         self._reported = functools.cache(functools.partial(hosts.stat_of, connection))
         self._takers = functools.cache(self._find_takers)
+        self._lacking = functools.cache(self._find_lacking)
 
     @functools.cached_property
     def _of_all(self) -> list[tuple[str, str, frozenset[str]]]:
@@ -70,8 +71,16 @@ class Ways:
         needs = self._needs(row)
         found = self._takers(row.host, row.node, needs)
         if found and host_report.TAKES_VOLUMES in needs:
-            return found - reach.lacking(self._connection, row.uuid).keys()
+            return found - self._lacking(row.uuid)
         return found
+
+    @functools.cached_property
+    def _reports(self) -> list[tuple[str, str | None]]:
+        return reach.reports(self._connection)
+
+    def _find_lacking(self, uuid: str) -> frozenset[str]:
+        """Return the hosts that do not reach all volumes of an instance."""
+        return frozenset(reach.lacking(self._connection, uuid, lambda: self._reports))
 
     def _find_takers(self, host: str | None, node: str | None, needs: frozenset[str]) -> frozenset[str]:
         way = self._reported(host, node, host_report.LIVE)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fleet import errors
 from fleet.db.engine.database import Connection, Transaction
@@ -29,12 +29,24 @@ class Lacking:
         )
 
 
-def lacking(connection: Transaction | Connection, instance_uuid: str) -> dict[str, Lacking]:
-    """By host, what it does not reach. A host that has not reported what it reaches counts as one that does."""
+def reports(connection: Transaction | Connection) -> list[tuple[str, str | None]]:
+    """Each host, and the names of the machines whose volumes it reaches, by its report."""
+    return hosts.stats_of_all(connection, host_report.VOLUME_HOSTS)
+
+
+def lacking(
+    connection: Transaction | Connection,
+    instance_uuid: str,
+    read: Callable[[], list[tuple[str, str | None]]] | None = None,
+) -> dict[str, Lacking]:
+    """By host, what it does not reach. A host that has not reported what it reaches counts as one that does.
+
+    :param read: returns :func:`reports` of the connection, for callers that ask about many instances
+    """
     rows = attachments.of_instances(connection, [instance_uuid])
     needed = [Lacking(row.volume_name, machine) for row in rows if (machine := attachments.to_attachment(row).machine)]
     found: dict[str, Lacking] = {}
-    for host, reported in hosts.stats_of_all(connection, host_report.VOLUME_HOSTS) if needed else ():
+    for host, reported in (read() if read else reports(connection)) if needed else ():
         missing = (each for each in needed if not reaches(host, (reported or "").split(","), each.machine))
         first = None if reported is None else next(missing, None)
         if first is not None:

@@ -10,8 +10,8 @@ from typing import Self
 
 from fleet.objects import fields
 
-#: Different processors of hosts that are kept parsed.
-_PARSED = 4096
+#: Different processors of hosts that are kept parsed. A large report takes a megabyte.
+_PARSED = 64
 
 
 @dataclasses.dataclass(frozen=True)

@@ -90,7 +90,7 @@ class Placing:
         self._candidates = CandidateQuery(driver.host_manager, most_candidates, pcpu_fallback)
         #: Held while what is taken is read, by the first of the requests that find no host.
         self._looking = threading.Lock()
-        self._looked_at = -_LOOK_AGAIN_S
+        self._looked_at = self._looked_until = -_LOOK_AGAIN_S
 
     def place(self, context: RequestContext, call: Call) -> Placed:
         """:raises errors.FleetError: nothing is claimed or booked then"""
@@ -207,7 +207,8 @@ class Placing:
             return False
         with self._looking:
             now = time.monotonic()
-            if self._looked_at >= began:
+            if self._looked_until >= began:
+                # What it was decided by has been read anew meanwhile.
                 return True
             if now - self._looked_at < _LOOK_AGAIN_S:
                 return False
@@ -216,6 +217,7 @@ class Placing:
             host_manager = self._driver.host_manager
             assert isinstance(host_manager, Polled)
             host_manager.poll()
+            self._looked_until = time.monotonic()
         return True
 
     def _within_candidates(self, request: NovaRequest, refused: Sequence[str]) -> NovaRequest:

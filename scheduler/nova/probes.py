@@ -31,14 +31,22 @@ def through(
 
 
 def ask_cells(api: NovaDatabase, open_cell: Callable[[Cell], NovaDatabase]) -> None:
-    """Ask the database of each cell. :raises RuntimeError: some do not answer; they are named"""
+    """Ask the database of each cell that is enabled.
+
+    :raises RuntimeError: none of them answers. Servers of the others are placed while some are silent; the log and
+        ``fleet doctor`` name those.
+    """
     silent = []
     for cell in api.read(api_queries.cells):
+        if cell.disabled:
+            continue
         try:
             with _opened(open_cell, cell) as database:
                 database.read(api_queries.ping)
         except (errors.DatabaseError, errors.ConfigError) as away:
             silent.append(f"{cell.name}: {away.message}")
+        else:
+            return
     if silent:
         raise RuntimeError("; ".join(silent))
 

@@ -329,6 +329,19 @@ def test_a_renamed_aggregate_keeps_what_is_known(stage: BalanceStage) -> None:
         stage.conductor.operator.list_balance_rounds("www")
 
 
+def test_the_rounds_of_a_former_aggregate_are_not_those_of_a_later_one(stage: BalanceStage) -> None:
+    """Neither shown nor begun: it had other hosts."""
+    stage.set_mode("suggest")
+    stage.pass_looks(LOOKS)
+    assert 1 == len(stage.rounds())
+    for host in ("h1", "h2", "h3", "h4"):
+        stage.conductor.operator.remove_aggregate_host("web", host)
+    stage.conductor.operator.delete_aggregate("web")
+    stage.conductor.operator.create_aggregate("www", {"balance": "suggest"})
+    stage.conductor.operator.rename_aggregate("www", "web")
+    assert [] == stage.rounds()
+
+
 @pytest.mark.parametrize(
     ("point", "action"),
     [

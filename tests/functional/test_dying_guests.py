@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from conductor_stub.agents.guests import Observation
-from fleet import move_states, states
+from conductor_stub.moves.placement import MovePlacement
+from fleet import errors, move_states, states
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.objects import Claimed
@@ -129,6 +130,33 @@ def test_it_moves_to_another_host_and_stays_there(guest: Guest) -> None:
     guest.used_up("h2")
     assert (FAILED, 2) == guest.ask("h2", moves=True)
     assert "it does not move: that was tried already, from h1" in guest.fault()
+
+
+def test_a_move_that_takes_longer_than_the_window_is_the_only_one(guest: Guest) -> None:
+    guest.used_up()
+    guest.conductor.scheduler.answers.append([("h2", ())])
+    assert (MOVED, 2) == guest.ask(moves=True)
+    guest.work()
+    guest.claim("h2", CLAIM)
+    guest.done("h1", move_states.PRE_MIGRATING)
+    guest.later(250)  # the window is 100 s
+    guest.done("h2", move_states.POST_MIGRATING)
+    guest.done("h1", move_states.CONFIRMING)
+    guest.used_up("h2")
+    assert (FAILED, 2) == guest.ask("h2", moves=True)
+    assert "it does not move: that was tried already, from h1" in guest.fault()
+
+
+def test_nothing_moves_while_an_agent_may_start_it_without_its_volumes(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def older(*_arguments: object) -> None:
+        raise errors.VersionPinned(topic="compute", method="volumes", needs="1.4", cap="1.3", pin="auto")
+
+    monkeypatch.setattr(MovePlacement, "require_volumes", older)
+    guest.used_up()
+    assert (FAILED, 2) == guest.ask(moves=True)
+    assert "1.4" in guest.fault()
 
 
 def test_without_another_host_it_ends_in_error(guest: Guest) -> None:

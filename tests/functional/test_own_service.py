@@ -54,16 +54,18 @@ def test_a_row_of_its_own(nova: Databases) -> None:
 
 
 def test_the_row_of_the_scheduler_before_it(nova: Databases) -> None:
-    """Is renewed if it has the same name; that of another host and a deleted one are left alone."""
+    """Is renewed if it has the same name, with the newest version; that of another host and a deleted one are left alone."""
     same = dict(binary="nova-scheduler", topic="scheduler", last_seen_up=NOW, created_at=NOW, version=60)
     nova.insert(_ROWS, id=11, host="ctl1", report_count=7, deleted=0, **same)
     nova.insert(_ROWS, id=12, host="ctl2", report_count=7, deleted=0, **same)
     nova.insert(_ROWS, id=13, host="ctl1", report_count=7, deleted=13, **same)
+    nova.update(_ROWS, 1, version=68)  # nova was upgraded
     clock = FakeClock()
     clock.now += seconds(60)
     row = OwnService(nova.url, "ctl1", clock)
     row.beat()
     row.dispose()
+    assert [68, 60, 60] == [each.version for each in _schedulers(nova)]
     assert [(8, clock.now), (7, NOW), (7, NOW)] == [
         (each.report_count, each.last_seen_up) for each in _schedulers(nova)
     ]

@@ -68,7 +68,7 @@ SERVICES = [
         "it is none of fake, libvirt, local",
     ),
     ("no number", ["[conductor]", "workers = many"], 2, "fleet-conductor", "FAIL", "workers"),
-    ("an older name", ["[scheduler]", "max_attempts = 2"], 1, "options", "WARN", "[scheduler] max_attempts"),
+    ("an older name", ["[DEFAULT]", "pci_alias = {}"], 1, "options", "WARN", "[DEFAULT] pci_alias"),
 ]
 
 

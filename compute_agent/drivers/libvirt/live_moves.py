@@ -81,6 +81,10 @@ class LiveMoves(GuestAccess):
         left = self._find(instance.uuid)
         self._connection.call(lambda _connection: live.has_left(left, why))
 
+    def is_halfway(self, instance_uuid: str) -> bool:
+        domain = self._find(instance_uuid)
+        return domain is not None and self._connection.call(lambda _connection: live.is_halfway(domain))
+
     def _is_interrupted(self, domain: object) -> bool:
         return self._connection.call(lambda _connection: live.is_interrupted(domain))
 

@@ -130,7 +130,11 @@ class Destination(MoveSteps):
         )
 
     def look_and_undo(self, context: RequestContext, migration: Migration) -> Migration:
-        """Remove what was prepared, unless the guest is found here."""
+        """Remove what was prepared, unless the guest is found here.
+
+        :raises live_migration.Unknown: half of its memory is here
+        """
+        live_migration.require_whole(self._host, migration)
         if live_migration.has_arrived(self._host, migration):
             arrived = dataclasses.replace(migration, status=move_states.RUNNING)
             return self._calls.done(context, arrived, self._host.name)

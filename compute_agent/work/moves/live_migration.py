@@ -60,6 +60,12 @@ def abort(context: RequestContext, host: Host, calls: MoveCalls, instance_uuid: 
         LOG.warning("A live migration is not aborted; the conductor will send the order again: %s", failed)
 
 
+def require_whole(host: Host, migration: Migration) -> None:
+    """:raises Unknown: a part of the guest's memory is here, and a part at its source: the end of either loses both"""
+    if host.driver.is_halfway(migration.instance.uuid):
+        raise Unknown(f"the guest stands still until the connection to {migration.source_compute} is back")
+
+
 def has_arrived(host: Host, migration: Migration) -> bool:
     """Return True if the source was lost, and its guest runs here."""
     uuid = migration.instance.uuid

@@ -97,7 +97,8 @@ def rename(tx: Transaction, key: int, name: str, now: datetime.datetime) -> Aggr
 def _follow(tx: Transaction, before: str, name: str) -> None:
     """Let what balancing knows of an aggregate keep to it. Rows of a former aggregate of the new name make way."""
     looks, rounds = models.balances, models.balance_rounds
-    tx.execute(looks.delete().where(looks.c.aggregate == name))
+    for table in (looks, rounds):
+        tx.execute(table.delete().where(table.c.aggregate == name))
     tx.execute(looks.update().where(looks.c.aggregate == before).values(aggregate=name))
     tx.execute(rounds.update().where(rounds.c.aggregate == before).values(aggregate=name))
 

@@ -63,12 +63,13 @@ class OwnService:
         self._engine.dispose()
 
     def _beat(self, connection: sa.Connection, now: datetime.datetime) -> None:
+        # nova asks for the smallest version of its services: one that is too small would switch features off. It grows
+        # with the others' when nova is upgraded.
+        newest = connection.scalar(sa.select(sa.func.max(_ROWS.c.version)).where(_ROWS.c.deleted == 0)) or 0
         own = sa.update(_ROWS).where(_LIVE, _ROWS.c.host == self._host)
-        counted = own.values(report_count=_ROWS.c.report_count + 1, last_seen_up=now, updated_at=now)
+        counted = own.values(report_count=_ROWS.c.report_count + 1, last_seen_up=now, updated_at=now, version=newest)
         if connection.execute(counted).rowcount:
             return
-        # nova asks for the smallest version of its services: one that is too small would switch features off.
-        newest = connection.scalar(sa.select(sa.func.max(_ROWS.c.version)).where(_ROWS.c.deleted == 0))
         connection.execute(
             sa.insert(_ROWS).values(
                 created_at=now,
@@ -79,7 +80,7 @@ class OwnService:
                 report_count=0,
                 disabled=sa.false(),
                 forced_down=sa.false(),
-                version=newest or 0,
+                version=newest,
                 uuid=uuidutils.generate_uuid(),
                 deleted=0,
             )

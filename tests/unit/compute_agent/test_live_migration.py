@@ -138,6 +138,17 @@ def test_a_destination_looks_before_it_undoes(failure: dict, power: int, after: 
     assert (after, expected) == (part.look(), part.power())
 
 
+def test_a_guest_with_half_of_its_memory_here_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is at its source, which may come back; the order is sent again."""
+    part = live("reverting", DEST, LOST)
+    driver = part.stand.driver
+    driver.pre_live_migration(builders.a_context(), part.migration.at_destination, OTHER)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(driver, "is_halfway", lambda _uuid: True)
+        assert ("reverting", states.NOSTATE) == (part.look(), part.power())
+    assert ("error", None) == (part.look(), part.power())
+
+
 def test_without_a_guest_there_is_nothing_to_find() -> None:
     part = live("reverting", DEST, LOST)
     assert ("error", 0) == (part.look(), part.held_mb())

@@ -167,6 +167,14 @@ def _require_same(own: Iterable[pathlib.Path], there: pathlib.Path) -> None:
             raise FileNotFoundError(f"{there / path.name} is not {path}: the storage is not at one path on both hosts")
 
 
+def is_halfway(domain: libvirt.virDomain) -> bool:
+    """Return True if the guest is paused after the switch of a post-copy, on either host."""
+    module = library()
+    state, reason = domain.state()
+    halfway = module.VIR_DOMAIN_PAUSED_POSTCOPY, module.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED
+    return bool(state == module.VIR_DOMAIN_PAUSED and reason in halfway)
+
+
 def is_interrupted(domain: libvirt.virDomain) -> bool:
     """Return True if a post-copy was cut off: a part of the memory is here, and a part there."""
     module = library()
@@ -246,8 +254,7 @@ def has_left(domain: libvirt.virDomain | None, why: str) -> bool:
     state, reason = domain.state()
     if (state, reason) == (module.VIR_DOMAIN_SHUTOFF, module.VIR_DOMAIN_SHUTOFF_MIGRATED):
         return True
-    halfway = module.VIR_DOMAIN_PAUSED_POSTCOPY, module.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED
-    if state == module.VIR_DOMAIN_PAUSED and reason in (module.VIR_DOMAIN_PAUSED_MIGRATION, *halfway):
+    if is_halfway(domain) or (state, reason) == (module.VIR_DOMAIN_PAUSED, module.VIR_DOMAIN_PAUSED_MIGRATION):
         raise RuntimeError(f"libvirt has paused the guest for its migration: {why}")
     raise LiveMigrationFailed(f"The guest stays where it is: {why}")
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 import pytest
@@ -75,6 +76,25 @@ def test_if_placement_knows_no_host_the_refusal_says_so() -> None:
     world = Broken()
     world.adapter.unknown = set(UUIDS.values())
     assert "Placement refused claims on" in world.refused(arguments())
+
+
+class Reading:
+    """What is taken in placement, as ``scheduler.nova.feed`` notes it."""
+
+    usage_wanted = 0
+
+
+def test_a_request_that_fails_during_a_reading_is_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was decided by what was known before; the reading shows room. A further one within the second reads nothing."""
+    world = World()
+    world.placing._notes = Reading()  # type: ignore[assignment]
+    monkeypatch.setattr(world.host_manager, "poll", lambda: time.sleep(0.01))
+    before = time.monotonic()
+    assert world.placing._has_looked(before)
+    during = world.placing._looked_at + 0.005
+    assert world.placing._has_looked(during)
+    assert not world.placing._has_looked(time.monotonic())
+    assert 1 == world.placing._notes.usage_wanted  # type: ignore[union-attr]
 
 
 def test_full_hosts_are_not_tried_one_by_one() -> None:
