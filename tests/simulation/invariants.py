@@ -93,6 +93,10 @@ def at_the_end(
     return wrong + _policies(groups, left)
 
 
+#: State, task and power state of an instance in ERROR without a guest.
+_GONE = (states.ERROR, None, states.NOSTATE)
+
+
 def _over(row: sa.Row) -> bool:
     return row.vm_state in (*states.WATCHED, states.SHELVED_OFFLOADED) and row.task_state is None
 
@@ -104,18 +108,20 @@ def _agree(
     held = host.tracker(node.host).view()
     living = {row.uuid for row in here}
     mine = living | {record.instance_uuid for record in moving}
+    # The hypervisor could not make the guest of a rebuild: the row says so, and keeps the place.
+    gone = {row.uuid for row in here if (row.vm_state, row.task_state, row.power_state) == _GONE}
     wrong = []
     if node.memory_mb_used != sold:
         wrong.append(f"I5: {node.host} used {node.memory_mb_used}, its instances claim {sold}")
     if held.used.memory_mb != sold or held.instances != mine:
         wrong.append(f"I5: the agent of {node.host} holds {sorted(held.instances)}, the ledger {sorted(mine)}")
-    if set(hypervisor.guests) != mine:
-        wrong.append(f"I2: {node.host} runs {sorted(hypervisor.guests)}, the ledger has {sorted(mine)}")
+    if set(hypervisor.guests) != mine - gone:
+        wrong.append(f"I2: {node.host} runs {sorted(hypervisor.guests)}, the ledger has {sorted(mine - gone)}")
     running = {uuid for uuid, guest in hypervisor.guests.items() if not guest.get("switched_off")}
     off = {row.uuid for row in here if row.power_state == states.SHUTDOWN}
-    if running - off != living - off:
+    if running - off != living - off - gone:
         wrong.append(f"I2: on {node.host} {sorted(running)} are on, the ledger has {sorted(living)} living there")
-    for row in here:
+    for row in (each for each in here if each.uuid not in gone):
         shown = [plug["address"] for plug in row.interfaces or ()]
         if (found := hypervisor.guests.get(row.uuid, {}).get("addresses")) != shown:
             wrong.append(f"I17: {row.uuid} on {node.host} has {shown}, its guest {found}")
