@@ -28,6 +28,7 @@ _LARGEST = 2**20
 #: Hosts at a time: their tables stay in the processor's cache.
 _AT_A_TIME = 4096
 _NUMBERS = itertools.count()
+_Means = tuple[float, float]
 MIX_OPTION = "fragmentation_flavor_mix_file"
 
 
@@ -75,8 +76,10 @@ class FragmentationWeigher(ColumnWeigher):
         """:param mix: in place of the mix that the conductors learn"""
         super().__init__(multiplier)
         self._fixed = mix
-        #: The tables, and the mix and the epoch of the hosts for which they were built.
-        self._built: tuple[FlavorMix, int, _Tables] | None = None
+        #: The tables, and the mix and the means of the hosts for which they were built.
+        self._built: tuple[FlavorMix, _Means, _Tables] | None = None
+        #: Epoch and version of the hosts whose means were looked at last.
+        self._seen: tuple[int, int] | None = None
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
@@ -128,9 +131,15 @@ class FragmentationWeigher(ColumnWeigher):
         mix = self._fixed or hosts.demand
         if mix is None or not mix.counts:
             return None
-        built = self._built
-        if built is None or built[0] is not mix or built[1] != hosts.epoch or self._outgrown(built[2], hosts):
-            self._built = built = mix, hosts.epoch, _build(mix, hosts.whole())
+        built, seen = self._built, (hosts.epoch, hosts.version)
+        if built is None or built[0] is not mix or self._seen != seen:
+            # A host that came or went changes the unit of all sizes: the decision shall not depend on when it did so.
+            means = _means(hosts.whole())
+            if built is None or built[0] is not mix or built[1] != means:
+                built = mix, means, _build(mix, means, hosts.whole())
+        if self._outgrown(built[2], hosts):
+            built = mix, built[1], _build(mix, built[1], hosts.whole())
+        self._built, self._seen = built, seen
         return built[2]
 
     @staticmethod
@@ -153,9 +162,12 @@ def read_mix(path: str) -> FlavorMix:
         raise errors.ConfigError(option=MIX_OPTION, reason=f"names {path}, which cannot be used: {wrong}") from None
 
 
-def _build(mix: FlavorMix, hosts: Candidates) -> _Tables:
-    """:param hosts: all hosts; their means are the unit of a shape's size"""
-    cores, memory_mb = (_mean(hosts, name) for name in ("vcpus_total", "total_usable_ram_mb"))
+def _build(mix: FlavorMix, means: _Means, hosts: Candidates) -> _Tables:
+    """:param means: the unit of a shape's size
+
+    :param hosts: all of them
+    """
+    cores, memory_mb = means
     shares = mix.shares()
     sized = [share * (shape.vcpus / cores + shape.memory_mb / memory_mb) for shape, share in shares.items()]
     weights = numpy.round(numpy.array(sized) * (_LARGEST / max(sized)))
@@ -168,6 +180,11 @@ def _build(mix: FlavorMix, hosts: Candidates) -> _Tables:
     limits = [float(limit.max()) for limit in _limits(hosts)]
     resources = [Slots(each, most) for each, most in zip(sizes, limits, strict=True) if any(each)]
     return _Tables(next(_NUMBERS), shapes, list(shares.values()), weights, resources)
+
+
+def _means(hosts: Candidates) -> _Means:
+    """Return the mean vcpus and memory in MB of all hosts."""
+    return _mean(hosts, "vcpus_total"), _mean(hosts, "total_usable_ram_mb")
 
 
 def _mean(hosts: Candidates, name: str) -> float:

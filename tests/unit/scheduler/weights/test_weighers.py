@@ -354,6 +354,18 @@ def test_a_larger_host_that_comes_later_is_counted_whole():
     assert raw(each, cache.candidates(NOW_S), asked)["huge"] < -1
 
 
+def test_sizes_are_measured_by_the_hosts_of_today():
+    """A weigher that was there before a host came weighs as one that is new."""
+    mix = FlavorMix(1, counts={Shape(4, 512): Counts(1.0), Shape(1, 4096): Counts(1.0)})
+    cache = factories.cache(TIGHT, WHOLE, mix=mix)
+    each, asked = weights.FragmentationWeigher(1.0), request({"vcpus": 1, "memory_mb": 1024})
+    raw(each, cache.candidates(NOW_S), asked)
+    for generation, lean in ((2, node("lean", vcpus=4, memory_mb=65536)), (3, node("none", vcpus=0, memory_mb=4096))):
+        cache.apply(factories.changes([lean], generation=generation))
+        hosts = cache.candidates(NOW_S)
+        assert raw(weights.FragmentationWeigher(1.0), hosts, asked) == raw(each, hosts, asked)
+
+
 def test_explain_shows_its_terms():
     """The sizes of which fewer fit afterwards, with their share of what is asked for."""
     hosts = factories.candidates(TIGHT, WHOLE, mix=DEMAND)
