@@ -152,10 +152,14 @@ def require_able(tx: Transaction, row: RequestedInstance, destination: str | Non
 def cpu_properties(connection: Transaction | Connection, row: RequestedInstance) -> JSONObject:
     """Return the filter property with the processor that the running guest sees; empty if any host has what it needs.
 
-    It is empty unless the host reports that guests see its own processor. A guest counts as one that uses all that its
-    present host has: nobody knows which features it has found there.
+    It is empty unless the host reports that guests see its own processor, and so do all hosts of its way: an older agent
+    reports a part of the features only, and the hypervisor has the last word then. A guest counts as one that uses all
+    that its present host has: nobody knows which features it has found there.
     """
     if not hosts.stat_of(connection, row.host, row.node, host_report.LIVE_CPU):
+        return {}
+    way = hosts.stat_of(connection, row.host, row.node, host_report.LIVE) or ""
+    if not hosts.all_report(connection, host_report.LIVE_CPU, host_report.LIVE, way):
         return {}
     cpu = GuestCpu.of_report(hosts.cpu_info(connection, row.host, row.node))
     return {"guest_cpu": dataclasses.asdict(cpu)} if cpu.features else {}

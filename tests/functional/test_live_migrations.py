@@ -309,18 +309,23 @@ def test_cells_need_hosts_that_claim_them_anew(stage: Live, database: Database) 
     assert (there, "h2") == (row.claimed_numa_topology, row.host)
 
 
+_OWN = {"live_migration_cpu": "host-model"}
+
+
 @pytest.mark.parametrize(
-    ("stats", "expected"),
+    ("stats", "there", "expected"),
     [
-        pytest.param({}, None, id="guests see a processor that all hosts have"),
-        pytest.param({"live_migration_cpu": "host-model"}, {"vendor": "Intel", "features": ["avx2", "sse4"]}, id="its"),
+        pytest.param({}, {}, None, id="guests see a processor that all hosts have"),
+        pytest.param(_OWN, _OWN, {"vendor": "Intel", "features": ["avx2", "sse4"]}, id="its"),
+        pytest.param(_OWN, {}, None, id="the agent of another host is older"),
     ],
 )
 def test_the_destination_has_the_processor_that_the_guest_sees(
-    stage: Live, stats: JSONObject, expected: JSONObject | None
+    stage: Live, stats: JSONObject, there: JSONObject, expected: JSONObject | None
 ) -> None:
     """The scheduler's filter gets it, for the move and for plans, so that no host refuses the guest at the end."""
     cpu = json.dumps({"vendor": "Intel", "features": ["sse4", "avx2"]})
+    stage.conductor.add_host("h2", stats={"live_migration": "fake", **there})
     stage.conductor.add_host("h1", stats={"live_migration": "fake", **stats}, cpu_info=cpu)
     (planned,) = stage.operator.requests_of([stage.uuid], live=True)
     (anew,) = stage.operator.requests_of([stage.uuid])

@@ -294,6 +294,15 @@ def reporting_another(connection: sa.Connection, key: str, value: str) -> list[s
     return list(connection.execute(others.distinct().order_by(NODES.c.host)).scalars())
 
 
+def all_report(connection: Transaction | sa.Connection, key: str, beside: str, value: str) -> bool:
+    """Return True if the nodes that report ``value`` under ``beside`` all report something under ``key``."""
+    stats = NODES.c.stats
+    silent = sa.select(NODES.c.id).where(
+        sa.not_(NODES.c.deleted), stats[beside].as_string() == value, stats[key].as_string().is_(None)
+    )
+    return connection.execute(silent.order_by(NODES.c.id).limit(1)).first() is None
+
+
 def hypervisor_types(connection: sa.Connection) -> dict[str, str]:
     """By host, the hypervisor types of its nodes, separated by commas."""
     query = sa.select(NODES.c.host, NODES.c.hypervisor_type).where(sa.not_(NODES.c.deleted)).distinct()
