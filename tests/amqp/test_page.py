@@ -18,7 +18,7 @@ __all__ = ["browser", "open_url", "page"]
 SCRIPT = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
 #: The least contrast of text with what is behind it: WCAG 2.1, level AA.
 CONTRAST = 4.5
-VIEWS = ("overview", "map", "instances", "hosts", "volumes", "events", "boot", "room", "use")
+VIEWS = ("overview", "map", "instances", "hosts", "volumes", "events", "boot", "room", "upkeep", "use")
 #: Milliseconds since the last answer, by the page's own module. One that was on its way counts when it arrives.
 _SILENT_MS = "import(`${location.origin}/ui/base/api.js`).then((api) => api.silent())"
 TOO_LARGE = {"vcpus": 1, "memory_mb": 10_000_000, "root_gb": 1}
@@ -40,7 +40,7 @@ def test_a_browser_gets_the_page_and_a_client_the_versions(page: Page) -> None:
 def test_an_administrator_has_all_views(page: Page) -> None:
     """An unknown one is the overview; a former one leads to what took its place."""
     page.open()
-    titles = ["Overview", "Map", "Instances", "Hosts", "Volumes", "Events", "Boot", "Room", "Use"]
+    titles = ["Overview", "Map", "Instances", "Hosts", "Volumes", "Events", "Boot", "Room", "Upkeep", "Use"]
     assert titles == page.tabs()
     page.open("#nosuch")
     page.expect("main h1", "Overview")

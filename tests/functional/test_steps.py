@@ -17,17 +17,14 @@ from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_messaging.rpc import dispatcher
 
-from conductor_stub.agents.manager import MOST_STEPS, ConductorManager
+from conductor_stub.agents.manager import MOST_STEPS
 from conductor_stub.builds import claims
 from conductor_stub.steps.limits import StepContext, StepLimits
-from fleet import conf as fleet_conf
 from fleet import errors, failpoints
 from fleet.context import new_context
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.tables import models
 from fleet.objects import Finish
-from fleet.rpc.pins import Pins
-from tests.configuration import configuration
 from tests.functional.conductor import INCARNATION, Conductor, context, step_answer
 
 HOSTS = ("h1", "h2", "h3", "h4")
@@ -39,8 +36,7 @@ class Stand(Conductor):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        conf = configuration(fleet_conf.register_opts)
-        self.manager = ConductorManager(self.agents, Pins(conf))
+        self.manager = self.agent_manager
         for host in HOSTS:
             self.add_host(host)
 
