@@ -25,9 +25,11 @@ from conductor_stub.steps.local_placement import LocalPlacement
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet.clock import Clock
+from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.domains import DOMAINS
 from fleet.hardware.aliases import Aliases, parse_aliases
+from fleet.json_codec import JSONObject
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects.flavor_mix import HALF_LIFE_S
 from fleet.rpc import transport
@@ -42,6 +44,9 @@ from fleet.rpc.clients import (
 )
 from fleet.rpc.pins import Pins
 from fleet.rpc.trust import signing
+
+#: Sends a notification: its event, and what it is about.
+Tell = Callable[[RequestContext, str, JSONObject], object]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,7 +42,6 @@ class Death:
 
     :param limits: of its restarts
     :param moves: whether an instance that has used them up moves to another host, once
-    :param pinned: why no instance can move while some agents are older
     """
 
     instance_uuid: fields.Uuid
@@ -50,7 +49,6 @@ class Death:
     power_state: int
     limits: RestartLimits
     moves: bool = False
-    pinned: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,9 +64,10 @@ class Answer:
 
 
 @failpoints.commits("conductor.guest_restart")
-def decide(tx: Transaction, death: Death, migration: str, ctx: StepContext) -> Answer:
+def decide(tx: Transaction, death: Death, pinned: str, migration: str, ctx: StepContext) -> Answer:
     """Count the restart that the agent makes now, or give the guest up.
 
+    :param pinned: why no instance can move while some agents are older; "" if they can
     :param migration: uuid of the record of a move, so that a repeated transaction finds it
     :raises errors.NotFound: there is no such instance
     """
@@ -93,7 +92,7 @@ def decide(tx: Transaction, death: Death, migration: str, ctx: StepContext) -> A
     if following is Next.START:
         _add_event(tx, row, f"{_nth(len(ages_s) + 1, limits)}: {states.DOWN[row.power_state]}", ctx)
         return Answer(Fate.START, len(ages_s) + 1)
-    return _given_up(tx, row, death, migration, ctx)
+    return _given_up(tx, row, death, pinned, migration, ctx)
 
 
 class Restarts:
@@ -106,10 +105,8 @@ class Restarts:
     def __call__(self, context: RequestContext, death: Death) -> Answer:
         context = context.about(instance_uuid=death.instance_uuid, host=death.host)
         migration, ctx = uuidutils.generate_uuid(), self._placement.step_context(context)
-        if death.moves:
-            death = dataclasses.replace(death, pinned=self._pinned())
         try:
-            answer = self._database.write(decide, death, migration, ctx)
+            answer = self._database.write(decide, death, self._pinned() if death.moves else "", migration, ctx)
         except errors.NotFound:
             return Answer(Fate.WAIT)
         if answer.fate is Fate.MOVED:
@@ -122,19 +119,20 @@ class Restarts:
     def _pinned(self) -> str:
         """Return why agents could start a guest without its volumes or networks; "" if none could."""
         try:
-            self._placement.require_volumes()
-            self._placement.require_networks()
+            self._placement.require_parts()
         except errors.VersionPinned as older:
             return older.message
         return ""
 
 
-def _given_up(tx: Transaction, row: RequestedInstance, death: Death, migration: str, ctx: StepContext) -> Answer:
+def _given_up(
+    tx: Transaction, row: RequestedInstance, death: Death, pinned: str, migration: str, ctx: StepContext
+) -> Answer:
     """``active → resize_prep``, or ``active → error``."""
     times = death.limits.most
     why = f"its guest was started {times} times within {death.limits.window_s} s, and does not run"
     if death.moves:
-        against = death.pinned or _not_movable(tx, row, death.limits, ctx)
+        against = pinned or _not_movable(tx, row, death.limits, ctx)
         if not against:
             try:
                 intake.accept(tx, migration, row.uuid, move_states.RESIZE, None, ctx, confirms=True)

@@ -18,7 +18,7 @@ from fleet.clock import seconds
 #: Moves that are put to the filters in one round, and guests that a reason names.
 _TRIED, _NAMED = 20, 3
 _MIB_PER_GIB = 1024
-#: A load that is not the mean of some minutes must be high for so many times as long: a dip is not told from an end.
+#: Factor of ``hold_time`` for hosts whose load is one measurement, not the mean of some minutes.
 _ROUGH = 5
 #: Exponent of the GiB that a move must be worth: small busy guests go before large ones that bring as much a GiB. The bench
 #: ``balancers`` moves a tenth less than with 1.

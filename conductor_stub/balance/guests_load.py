@@ -27,8 +27,7 @@ def believable(rows: Sequence[RequestedInstance], loads: Mapping[str, GuestLoad]
     found = {}
     for row in rows:
         if (load := loads.get(row.uuid)) is not None:
-            lasting = load.cores if load.lasting is None else load.lasting
-            cores, lasting = (_within(each, row.claimed_vcpus) for each in (load.cores, lasting))
+            cores, lasting = (_within(each, row.claimed_vcpus) for each in (load.cores, _lasting(load)))
             memory_mb = load.memory_mb if load.memory_mb is None else _within(load.memory_mb, row.claimed_memory_mb)
             found[row.uuid] = GuestLoad(cores, lasting, memory_mb)
     return found

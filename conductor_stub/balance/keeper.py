@@ -7,7 +7,7 @@ Called by :mod:`conductor_stub.balance.wiring`.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -16,17 +16,17 @@ from oslo_utils import uuidutils
 from conductor_stub.balance.trying import Trying
 from conductor_stub.moves import intake
 from conductor_stub.moves.placement import MovePlacement
+from conductor_stub.parts import Tell
 from conductor_stub.steps.balance_settings import BalanceSettings
 from conductor_stub.steps.limits import StepContext
 from fleet import balance_states, errors, failpoints, move_states
 from fleet.clock import Clock, seconds
-from fleet.context import RequestContext, new_context
+from fleet.context import new_context
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates
 from fleet.db.instances import instances
 from fleet.db.operations import balances
 from fleet.db.tables.operations.balance import BalanceRoundRow
-from fleet.json_codec import JSONObject
 from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit
 
@@ -34,8 +34,6 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds between two looks at what is due.
 EVERY_S = 5
-#: Sends a notification: its event, and what it is about.
-Tell = Callable[[RequestContext, str, JSONObject], object]
 _ENDED = (balance_states.DONE, balance_states.FAILED)
 
 
@@ -101,8 +99,7 @@ class BalanceKeeper:
     def _move(self, row: BalanceRoundRow) -> None:
         try:
             self._placement.require_live_migration()
-            self._placement.require_volumes()
-            self._placement.require_networks()
+            self._placement.require_parts()
         except errors.VersionPinned as old:
             if self._said.due(row.aggregate) is not None:
                 LOG.warning("Balancing of aggregate %s waits: %s", row.aggregate, old.message)

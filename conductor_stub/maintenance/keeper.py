@@ -11,6 +11,7 @@ from oslo_utils import uuidutils
 
 from conductor_stub.maintenance import draining, working
 from conductor_stub.moves.placement import MovePlacement
+from conductor_stub.parts import Tell
 from conductor_stub.steps.beside import Beside, Spawn
 from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
@@ -20,7 +21,6 @@ from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.operations import maintenances
 from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
-from fleet.json_codec import JSONObject
 from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit
 
@@ -32,8 +32,6 @@ EVERY_S = 2
 _HOOKS = 32
 #: Guests of a host that are tried in one look.
 _TRIES = 50
-#: Sends a notification: its event, and what it is about.
-Tell = Callable[[RequestContext, str, JSONObject], object]
 #: Runs a command with an environment and a time limit; the last argument is for messages.
 Hook = Callable[[Sequence[str], Mapping[str, str], float, str], Ended]
 
@@ -111,8 +109,7 @@ class MaintenanceKeeper:
     def _drain(self, context: RequestContext, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
         try:
             self._placement.require_live_migration()
-            self._placement.require_volumes()
-            self._placement.require_networks()
+            self._placement.require_parts()
         except errors.VersionPinned as old:
             if self._said.due(row.host) is not None:
                 LOG.warning("Maintenance %s waits with host %s: %s", plan.name, row.host, old.message)

@@ -134,16 +134,14 @@ class MoveMachine(PlacedRow[Move, Move]):
 
     @failpoints.commits("conductor.move_take")
     def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[Move]:
-        """A live migration whose host, or the fleet, has no slot is not taken, and waits on."""
-        ready = []
-        for row in self.lock(tx, uuids):
-            host = row.record.source_compute
-            if self.is_at(row, attempt, (self.waiting,)) and (why := slots.taken(tx, row.record, host, ctx)):
-                LOG.info("The live migration of instance %s waits: %s", row.instance.uuid, why)
-                wait(tx, row, ctx)
-            else:
-                ready.append(row.uuid)
-        return super().take(tx, ready, attempt, ctx) if ready else []
+        return super().take(tx, uuids, attempt, ctx)
+
+    def begins(self, tx: Transaction, row: Move, ctx: StepContext) -> bool:
+        """A live migration whose host, or the fleet, has no slot waits on."""
+        if why := slots.taken(tx, row.record, row.record.source_compute, ctx):
+            LOG.info("The live migration of instance %s waits: %s", row.instance.uuid, why)
+            wait(tx, row, ctx)
+        return not why
 
     @failpoints.commits("conductor.move_refuse")
     def refuse(

@@ -78,6 +78,11 @@ class MovePlacement(Placement[Move, Move]):
         """:raises errors.VersionPinned: an agent may start a guest that it gets without its networks"""
         self._compute.require_networks()
 
+    def require_parts(self) -> None:
+        """:raises errors.VersionPinned: an agent may start a guest that it gets without its volumes or its networks"""
+        self.require_volumes()
+        self.require_networks()
+
     def notify(self, context: RequestContext, move: Move) -> None:
         """Cast to the host or conductor that must act next, if any."""
         record, host = move.record, move.actor
@@ -150,16 +155,18 @@ class MovePlacement(Placement[Move, Move]):
         ]
         is_resize = record.migration_type == move_states.RESIZE
         # The hosts that the guest or its disks can reach, or that have the disks already.
-        key = _REACHED_BY.get(record.migration_type, "")
-        place = hosts.stat_of(connection, record.source_compute, record.source_node, key)
         if record.migration_type == move_states.LIVE_MIGRATION:
-            left_out += ways.Ways(connection).others(row)
-            properties.update(ways.cpu_properties(connection, row))
-        elif place:
-            left_out += hosts.reporting_another(connection, key, place)
-        elif is_resize and place is not None:
-            properties["requested_destination"] = {"host": record.source_compute}
-        left_out += reach.lacking(connection, row.uuid)
+            way = ways.Ways(connection)
+            left_out += way.others(row)
+            properties.update(way.cpu_properties(row))
+        else:
+            key = _REACHED_BY[record.migration_type]
+            place = hosts.stat_of(connection, record.source_compute, record.source_node, key)
+            if place:
+                left_out += hosts.reporting_another(connection, key, place)
+            elif is_resize and place is not None:
+                properties["requested_destination"] = {"host": record.source_compute}
+            left_out += reach.lacking(connection, row.uuid)
         if left_out:
             properties["ignore_hosts"] = list(dict.fromkeys([*properties.get("ignore_hosts", ()), *left_out]))
         if record.migration_type == move_states.EVACUATION:

@@ -44,9 +44,12 @@ class Ways:
         self._connection = connection
         self._within = within
         self._volumes = volumes
+        self._volumes_of = functools.cache(self._find_volumes)
         self._reported = functools.cache(functools.partial(hosts.stat_of, connection))
         self._takers = functools.cache(self._find_takers)
         self._lacking = functools.cache(self._find_lacking)
+        self._all_report = functools.cache(functools.partial(hosts.all_report, connection))
+        self._cpu = functools.cache(self._find_cpu)
 
     @functools.cached_property
     def _of_all(self) -> list[tuple[str, str, frozenset[str]]]:
@@ -57,9 +60,12 @@ class Ways:
 
     def volumes_of(self, row: RequestedInstance) -> Sequence[str]:
         """Return the names of its volumes."""
+        return self._volumes_of(row.uuid)
+
+    def _find_volumes(self, uuid: str) -> Sequence[str]:
         if self._volumes is None:
-            return [each.volume_name for each in attachments.of_instances(self._connection, [row.uuid])]
-        return self._volumes.get(row.uuid, ())
+            return [each.volume_name for each in attachments.of_instances(self._connection, [uuid])]
+        return self._volumes.get(uuid, ())
 
     def _needs(self, row: RequestedInstance) -> frozenset[str]:
         """Return the kinds of parts that hosts must take."""
@@ -70,16 +76,17 @@ class Ways:
         """Return the other hosts that take the running guest."""
         needs = self._needs(row)
         found = self._takers(row.host, row.node, needs)
-        if found and host_report.TAKES_VOLUMES in needs:
-            return found - self._lacking(row.uuid)
-        return found
+        return found - self.lacking(row) if found else found
+
+    def lacking(self, row: RequestedInstance) -> frozenset[str]:
+        """Return the hosts that do not reach all volumes of the instance."""
+        return self._lacking(row.uuid) if self.volumes_of(row) else frozenset()
 
     @functools.cached_property
     def _reports(self) -> list[tuple[str, str | None]]:
         return reach.reports(self._connection)
 
     def _find_lacking(self, uuid: str) -> frozenset[str]:
-        """Return the hosts that do not reach all volumes of an instance."""
         return frozenset(reach.lacking(self._connection, uuid, lambda: self._reports))
 
     def _find_takers(self, host: str | None, node: str | None, needs: frozenset[str]) -> frozenset[str]:
@@ -106,6 +113,24 @@ class Ways:
         needs = self._needs(row)
         beside = f" with its {self._named(row, needs)}" if needs else ""
         return f"is on host {row.host}, and no other host takes its running guests{beside}"
+
+    def cpu_properties(self, row: RequestedInstance) -> JSONObject:
+        """Return the filter property with the processor that the running guest sees; empty if any host has what it needs.
+
+        It is empty unless the host reports that guests see its own processor, and so do all hosts of its way: an older
+        agent reports a part of the features only, and the hypervisor has the last word then. A guest counts as one that
+        uses all that its present host has: nobody knows which features it has found there.
+        """
+        if not self._reported(row.host, row.node, host_report.LIVE_CPU):
+            return {}
+        way = self._reported(row.host, row.node, host_report.LIVE) or ""
+        if not self._all_report(host_report.LIVE_CPU, host_report.LIVE, way):
+            return {}
+        cpu = self._cpu(row.host, row.node)
+        return {"guest_cpu": dataclasses.asdict(cpu)} if cpu.features else {}
+
+    def _find_cpu(self, host: str | None, node: str | None) -> GuestCpu:
+        return GuestCpu.of_report(hosts.cpu_info(self._connection, host, node))
 
     def _named(self, row: RequestedInstance, parts: Collection[str]) -> str:
         if parts == {host_report.TAKES_VOLUMES}:
@@ -147,19 +172,3 @@ def require_able(tx: Transaction, row: RequestedInstance, destination: str | Non
     obstacle = ways.obstacle(row)
     if obstacle:
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"{obstacle}: {_COLD}")
-
-
-def cpu_properties(connection: Transaction | Connection, row: RequestedInstance) -> JSONObject:
-    """Return the filter property with the processor that the running guest sees; empty if any host has what it needs.
-
-    It is empty unless the host reports that guests see its own processor, and so do all hosts of its way: an older agent
-    reports a part of the features only, and the hypervisor has the last word then. A guest counts as one that uses all
-    that its present host has: nobody knows which features it has found there.
-    """
-    if not hosts.stat_of(connection, row.host, row.node, host_report.LIVE_CPU):
-        return {}
-    way = hosts.stat_of(connection, row.host, row.node, host_report.LIVE) or ""
-    if not hosts.all_report(connection, host_report.LIVE_CPU, host_report.LIVE, way):
-        return {}
-    cpu = GuestCpu.of_report(hosts.cpu_info(connection, row.host, row.node))
-    return {"guest_cpu": dataclasses.asdict(cpu)} if cpu.features else {}

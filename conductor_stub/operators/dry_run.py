@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.moves import ways
-from conductor_stub.steps import reach
+from conductor_stub.moves.ways import Ways
 from fleet.context import RequestContext
 from fleet.db.engine import claimed
 from fleet.db.engine.database import Connection, Database
@@ -48,21 +48,12 @@ class DryRun:
         def read(connection: Connection) -> list[tuple[RequestedInstance, Sequence[str], JSONObject]]:
             rows = instances.of_uuids(connection, uuids)
             way = ways.of_rows(connection, rows)
-            return [(row, *self._restrictions(connection, row, way, live)) for row in rows]
+            return [(row, *_restrictions(row, way, live)) for row in rows]
 
         return [
             {"uuid": row.uuid, **self._request(row, left_out, more)}
             for row, left_out, more in self._database.read(read)
         ]
-
-    @staticmethod
-    def _restrictions(
-        connection: Connection, row: RequestedInstance, way: ways.Ways, live: bool
-    ) -> tuple[Sequence[str], JSONObject]:
-        """Return hosts that the instance cannot move to, and what is asked of the others."""
-        if live and not way.obstacle(row):
-            return way.others(row), ways.cpu_properties(connection, row)
-        return sorted(reach.lacking(connection, row.uuid)) if way.volumes_of(row) else (), {}
 
     def _request(
         self, row: RequestedInstance, left_out: Sequence[str] = (), more: JSONMapping = types.MappingProxyType({})
@@ -88,3 +79,10 @@ def _holding(row: RequestedInstance) -> Holding:
     if row.host is None:
         return Holding(row.uuid)
     return Holding(row.uuid, row.host, row.node, claimed.of(row))
+
+
+def _restrictions(row: RequestedInstance, way: Ways, live: bool) -> tuple[Sequence[str], JSONObject]:
+    """Return hosts that the instance cannot move to, and what is asked of the others."""
+    if live and not way.obstacle(row):
+        return way.others(row), way.cpu_properties(row)
+    return sorted(way.lacking(row)), {}

@@ -123,8 +123,7 @@ class RecoveryKeeper:
     def _move(self, row: RecoveryRow) -> None:
         parallel, ctx = self._settings.parallel, self._placement.step_context()
         try:
-            self._placement.require_volumes()
-            self._placement.require_networks()
+            self._placement.require_parts()
         except errors.VersionPinned as old:
             if self._said.due(row.host) is not None:
                 LOG.warning("The recovery of host %s waits: %s", row.host, old.message)

@@ -128,9 +128,14 @@ class PlacedRow(TimedRow[RowT, EndT]):
     def is_at(self, row: RowT, attempt: int, statuses: Collection[str]) -> bool:
         return row.attempt == attempt and self.status(row) in statuses
 
+    def begins(self, tx: Transaction, row: RowT, ctx: StepContext) -> bool:
+        """Return False for a locked row that waits on, for a reason of its kind."""
+        return True
+
     def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[RowT]:
         """``waiting → placing``. Return the rows that the caller has taken and must place."""
         mine = [row for row in self.lock(tx, uuids) if self.is_at(row, attempt, (self.waiting,))]
+        mine = [row for row in mine if self.begins(tx, row, ctx)]
         return self.enter(tx, mine, self.placing, ctx.due(ctx.limits.placing_timeout_s), ctx) if mine else []
 
     def put_back(

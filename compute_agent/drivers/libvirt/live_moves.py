@@ -73,10 +73,11 @@ class LiveMoves(GuestAccess):
         why, domain = "no migration of it is under way", self._find(instance.uuid)
         if domain is not None:
             followed = self._connection.call(lambda _connection: live.follow(domain, progress))
+            interrupted = not followed and self._is_interrupted(domain)
             if followed:
                 why = "its migration has ended"
-            elif begin or self._is_interrupted(domain):
-                runs = self._state(domain) == states.RUNNING or self._is_interrupted(domain)
+            elif begin or interrupted:
+                runs = interrupted or self._state(domain) == states.RUNNING
                 why = self._migrate(domain, instance.uuid, dest, progress, cells) if runs else "it does not run"
         left = self._find(instance.uuid)
         self._connection.call(lambda _connection: live.has_left(left, why))
