@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent of storage backends: its start, its reports and comparisons.
 
-Called by :mod:`volume_agent.main`. See ``fleet.agent.life``.
+See ``fleet.agent.life``. Called by :mod:`volume_agent.main`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets the metrics of hosts by state, and of what they give away.
 
-Called by :mod:`conductor_stub.agents.wiring`. Each conductor does so, with the same numbers.
+Each conductor does so, with the same numbers. Called by :mod:`conductor_stub.agents.wiring`.
 """
 
 from __future__ import annotations

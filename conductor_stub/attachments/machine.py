@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state machine of attachments.
 
-Called by the modules beside it. See ``steps.machine``.
+See ``steps.machine``. Called by the modules beside it.
 
 The host is that of the instance, so an attachment never waits for one. The volume is not available before the host has
 reported that its guest does not have it, or the instance is deleted.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims and finishes of builds, as hosts report them: any number of them in one transaction.
 
-Called by :mod:`conductor_stub.agents.api`. Each row is locked, compared with the step and the attempt that the host
-reports, and written only if both match; so each step may be repeated without harm. All transactions lock in one order:
-instances, services, attachments with their volumes, groups, nodes (each sorted), and last the change counter. (MariaDB
-locks in the order in which it finds the rows; it may have to run the transaction again.)
+Each row is locked, compared with the step and the attempt that the host reports, and written only if both match; so
+each step may be repeated without harm. All transactions lock in one order: instances, services, attachments with their
+volumes, groups, nodes (each sorted), and last the change counter. (MariaDB locks in the order in which it finds the
+rows; it may have to run the transaction again.) Called by :mod:`conductor_stub.agents.api`.
 """
 
 from __future__ import annotations

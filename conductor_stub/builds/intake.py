@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accepts build requests and writes their rows.
 
-Called by the modules beside it and those of :mod:`conductor_stub.operators`. From then on the sweeper ends each build
-that is lost.
+From then on the sweeper ends each build that is lost. Called by the modules beside it and those of
+:mod:`conductor_stub.operators`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state machine of builds: instance rows in ``scheduling``, ``placing`` or ``spawning``.
 
-Called by the modules beside it. See ``steps.machine``.
+See ``steps.machine``. Called by the modules beside it.
 
 A build has one more status. If no host has room and the request waits, it goes from ``placing`` to ``queued``; when it is
 woken, it goes to ``scheduling`` at the same attempt.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An instance without a host, because it was shelved, is built again: the builds' machine finds it a place.
 
-Called by :mod:`conductor_stub.operators.unshelving` and :mod:`conductor_stub.operators.wiring`. Its attempts go on
-from those that it has had. It ends ACTIVE, or is shelved as before, with a fault.
+Its attempts go on from those that it has had. It ends ACTIVE, or is shelved as before, with a fault. Called by
+:mod:`conductor_stub.operators.unshelving` and :mod:`conductor_stub.operators.wiring`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RPC surface of moves for conductors and hosts.
 
-Called by :mod:`conductor_stub.moves.wiring`. ``intake`` has that for operators.
+``intake`` has that for operators. Called by :mod:`conductor_stub.moves.wiring`.
 """
 
 from __future__ import annotations

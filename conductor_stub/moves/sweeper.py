@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on moves whose step is overdue: hand out again, notify the host again, or go on without it.
 
-Called by :mod:`conductor_stub.moves.wiring`. Confirms resizes that nobody decided on in time.
+Confirms resizes that nobody decided on in time. Called by :mod:`conductor_stub.moves.wiring`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the consoles of guests from their hosts, namespace ``operator``.
 
-Called by :mod:`conductor_stub.operators.wiring`. Their hosts have it.
+Their hosts have it. Called by :mod:`conductor_stub.operators.wiring`.
 """
 
 from __future__ import annotations

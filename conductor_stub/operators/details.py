@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes names, descriptions, metadata and tags of instances.
 
-Called by :mod:`conductor_stub.operators.wiring`. No host and no scheduler needs to know it.
+No host and no scheduler needs to know it. Called by :mod:`conductor_stub.operators.wiring`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists of instances.
 
-Called by :mod:`conductor_stub.operators.manager`. One is read in parts: what a conductor holds at once has a limit,
-however long the list is.
+One is read in parts: what a conductor holds at once has a limit, however long the list is. Called by
+:mod:`conductor_stub.operators.manager`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RPC surface for operators, namespace ``operator``: instances, moves, hosts and services.
 
-Called by :mod:`conductor_stub.operators.wiring`. ``catalog`` has the rest.
+``catalog`` has the rest. Called by :mod:`conductor_stub.operators.wiring`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Removes from answers of the conductor what a project may not read: names of hosts and pools, and their capacity.
 
-Called by :mod:`conductor_stub.operators.tenancy`. It learns why a request was refused: the reason code, how many hosts
-each filter kept, and what the request lacks on the nearest host. ``host_id`` tells whether two of its instances share
-a host.
+It learns why a request was refused: the reason code, how many hosts each filter kept, and what the request lacks on
+the nearest host. ``host_id`` tells whether two of its instances share a host. Called by
+:mod:`conductor_stub.operators.tenancy`.
 """
 
 from __future__ import annotations

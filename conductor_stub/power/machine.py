@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state machine of power tasks: instance rows with one of ``states.POWER_TASKS``.
 
-Called by the modules beside it and those of :mod:`conductor_stub.agents`. See ``steps.machine``.
+See ``steps.machine``. Called by the modules beside it and those of :mod:`conductor_stub.agents`.
 
 The host is known, so the row never waits for one: it is claimed from its acceptance on.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rebuilds: the guest of an instance is made anew from an image, on the host and with the resources that it has.
 
-Called by :mod:`conductor_stub.power.intake`. It is a task of the row, as the tasks of ``power.machine`` are. Name,
-metadata, key and user data may change with it, in the transaction that accepts it. Volumes and addresses stay. A
-rebuild that fails leaves the instance in ERROR, because the former disk is gone.
+It is a task of the row, as the tasks of ``power.machine`` are. Name, metadata, key and user data may change with it,
+in the transaction that accepts it. Volumes and addresses stay. A rebuild that fails leaves the instance in ERROR,
+because the former disk is gone. Called by :mod:`conductor_stub.power.intake`.
 """
 
 from __future__ import annotations

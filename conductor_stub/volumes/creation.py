@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accepts requests for volumes, and writes their rows.
 
-Called by the modules beside it. From then on the sweeper ends each volume that is lost.
+From then on the sweeper ends each volume that is lost. Called by the modules beside it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state machine of volumes.
 
-Called by the modules beside it. See ``steps.machine``; here a step's status is the column ``step``.
+See ``steps.machine``; here a step's status is the column ``step``. Called by the modules beside it.
 """
 
 from __future__ import annotations

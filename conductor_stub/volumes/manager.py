@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RPC surface of volumes for conductors and agents.
 
-Called by :mod:`conductor_stub.volumes.wiring`. ``intake`` has that for users.
+``intake`` has that for users. Called by :mod:`conductor_stub.volumes.wiring`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds a pool for a volume, claims its space, and notifies the agent of the backend.
 
-The intake of volumes calls it, and the sweeper again for a volume that nobody has taken.
+The intake of volumes calls it. The sweeper calls it again for a volume whose step is overdue.
 """
 
 from __future__ import annotations

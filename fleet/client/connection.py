@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls over the message broker. The commands make one unless they are told of an address of ``fleet-api``."""
+"""Calls over the message broker. Commands use it unless the URL of a ``fleet-api`` is given."""
 
 from __future__ import annotations
 

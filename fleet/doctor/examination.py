@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks of ``fleet doctor`` on broker and daemons.
 
-Called by :mod:`fleet_api.own.doctor` and :mod:`fleet_cli.health.doctor`. ``storage_examination`` has those on volumes.
+``storage_examination`` has those on volumes. Called by :mod:`fleet_api.own.doctor` and :mod:`fleet_cli.health.doctor`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the database. Called by :mod:`fleet.errors`. None of them carries a statement, a value or an address."""
+"""Errors of the database. None of them carries a statement, a value or an address. Called by :mod:`fleet.errors`."""
 
 from fleet.errors.base import FleetError
 from fleet.reasons import Reason

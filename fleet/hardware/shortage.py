@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cells and devices that a node lacks for an instance, in numbers.
 
-Called by modules of :mod:`scheduler.compute.filters` and :mod:`scheduler.why`. Of the possible arrangements the
-nearest is reported: the host's cell that lacks the smallest share.
+Of the possible arrangements the nearest is reported: the host's cell that lacks the smallest share. Called by modules
+of :mod:`scheduler.compute.filters` and :mod:`scheduler.why`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Addresses that a user writes on an instance, for tools that log in.
 
-Called by the modules beside it and those of :mod:`fleet_api.servers`. The fleet does nothing with them.
+The fleet does nothing with them. Called by the modules beside it and those of :mod:`fleet_api.servers`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regular expressions of users.
 
-Called by :mod:`fleet_api.servers.input.server_filters`. RE2 matches them in time linear in the text; Python's ``re`` may
-take forever.
+RE2 matches them in time linear in the text; Python's ``re`` may take forever. Called by
+:mod:`fleet_api.servers.input.server_filters`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log lines: a record is one line, whoever has written the texts in it; only a traceback has several.
+"""Formats log records: control characters in texts are escaped, so a record is one line. Only a traceback has several.
 
 Called by :mod:`fleet.conf`.
 """

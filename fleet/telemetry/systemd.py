@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notifies systemd of the daemon's state (sd_notify(3)).
 
-Called by :mod:`fleet.telemetry.watchdog`. Does nothing if systemd did not start the daemon.
+Does nothing if systemd did not start the daemon. Called by :mod:`fleet.telemetry.watchdog`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slows down whoever guesses passwords: by name and address, and by address.
 
-Called by :mod:`fleet_api.access.identity`. After a few failures each further attempt has to wait, twice as long each
-time. An address that fails with many names has to wait as well, except for names that have signed in from it. Failures
-are forgotten after a quarter of an hour.
+After a few failures each further attempt has to wait, twice as long each time. An address that fails with many names
+has to wait as well, except for names that have signed in from it. Failures are forgotten after a quarter of an hour.
+Called by :mod:`fleet_api.access.identity`.
 """
 
 from __future__ import annotations

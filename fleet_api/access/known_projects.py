@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks keystone whether a project exists that an administrator names: a quota of a wrong id would hold for nobody.
 
-Called by :mod:`fleet_api.application` and :mod:`fleet_api.block_storage.routes`. Without keystone any name is a
-project.
+Without keystone any name is a project. Called by :mod:`fleet_api.application` and
+:mod:`fleet_api.block_storage.routes`.
 """
 
 from __future__ import annotations

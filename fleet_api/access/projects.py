@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Projects, as clients look them up before they name one.
 
-Called by :mod:`fleet_api.application`. Without keystone a project is no more than the name that servers and quotas
-carry: it has no record, its id is its name, and any name is one.
+Without keystone a project is no more than the name that servers and quotas carry: it has no record, its id is its
+name, and any name is one. Called by :mod:`fleet_api.application`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data that lie on a pool and are to become a volume.
 
-Called by :mod:`fleet_api.block_storage.routes`. They are the administrator's.
+They are the administrator's. Called by :mod:`fleet_api.block_storage.routes`.
 """
 
 from __future__ import annotations

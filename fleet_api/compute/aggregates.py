@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host aggregates. Called by :mod:`fleet_api.application`. Their ids are integers."""
+"""Host aggregates. Their ids are integers. Called by :mod:`fleet_api.application`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The images that the fleet has records of, in the form of OpenStack's image API v2.
 
-Called by :mod:`fleet_api.application`. They are made with ``fleet image``.
+They are made with ``fleet image``. Called by :mod:`fleet_api.application`.
 """
 
 from __future__ import annotations

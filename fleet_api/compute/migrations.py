@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves of servers, the newest first.
 
-Called by :mod:`fleet_api.application` and :mod:`fleet_api.servers.server_migrations`. Read only.
+Read only. Called by :mod:`fleet_api.application` and :mod:`fleet_api.servers.server_migrations`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``GET /fleet/v1/openapi.json``: the document of the API in the form of https://spec.openapis.org/oas/v3.1.0.
 
-Called by :mod:`fleet_api.application`. It is made of what serves the requests: the routes, the responders' first
-lines, the kinds that parse the bodies (:func:`fleet_api.requests.bodies.takes`), the kinds of the answers
-(:func:`fleet_api.requests.answers.gives`), and the policy. So it says what is true of this release.
+It is made of what serves the requests: the routes, the responders' first lines, the kinds that parse the bodies
+(:func:`fleet_api.requests.bodies.takes`), the kinds of the answers (:func:`fleet_api.requests.answers.gives`), and the
+policy. So it says what is true of this release. Called by :mod:`fleet_api.application`.
 """
 
 from __future__ import annotations

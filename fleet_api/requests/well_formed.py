@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refuses what is no well-formed request, whatever is asked: its host, control characters in its path and query.
+"""Refuses malformed requests for any path: a wrong host, and control characters in path and query.
 
 Called by :mod:`fleet_api.application`.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``POST /servers/ID/action``: moves, power, rebuilds, locks and consoles.
 
-Called by :mod:`fleet_api.application`. Other actions of nova are answered with 501.
+Other actions of nova are answered with 501. Called by :mod:`fleet_api.application`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The actions of a server: its events, those of one request together.
 
-Called by :mod:`fleet_api.application`. Read only.
+Read only. Called by :mod:`fleet_api.application`.
 """
 
 from __future__ import annotations

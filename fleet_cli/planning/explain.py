@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``fleet explain``: where an instance or a volume would be placed, or why nowhere.
 
-Called by the modules beside it. Nothing is booked.
+Nothing is booked. Called by the modules beside it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the moves of a plan: migrations to chosen hosts, a few at a time.
 
-Called by :mod:`fleet_cli.planning.rebalance`. A cold one is confirmed when it has finished.
+A cold one is confirmed when it has finished. Called by :mod:`fleet_cli.planning.rebalance`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes requests from nova's records for ``fleet explain``, ``fleet capacity`` and ``fleet whatif``.
 
-Called by :mod:`scheduler.nova.service`. It has the methods of the conductor's ``operator`` namespace that make a
-request, by flavor or by server.
+It has the methods of the conductor's ``operator`` namespace that make a request, by flavor or by server. Called by
+:mod:`scheduler.nova.service`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inventory as the change feed shows it, less what is booked.
 
-Called by :mod:`scheduler.planning.copied_fleet` and :mod:`scheduler.state.host_manager`. Plain state without a lock.
+Plain state without a lock. Called by :mod:`scheduler.planning.copied_fleet` and :mod:`scheduler.state.host_manager`.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def _loaded(cloud: clouds.Cloud, name: str, caller: Caller) -> _Load:
 
 
 def _share_disk(cloud: clouds.Cloud) -> None:
-    """Add a provider that shares its disk, with nobody yet."""
+    """Add a provider that can share its disk. No other provider is in its aggregate yet."""
     with nova_feed.connected(cloud.url("placement")) as connection:
         for statement in (
             "INSERT INTO resource_providers (id, uuid, name, generation, root_provider_id)"

@@ -419,7 +419,7 @@ def test_guests_wait_for_a_slot(database: Database) -> None:
     ],
 )
 def test_slots_of_destinations_and_of_the_fleet(database: Database, limits: StepLimits) -> None:
-    """Two guests of two hosts go to one host: the second waits, whoever has chosen."""
+    """Two guests of two hosts go to one host: the second waits, whether the scheduler or the administrator has chosen it."""
     stage = Live(database, limits)
     stage.conductor.add_host("h3", stats={"live_migration": "fake"})
     other = stage.another("h3")

@@ -395,7 +395,7 @@ def test_a_template_that_cannot_be_filled():
 
 @pytest.mark.parametrize("nova_url", ["postgresql", "mariadb"], indirect=True)
 def test_a_poll_reads_indexes_and_not_the_deleted_rows(nova):
-    """Two statements, each by an index that nova has. The plan of the database says so, among many deleted rows."""
+    """Two statements, each by an index that nova has: the database's plan, among many deleted rows."""
     engine = sa.create_engine(nova.url, poolclass=sa.NullPool)
     maria = engine.dialect.name == "mysql"
     numbers = (

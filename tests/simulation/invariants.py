@@ -108,7 +108,7 @@ def _agree(
     held = host.tracker(node.host).view()
     living = {row.uuid for row in here}
     mine = living | {record.instance_uuid for record in moving}
-    # The hypervisor could not make the guest of a rebuild: the row says so, and keeps the place.
+    # The hypervisor could not make the guest of a rebuild. The row records that, and keeps its claim on the host.
     gone = {row.uuid for row in here if (row.vm_state, row.task_state, row.power_state) == _GONE}
     wrong = []
     if node.memory_mb_used != sold:

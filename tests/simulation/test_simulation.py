@@ -104,7 +104,7 @@ def test_a_seed_plays_the_same_every_time(simulated: SimulatedDatabase) -> None:
 def test_a_shadow_changes_nothing(
     simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    """With ``[shadow] config_file`` for all requests the schedulers answer as without, so each seed tells the same story."""
+    """With ``[shadow] config_file`` for all requests, schedulers answer as without it: each seed has the same history."""
     seeds = range(12)
     plain = [Scenario(seed, simulated).play() for seed in seeds]
     (tmp_path / "candidate.conf").write_text("[DEFAULT]\nram_weight_multiplier = -1.0\n")

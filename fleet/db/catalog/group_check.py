@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check that a claim keeps the policy of a server group and its rules over labels of hosts.
 
-Called by :mod:`conductor_stub.builds.claims` and :mod:`conductor_stub.moves.claims`. Claims of builds and of moves run
+Claims of builds and of moves run
 it, under the lock of the group: schedulers may have decided at the same time.
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drops the sessions of a server that answers and accepts no writes any more.
 
-Called by :mod:`fleet.db.engine.database`. It was demoted, is about to stop, or is a Galera node that has left its
-cluster. The error of a write on such a server counts as the loss of its connection: the transaction runs again on a
-new one, and all other connections of the pool, which are as old, are replaced.
+It was demoted, is about to stop, or is a Galera node that has left its cluster. The error of a write on such a server
+counts as the loss of its connection: the transaction runs again on a new one, and all other connections of the pool,
+which are as old, are replaced. Called by :mod:`fleet.db.engine.database`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists of instances in a stable order and in parts.
 
-Called by modules of :mod:`conductor_stub.operators`. Conductors answer users and operators with them.
+Conductors answer users and operators with them.
 """
 
 from __future__ import annotations

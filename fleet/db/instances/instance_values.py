@@ -51,7 +51,7 @@ def spec_of(row: RequestedInstance) -> JSONObject:
 def changed_spec(
     spec: Mapping[str, object], resized_spec: JSONMapping | None, details: Mapping[str, object] | None
 ) -> JSONObject:
-    """:func:`spec_of`, of the columns. A spec that cannot be read has the fields that every one has, and says so."""
+    """:func:`spec_of`, of the columns. A spec that cannot be read is replaced by one with the mandatory fields only."""
     if stored_json.is_unreadable(spec):
         spec = _UNREADABLE
     return {**spec, **(resized_spec or {}), **(details or {})}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """This project's defaults of RabbitMQ's options.
 
-Called by modules of :mod:`fleet.rpc` and :mod:`fleet.rpc.rabbit.lean`. An operator's values override them.
+An operator's values override them. Called by modules of :mod:`fleet.rpc` and :mod:`fleet.rpc.rabbit.lean`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides a share of the live requests by a second configuration, after the answer, and compares.
 
-Called by :mod:`scheduler.compute.drivers.filter_scheduler`. Nothing is booked, and no state is shared that a decision
-reads: answers are the same with and without a shadow. The instance's own booking is lifted meanwhile, so the shadow
-sees the hosts as the decision saw them, but for what has happened since the answer.
+Nothing is booked, and no state is shared that a decision reads: answers are the same with and without a shadow. The
+instance's own booking is lifted meanwhile, so the shadow sees the hosts as the decision saw them, but for what has
+happened since the answer. Called by :mod:`scheduler.compute.drivers.filter_scheduler`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps PCI devices for who asks for them. :mod:`scheduler.engine.weighing.weighers` calls it."""
+"""Keeps hosts with PCI devices free for instances that need them. :mod:`scheduler.engine.weighing.weighers` calls it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A problem of items on places: what an assignment must keep, and what it costs.
 
-Called by the modules beside it and those of :mod:`scheduler.compute.planning.moves`. It knows no host and no guest.
+It knows no host and no guest. Called by the modules beside it and those of :mod:`scheduler.compute.planning.moves`.
 
 The form covers the machine reassignment problem of the ROADEF/EURO challenge 2012, whose terms are used here: capacity and
 safety capacity, balance of two resources, transient resources, conflict, spread and dependency of groups, and moves.

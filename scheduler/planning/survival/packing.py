@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several guests on one host, as an integer programme over sums of vcpus, memory and disk.
 
-Called by the modules beside it and those of :mod:`scheduler.compute.planning.losses`. It is a relaxation: cells,
-devices and other rules of filters are not in it. So if it has no solution, there is none; if it has one, the decision
-code must accept it. HiGHS (Huangfu and Hall, Math. Prog. Comp. 10, 2018) solves it, from scipy.
+It is a relaxation: cells, devices and other rules of filters are not in it. So if it has no solution, there is none;
+if it has one, the decision code must accept it. HiGHS (Huangfu and Hall, Math. Prog. Comp. 10, 2018) solves it, from
+scipy. Called by the modules beside it and those of :mod:`scheduler.compute.planning.losses`.
 
 Equal guests are one variable for each host, their number there. For each size t that occurs, the sum of a host is also taken
 in whole parts of t, rounded down on both sides (Chvátal, Discrete Math. 4, 1973): so even without whole numbers, which is

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators with which a volume type's extra specs describe what a pool must report.
 
-Called by :mod:`scheduler.compat.cinder_names` and :mod:`scheduler.volumes.filters.capabilities`. They are those of
-flavors (:mod:`scheduler.filters.extra_specs_ops`) and ``<is>`` for flags. A value is compared as the pool reports it:
-without an operator, the number 1 is not the text "1".
+They are those of flavors (:mod:`scheduler.filters.extra_specs_ops`) and ``<is>`` for flags. A value is compared as the
+pool reports it: without an operator, the number 1 is not the text "1". Called by :mod:`scheduler.compat.cinder_names`
+and :mod:`scheduler.volumes.filters.capabilities`.
 """
 
 from __future__ import annotations

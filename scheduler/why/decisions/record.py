@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of one decision: who asked for what, the hosts that were chosen, and why.
+"""The record of one decision: the requester, the request, the chosen hosts, and the reasons.
 
 Called by :mod:`scheduler.compute.drivers.kept_decisions`.
 """

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The disks of a guest that is resized on its host: they grow, and are as before if the resize is undone.
 
-Called by :mod:`compute_agent.drivers.libvirt.disks.guest_disks`. Their former content is kept in the guest's
-directory::
+Their former content is kept in the guest's directory::
 
     (nothing) ── all copied ──▶ before/ ── resize confirmed ──▶ (nothing)
                                   └── resize undone: new disks removed ──▶ returning/ ── each moved back ──▶ (nothing)
 
 Every function may be repeated after a crash. The guest is off while they run, but for :func:`require_no_smaller` and
 :func:`forget`.
+
+Called by :mod:`compute_agent.drivers.libvirt.disks.guest_disks`.
 """
 
 from __future__ import annotations

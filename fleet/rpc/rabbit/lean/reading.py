@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which thread reads a connection: one of those that wait, for all of them.
 
-Called by :mod:`fleet.rpc.rabbit.lean.driver` and :mod:`fleet.rpc.rabbit.lean.outgoing`. So a caller's own thread sees
-its reply first, and no other thread must be woken for it. A reader that has what it waited for passes the turn to
-another that waits::
+So a caller's own thread sees its reply first, and no other thread must be woken for it. A reader that has what it
+waited for passes the turn to another that waits::
 
     caller A   publishes ── reads ──▶ its reply ── passes the turn
     caller B   publishes ── waits ─────────────────▶ reads ──▶ its reply
     driver     waits for the broker beside them, and reads what comes while no caller does
+
+Called by :mod:`fleet.rpc.rabbit.lean.driver` and :mod:`fleet.rpc.rabbit.lean.outgoing`.
 """
 
 from __future__ import annotations
