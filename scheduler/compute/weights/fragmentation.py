@@ -78,8 +78,8 @@ class FragmentationWeigher(ColumnWeigher):
         self._fixed = mix
         #: The tables, and the mix and the means of the hosts for which they were built.
         self._built: tuple[FlavorMix, _Means, _Tables] | None = None
-        #: Epoch and version of the hosts whose means were looked at last.
-        self._seen: tuple[int, int] | None = None
+        #: The means of the hosts at an epoch and a version.
+        self._measured: tuple[tuple[int, int], _Means] | None = None
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
@@ -131,16 +131,19 @@ class FragmentationWeigher(ColumnWeigher):
         mix = self._fixed or hosts.demand
         if mix is None or not mix.counts:
             return None
-        built, seen = self._built, (hosts.epoch, hosts.version)
-        if built is None or built[0] is not mix or self._seen != seen:
-            # A host that came or went changes the unit of all sizes: the decision shall not depend on when it did so.
-            means = _means(hosts.whole())
-            if built is None or built[0] is not mix or built[1] != means:
-                built = mix, means, _build(mix, means, hosts.whole())
-        if self._outgrown(built[2], hosts):
-            built = mix, built[1], _build(mix, built[1], hosts.whole())
-        self._built, self._seen = built, seen
+        built, means = self._built, self._means(hosts)
+        if built is None or built[0] is not mix or built[1] != means or self._outgrown(built[2], hosts):
+            self._built = built = mix, means, _build(mix, means, hosts.whole())
         return built[2]
+
+    def _means(self, hosts: Candidates) -> _Means:
+        """Return the mean vcpus and memory in MB of all hosts. A host that comes or goes changes the unit of all sizes."""
+        measured, now = self._measured, (hosts.epoch, hosts.version)
+        if measured is None or measured[0] != now:
+            whole = hosts.whole()
+            means = _mean(whole, "vcpus_total"), _mean(whole, "total_usable_ram_mb")
+            self._measured = measured = now, means
+        return measured[1]
 
     @staticmethod
     def _outgrown(tables: _Tables, hosts: Candidates) -> bool:
@@ -180,11 +183,6 @@ def _build(mix: FlavorMix, means: _Means, hosts: Candidates) -> _Tables:
     limits = [float(limit.max()) for limit in _limits(hosts)]
     resources = [Slots(each, most) for each, most in zip(sizes, limits, strict=True) if any(each)]
     return _Tables(next(_NUMBERS), shapes, list(shares.values()), weights, resources)
-
-
-def _means(hosts: Candidates) -> _Means:
-    """Return the mean vcpus and memory in MB of all hosts."""
-    return _mean(hosts, "vcpus_total"), _mean(hosts, "total_usable_ram_mb")
 
 
 def _mean(hosts: Candidates, name: str) -> float:
