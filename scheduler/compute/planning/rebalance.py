@@ -58,7 +58,7 @@ def run(conf: cfg.ConfigOpts, state: Changes, goal: Goal, request_of: RequestOf,
     demands = _demands(columns, request_of) if goal.promised else {}
     broken = ""
     while True:
-        moves, why = promises.keeping(conf, state, useful, goal.promised, demands)
+        moves, why = promises.keeping(conf, state, useful, goal.promised, demands, columns.guest_of())
         broken, useful = broken or why, _useful(columns, goal, moves)
         # What is left out of the middle leads through other states.
         if len(useful) == len(moves):
@@ -124,7 +124,7 @@ def _fitting(ground: Ground, columns: Columns, goal: Goal, moves: Sequence[Move]
     """Return the hosts of the new instances that the scheduler places after the moves."""
     if goal.kind != MAKE_ROOM:
         return []
-    fleet = steps.after(ground, {each.uuid: each for each in columns.guests}, moves)
+    fleet = steps.after(ground, columns.guest_of(), moves)
     placed = []
     for demand, host in zip(goal.demands, hosts, strict=False):
         request = RequestSpec.from_wire(demand.request_spec, demand.filter_properties)

@@ -23,7 +23,7 @@ from fleet.objects.whatif import Demand
 from scheduler.compute import conf as compute_conf
 from scheduler.compute.planning.ground import Ground, Movable, elsewhere
 from scheduler.compute.planning.losses import kept_promises
-from scheduler.compute.planning.moves.moved import is_plain, moved
+from scheduler.compute.planning.moves.moved import joined, moved
 from scheduler.planning import readings
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.hypothetical import ChangedRow
@@ -54,7 +54,7 @@ def run(
     def broken(during: Changes) -> Collection[str]:
         return kept_promises.broken(conf, during, goal.promised, lambda uuids: {uuid: known(uuid) for uuid in uuids})
 
-    return _Planner(Ground(conf, state, requests), goal, tick, broken if goal.promised else lambda during: ()).plan()
+    return _Planner(Ground(conf, state, requests), goal, tick, broken).plan()
 
 
 class _Planner:
@@ -71,6 +71,9 @@ class _Planner:
         self._tick = tick
         self._broken = broken
         self._state = ground.state
+        #: All moves so far, and their guests where they were at first.
+        self._moves: list[Move] = []
+        self._guests: dict[str, Movable] = {}
         #: Guests by the host where the moves so far have brought them.
         self._there: dict[str, list[Movable]] = collections.defaultdict(list)
         self._left = list(dict.fromkeys(goal.hosts))
@@ -81,7 +84,8 @@ class _Planner:
         up = set(fleet.hosts_up())
         for host in self._left:
             self._there[host] = self._ground.movable(host)
-            reason = self._why_not(host) if host in up else "is down or disabled"
+            self._guests.update({each.uuid: each for each in self._there[host]})
+            reason = self._ground.why_not(host) if host in up else "is down or disabled"
             if reason:
                 self._stuck[host] = reason
         self._left = [host for host in self._left if host not in self._stuck]
@@ -92,15 +96,10 @@ class _Planner:
             if wave is None:
                 break
             waves.append(wave)
-            self._state = moved(self._state, wave.moves)
+            self._moves += wave.moves
+            self._state = self._after(self._moves)
         planned = [host for wave in waves for host in wave.hosts]
         return WavesPlan(waves, self._stuck, guests, _bound(fleet, planned, self._goal.at_a_time))
-
-    def _why_not(self, host: str) -> str:
-        special = [each.uuid for each in self._there[host] if not is_plain(each)]
-        if special:
-            return f"instance {special[0]} has cells, CPUs or devices of its own: drain the host by hand"
-        return self._ground.why_not(host)
 
     def _next_wave(self) -> Wave | None:
         """Return the next wave, and put its guests where they go. None: no host that is left can be emptied."""
@@ -129,6 +128,8 @@ class _Planner:
 
     def _shorten(self, hosts: list[str], moves: list[Move], refused: dict[str, str]) -> None:
         """Drop the last hosts of a wave until the fleet survives as much while it is empty as before."""
+        if not self._goal.promised:
+            return
         before = set(self._broken(self._state))
         while hosts and (worse := set(self._broken(self._during(hosts, moves))) - before):
             host = hosts.pop()
@@ -136,9 +137,12 @@ class _Planner:
             refused[host] = f"the promise would not hold while it is empty: the loss of {min(worse)} is not survived"
 
     def _during(self, hosts: Sequence[str], moves: Sequence[Move]) -> Changes:
-        state = moved(self._state, moves)
+        state = self._after([*self._moves, *moves])
         services = [ChangedRow(each, disabled=True) if each.host in hosts else each for each in state.services]
         return dataclasses.replace(state, services=services)
+
+    def _after(self, moves: Sequence[Move]) -> Changes:
+        return moved(self._ground.state, joined(moves), self._guests)
 
     def _size(self, host: str) -> tuple[int, int, str]:
         there = self._there[host]

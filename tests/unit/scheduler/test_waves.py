@@ -10,8 +10,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from fleet.hardware.node import Hardware, Wanted, fit, take
+from fleet.objects import numa
 from fleet.objects.tolerance import Tolerance
 from fleet.objects.waves import WavesGoal, WavesPlan
+from fleet.objects.whatif import Demand
 from scheduler.compute.planning import waves
 from tests.unit.scheduler.plugins import configuration
 from tests.unit.scheduler.test_rebalance import Fleet
@@ -117,3 +120,65 @@ def test_what_is_lost_already_holds_up_no_maintenance() -> None:
     """The guest of a has no place anyway."""
     found = plan(Fleet({"a": [8], "b": [1], "c": [1], "d": [1]}), "b", promised=[Tolerance()])
     assert [["b"]] == [list(each.hosts) for each in found.waves]
+
+
+class Pinned(Fleet):
+    """All hosts have two cells with 3 CPUs for pinning; all guests pin 2, so a cell has room for one of them."""
+
+    HOST = numa.HostTopology(
+        tuple(
+            numa.HostCell(
+                id=number, cpuset=frozenset(), memory=8192, pcpuset=frozenset(range(3 * number, 3 * number + 3))
+            )
+            for number in (0, 1)
+        )
+    )
+    GUEST = numa.InstanceTopology(
+        (
+            numa.InstanceCell(
+                id=0, cpuset=frozenset((0, 1)), pcpuset=frozenset((0, 1)), memory=64, cpu_policy="dedicated"
+            ),
+        )
+    )
+
+    def __init__(self, hosts: dict[str, int]) -> None:
+        super().__init__({name: [2] * number for name, number in hosts.items()})
+        self.held: dict[str, object] = {}
+        free = {name: Hardware(self.HOST) for name in hosts}
+        for guest, host in self.hosts.items():
+            got = fit(free[host], Wanted(self.GUEST))
+            assert got is not None
+            assert got.topology is not None
+            self.held[guest], free[host] = got.topology.to_wire(), take(free[host], got)
+        nodes = [
+            dataclasses.replace(each, numa_topology=topology.to_wire())
+            for each in self.state.nodes
+            if (topology := free[each.host].topology)
+        ]
+        self.state = dataclasses.replace(self.state, nodes=nodes)
+
+    def request_of(self, name: str) -> Demand:
+        demand = super().request_of(name)
+        spec = demand.request_spec
+        spec["instance_properties"]["numa_topology"] = self.GUEST.to_wire()
+        spec["holding"]["claimed"]["numa_topology"] = self.held[name]
+        return demand
+
+
+def test_pinned_guests_give_back_their_cells() -> None:
+    """A host that has had its turn has both cells free: it takes the guests of the next one, though vcpus fit elsewhere."""
+    fleet = Pinned({"a": 2, "b": 2, "c": 0, "d": 1})
+    found = plan(fleet, "a", "b")
+    assert ([["a"], ["b"]], {}) == ([list(each.hosts) for each in found.waves], found.stuck)
+    where = collections.Counter(fleet.hosts.values())
+    for wave in found.waves:
+        for move in wave.moves:
+            where.update({move.source: -1, move.destination: 1})
+        assert all(number <= 2 for number in where.values())
+        assert not any(where[host] for host in wave.hosts)
+
+
+def test_pinned_guests_need_cells() -> None:
+    """By its vcpus the host with two guests has room for a third."""
+    fleet = Pinned({"a": 1, "b": 2})
+    assert "finds no other host" in plan(fleet, "a").stuck["a"]

@@ -55,6 +55,10 @@ class Columns:
         found: numpy.ndarray = numpy.bincount(self.problem.start, minlength=len(self.hosts)) == 0
         return found
 
+    def guest_of(self) -> dict[str, Movable]:
+        """Return the guests by uuid."""
+        return {each.uuid: each for each in self.guests}
+
     def why_not(self, host: int) -> str:
         """Return why the host cannot be emptied; "" if all its guests may move."""
         if self.hosts[host] in self.unreadable:

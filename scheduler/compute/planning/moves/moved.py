@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fleet as the feed would report it after, or during, some moves.
 
-Plans of moves look at each of their states by it.
+Plans of moves look at each of their states by it. Cells and devices count too: an instance gives back what it has claimed
+on its source, and takes on its destination what a claim would take.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fleet.db.feed.feed import Changes
 from fleet.objects.rebalance import Move
+from scheduler.compute.domain import consumption
+from scheduler.compute.domain.hardware import HARDWARE, hardware, wanted
 from scheduler.compute.planning.ground import Movable
 from scheduler.planning.hypothetical import ChangedRow
 
+#: By uuid, the instances that move, where they are at first.
+Guests = Mapping[str, Movable]
 
-def moved(state: Changes, moves: Sequence[Move]) -> Changes:
-    """Return everything that the feed would report after these moves.
 
-    The moved instances have no cells or devices: :func:`is_plain`.
-    """
+def moved(state: Changes, moves: Sequence[Move], guests: Guests) -> Changes:
+    """Return everything that the feed would report after these moves, of which each instance has one."""
     by_uuid = {each.instance_uuid: each for each in moves}
     node_of = {node.host: node.hypervisor_hostname for node in state.nodes}
     instances = [
@@ -30,39 +33,33 @@ def moved(state: Changes, moves: Sequence[Move]) -> Changes:
         for each in state.instances
     ]
     signs = [(each.source, each, -1) for each in moves] + [(each.destination, each, 1) for each in moves]
-    return dataclasses.replace(_with_use(state, signs), instances=instances)
+    return dataclasses.replace(_with_use(state, signs, guests), instances=instances)
 
 
-def arriving(state: Changes, moves: Sequence[Move]) -> Changes:
+def arriving(state: Changes, moves: Sequence[Move], guests: Guests) -> Changes:
     """Return what the feed would report while these moves are under way: both hosts hold the instances."""
-    return _with_use(state, [(each.destination, each, 1) for each in moves])
-
-
-def is_plain(instance: Movable) -> bool:
-    """Return True if the instance has no cells, pinned CPUs or devices, which a plan does not give back."""
-    held = instance.holding.claimed
-    return held is not None and not held.numa_topology and not held.pci_devices
+    return _with_use(state, [(each.destination, each, 1) for each in moves], guests)
 
 
 def joined(moves: Sequence[Move]) -> list[Move]:
     """Return one move for each guest: from where it was first to where it is at last."""
-    first: dict[str, Move] = {}
+    found: dict[str, Move] = {}
     for each in moves:
-        first.setdefault(each.instance_uuid, each)
-    last = {each.instance_uuid: each for each in moves}
-    return [dataclasses.replace(each, source=first[uuid].source) for uuid, each in last.items()]
+        first = found.get(each.instance_uuid)
+        found[each.instance_uuid] = dataclasses.replace(each, source=first.source) if first else each
+    return list(found.values())
 
 
-def _with_use(state: Changes, signs: Sequence[tuple[str, Move, int]]) -> Changes:
-    """:param signs: a host, a move, and whether its instance comes to the host (1) or leaves it (-1)"""
+def _with_use(state: Changes, signs: Sequence[tuple[str, Move, int]], guests: Guests) -> Changes:
+    """:param signs: a host, a move, and whether its instance leaves the host (-1) or comes to it (1), in this order"""
     of_host: dict[str, list[tuple[Move, int]]] = collections.defaultdict(list)
     for host, move, sign in signs:
         of_host[host].append((move, sign))
-    nodes = [_changed(node, of_host[node.host]) if node.host in of_host else node for node in state.nodes]
+    nodes = [_changed(node, of_host[node.host], guests) if node.host in of_host else node for node in state.nodes]
     return dataclasses.replace(state, nodes=nodes)
 
 
-def _changed(node: object, moves: Sequence[tuple[Move, int]]) -> object:
+def _changed(node: object, moves: Sequence[tuple[Move, int]], guests: Guests) -> object:
     vcpus = sum(sign * move.vcpus for move, sign in moves)
     memory_mb = sum(sign * move.memory_mb for move, sign in moves)
     disk_gb = sum(sign * move.disk_gb for move, sign in moves)
@@ -74,4 +71,21 @@ def _changed(node: object, moves: Sequence[tuple[Move, int]]) -> object:
         "free_disk_gb": -disk_gb,
         "running_vms": sum(sign for _move, sign in moves),
     }
-    return ChangedRow(node, **{name: (getattr(node, name) or 0) + by for name, by in changes.items()})
+    numbers = {name: (getattr(node, name) or 0) + by for name, by in changes.items()}
+    return ChangedRow(node, **numbers, **_hardware(node, moves, guests))
+
+
+def _hardware(node: object, moves: Sequence[tuple[Move, int]], guests: Guests) -> dict[str, object]:
+    """Return the columns of the free cells and devices, if they change."""
+    before = known = hardware(node)
+    for move, sign in moves if known else ():
+        guest = guests[move.instance_uuid]
+        if sign > 0:
+            parts = wanted(guest.request)
+            known = parts.taken_from(known) if parts else known
+        elif guest.holding.claimed is not None:
+            known = consumption.held(guest.holding.claimed).give_back[HARDWARE](known)
+    if known is None or known is before:
+        return {}
+    topology = known.topology.to_wire() if known.topology else None
+    return {"numa_topology": topology, "pci_stats": [each.to_wire() for each in known.pools]}

@@ -16,7 +16,7 @@ from fleet.objects.rebalance import Move
 from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 from scheduler.compute.planning.losses import kept_promises
-from scheduler.compute.planning.moves.moved import arriving, joined, moved
+from scheduler.compute.planning.moves.moved import Guests, arriving, joined, moved
 
 
 def keeping(
@@ -25,6 +25,7 @@ def keeping(
     moves: Sequence[Move],
     promised: Sequence[Tolerance],
     demands: Mapping[str, Demand | errors.FleetError],
+    guests: Guests,
 ) -> tuple[list[Move], str]:
     """Return the longest beginning of the plan that was found to keep what is survived now, and what the next would break.
 
@@ -41,7 +42,7 @@ def keeping(
     before = broken(state)
 
     def problem(some: Sequence[Move]) -> str:
-        lost = next((worse for now in _states(state, some) if (worse := broken(now) - before)), set())
+        lost = next((worse for now in _states(state, some, guests) if (worse := broken(now) - before)), set())
         return f"the loss of {min(lost)} would not be survived then" if lost else ""
 
     return _beginning(moves, problem)
@@ -62,9 +63,9 @@ def _beginning(moves: Sequence[Move], problem: Callable[[Sequence[Move]], str]) 
     return list(moves[:good]), why
 
 
-def _states(state: Changes, moves: Sequence[Move]) -> Iterator[Changes]:
+def _states(state: Changes, moves: Sequence[Move], guests: Guests) -> Iterator[Changes]:
     """Yield the fleet while each step is under way, and after it."""
     for step in sorted({each.step for each in moves}):
-        before = moved(state, joined([each for each in moves if each.step < step]))
-        yield arriving(before, [each for each in moves if each.step == step])
-        yield moved(state, joined([each for each in moves if each.step <= step]))
+        before = moved(state, joined([each for each in moves if each.step < step]), guests)
+        yield arriving(before, [each for each in moves if each.step == step], guests)
+        yield moved(state, joined([each for each in moves if each.step <= step]), guests)

@@ -16,7 +16,7 @@ from fleet import capacity
 from fleet.objects.rebalance import Move
 from scheduler.compute.planning.ground import Ground, Movable
 from scheduler.compute.planning.moves.columns import DISK, MEMORY, VCPUS, Columns
-from scheduler.compute.planning.moves.moved import is_plain, joined, moved
+from scheduler.compute.planning.moves.moved import joined, moved
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.search import ordering
 
@@ -60,7 +60,7 @@ def _key(columns: Columns, move: tuple[int, int, int]) -> tuple[str, str, str]:
 
 def checked(ground: Ground, columns: Columns, moves: Sequence[Move]) -> Checked:
     """Decide all moves on copies of the fleet, one for each step. What is refused, and what follows it, is left out."""
-    guest_of = {each.uuid: each for each in columns.guests}
+    guest_of = columns.guest_of()
     where = {each.uuid: each.host for each in columns.guests}
     made: list[Move] = []
     refused: dict[str, str] = {}
@@ -79,20 +79,8 @@ def checked(ground: Ground, columns: Columns, moves: Sequence[Move]) -> Checked:
 
 
 def after(ground: Ground, guest_of: Mapping[str, Movable], moves: Sequence[Move]) -> CopiedFleet:
-    """Return a copy of the fleet after these moves.
-
-    A guest with cells or devices of its own is booked where it goes, and still counts where it came from.
-    """
-    plain, last = [], {}
-    for each in moves:
-        if is_plain(guest_of[each.instance_uuid]):
-            plain.append(each)
-        else:
-            last[each.instance_uuid] = each.destination
-    fleet = ground.copy(moved(ground.state, joined(plain)) if plain else None)
-    for uuid, host in last.items():
-        _refusal(fleet, guest_of[uuid], host)
-    return fleet
+    """Return a copy of the fleet after these moves."""
+    return ground.copy(moved(ground.state, joined(moves), guest_of) if moves else None)
 
 
 def _refusal(fleet: CopiedFleet, guest: Movable, host: str) -> str:
