@@ -27,6 +27,7 @@ from compute_agent.work.attach import Attacher
 from compute_agent.work.build import BuildRunner
 from compute_agent.work.moves.mover import Mover as AgentMover
 from compute_agent.work.power import PowerSwitch
+from compute_agent.work.restarts import Restarts
 from compute_agent.work.termination import Termination as AgentTermination
 from conductor_stub import wiring
 from conductor_stub.parts import Clients, Common, Settings
@@ -43,6 +44,7 @@ from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext, new_context
 from fleet.db.feed.feed import ChangeFeed
 from fleet.objects import Flavor, Image, Instance, host_report
+from fleet.objects.guest_restarts import RestartLimits
 from fleet.rpc.clients import (
     ComputeAPI,
     ComputeTaskAPI,
@@ -99,6 +101,8 @@ class Hypervisor(ComputeDriver):
         self._host = host
         self.guests: dict[str, dict[str, Any]] = {}
         self.spawned: collections.Counter[tuple[str, int]] = collections.Counter()
+        #: How often guests die again after they are started here.
+        self._dies_again: collections.Counter[str] = collections.Counter()
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
         return [self._host]
@@ -149,6 +153,9 @@ class Hypervisor(ComputeDriver):
         guest = {"uuid": instance.uuid, "memory_mb": instance.flavor.memory_mb, "node": self._host}
         plugs = [plug["address"] for plug in instance.interfaces or ()]
         self.guests[instance.uuid] = {**guest, "attempt": instance.attempt, "addresses": plugs}
+        if self._dies_again[instance.uuid]:
+            self._dies_again[instance.uuid] -= 1
+            self._world.after(self._world.chance.choice([5.0, 40.0]), lambda: self._end(instance.uuid))
 
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
         self._world.pause()
@@ -170,10 +177,16 @@ class Hypervisor(ComputeDriver):
         return states.SHUTDOWN if guest.get("switched_off") or guest.get("stopped") else states.RUNNING
 
     def die(self) -> None:
-        """One of the guests that are on ends by itself."""
+        """One of the guests that are on ends by itself, some of them again after each start."""
         running = sorted(uuid for uuid in self.guests if self.power_state(uuid) == states.RUNNING)
         if running:
-            self.guests[self._world.chance.choice(running)]["dead"] = True
+            uuid = self._world.chance.choice(running)
+            self._dies_again[uuid] += self._world.chance.choice([0, 3])
+            self._end(uuid)
+
+    def _end(self, uuid: str) -> None:
+        if self.power_state(uuid) == states.RUNNING:
+            self.guests[uuid]["dead"] = True
 
     def power_off(self, context: RequestContext, instance: Instance) -> None:
         self._work()
@@ -315,7 +328,11 @@ def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], n
     reporter = Reporter(conductor, patience, list(hosts.values()), incarnation, identities)
 
     action = world.chance.choice([power_sync.NOTHING, power_sync.RESTART, power_sync.ERROR])
-    watch = power_sync.PowerSync(ledger, Notifications(None), action)
+    # After so many restarts of a guest its instance moves, or is in ERROR; after any number with 0.
+    limits = RestartLimits(world.chance.choice([0, 1, 2]), window_s=3600, wait_s=10)
+    watch = power_sync.PowerSync(
+        ledger, Notifications(None), action, Restarts(limits), moves=world.chance.random() < 0.5
+    )
 
     def compare() -> None:
         comparison.compare([(host, queues[name]) for name, host in hosts.items()], ledger, moves, watch)

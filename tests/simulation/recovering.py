@@ -27,10 +27,12 @@ _GUESTS = sa.select(models.recovery_guests.c.instance_uuid, models.recoveries.c.
     models.recoveries, models.recoveries.c.uuid == models.recovery_guests.c.recovery_uuid
 )
 _STATUSES = sa.select(models.recoveries.c.status)
+_PLANS = sa.select(models.migrations.c.status, models.migrations.c.plan)
 
 
 class Recovering(Scenario):
     TROUBLE_S = 180.0
+    GUEST_DIES = 0.01
     ACTS = ("resize",)
 
     def _start(self, name: str) -> None:
@@ -98,4 +100,8 @@ class Recovering(Scenario):
         for row in self._database.rows(_STATUSES):
             name = f"recovery {row.status}"
             found[name] = found.get(name, 0) + 1
+        for row in self._database.rows(_PLANS):
+            if (row.plan or {}).get("confirms"):
+                name = f"dying guest's move {row.status}"
+                found[name] = found.get(name, 0) + 1
         return found

@@ -76,6 +76,8 @@ class Verdict:
 
 class Scenario:
     TROUBLE_S = 45.0
+    #: The chance that a guest dies, in each step of the world.
+    GUEST_DIES = 0.002
     #: Moves that users ask for.
     ACTS: Sequence[str] = ("resize", "resize", "evacuate")
 
@@ -141,7 +143,7 @@ class Scenario:
                 return steps, ["the world does not come to rest"]
             if world.happens("death", self._death):
                 self._die(world.chance.choice(sorted(self._processes)))
-            if world.happens("guest dies", 0.002):
+            if world.happens("guest dies", self.GUEST_DIES):
                 self._hypervisors[world.chance.choice(HOSTS)].die()
             if steps % 100 == 0:
                 wrong = self._wrong_now()
