@@ -54,15 +54,17 @@ FLEETS: Mapping[str, Fleet] = {
 }
 #: In place of a setting: no host is too small for what is left. No setting can be expected to place more.
 GIANT = "one giant host a shape (reference)"
-#: Multipliers of memory, of cores, and of fragmentation; disk, of which the trace has none, does not count.
-SETTINGS: Mapping[str, tuple[float, float, float]] = {
-    "spread memory and cores (default)": (1.0, 1.0, 0.0),
-    "pack cores": (0.0, -1.0, 0.0),
-    "pack memory": (-1.0, 0.0, 0.0),
-    "pack memory and cores": (-1.0, -1.0, 0.0),
-    "fragmentation, spread": (0.1, 0.1, 1.0),
-    "fragmentation, pack": (-0.1, -0.1, 1.0),
-    GIANT: (1.0, 1.0, 0.0),
+#: Multipliers of memory, of cores, of fragmentation and of alignment; disk, of which the trace has none, does not count.
+SETTINGS: Mapping[str, tuple[float, float, float, float]] = {
+    "spread memory and cores (default)": (1.0, 1.0, 0.0, 0.0),
+    "pack cores": (0.0, -1.0, 0.0, 0.0),
+    "pack memory": (-1.0, 0.0, 0.0, 0.0),
+    "pack memory and cores": (-1.0, -1.0, 0.0, 0.0),
+    "fragmentation, spread": (0.1, 0.1, 1.0, 0.0),
+    "fragmentation, pack": (-0.1, -0.1, 1.0, 0.0),
+    "alignment, spread": (1.0, 1.0, 0.0, 1.0),
+    "fragmentation and alignment, spread": (1.0, 1.0, 1.0, 1.0),
+    GIANT: (1.0, 1.0, 0.0, 0.0),
 }
 
 
@@ -231,11 +233,12 @@ def cells(name: str, demands: Sequence[Demand], unit_mb: int) -> dict[str, list[
     return {each.host: [[each.vcpus, each.memory_mb // unit_mb]] for each in nodes}
 
 
-def _weighing(ram: float, cpu: float, fragmentation: float) -> cfg.ConfigOpts:
+def _weighing(ram: float, cpu: float, fragmentation: float, alignment: float) -> cfg.ConfigOpts:
     return of_scheduler(
         ram_weight_multiplier=ram,
         cpu_weight_multiplier=cpu,
         fragmentation_weight_multiplier=fragmentation,
+        alignment_weight_multiplier=alignment,
         disk_weight_multiplier=0.0,
         # In thought no build ever ends, which would count against its host for ever.
         io_ops_weight_multiplier=0.0,

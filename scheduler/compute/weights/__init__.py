@@ -11,6 +11,7 @@ One of your own needs neither: subclass :class:`BaseHostWeigher` and name its do
 """
 
 from scheduler.compute.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
+from scheduler.compute.weights.alignment import AlignmentWeigher
 from scheduler.compute.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost
 from scheduler.compute.weights.build_failure import BuildFailureWeigher
 from scheduler.compute.weights.cpu import CPUWeigher
@@ -27,6 +28,7 @@ from scheduler.compute.weights.pci import PCIWeigher
 from scheduler.compute.weights.ram import RAMWeigher
 
 __all__ = [
+    "AlignmentWeigher",
     "BaseHostWeigher",
     "BuildFailureWeigher",
     "CLASSES",
@@ -66,6 +68,7 @@ CLASSES: tuple[type[BaseHostWeigher], ...] = (
     NumInstancesWeigher,
     ImagePropertiesWeigher,
     FragmentationWeigher,
+    AlignmentWeigher,
 )
 
 HostWeightHandler.built_in = CLASSES

@@ -138,6 +138,12 @@ WEIGHT_OPTS = [
         "memory_mb and disk_gb, with requests (a count or a share), and optionally with ended and hours (the instances "
         "that have ended, and the hours that they lived in all). It is read at start and when options are read again.",
     ),
+    cfg.FloatOpt(
+        "alignment_weight_multiplier",
+        default=0.0,
+        help="Weight of free vcpus and memory in the proportion that the instance asks for. A positive value leaves fewer "
+        "vcpus without memory, and less memory without vcpus. 0 turns the weigher off, whatever aggregates say.",
+    ),
     cfg.ListOpt(
         "image_props_weight_setting",
         default=[],

@@ -21,6 +21,7 @@ from fleet.objects import RequestSpec
 from fleet.objects.flavor_mix import FlavorMix, Shape
 from scheduler.compute.domain.slots import Slots
 from scheduler.compute.weights.base import ColumnWeigher
+from scheduler.compute.weights.mean_host import MeanHosts, Means
 from scheduler.engine.hosts.candidates import Candidates
 
 #: The largest weight of a shape. Weights are whole numbers, so that sums are exact in any order.
@@ -28,7 +29,6 @@ _LARGEST = 2**20
 #: Hosts at a time: their tables stay in the processor's cache.
 _AT_A_TIME = 4096
 _NUMBERS = itertools.count()
-_Means = tuple[float, float]
 MIX_OPTION = "fragmentation_flavor_mix_file"
 
 
@@ -77,9 +77,8 @@ class FragmentationWeigher(ColumnWeigher):
         super().__init__(multiplier)
         self._fixed = mix
         #: The tables, and the mix and the means of the hosts for which they were built.
-        self._built: tuple[FlavorMix, _Means, _Tables] | None = None
-        #: The means of the hosts at an epoch and a version.
-        self._measured: tuple[tuple[int, int], _Means] | None = None
+        self._built: tuple[FlavorMix, Means, _Tables] | None = None
+        self._means = MeanHosts()
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
@@ -131,19 +130,10 @@ class FragmentationWeigher(ColumnWeigher):
         mix = self._fixed or hosts.demand
         if mix is None or not mix.counts:
             return None
-        built, means = self._built, self._means(hosts)
+        built, means = self._built, self._means.of(hosts)
         if built is None or built[0] is not mix or built[1] != means or self._outgrown(built[2], hosts):
             self._built = built = mix, means, _build(mix, means, hosts.whole())
         return built[2]
-
-    def _means(self, hosts: Candidates) -> _Means:
-        """Return the mean vcpus and memory in MB of all hosts. A host that comes or goes changes the unit of all sizes."""
-        measured, now = self._measured, (hosts.epoch, hosts.version)
-        if measured is None or measured[0] != now:
-            whole = hosts.whole()
-            means = _mean(whole, "vcpus_total"), _mean(whole, "total_usable_ram_mb")
-            self._measured = measured = now, means
-        return measured[1]
 
     @staticmethod
     def _outgrown(tables: _Tables, hosts: Candidates) -> bool:
@@ -165,7 +155,7 @@ def read_mix(path: str) -> FlavorMix:
         raise errors.ConfigError(option=MIX_OPTION, reason=f"names {path}, which cannot be used: {wrong}") from None
 
 
-def _build(mix: FlavorMix, means: _Means, hosts: Candidates) -> _Tables:
+def _build(mix: FlavorMix, means: Means, hosts: Candidates) -> _Tables:
     """:param means: the unit of a shape's size
 
     :param hosts: all of them
@@ -183,11 +173,6 @@ def _build(mix: FlavorMix, means: _Means, hosts: Candidates) -> _Tables:
     limits = [float(limit.max()) for limit in _limits(hosts)]
     resources = [Slots(each, most) for each, most in zip(sizes, limits, strict=True) if any(each)]
     return _Tables(next(_NUMBERS), shapes, list(shares.values()), weights, resources)
-
-
-def _mean(hosts: Candidates, name: str) -> float:
-    values = hosts.column(name)[hosts.present()]
-    return float(values.mean()) or 1.0 if len(values) else 1.0
 
 
 def _limits(hosts: Candidates, number: int = 3) -> list[numpy.ndarray]:

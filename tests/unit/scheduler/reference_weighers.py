@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 
 from fleet import errors
@@ -117,15 +118,36 @@ def _fragmentation(host: Host, request: RequestSpec, world: World) -> float:
     shares = MIX.shares()
     sizes = {shape: share * (shape.vcpus / cores + shape.memory_mb / memory_mb) for shape, share in shares.items()}
     factor = 2**20 / max(sizes.values())
-    free = [
-        (host.vcpus - host.reserved_vcpus) * host.cpu_allocation_ratio + host.reserved_vcpus - host.vcpus_used,
-        host.free_ram_mb + (host.memory_mb - host.reserved_memory_mb) * (host.ram_allocation_ratio - 1),
-        1024 * (host.free_disk_gb + (host.local_gb - host.reserved_disk_gb) * (host.disk_allocation_ratio - 1)),
-    ]
+    free = _free(host)
     taken = [request.vcpus, request.memory_mb, 1024 * (request.root_gb + request.ephemeral_gb)]
     left = [there - size for there, size in zip(free, taken, strict=True)]
     return float(
         -sum(round(size * factor) * (_fitting(each, free) - _fitting(each, left)) for each, size in sizes.items())
+    )
+
+
+def _free(host: Host) -> list[float]:
+    """Vcpus, memory in MB and disk in MB that may still be sold."""
+    return [
+        (host.vcpus - host.reserved_vcpus) * host.cpu_allocation_ratio + host.reserved_vcpus - host.vcpus_used,
+        host.free_ram_mb + (host.memory_mb - host.reserved_memory_mb) * (host.ram_allocation_ratio - 1),
+        1024 * (host.free_disk_gb + (host.local_gb - host.reserved_disk_gb) * (host.disk_allocation_ratio - 1)),
+    ]
+
+
+def _alignment(host: Host, request: RequestSpec, world: World) -> float:
+    """The cosine between two arrows, each with its length in mean hosts."""
+    if not world.options["alignment_multiplier"]:
+        return 0.0
+    free = [there / mean for there, mean in zip(_free(host), world.options["mean_host"], strict=False)]
+    asked = [
+        size / mean for size, mean in zip((request.vcpus, request.memory_mb), world.options["mean_host"], strict=True)
+    ]
+    length = math.hypot(*free) * math.hypot(*asked)
+    return (
+        round(sum(one * other for one, other in zip(free, asked, strict=True)) / length * 2**20) / 2**20
+        if length
+        else 0.0
     )
 
 
@@ -168,3 +190,4 @@ _known(
 _known("NumInstancesWeigher", lambda host, request, world: host.running_vms, "num_instances_weight_multiplier", 0.0)
 _known("ImagePropertiesWeigher", _image_properties, "image_props_weight_multiplier", 0.0)
 _known("FragmentationWeigher", _fragmentation, "fragmentation_weight_multiplier", 0.0)
+_known("AlignmentWeigher", _alignment, "alignment_weight_multiplier", 0.0, minval=0.0)

@@ -89,7 +89,7 @@ def test_every_weigher(scene, multiplier):
     """Raw weights and multipliers are the same over all hosts at once and one at a time."""
     asked, hosts = scene.asked(), scene.candidates()
     scene.world.options["required"] = False
-    for name in ("metrics_multiplier", "image_props_multiplier", "fragmentation_multiplier"):
+    for name in ("metrics_multiplier", "image_props_multiplier", "fragmentation_multiplier", "alignment_multiplier"):
         scene.world.options[name] = multiplier
     states = [hosts.state(row) for row in range(len(hosts))]
     for name, make in WEIGHERS.items():
@@ -144,6 +144,7 @@ def test_same_hosts_weights_and_alternates(scene, count, alternates, chosen, wei
     scene.world.options["metrics_multiplier"] = weighers.get("MetricsWeigher", 1.0)
     scene.world.options["image_props_multiplier"] = weighers.get("ImagePropertiesWeigher", 0.0)
     scene.world.options["fragmentation_multiplier"] = weighers.get("FragmentationWeigher", 0.0)
+    scene.world.options["alignment_multiplier"] = weighers.get("AlignmentWeigher", 0.0)
     arguments = (scene, scene.asked(count), alternates, chosen, weighers)
     # The reference counts its picks in the world, so it comes last.
     real = outcome(by_the_scheduler, *arguments)

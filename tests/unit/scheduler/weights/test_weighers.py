@@ -392,3 +392,27 @@ def test_a_file_that_cannot_be_used_stops_the_service(tmp_path, text):
     path.write_text(text)
     with pytest.raises(errors.ConfigError, match="fragmentation_flavor_mix_file.*mix.json"):
         weights.FragmentationWeigher.from_conf(configuration(fragmentation_flavor_mix_file=str(path)))
+
+
+# -- alignment ------------------------------------------------------------------------------------------------------------
+
+
+def test_alignment_is_the_cosine_in_mean_hosts():
+    """The request takes a half of the mean host's memory, and an eighth of its vcpus: proportions as of the second host."""
+    hosts = factories.candidates(
+        node("cores", vcpus=8, memory_mb=8192, memory_mb_used=6144),
+        node("memory", vcpus=8, vcpus_used=6, memory_mb=8192),
+        node("full", vcpus=8, vcpus_used=8, memory_mb=8192, memory_mb_used=8192),
+    )
+    found = raw(weights.AlignmentWeigher(1.0), hosts, request({"vcpus": 1, "memory_mb": 4096}))
+    assert {"cores": round(8 / 17 * 2**20) / 2**20, "memory": 1.0, "full": 0.0} == found
+
+
+def test_alignment_does_not_see_the_size_of_a_host():
+    """Thirds cannot be written exactly: still both are equal, and the key decides."""
+    hosts = factories.candidates(
+        node("large", vcpus=96, vcpus_used=66, memory_mb=96 * 1024, memory_mb_used=66 * 1024),
+        node("small", vcpus=32, vcpus_used=22, memory_mb=32 * 1024, memory_mb_used=22 * 1024),
+    )
+    found = raw(weights.AlignmentWeigher(1.0), hosts, request({"vcpus": 1, "memory_mb": 3 * 1024}))
+    assert found["large"] == found["small"]
