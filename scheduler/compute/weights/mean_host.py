@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mean host of the fleet, the unit in which the weighers of packing add vcpus and memory.
 
+Two digits of a mean are enough, and stay the same while hosts come and go: the tables of fragmentation depend on it.
+
 Called by :mod:`scheduler.compute.weights.fragmentation` and :mod:`scheduler.compute.weights.alignment`.
 """
 
@@ -13,7 +15,7 @@ Means = tuple[float, float]
 
 
 class MeanHosts:
-    """Measured anew when a host has changed."""
+    """Measures them anew when a host has changed."""
 
     def __init__(self) -> None:
         #: The means, and the epoch and the version at which they were measured.
@@ -30,5 +32,6 @@ class MeanHosts:
 
 
 def _mean(hosts: Candidates, name: str) -> float:
-    values = hosts.column(name)[hosts.present()]
-    return float(values.mean()) or 1.0 if len(values) else 1.0
+    values, present = hosts.column(name), hosts.present()
+    values = values if present.all() else values[present]
+    return float(f"{values.mean():.2g}") or 1.0 if len(values) else 1.0

@@ -349,7 +349,7 @@ class Scene:
         known = [node for node in self.nodes if node.host in self.world.services]
         means = [sum(getattr(node, name) for node in known) / max(len(known), 1) for name in ("vcpus", "memory_mb")]
         self.world.options |= {"fragmentation_multiplier": 0.0, "alignment_multiplier": 0.0}
-        self.world.options["mean_host"] = [mean or 1.0 for mean in means]
+        self.world.options["mean_host"] = [float(f"{mean:.2g}") or 1.0 for mean in means]
 
     def asked(self, count: int = 1) -> Any:
         made = dict(self.request)

@@ -400,11 +400,11 @@ def test_a_file_that_cannot_be_used_stops_the_service(tmp_path, text):
 def test_alignment_is_the_cosine_in_mean_hosts():
     """The request takes a half of the mean host's memory, and an eighth of its vcpus: proportions as of the second host."""
     hosts = factories.candidates(
-        node("cores", vcpus=8, memory_mb=8192, memory_mb_used=6144),
-        node("memory", vcpus=8, vcpus_used=6, memory_mb=8192),
-        node("full", vcpus=8, vcpus_used=8, memory_mb=8192, memory_mb_used=8192),
+        node("cores", vcpus=8, memory_mb=8000, memory_mb_used=6000),
+        node("memory", vcpus=8, vcpus_used=6, memory_mb=8000),
+        node("full", vcpus=8, vcpus_used=8, memory_mb=8000, memory_mb_used=8000),
     )
-    found = raw(weights.AlignmentWeigher(1.0), hosts, request({"vcpus": 1, "memory_mb": 4096}))
+    found = raw(weights.AlignmentWeigher(1.0), hosts, request({"vcpus": 1, "memory_mb": 4000}))
     assert {"cores": round(8 / 17 * 2**20) / 2**20, "memory": 1.0, "full": 0.0} == found
 
 
