@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from conductor_stub import conf as conductor_conf
 from conductor_stub.steps.recovery_settings import RecoverySettings
-from fleet import domains
+from fleet import domains, tolerance_conf
 from fleet.checks import findings
 from fleet.hardware.aliases import parse_aliases
 
@@ -24,5 +24,6 @@ def check(files: Sequence[str]) -> list[findings.Finding]:
 
 def _try_out(conf: cfg.ConfigOpts) -> str:
     RecoverySettings.from_conf(conf)
+    tolerance_conf.of_fleet(conf)
     served = " and ".join(domains.require(conf, "conductor_domains"))
     return f"its options are good; it serves {served}; {len(parse_aliases(conf.pci.alias))} PCI aliases"

@@ -24,6 +24,7 @@ from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.local_placement import LocalPlacement
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from conductor_stub.steps.recovery_settings import RecoverySettings
+from fleet import tolerance_conf
 from fleet.clock import Clock
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
@@ -32,6 +33,7 @@ from fleet.hardware.aliases import Aliases, parse_aliases
 from fleet.json_codec import JSONObject
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects.flavor_mix import HALF_LIFE_S
+from fleet.objects.tolerance import Tolerance
 from fleet.rpc import transport
 from fleet.rpc.clients import (
     ComputeAPI,
@@ -94,6 +96,7 @@ class Settings:
     :param default_zone: ``default_availability_zone``
     :param waits: ``wait_for_capacity``
     :param same_host: ``allow_resize_to_same_host``
+    :param tolerance: what ``[tolerance]`` promises for the fleet
     """
 
     host: str = "conductor"
@@ -109,6 +112,7 @@ class Settings:
     recovery: RecoverySettings = RecoverySettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     balance: BalanceSettings = BalanceSettings()
+    tolerance: Tolerance | None = None
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Settings:
@@ -126,6 +130,7 @@ class Settings:
             recovery=RecoverySettings.from_conf(conf),
             maintenance=MaintenanceSettings.from_conf(conf),
             balance=BalanceSettings.from_conf(conf),
+            tolerance=tolerance_conf.of_fleet(conf),
         )
 
 

@@ -14,7 +14,7 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from fleet import errors, failpoints
+from fleet import errors, failpoints, tolerance_conf
 from fleet.db.connection import options as db_options
 from fleet.hardware import conf as hardware_conf
 from fleet.rpc import nova_broker, pins, versions
@@ -112,6 +112,7 @@ NOISY = ["amqp=WARN", "oslo.messaging=INFO", "oslo_messaging=INFO", "sqlalchemy=
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts([*COMMON_OPTS, *rabbit_conf.OPTIONS])
     hardware_conf.register_opts(conf)
+    tolerance_conf.register_opts(conf)
     failpoints.register_opts(conf)
     telemetry_conf.register_opts(conf)
     pins.register_opts(conf)
@@ -125,6 +126,7 @@ def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
     """For oslo-config-generator."""
     parts = (
         hardware_conf,
+        tolerance_conf,
         failpoints,
         telemetry_conf,
         pins,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from fleet import domains
+from fleet import domains, tolerance_conf
 from fleet.checks import findings
 from scheduler.compute import conf as compute_conf
 from scheduler.compute.drivers import driver_loading
@@ -34,6 +34,7 @@ def _of_machines(conf: cfg.ConfigOpts) -> str:
     pipeline = load_pipeline(conf)
     driver = driver_loading.load_driver_class(conf).__name__
     driver_loading.load_host_manager_class(conf)
+    tolerance_conf.of_fleet(conf)
     return f"{driver} loads with {len(pipeline.filters)} filters and {len(pipeline.weighers)} weighers"
 
 

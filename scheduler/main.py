@@ -11,7 +11,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 import fleet.conf
-from fleet import errors, service
+from fleet import errors, service, tolerance_conf
 from fleet.checks import required
 from fleet.clock.skew import ClockSkew
 from fleet.context import new_context
@@ -113,9 +113,10 @@ def _machines(
     ]
     if isinstance(driver, FilterScheduler) and conf.scheduler_tolerance_interval:
         operator = OperatorAPI(transport, conf, pins, ledger)
+        of_fleet = tolerance_conf.of_fleet(conf)
         prover = Prover(
             *(conf, driver.admission),
-            lambda: database.read(tolerances.list_all),
+            lambda: database.read(tolerances.promised, of_fleet),
             *(feed, clock),
             lambda uuids: operator.call(new_context(), "requests_of", uuids=uuids),
         )

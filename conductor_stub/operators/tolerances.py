@@ -26,14 +26,16 @@ from fleet.rpc.endpoint import endpoint
 class ToleranceManager:
     target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
-    def __init__(self, database: Database, clock: Clock = utcnow) -> None:
+    def __init__(self, database: Database, clock: Clock = utcnow, of_fleet: Tolerance | None = None) -> None:
+        """:param of_fleet: what the options promise for the fleet"""
         self._database = database
+        self._of_fleet = of_fleet
         self._clock = clock
         self._acts = Acts(database, clock)
 
     @endpoint
     def list_tolerances(self, context: RequestContext) -> list[JSONObject]:
-        return [each.to_wire() for each in self._database.read(tolerances.list_all)]
+        return [each.to_wire() for each in self._database.read(tolerances.promised, self._of_fleet)]
 
     @endpoint
     def set_tolerance(self, context: RequestContext, tolerance: JSONObject) -> JSONObject:

@@ -61,7 +61,7 @@ def wire(common: Common, builds: Builds, power: Power) -> Part:
             ActManager(database),
             UseManager(database, clock),
             SearchManager(database),
-            ToleranceManager(database, clock),
+            ToleranceManager(database, clock, common.settings.tolerance),
             UnshelveManager(database, power.intake, Unshelving(database, builds.placement, zone)),
         ],
         runs=[

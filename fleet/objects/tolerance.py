@@ -52,6 +52,15 @@ class Tolerance:
             raise errors.InvalidInput(field=f"{field}.name", reason=reason)
         return made
 
+    @classmethod
+    def of_fleet(cls, what: str, policy: str) -> Tolerance:
+        """Return the promise of the fleet from a text like :attr:`what`. :raises errors.InvalidInput: it is none"""
+        number, _space, noun = what.strip().partition(" ")
+        if not (number.isdecimal() and number.isascii() and noun.strip()):
+            raise errors.InvalidInput(field="tolerates", reason=f"is {what!r}, and must be like '1 host' or '1 rack'")
+        label = None if noun.strip() in ("host", "hosts") else noun.strip()
+        return cls.from_wire({"number": int(number[:9]), "label": label, "policy": policy}, "tolerates")
+
     def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)
 

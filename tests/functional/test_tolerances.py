@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from conductor_stub.operators.tolerances import ToleranceManager
 from fleet import errors
+from fleet.context import new_context
+from fleet.objects.tolerance import Tolerance
 from tests.functional.conductor import Conductor
 
 HOSTS = ("h1", "h2")
@@ -46,3 +49,17 @@ def test_scopes_that_are_not_there(conductor: Conductor) -> None:
     operator.create_aggregate("a", {"availability_zone": "east"})
     operator.set_tolerance({"kind": "zone", "name": "east"})
     assert ["east"] == [each["name"] for each in operator.list_tolerances()]
+
+
+def test_the_options_promise_while_the_ledger_does_not(conductor: Conductor) -> None:
+    """A promise of an aggregate stands beside them; one of the fleet stands in their place."""
+    from_options = Tolerance(number=2, policy="last")
+    manager = ToleranceManager(conductor.database, of_fleet=from_options)
+    context = new_context()
+    conductor.operator.create_aggregate("racks", {})
+    manager.set_tolerance(context, tolerance=RACKS)
+    assert [RACKS, from_options.to_wire()] == manager.list_tolerances(context)
+    own = manager.set_tolerance(context, tolerance={"number": 1, "policy": "refuse"})
+    assert [own, RACKS] == sorted(manager.list_tolerances(context), key=lambda each: each["name"])
+    manager.unset_tolerance(context, kind="fleet")
+    assert [RACKS, from_options.to_wire()] == manager.list_tolerances(context)

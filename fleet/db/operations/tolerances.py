@@ -14,7 +14,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import aggregates
 from fleet.db.tables import models
 from fleet.db.tables.sql_types import Columns, Select, Values
-from fleet.objects.tolerance import AGGREGATE, ZONE, Tolerance
+from fleet.objects.tolerance import AGGREGATE, FLEET, ZONE, Tolerance
 
 TOLERANCES = models.tolerances
 _ALL = sa.select(TOLERANCES).order_by(TOLERANCES.c.kind.desc(), TOLERANCES.c.name, TOLERANCES.c.id)
@@ -29,6 +29,17 @@ def list_all(connection: Transaction | sa.Connection) -> list[Tolerance]:
         name = names.get(row.name) if row.kind == AGGREGATE else row.name
         if name is not None:
             found.append(Tolerance(row.kind, name, row.number, row.label, row.policy))
+    return found
+
+
+def promised(connection: Transaction | sa.Connection, of_fleet: Tolerance | None) -> list[Tolerance]:
+    """Return the promises of the ledger, and of the options if the ledger has none of the fleet.
+
+    :param of_fleet: what the options promise
+    """
+    found = list_all(connection)
+    if of_fleet is not None and all(each.kind != FLEET for each in found):
+        found.append(of_fleet)
     return found
 
 
