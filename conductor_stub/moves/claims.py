@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oslo_log import log as logging
-
 from conductor_stub.moves import group_evacuation, live, machine, slots, swap, views
 from conductor_stub.moves.machine import Move
 from conductor_stub.steps.attempt import Attempt
@@ -23,8 +21,6 @@ from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instances, moves
 from fleet.json_codec import JSONObject
 from fleet.objects import Claimed, HostLimits, Place
-
-LOG = logging.getLogger(__name__)
 
 
 @failpoints.commits("conductor.move_route")
@@ -47,10 +43,9 @@ def route(
         moves.update(tx, uuid, ctx.now, status=move_states.ACCEPTED, plan=plan, step_deadline=due)
         return machine.read(tx, uuid)
     if why := slots.taken(tx, record, place.host, ctx):
-        LOG.info("The live migration of instance %s to %s waits: %s", record.instance_uuid, place.host, why)
-        machine.wait(tx, move, ctx)
+        machine.wait(tx, move, why, ctx)
         return None
-    plan = {**record.plan, **chosen(place, alternates)}
+    plan = {**record.plan, **chosen(place, alternates), "waits": False}
     moves.update(tx, uuid, ctx.now, dest_compute=place.host, dest_node=place.nodename, plan=plan)
     return machine.read(tx, uuid)
 

@@ -6,7 +6,7 @@ Called by the modules beside it.
 
 from __future__ import annotations
 
-from conductor_stub.moves import claims, live, machine
+from conductor_stub.moves import claims, live, machine, slots
 from conductor_stub.moves.machine import Move, MoveMachine, MoveTimeout
 from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt, Failure, usable
@@ -87,7 +87,8 @@ def _next_attempt(tx: Transaction, move: Move, why: StoredFailure, ctx: StepCont
         reason = f"{why['message']} (after {record.attempt} attempts: {names})"
         return machine.end_unmoved(tx, move, {**why, "message": reason}, ctx)
     alternates = [Place(**each) for each in record.plan.get("alternates", ())]
-    places = usable(tx, alternates, {(host, node) for host, node in tried}, ctx)
+    # An alternate may have no slot left: the scheduler then chooses again, and the choice asks for one.
+    places = [] if slots.are_limited(record, ctx) else usable(tx, alternates, {(one, node) for one, node in tried}, ctx)
     values: JSONObject = {"plan": {**record.plan, "tried": tried}}
     if places:
         values = {"plan": {"tried": tried, **claims.chosen(places[0], places[1:])}}

@@ -139,9 +139,11 @@ class MoveMachine(PlacedRow[Move, Move]):
     def begins(self, tx: Transaction, row: Move, ctx: StepContext) -> bool:
         """A live migration whose host, or the fleet, has no slot waits on."""
         if why := slots.taken(tx, row.record, row.record.source_compute, ctx):
-            LOG.info("The live migration of instance %s waits: %s", row.instance.uuid, why)
-            wait(tx, row, ctx)
+            wait(tx, row, why, ctx)
         return not why
+
+    def waits(self, row: Move) -> bool:
+        return row.record.status == move_states.ACCEPTED and bool(row.record.plan.get("waits"))
 
     @failpoints.commits("conductor.move_refuse")
     def refuse(
@@ -173,10 +175,14 @@ def set_status(tx: Transaction, move: Move, status: str, ctx: StepContext, **val
     return read(tx, move.uuid)
 
 
-def wait(tx: Transaction, move: Move, ctx: StepContext) -> Move:
+def wait(tx: Transaction, move: Move, why: str, ctx: StepContext) -> Move:
     """Let a locked move that no host has claimed wait for a slot."""
-    due, deadline = slots.until(ctx)
-    moves.update(tx, move.uuid, ctx.now, status=move_states.ACCEPTED, step_deadline=due, deadline=deadline)
+    plan = move.record.plan
+    level = logging.DEBUG if plan.get("waits") else logging.INFO
+    LOG.log(level, "The live migration of instance %s waits: %s", move.instance.uuid, why)
+    due, deadline = slots.until(move.record, ctx)
+    waiting = {"status": move_states.ACCEPTED, "plan": {**plan, "waits": True}}
+    moves.update(tx, move.uuid, ctx.now, step_deadline=due, deadline=deadline, **waiting)
     return read(tx, move.uuid)
 
 

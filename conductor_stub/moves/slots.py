@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many guests move while they run at a time: from and to one host, and in the whole fleet.
 
-A move without a slot waits as ``accepted``; the sweeper hands it out again after ``retry_interval``. ``machine`` asks for
-the source, and ``claims`` for the destination that the scheduler has chosen. Two conductors do not take one slot.
+A move without a slot waits as ``accepted``; the sweeper hands it out again, the later the longer it has waited. ``machine``
+asks for the source, and ``claims`` for the destination that the scheduler has chosen. Two conductors do not take one slot.
 """
 
 from __future__ import annotations
@@ -16,6 +16,14 @@ from fleet.db.engine.database import Transaction
 from fleet.db.instances import moves
 from fleet.db.tables.moves import MigrationRow
 
+#: Of the time that a move has waited, the share after which it is handed out again; and the most of it, in seconds.
+_AGAIN, _AT_MOST_S = 0.25, 30.0
+
+
+def are_limited(record: MigrationRow, ctx: StepContext) -> bool:
+    limits = ctx.limits
+    return record.migration_type == move_states.LIVE_MIGRATION and bool(limits.live_per_host or limits.live_in_fleet)
+
 
 def taken(tx: Transaction, record: MigrationRow, host: str | None, ctx: StepContext) -> str:
     """Return what has no slot for a live migration that a caller has locked; "" if it may go on.
@@ -23,7 +31,7 @@ def taken(tx: Transaction, record: MigrationRow, host: str | None, ctx: StepCont
     :param host: that it leaves or goes to. The caller locks no further rows after this.
     """
     of_host, of_fleet = ctx.limits.live_per_host, ctx.limits.live_in_fleet
-    if record.migration_type != move_states.LIVE_MIGRATION or not (of_host or of_fleet):
+    if not are_limited(record, ctx):
         return ""
     there, all_of_them = moves.count_live(tx, host, record.uuid)
     if of_host and there >= of_host:
@@ -33,6 +41,8 @@ def taken(tx: Transaction, record: MigrationRow, host: str | None, ctx: StepCont
     return ""
 
 
-def until(ctx: StepContext) -> tuple[datetime.datetime, datetime.datetime]:
+def until(record: MigrationRow, ctx: StepContext) -> tuple[datetime.datetime, datetime.datetime]:
     """Return when a move without a slot is handed out again, and its deadline: the wait does not count."""
-    return ctx.due(ctx.limits.retry_interval_s), ctx.now + seconds(ctx.limits.move_timeout_s)
+    waited_s = (ctx.now - record.created_at).total_seconds()
+    again_s = max(ctx.limits.retry_interval_s, min(_AGAIN * waited_s, _AT_MOST_S))
+    return ctx.due(again_s), ctx.now + seconds(ctx.limits.move_timeout_s)

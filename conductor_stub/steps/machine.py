@@ -172,6 +172,10 @@ class PlacedRow(TimedRow[RowT, EndT]):
         postponed = self.enter(tx, waiting, self.waiting, ctx.due(ctx.limits.retry_interval_s), ctx) if waiting else []
         return postponed + self._repeat(tx, claimed, ctx)
 
+    def waits(self, row: RowT) -> bool:
+        """Return True if an overdue row was not forgotten, but waits for something that is taken."""
+        return False
+
     def after_failure(
         self, deadline: datetime.datetime | None, places: Sequence[Place], ctx: StepContext
     ) -> tuple[str, datetime.datetime]:

@@ -105,6 +105,9 @@ class PlacedSweeper(Sweeper[RowT, EndT]):
         postponed = self._database.write(self._machine.postpone, rows, self._step_context(rows[0]))
         if postponed:
             context, number = self._context(postponed[0]), len(postponed)
-            LOG.warning("%d %ss were overdue in step %s and are handed out again", number, self._placement.noun, status)
+            level = logging.DEBUG if self._machine.waits(rows[0]) else logging.WARNING
+            LOG.log(
+                level, "%d %ss were overdue in step %s and are handed out again", number, self._placement.noun, status
+            )
             self._placement.hand_out(context, [row.uuid for row in postponed], postponed[0].attempt)
         return len(postponed)

@@ -37,6 +37,7 @@ class MovePlan(TypedDict, total=False):
     :param follows: whether the move waits for the moves of its group
     :param copied: per cent of the guest that is copied
     :param confirms: whether a resize is confirmed when the guest runs on its new host
+    :param waits: whether the move waits for a slot
     """
 
     destination: str
@@ -46,6 +47,7 @@ class MovePlan(TypedDict, total=False):
     follows: bool
     copied: int
     confirms: bool
+    waits: bool
 
 
 class TriedPool(TypedDict):

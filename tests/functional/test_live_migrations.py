@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import logging
 
 import pytest
 
@@ -428,3 +429,43 @@ def test_slots_of_destinations_and_of_the_fleet(database: Database, limits: Step
         stage.conductor.scheduler.answers.append([("h2", ())])
     stage.work()
     assert ["accepted", "preparing"] == sorted(stage.status_of(uuid) for uuid in (stage.uuid, other))
+
+
+def test_an_alternate_asks_for_a_slot(database: Database) -> None:
+    """h3 was free when it became an alternate of the first guest; meanwhile another guest goes there."""
+    stage = Live(database, StepLimits(live_per_host=1))
+    stage.conductor.add_host("h3", stats={"live_migration": "fake"})
+    stage.conductor.add_host("h4", stats={"live_migration": "fake"})
+    other = stage.another("h4")
+    stage.operator.live_migrate_instance(stage.uuid)
+    stage.conductor.scheduler.answers.append([("h2", ("h3",))])
+    stage.work()
+    stage.operator.live_migrate_instance(other)
+    stage.conductor.scheduler.answers.append([("h3", ())])
+    stage.work()
+    assert ["preparing", "preparing"] == [stage.status_of(uuid) for uuid in (stage.uuid, other)]
+    stage.fail("h2", move_states.PREPARING)
+    assert "accepted" == stage.status_of(stage.uuid)
+
+
+def test_a_wait_for_a_slot_is_calm(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    """It is told once, warned of never, and the longer it lasts, the more seldom the move is handed out."""
+    stage = Live(database, StepLimits(live_per_host=1))
+    waiting = stage.another("h1")
+    stage.until(move_states.RUNNING)
+    caplog.set_level(logging.INFO)
+    stage.operator.live_migrate_instance(waiting)
+    stage.work()
+    waits = []
+    for _look in range(20):
+        record = database.read(moves.of_instance, waiting)
+        assert record is not None
+        assert record.step_deadline is not None
+        waits.append((record.step_deadline - stage.conductor.clock()).total_seconds())
+        stage.conductor.clock.advance(waits[-1])
+        stage.conductor.move_sweeper.sweep()
+        stage.work()
+    assert (stage.conductor.limits.retry_interval_s, 30) == (waits[0], waits[-1])
+    assert waits == sorted(waits)
+    assert 1 == sum("waits: 1 guests leave host h1" in each.getMessage() for each in caplog.records)
+    assert [] == [each.getMessage() for each in caplog.records if "handed out again" in each.getMessage()]
