@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.bench.admission [HOSTS]``: fills fleets that promise to survive any host, and loses each host.
+"""``python -m tests.bench.admission [HOSTS | whole]``: fills fleets that promise to survive any host, and loses each host.
 
 Builds go through the scheduler with the policy ``refuse`` until many in a row are refused; the prover follows by
 differences. Then the guests of each host are placed anew by plain numbers: no code of the scheduler is asked. The sizes are
 random, or those of a trace (as for ``packing``), or of published requests for hosts with two cells (as for ``survival``).
+With ``whole`` it fills all published hosts, which promise to survive any host, then any rack, then nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pathlib
 import random
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fleet import errors
 from fleet.db.feed.feed import Changes
@@ -40,18 +41,29 @@ _PROVED_EVERY, _REFUSED, _ORDERS = 25, 60, 200
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """Hosts by name with their cells, and the guests that are asked for."""
+    """Hosts by name with their cells, and the guests that are asked for. :param racks: by host, its rack"""
 
     name: str
     cells: dict[str, Cells]
     guests: Iterable[Guest]
+    racks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def losses(self, promised: Sequence[Tolerance]) -> list[list[str]]:
+        """Return the hosts that each loss takes: those of a rack, if it is promised, else one host."""
+        if not any(each.label for each in promised):
+            return [[host] for host in self.cells]
+        inside: dict[str, list[str]] = {}
+        for host in self.cells:
+            inside.setdefault(self.racks[host], []).append(host)
+        return list(inside.values())
 
 
 class Filling:
     """A feed of hosts that shows each claim, and each end, to all its readers."""
 
-    def __init__(self, cells: dict[str, Cells]) -> None:
+    def __init__(self, cells: dict[str, Cells], racks: Mapping[str, str]) -> None:
         self.cells = cells
+        self._racks = racks
         self.free = {host: [list(cell) for cell in each] for host, each in cells.items()}
         self.on: dict[str, dict[str, tuple[Guest, tuple[int, ...]]]] = {host: {} for host in cells}
         self.known: dict[str, Guest] = {}
@@ -102,7 +114,7 @@ class Filling:
 
     def _row(self, host: str) -> factories.Node:
         row: factories.Node = survival.row_of(host, self.cells[host], self.free[host])
-        return row
+        return dataclasses.replace(row, labels={"rack": self._racks[host]}) if self._racks else row
 
     def demand(self, name: str) -> Demand:
         return Demand(survival.request_spec(self.known[name], name, self._in_cells), {}, [None], name=name)
@@ -112,14 +124,14 @@ class Filling:
         found = map(self.demand, uuids)
         return [{"uuid": each.name, "request_spec": each.request_spec, "filter_properties": {}} for each in found]
 
-    def survives(self, lost: str, chance: random.Random) -> bool:
-        """Whether the guests of a host are placed elsewhere, in some order, on the host with the least room."""
-        guests = [guest for guest, _cells in self.on[lost].values()]
+    def survives(self, lost: Sequence[str], chance: random.Random) -> bool:
+        """Whether the guests of lost hosts are placed elsewhere, in some order, on the host with the least room."""
+        guests = [guest for host in lost for guest, _cells in self.on[host].values()]
         guests.sort(key=lambda each: (-each.memory_gb * each.cells, -each.vcpus * each.cells))
         return any(self._placed(guests, lost, chance) for _order in range(_ORDERS))
 
-    def _placed(self, guests: list[Guest], lost: str, chance: random.Random) -> bool:
-        left = {host: [list(cell) for cell in each] for host, each in self.free.items() if host != lost}
+    def _placed(self, guests: list[Guest], lost: Sequence[str], chance: random.Random) -> bool:
+        left = {host: [list(cell) for cell in each] for host, each in self.free.items() if host not in lost}
         for guest in guests:
             able = [host for host, each in left.items() if snapshots.fits(each, [guest])]
             if not able:
@@ -161,7 +173,7 @@ class Scheduling:
 
 
 def fill(asked: Sizes, seed: int, promised: Sequence[Tolerance]) -> None:
-    fleet = Filling(asked.cells)
+    fleet = Filling(asked.cells, asked.racks)
     scheduling, refused, placed, asked_for = Scheduling(fleet, promised), 0, 0, 0
     began = time.perf_counter()
     for guest in asked.guests:
@@ -177,17 +189,19 @@ def fill(asked: Sizes, seed: int, promised: Sequence[Tolerance]) -> None:
         placed += 1
     took_s = time.perf_counter() - began
     chance = random.Random(seed)
-    lost = [host for host in fleet.cells if not fleet.survives(host, chance)]
+    losses = asked.losses(promised)
+    lost = [each for each in losses if not fleet.survives(each, chance)]
     figures.report(
         "admission",
         sizes=asked.name,
         hosts=len(fleet.cells),
         seed=seed,
-        promised=bool(promised),
+        promised=" ".join(each.what for each in promised),
         asked=asked_for,
         guests=placed,
         free_vcpus=round(fleet.free_share(0), 4),
         free_memory=round(fleet.free_share(1), 4),
+        losses=len(losses),
         losses_without_a_place=len(lost),
         seconds=round(took_s, 1),
     )
@@ -217,8 +231,21 @@ def _published(path: pathlib.Path) -> Iterator[Guest]:
             yield Guest(str(number), cells, int(row["flavor_vcpus"]) // cells, int(row["flavor_ram"]) // cells)
 
 
+def _whole() -> None:
+    """All published hosts, and their racks in the order of the files. The requests of the clusters come again and again."""
+    directory = pathlib.Path(os.environ[survival.DIRECTORY])
+    hosts = snapshots.hosts_of(directory, "published")
+    for promised in ([Tolerance(policy=REFUSE)], [Tolerance(label="rack", policy=REFUSE)], []):
+        files = itertools.cycle(directory / f"requests-c{number}.csv" for number in (1, 2, 3))
+        guests = itertools.chain.from_iterable(map(_published, files))
+        fill(Sizes("published, whole", hosts.cells, guests, hosts.racks), 0, promised)
+
+
 def main(argv: Sequence[str]) -> int:
     logging.disable(logging.CRITICAL)
+    if argv == ["whole"]:
+        _whole()
+        return 0
     for seed in range(3):
         for promised in ([Tolerance(policy=REFUSE)], []):
             for asked in _sequences(int(argv[0]) if argv else 200, seed):
