@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The balancing loop beside the documented rules of others, in one simulator of generated loads.
 
+The guests are a fixed number, or come and go as the requests of a trace do, of which an even part is taken
+(``FLEET_BENCH_TRACE`` and ``FLEET_BENCH_LIFETIMES``, as for ``packing``). A trace has no loads: they are generated, too.
+
 The others are re-implementations from their documents, no code of theirs: CloudStack's cluster DRS (balanced), Proxmox VE's
 automatic rebalancing of the cluster resource scheduler, Incus' cluster.rebalance, and Ganeti's hbal. Their defaults are
 used; each function says what is assumed. All obey the memory of hosts and hard anti-affinity, and know the load of each
@@ -12,16 +15,22 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
+import math
+import os
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy
 
 from conductor_stub.balance import deciding
 from conductor_stub.steps.balance_settings import BalanceSettings
-from tests.bench import figures
+from tests.bench import figures, packing, traces
 
-SEEDS = (1, 2, 3)
+#: The defaults of the loop were chosen with the seeds 1 to 3; FLEET_BENCH_SEEDS names others.
+SEEDS = tuple(map(int, os.environ.get("FLEET_BENCH_SEEDS", "4 5 6").split()))
 _HOSTS, _GUESTS, _CORES, _MEMORY_GIB = 20, 240, 32, 256
+#: At the peak of a trace, vcpus by core.
+_SOLD = 1.8
 _MINUTES, _HOT, _COOLDOWN_MIN = 3 * 1440, 0.8, 360
 _DAY = 1440
 #: Of a minute in the mean that agents report (``compute_agent.node.guest_loads``).
@@ -30,19 +39,67 @@ _WEIGHT = 1 - numpy.exp(-60 / 480)
 Balancer = Callable[[int, "World"], Iterator[tuple[int, int]]]
 
 
-class World:
-    """Hosts and guests of one seed, with the load of each guest in cores at each minute. A tenth of the guests are in groups
-    of three that stay apart.
-    """
+class Guests(NamedTuple):
+    """By guest: vcpus, memory in GiB, group (-1: none), and the minutes in which it comes and goes."""
 
-    def __init__(self, seed: int) -> None:
-        chance = numpy.random.default_rng(seed)
-        self.vcpus = chance.choice([2, 4, 8], _GUESTS)
-        self.memory = self.vcpus * chance.choice([1, 2, 4], _GUESTS)
-        self.group = numpy.where(numpy.arange(_GUESTS) < _GUESTS // 10, numpy.arange(_GUESTS) // 3, -1)
-        self.loads = self.vcpus[:, None] * _shares(chance)
-        self.at = numpy.arange(_GUESTS) % _HOSTS
-        self.minute = 0
+    vcpus: numpy.ndarray
+    memory: numpy.ndarray
+    group: numpy.ndarray
+    comes: numpy.ndarray
+    goes: numpy.ndarray
+
+
+def generated(_seed: int, chance: numpy.random.Generator) -> Guests:
+    """A tenth of the guests are in groups of three that stay apart."""
+    vcpus = chance.choice([2, 4, 8], _GUESTS)
+    memory = vcpus * chance.choice([1, 2, 4], _GUESTS)
+    group = numpy.where(numpy.arange(_GUESTS) < _GUESTS // 10, numpy.arange(_GUESTS) // 3, -1)
+    return Guests(vcpus, memory, group, numpy.zeros(_GUESTS, int), numpy.full(_GUESTS, _MINUTES))
+
+
+def replayed(seed: int, _chance: numpy.random.Generator) -> Guests:
+    """Each n-th request of the trace, from the seed on, so that at the peak all cores of the hosts are sold 1.8 times."""
+    asked = list(traces.requests())
+    every = round(traces.peak(asked)[0] / (_SOLD * _HOSTS * _CORES))
+    taken = asked[seed::every]
+    # The trace fills an empty fleet: the days at its end are looked at.
+    begin_s = max(each.at_s for each in taken) - 60 * _MINUTES
+    comes = numpy.array([max(0, math.ceil((each.at_s - begin_s) / 60)) for each in taken])
+    goes = numpy.array([min(_MINUTES, math.ceil((each.ends_s - begin_s) / 60)) if each.ends_s < math.inf else _MINUTES
+                        for each in taken])  # fmt: skip
+    lives = goes > comes
+    vcpus = numpy.array([each.vcpus for each in taken])
+    memory = numpy.array([math.ceil(each.quarters / 4) for each in taken])
+    return Guests(vcpus[lives], memory[lives], numpy.full(lives.sum(), -1), comes[lives], goes[lives])
+
+
+class World:
+    """Hosts and guests, with the load of each guest in cores at each minute."""
+
+    def __init__(self, guests: Guests, loads: numpy.ndarray) -> None:
+        self.vcpus, self.memory, self.group, self.comes, self.goes = guests
+        self.number = len(self.vcpus)
+        self.loads = loads
+        self.at = numpy.arange(self.number) % _HOSTS
+        self.minute = -1
+
+    def go_on(self) -> None:
+        """Let the next minute begin: guests go, and each that comes gets the host with the fewest vcpus sold."""
+        self.minute += 1
+        if not self.minute and not self.comes.any():
+            return
+        for guest in numpy.flatnonzero(self.comes == self.minute).tolist():
+            there = self.is_there()
+            there[self.comes == self.minute] &= numpy.flatnonzero(self.comes == self.minute) < guest
+            sold = numpy.bincount(self.at, weights=self.vcpus * there, minlength=_HOSTS)
+            held = numpy.bincount(self.at, weights=self.memory * there, minlength=_HOSTS)
+            able = held + self.memory[guest] <= _MEMORY_GIB
+            assert able.any(), "a guest finds no memory: the fleet is too small for a comparison"
+            self.at[guest] = int(numpy.where(able, sold, numpy.inf).argmin())
+
+    def is_there(self) -> numpy.ndarray:
+        found: numpy.ndarray = (self.comes <= self.minute) & (self.minute < self.goes)
+        return found
 
     @property
     def load(self) -> numpy.ndarray:
@@ -54,43 +111,47 @@ class World:
         return numpy.bincount(self.at, weights=self.load, minlength=_HOSTS) / _CORES
 
     def memory_of_hosts(self) -> numpy.ndarray:
-        return numpy.bincount(self.at, weights=self.memory, minlength=_HOSTS)
+        return numpy.bincount(self.at, weights=self.memory * self.is_there(), minlength=_HOSTS)
 
     def may(self) -> numpy.ndarray:
-        """Guests × hosts: there is memory, and no other member of the guest's group."""
+        """Guests × hosts: the guest is there, there is memory, and no other member of the guest's group."""
         found = self.memory_of_hosts()[None, :] + self.memory[:, None] <= _MEMORY_GIB
+        found &= self.is_there()[:, None]
         for group in range(self.group.max() + 1):
             members = numpy.flatnonzero(self.group == group)
             found[numpy.ix_(members, self.at[members])] = False
-        found[numpy.arange(_GUESTS), self.at] = False
+        found[numpy.arange(self.number), self.at] = False
         return found
 
-    def after(self) -> numpy.ndarray:
-        """Guests × hosts × hosts: the loads if the guest was there."""
-        change = self.load / _CORES
-        found = numpy.tile(self.of_hosts(), (_GUESTS, _HOSTS, 1))
-        guests, hosts = numpy.arange(_GUESTS), numpy.arange(_HOSTS)
+    def after(self, change: numpy.ndarray, before: numpy.ndarray) -> numpy.ndarray:
+        """Guests × hosts × hosts: a number of the hosts if the guest was there.
+
+        :param change: guests: what the guest adds to it; ``before``: hosts, now
+        """
+        found = numpy.tile(before, (self.number, _HOSTS, 1))
+        guests, hosts = numpy.arange(self.number), numpy.arange(_HOSTS)
         found[guests, :, self.at] -= change[:, None]
         found[:, hosts, hosts] += change[:, None]
         return found
 
 
-def _shares(chance: numpy.random.Generator) -> numpy.ndarray:
-    """Guests × minutes: a level that changes every some hours, the time of day, short peaks, and noise."""
-    minutes = numpy.arange(_MINUTES)
-    found = numpy.empty((_GUESTS, _MINUTES))
-    for guest in range(_GUESTS):
-        level = numpy.empty(_MINUTES)
+def _shares(chance: numpy.random.Generator, guests: Guests) -> numpy.ndarray:
+    """Guests × minutes: a level that changes every some hours, the time of day, short peaks, and noise; else 0."""
+    found = numpy.zeros((len(guests.vcpus), _MINUTES))
+    for guest, (comes, goes) in enumerate(zip(guests.comes.tolist(), guests.goes.tolist(), strict=True)):
+        minutes = numpy.arange(comes, goes)
+        level = numpy.empty(len(minutes))
         at = 0
-        while at < _MINUTES:
+        while at < len(minutes):
             lasts = int(chance.exponential(10 * 60)) + 30
             level[at : at + lasts] = chance.beta(1.2, 2.5)
             at += lasts
         day = 0.15 * numpy.sin(2 * numpy.pi * (minutes / _DAY + chance.random()))
-        peaks = 0.5 * (chance.random(_MINUTES) < 0.002)
-        lasting = numpy.convolve(peaks, numpy.ones(5))[:_MINUTES]
-        found[guest] = level + day + lasting + 0.05 * chance.standard_normal(_MINUTES)
-    return numpy.clip(found, 0.01, 1.0)
+        peaks = 0.5 * (chance.random(len(minutes)) < 0.002)
+        lasting = numpy.convolve(peaks, numpy.ones(5))[: len(minutes)]
+        shares = level + day + lasting + 0.05 * chance.standard_normal(len(minutes))
+        found[guest, comes:goes] = numpy.clip(shares, 0.01, 1.0)
+    return found
 
 
 def _imbalance(loads: numpy.ndarray) -> numpy.ndarray:
@@ -101,7 +162,8 @@ def _imbalance(loads: numpy.ndarray) -> numpy.ndarray:
 
 def _best(world: World) -> tuple[int, int, float]:
     """Return the move after which the loads differ least, and their imbalance."""
-    found = numpy.where(world.may(), _imbalance(world.after()), numpy.inf)
+    after = world.after(world.load / _CORES, world.of_hosts())
+    found = numpy.where(world.may(), _imbalance(after), numpy.inf)
     guest, host = numpy.unravel_index(int(found.argmin()), found.shape)
     return int(guest), int(host), float(found[guest, host])
 
@@ -166,12 +228,10 @@ def hbal(minute: int, world: World) -> Iterator[tuple[int, int]]:
     """
     for _number in range(50 if minute % 60 == 0 else 0):
         memory = world.memory_of_hosts() / _MEMORY_GIB
-        after = numpy.tile(memory, (_GUESTS, _HOSTS, 1))
-        guests, hosts = numpy.arange(_GUESTS), numpy.arange(_HOSTS)
-        after[guests, :, world.at] -= world.memory[:, None] / _MEMORY_GIB
-        after[:, hosts, hosts] += world.memory[:, None] / _MEMORY_GIB
+        after = world.after(world.memory / _MEMORY_GIB, memory)
+        loads = world.after(world.load / _CORES, world.of_hosts())
         now = world.of_hosts().std() + memory.std()
-        then = numpy.where(world.may(), world.after().std(axis=-1) + after.std(axis=-1), numpy.inf)
+        then = numpy.where(world.may(), loads.std(axis=-1) + after.std(axis=-1), numpy.inf)
         guest, host = numpy.unravel_index(int(then.argmin()), then.shape)
         if now - then[guest, host] < 0.01:
             return
@@ -189,7 +249,9 @@ def fleet(settings: BalanceSettings) -> Balancer:
 
     def balance(minute: int, world: World) -> Iterator[tuple[int, int]]:
         nonlocal lasting
-        lasting = world.load.copy() if not minute else lasting + _WEIGHT * (world.load - lasting)
+        lasting = numpy.zeros(world.number) if not minute else lasting + _WEIGHT * (world.load - lasting)
+        fresh = world.comes == minute
+        lasting[fresh] = world.load[fresh]
         loads = numpy.bincount(world.at, weights=lasting, minlength=_HOSTS) / _CORES
         memory = world.memory_of_hosts()
         hosts = [
@@ -218,7 +280,7 @@ def fleet(settings: BalanceSettings) -> Balancer:
                 stays="cooldown" if minute - moved.get(each, -(10**6)) < settings.cooldown_s / 60 else "",
                 takers=takers,
             )
-            for each in range(_GUESTS)
+            for each in numpy.flatnonzero(world.is_there()).tolist()
         ]
         may = world.may()
         found = deciding.decide(
@@ -254,22 +316,29 @@ def run() -> None:
         "none": lambda: nothing,
         "fleet": lambda: fleet(BalanceSettings()),
         "fleet, threshold 15": lambda: fleet(BalanceSettings(threshold=15)),
+        "fleet, threshold 20": lambda: fleet(BalanceSettings(threshold=20)),
         "CloudStack DRS (re-implemented)": lambda: cloudstack,
         "Proxmox CRS (re-implemented)": proxmox,
         "Incus (re-implemented)": incus,
         "Ganeti hbal (re-implemented)": lambda: hbal,
     }
-    for seed in SEEDS:
-        for name, made in balancers.items():
-            counted = _simulated(World(seed), made())
-            figures.report("balancers", balancer=name, seed=seed, hosts=_HOSTS, days=_MINUTES // _DAY, **vars(counted))
+    sources = {"generated": generated} | ({"trace": replayed} if packing.TRACE in os.environ else {})
+    for source, guests in sources.items():
+        for seed in SEEDS:
+            chance = numpy.random.default_rng(seed)
+            asked = guests(seed, chance)
+            loads = asked.vcpus[:, None] * _shares(chance, asked)
+            used = round(float(loads.sum()) / _MINUTES / _HOSTS / _CORES, 3)
+            about = {"guests": source, "seed": seed, "hosts": _HOSTS, "days": _MINUTES // _DAY, "used": used}
+            for name, made in balancers.items():
+                figures.report("balancers", balancer=name, **about, **vars(_simulated(World(asked, loads), made())))
 
 
 def _simulated(world: World, balance: Balancer) -> _Count:
     counted = _Count()
     last: dict[int, int] = collections.defaultdict(lambda: -(10**6))
     for minute in range(_MINUTES):
-        world.minute = minute
+        world.go_on()
         for guest, host in balance(minute, world):
             counted.broken += not world.may()[guest, host]
             counted.repeats += minute - last[guest] < _COOLDOWN_MIN
