@@ -61,9 +61,9 @@ class Sizes:
 class Filling:
     """A feed of hosts that shows each claim, and each end, to all its readers."""
 
-    def __init__(self, cells: dict[str, Cells], racks: Mapping[str, str]) -> None:
+    def __init__(self, cells: dict[str, Cells], racks: Mapping[str, str] | None = None) -> None:
         self.cells = cells
-        self._racks = racks
+        self._racks = racks or {}
         self.free = {host: [list(cell) for cell in each] for host, each in cells.items()}
         self.on: dict[str, dict[str, tuple[Guest, tuple[int, ...]]]] = {host: {} for host in cells}
         self.known: dict[str, Guest] = {}

@@ -108,9 +108,9 @@ class Admission:
             return self._broken(made, objection)
         avoided: set[str] = set()
         avoided_nodes: set[Node] = set()
-        for _try in range(_TRIES):
+        for number in range(1, _TRIES + 1):
             self._fleet.release(request.instance_uuids)
-            nodes, hosts = self._full(request)
+            nodes, hosts = self._full(request, is_last=number == _TRIES)
             # An objection to a node may leave other nodes of its host; one to a host's loss leaves none.
             avoided_nodes |= nodes if objection.node is None else {objection.node, *nodes}
             avoided |= hosts if objection.node is not None else {objection.host, *hosts}
@@ -273,8 +273,11 @@ class Admission:
         found = self._fleet.look(_without(one, loss.hosts, loss.reserved))
         return found.picks[0].key if found.complete else None
 
-    def _full(self, request: RequestSpec) -> tuple[set[Node], Set[str]]:
-        """Nodes, and hosts, on which the instances would break a promise at once."""
+    def _full(self, request: RequestSpec, is_last: bool) -> tuple[set[Node], Set[str]]:
+        """Nodes, and hosts, on which the instances would break a promise at once.
+
+        :param is_last: also nodes on which only a trial would tell whether cells and devices suffice
+        """
         demand = demand_of(request)
         with self._lock:
             guard = self._guard
@@ -282,6 +285,8 @@ class Admission:
                 return set(), frozenset()
             keeping = self._fleet.free(guard.keeping)
             taken = {node for node, free in keeping.items() if not guard.takes(node, free, demand)}
+            if has_hardware(request):
+                taken.update(guard.nodes_with_hardware(of_several=not is_last))
             return taken, guard.unsafe_hosts
 
 

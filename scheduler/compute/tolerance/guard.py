@@ -153,6 +153,13 @@ class Guard:
         """Return the kinds of guests with cells or devices that losses put there."""
         return self._hardware.on(node)
 
+    def nodes_with_hardware(self, of_several: bool) -> Collection[Node]:
+        """Return the nodes that are kept for guests with cells or devices.
+
+        :param of_several: only those to which some loss brings several guests: they take no further one
+        """
+        return self._hardware.nodes_of_several() if of_several else self._hardware.nodes()
+
     @functools.cached_property
     def unsafe_hosts(self) -> frozenset[str]:
         """Hosts whose guests have no plan as it is."""

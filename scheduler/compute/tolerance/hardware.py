@@ -60,3 +60,10 @@ class KeptHardware:
 
     def on(self, node: Node) -> Collection[Hardware]:
         return self._on.get(node, ())
+
+    def nodes(self) -> Collection[Node]:
+        return self._on.keys()
+
+    def nodes_of_several(self) -> list[Node]:
+        """Return the nodes to which some loss brings several guests."""
+        return [node for node, there in self._on.items() if any(len(each.requests) > 1 for each in there)]
