@@ -10,10 +10,13 @@ from __future__ import annotations
 import collections
 import csv
 import dataclasses
+import functools
 import itertools
 import pathlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import numpy
 
 APART, TOGETHER = "anti-affinity", "affinity"
 Cells = list[list[int]]
@@ -31,7 +34,7 @@ class Guest:
     policy: str | None = None
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Snapshot:
     """:param cells: by host, total vcpus and GB of each cell
     :param racks: by host, its rack
@@ -76,42 +79,71 @@ def fits(free: Cells, guests: Sequence[Guest]) -> bool:
     return False
 
 
+class _Index:
+    """What is free, and who is where, of a snapshot that is complete."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.free = snapshot.left()
+        self.on: dict[str, list[Guest]] = collections.defaultdict(list)
+        self.members: dict[str, dict[str, str]] = collections.defaultdict(dict)
+        for guest, host, _cells in snapshot.placed:
+            self.on[host].append(guest)
+            if guest.group is not None:
+                self.members[guest.group][guest.name] = host
+        self.free_in_sum = self.sum_of(self.free)
+
+    def gone(self, lost: Collection[str]) -> list[Guest]:
+        return [guest for host in lost for guest in self.on.get(host, ())]
+
+    def sum_of(self, hosts: Iterable[str]) -> tuple[int, int]:
+        cells = [cell for host in hosts for cell in self.free[host]]
+        return sum(cell[0] for cell in cells), sum(cell[1] for cell in cells)
+
+
+@functools.lru_cache(1)
+def _index(snapshot: Snapshot, _guests: int) -> _Index:
+    return _Index(snapshot)
+
+
+def _of(snapshot: Snapshot) -> _Index:
+    return _index(snapshot, len(snapshot.placed))
+
+
 def checked(snapshot: Snapshot, lost: frozenset[str], plan: Mapping[str, str]) -> list[str]:
     """What is wrong with a plan: hosts that have not the room, groups whose rule is broken, guests without a place."""
-    gone = [guest for guest, host, _cells in snapshot.placed if host in lost]
-    free = snapshot.left(lost)
-    wrong = [f"{guest.name} has no place" for guest in gone if plan.get(guest.name) not in free]
+    known = _of(snapshot)
+    gone = known.gone(lost)
     arriving: dict[str, list[Guest]] = collections.defaultdict(list)
     for guest in gone:
         arriving[plan.get(guest.name, "")].append(guest)
-    wrong += [
-        f"{host} has not the room" for host, guests in arriving.items() if host in free and not fits(free[host], guests)
-    ]
-    members: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    policies = {}
-    for guest, host, _cells in snapshot.placed:
-        if guest.group is not None:
-            members[guest.group][plan.get(guest.name, host)] += 1
-            policies[guest.group] = guest.policy
-    for group, hosts in members.items():
-        broken = len(hosts) > 1 if policies[group] == TOGETHER else max(hosts.values()) > 1
+    there = {host for host in arriving if host in known.free and host not in lost}
+    wrong = [f"{guest.name} has no place" for guest in gone if plan.get(guest.name) not in there]
+    wrong += [f"{host} has not the room" for host, guests in arriving.items()
+              if host in there and not fits(known.free[host], guests)]  # fmt: skip
+    for group, policy in {guest.group: guest.policy for guest in gone if guest.group is not None}.items():
+        hosts = collections.Counter(plan.get(name, host) for name, host in known.members[group].items())
+        broken = len(hosts) > 1 if policy == TOGETHER else max(hosts.values()) > 1
         wrong += [f"group {group}"] * broken
     return wrong
 
 
 def fits_in_sum(snapshot: Snapshot, lost: frozenset[str]) -> bool:
     """Whether what the guests of lost hosts have is free elsewhere in sum: what rules of percentages and slots look at."""
-    gone = [guest for guest, host, _cells in snapshot.placed if host in lost]
-    free = [cell for cells in snapshot.left(lost).values() for cell in cells]
+    known = _of(snapshot)
+    gone = known.gone(lost)
     asked = sum(each.vcpus * each.cells for each in gone), sum(each.memory_gb * each.cells for each in gone)
-    return all(sum(cell[part] for cell in free) >= asked[part] for part in (0, 1))
+    left = [every - there for every, there in zip(known.free_in_sum, known.sum_of(lost), strict=True)]
+    return all(each >= need for each, need in zip(left, asked, strict=True))
 
 
 def alone_nowhere(snapshot: Snapshot, lost: frozenset[str]) -> list[str]:
     """The guests of lost hosts that fit on no other host, even alone and whatever their group says."""
-    free = snapshot.left(lost)
-    gone = [guest for guest, host, _cells in snapshot.placed if host in lost]
-    return [guest.name for guest in gone if not any(fits(cells, [guest]) for cells in free.values())]
+    known = _of(snapshot)
+    return [
+        guest.name
+        for guest in known.gone(lost)
+        if not any(fits(cells, [guest]) for host, cells in known.free.items() if host not in lost)
+    ]
 
 
 def generated(seed: int, hosts: int, share: float) -> Snapshot:
@@ -149,12 +181,30 @@ def published(directory: pathlib.Path, sequence: str) -> Snapshot:
     out. Affinity holds while the group's host has room.
     """
     found = hosts_of(directory, f"published {sequence}")
-    free = found.left()
-    homes: dict[str, set[str]] = collections.defaultdict(set)
-    with (directory / f"requests-{sequence}.csv").open() as file:
-        for number, row in enumerate(csv.DictReader(file)):
-            _take(found, free, homes, number, row)
+    filling = _Filling(found)
+    for row in _requests(directory, sequence):
+        filling.take(row, "")
     return found
+
+
+def all_racks(directory: pathlib.Path, sequences: Sequence[str], times: int) -> Snapshot:
+    """All hosts of the list of racks, which have the sizes of the other list in turn; its requests come so many times."""
+    sizes = list(hosts_of(directory, "").cells.values())
+    with (directory / "racks.csv").open() as file:
+        racks = {row["host"]: row["rack"] for row in csv.DictReader(file)}
+    cells = {host: sizes[number % len(sizes)] for number, host in enumerate(racks)}
+    found = Snapshot("published, all racks", cells, racks)
+    filling = _Filling(found)
+    for turn in range(times):
+        for sequence in sequences:
+            for row in _requests(directory, sequence):
+                filling.take(row, f"-{sequence}-{turn}")
+    return found
+
+
+def _requests(directory: pathlib.Path, sequence: str) -> Iterator[Mapping[str, str]]:
+    with (directory / f"requests-{sequence}.csv").open() as file:
+        yield from csv.DictReader(file)
 
 
 def hosts_of(directory: pathlib.Path, name: str) -> Snapshot:
@@ -177,20 +227,37 @@ def take(free: Cells, guest: Guest) -> tuple[int, ...]:
     return chosen
 
 
-def _take(
-    found: Snapshot, free: dict[str, Cells], homes: dict[str, set[str]], number: int, row: Mapping[str, str]
-) -> None:
-    count = int(row["numa"])
-    policy = row["strategy"] if row["strategy"] in (APART, TOGETHER) else None
-    group = f"{policy}-{row['group']}" if policy else None
-    guest = Guest(str(number), count, int(row["flavor_vcpus"]) // count, int(row["flavor_ram"]) // count, group, policy)
-    hosts = [host for host, cells in free.items() if fits(cells, [guest])]
-    if group is not None and homes[group]:
-        hosts = [host for host in hosts if (host in homes[group]) == (policy == TOGETHER)]
-    if not hosts:
-        found.refused += 1
-        return
-    host = min(hosts, key=lambda each: (sum(cell[0] for cell in free[each]), each))
-    found.placed.append((guest, host, take(free[host], guest)))
-    if group is not None:
-        homes[group].add(host)
+class _Filling:
+    """Puts guests on the hosts of a snapshot."""
+
+    def __init__(self, found: Snapshot) -> None:
+        self._found = found
+        self._names = list(found.cells)
+        #: Hosts × cells × (vcpus, GB).
+        self._free = numpy.array(list(found.cells.values()))
+        #: The order of the names, which decides between equal hosts.
+        self._order = numpy.argsort(numpy.argsort(numpy.array(self._names)))
+        self._homes: dict[str, set[int]] = collections.defaultdict(set)
+        self._number = 0
+
+    def take(self, row: Mapping[str, str], turn: str) -> None:
+        count, number = int(row["numa"]), self._number
+        self._number += 1
+        policy = row["strategy"] if row["strategy"] in (APART, TOGETHER) else None
+        group = f"{policy}-{row['group']}{turn}" if policy else None
+        vcpus, memory_gb = int(row["flavor_vcpus"]) // count, int(row["flavor_ram"]) // count
+        able = ((self._free >= (vcpus, memory_gb)).all(axis=2).sum(axis=1)) >= count
+        if group is not None and (homes := self._homes[group]):
+            at_home = numpy.isin(numpy.arange(len(able)), list(homes))
+            able &= at_home if policy == TOGETHER else ~at_home
+        rows = numpy.flatnonzero(able)
+        if not len(rows):
+            self._found.refused += 1
+            return
+        host = int(rows[numpy.lexsort((self._order[rows], self._free[rows, :, 0].sum(axis=1)))[0]])
+        guest = Guest(str(number), count, vcpus, memory_gb, group, policy)
+        free = self._free[host].tolist()
+        self._found.placed.append((guest, self._names[host], take(free, guest)))
+        self._free[host] = free
+        if group is not None:
+            self._homes[group].add(host)

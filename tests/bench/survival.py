@@ -29,6 +29,8 @@ from tests.configuration import of_scheduler
 DIRECTORY = "FLEET_BENCH_TOPOLOGY"
 _SEQUENCES = ("c1", "c2", "c3")
 _SHARES = (0.8, 0.9, 0.95)
+#: How often the requests come for all racks: the hosts are then as full as those of one sequence.
+_TIMES = 3
 _MB = 1024
 
 
@@ -54,6 +56,7 @@ def _snapshots() -> Iterator[Snapshot]:
     if os.environ.get(DIRECTORY):
         for sequence in _SEQUENCES:
             yield snapshots.published(pathlib.Path(os.environ[DIRECTORY]), sequence)
+        yield snapshots.all_racks(pathlib.Path(os.environ[DIRECTORY]), _SEQUENCES, _TIMES)
 
 
 def lose(snapshot: Snapshot, what: str, losses: Sequence[Loss], limit_s: float = 10.0) -> int:
