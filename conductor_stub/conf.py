@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg, types
 
+from conductor_stub import upkeep_conf
 from fleet import domains
 from fleet.clock import durations
 from fleet.objects.build_request import LONGEST_WAIT_S
@@ -237,190 +238,18 @@ QUOTA_OPTS = [
     )
 ]
 
-#: The section of recoveries, and the values of its option ``fence``.
-RECOVERY = "recovery"
-FENCE_COMMAND, FENCE_STORAGE, FENCE_NONE = "command", "storage", "none"
-RECOVERY_OPTS = [
-    cfg.BoolOpt(
-        "enabled",
-        default=False,
-        help="Whether conductors recover hosts by themselves: a host that is down is fenced, and its guests are evacuated. "
-        "The metadata 'recovery' of an aggregate (on or off) decides for its hosts; off wins. Set all options of this "
-        "section alike on all conductors.",
-    ),
-    cfg.IntOpt(
-        "wait_time",
-        default=120,
-        min=0,
-        help="Seconds without a heartbeat after which a host is recovered, and no less than service_down_time. A host that "
-        "an operator forces down is recovered at once; one whose agent was stopped is not. After an outage of the "
-        "conductors, or of many hosts, the time begins anew.",
-    ),
-    cfg.StrOpt(
-        "fence",
-        default=FENCE_COMMAND,
-        choices=[
-            (FENCE_COMMAND, "fence_command must succeed first"),
-            (
-                FENCE_STORAGE,
-                "no fence: the storage of all guests refuses a second writer, by locks that a dead host loses",
-            ),
-            (FENCE_NONE, "no fence: a guest whose host is only cut off runs twice from then on, and may ruin its data"),
-        ],
-        help="What makes sure that the guests of a silent host do not run any more. The metadata 'recovery_fence' of an "
-        "aggregate chooses for its hosts: a name of fence_commands, storage or none.",
-    ),
-    cfg.DictOpt(
-        "fence_commands",
-        default={},
-        help="Further commands as fence_command, by name, such as ipmi:/usr/local/sbin/ipmi-off,pdu:/usr/local/sbin/off. "
-        "Set it if hosts are switched off in different ways: an aggregate names one in its metadata 'recovery_fence'. "
-        "The names command, storage and none are taken.",
-    ),
-    cfg.StrOpt(
-        "fence_command",
-        help="Program, with its arguments, that switches a host off: by IPMI, a power switch or a script. The host's name "
-        "is added as the last argument. Exit status 0 means that the host is certainly off; anything else, and no end "
-        "within fence_timeout, is a failure. It may run again for a host that is off already, and after a conductor "
-        "has died beside an earlier run. Its environment has FLEET_HOST, FLEET_RECOVERY, FLEET_FENCE_ATTEMPT and "
-        "FLEET_FENCE_TIMEOUT. No shell reads it.",
-    ),
-    cfg.IntOpt("fence_timeout", default=60, min=1, max=3600, help="Seconds after which fence_command is killed."),
-    cfg.IntOpt(
-        "fence_attempts",
-        default=3,
-        min=1,
-        max=100,
-        help="How often a fence is tried. After that the recovery is held until 'fleet recovery resume'.",
-    ),
-    cfg.FloatOpt(
-        "largest_share",
-        default=0.3,
-        min=0.0,
-        max=1.0,
-        help="If more than this share of the hosts of a domain is silent at a time, and more than one host, conductors "
-        "begin no recovery, no fence and no evacuation there: a broken switch must not evacuate a room. The fleet is a "
-        "domain; domain_label makes more. Hosts that an operator has disabled or forced down do not count.",
-    ),
-    cfg.StrOpt(
-        "domain_label",
-        help="Key of a label of hosts, such as room. The hosts of each of its values are a domain for largest_share. Not "
-        "set: the fleet is the only domain.",
-    ),
-    cfg.IntOpt(
-        "parallel",
-        default=10,
-        min=1,
-        max=1000,
-        help="The most guests that recoveries move at a time, in the whole fleet.",
-    ),
-]
-
-BALANCE = "balance"
-BALANCE_OPTS = [
-    cfg.IntOpt(
-        "interval",
-        default=60,
-        min=5,
-        max=86400,
-        help="Seconds between two looks at an aggregate whose metadata has balance=suggest, confirm or auto. No other "
-        "aggregate is looked at. Shorter: hot hosts are seen sooner; each look reads all hosts and guests of the aggregate. "
-        "Set the section alike on all conductors.",
-    ),
-    cfg.FloatOpt(
-        "threshold",
-        default=12,
-        min=1,
-        max=100,
-        help="A host is hot while its load is above the mean of its aggregate by so many points (percent of a host). The "
-        "load is the larger of the shares of CPU and memory. Raise it where hosts differ by nature.",
-    ),
-    cfg.FloatOpt(
-        "least_load",
-        default=40,
-        min=0,
-        max=100,
-        help="A host below this load, in points, is never hot: nobody gains where all hosts are idle.",
-    ),
-    cfg.IntOpt(
-        "hold_time",
-        default=120,
-        min=0,
-        max=7 * 86400,
-        help="Seconds for which a host must be hot before guests move. Its load is the mean of some minutes already, if its "
-        "agent measures guests; otherwise it must be hot five times as long. Raise it where load comes in short peaks.",
-    ),
-    cfg.FloatOpt(
-        "margin",
-        default=3,
-        min=0.1,
-        max=100,
-        help="Points by which a move must relieve the hotter of its two hosts; for a guest of 64 GiB of memory and disk "
-        "twice as many, and so on. A move that makes its new host hot is never taken. Raise it for fewer moves.",
-    ),
-    cfg.IntOpt(
-        "most_moves",
-        default=3,
-        min=1,
-        max=100,
-        help="Moves of one round of an aggregate, at most. Raise it where hosts are large and guests are small.",
-    ),
-    cfg.IntOpt(
-        "most_gib",
-        default=128,
-        min=1,
-        max=1000000,
-        help="GiB of memory and disk that one round of an aggregate moves, at most. A larger guest never moves by itself.",
-    ),
-    cfg.IntOpt(
-        "cooldown",
-        default=6 * 3600,
-        min=0,
-        max=30 * 86400,
-        help="Seconds after a move of a guest, by whomever, in which balancing does not move it again.",
-    ),
-]
-MAINTENANCE = "maintenance"
-MAINTENANCE_OPTS = [
-    cfg.DictOpt(
-        "hooks",
-        default={},
-        help="Commands that a maintenance may run for a host when it is empty, by name, such as "
-        "reboot:/usr/local/bin/reboot-host,upgrade:/usr/local/bin/upgrade-host. 'fleet maintenance run --hook NAME' chooses "
-        "one: a client cannot name a command of its own. The host's name is added as the last argument. Exit status 0 means "
-        "that the work is done; anything else, and no end within hook_timeout, is a failure. A command may run again for "
-        "the same host, after a conductor has died beside an earlier run. Its environment has FLEET_HOST, "
-        "FLEET_MAINTENANCE and FLEET_HOOK_ATTEMPT. No shell reads it. Set the section alike on all conductors.",
-    ),
-    cfg.IntOpt(
-        "hook_timeout",
-        default=1800,
-        min=1,
-        max=86400,
-        help="Seconds after which a hook is killed. If its conductor dies, another one runs the hook again after this time: "
-        "set it a little above what the work takes.",
-    ),
-]
-
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(OPTS)
     # The group is this configuration's own: a shared one would carry overrides from one to the next.
     conf.register_opts(CONDUCTOR_OPTS, group=cfg.OptGroup("conductor", title="Conductor"))
     conf.register_opts(QUOTA_OPTS, group=cfg.OptGroup("quota", title="Quotas of projects"))
-    recovery = cfg.OptGroup(RECOVERY, title="Recovery of hosts that are down")
-    conf.register_opts(RECOVERY_OPTS, group=recovery)
-    balance = cfg.OptGroup(BALANCE, title="Calm balancing of aggregates")
-    conf.register_opts(BALANCE_OPTS, group=balance)
-    maintenance = cfg.OptGroup(MAINTENANCE, title="Maintenance of hosts in waves")
-    conf.register_opts(MAINTENANCE_OPTS, group=maintenance)
+    upkeep_conf.register_opts(conf)
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
     """For oslo-config-generator."""
     return [
         *(("DEFAULT", OPTS), ("conductor", CONDUCTOR_OPTS), ("quota", QUOTA_OPTS)),
-        (RECOVERY, RECOVERY_OPTS),
-        (BALANCE, BALANCE_OPTS),
-        (MAINTENANCE, MAINTENANCE_OPTS),
+        *upkeep_conf.list_opts(),
     ]

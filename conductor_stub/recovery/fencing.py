@@ -10,10 +10,10 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from conductor_stub.conf import FENCE_COMMAND, FENCE_NONE, FENCE_STORAGE
 from conductor_stub.steps import recovery_settings
 from conductor_stub.steps.fence import Order, Outcome
 from conductor_stub.steps.recovery_settings import RecoverySettings
+from conductor_stub.upkeep_conf import FENCE_COMMAND, FENCE_NONE, FENCE_STORAGE
 from fleet import failpoints, recovery_states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction

@@ -7,7 +7,7 @@ import dataclasses
 
 from oslo_config import cfg
 
-from conductor_stub.conf import BALANCE
+from conductor_stub.upkeep_conf import BALANCE
 
 
 @dataclasses.dataclass(frozen=True)

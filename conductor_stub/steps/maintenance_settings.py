@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from oslo_config import cfg
 
-from conductor_stub.conf import MAINTENANCE
+from conductor_stub.upkeep_conf import MAINTENANCE
 from fleet import errors
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from oslo_config import cfg
 
-from conductor_stub.conf import FENCE_COMMAND, FENCE_NONE, FENCE_STORAGE, RECOVERY
+from conductor_stub.upkeep_conf import FENCE_COMMAND, FENCE_NONE, FENCE_STORAGE, RECOVERY
 from fleet import errors
 
 #: What the steps of a recovery say where no fence runs.

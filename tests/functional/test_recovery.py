@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.conf import FENCE_NONE
 from conductor_stub.recovery import fencing
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.fence import Outcome
 from conductor_stub.steps.recovery_settings import RecoverySettings
+from conductor_stub.upkeep_conf import FENCE_NONE
 from fleet import errors, failpoints
 from fleet.db.engine.database import Database
 from fleet.db.hosts import services

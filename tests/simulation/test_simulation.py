@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from conductor_stub.builds import claims
-from conductor_stub.conf import FENCE_NONE
 from conductor_stub.steps.machine import PlacedRow
+from conductor_stub.upkeep_conf import FENCE_NONE
 from fleet import states
 from fleet.db.instances import addresses, instance_values, instances
 from fleet.db.volumes import pools
