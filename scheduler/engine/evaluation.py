@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Hashable, Sequence, Set
 from typing import NamedTuple
 
 import numpy
@@ -21,6 +21,7 @@ from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.names import Wire
 from scheduler.engine.plugins import BaseHostFilter, follows_picks, may_revive
 from scheduler.engine.prepared_request import PreparedRequest
+from scheduler.engine.weighing import weighers
 from scheduler.engine.weighing.weighing import Scores
 
 #: Judging a changed row costs as much as judging this many rows together with all others.
@@ -54,7 +55,8 @@ class Evaluation:
     """Arrays have one element per row of the table. A new evaluation knows nothing: call :meth:`refresh` first."""
 
     def __init__(self) -> None:
-        self._seen = -1, -1
+        #: Epoch and version of the table, and what weighers read of the fleet as a whole.
+        self._seen: tuple[int, int, Sequence[Hashable]] = -1, -1, ()
         self.considered = 0
         self.alive_count = 0
         self.dropped_by = numpy.empty(0, dtype=numpy.int16)
@@ -115,17 +117,17 @@ class Evaluation:
         :param allowed: mask of the hosts that may be considered
         """
         self._for_further, self._ahead = None, {}
-        epoch, version = self._seen
-        known = epoch == hosts.epoch
+        epoch, version, fleet = self._seen
+        known, now = epoch == hosts.epoch, weighers.of_fleet(prepared, hosts)
         # A table that has fewer rows than before was sorted, so every row is another one.
-        follows = known and len(hosts) >= max(WORTH_FOLLOWING, len(self.dropped_by))
+        follows = known and fleet == now and len(hosts) >= max(WORTH_FOLLOWING, len(self.dropped_by))
         rows = self._changed(hosts, version) if follows else None
         if rows is None or len(hosts) - _COST_OF_ONE * len(rows) < WORTH_FOLLOWING:
             self._judge_all(prepared, hosts, allowed, known)
         elif len(rows):
             self._settle(prepared, hosts, rows, self._judge(prepared, hosts.subset(rows), allowed[rows], self._silent))
         self._stale = []
-        self._seen = hosts.epoch, hosts.version
+        self._seen = hosts.epoch, hosts.version, now
 
     def _judge_all(self, prepared: PreparedRequest, hosts: Candidates, allowed: numpy.ndarray, known: bool) -> None:
         """:param known: True if an equal request was judged before, and no aggregate has changed since"""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol, Self, TypeGuard
 
 import numpy
@@ -200,10 +200,13 @@ class BaseHostWeigher:
 class ColumnWeigher(BaseHostWeigher):
     """A weigher over columns: :meth:`raw` is called once for all hosts.
 
-    The raw weight of a host may depend on that host and on the request only, unless ``depends_on_picks`` is set.
+    The raw weight of a host may depend on that host and on the request only, unless ``depends_on_picks`` or ``reads_fleet``
+    is set.
     """
 
     depends_on_picks = False
+    #: True if :meth:`raw` reads something of the fleet as a whole: :meth:`of_fleet` returns it.
+    reads_fleet = False
     #: As :attr:`ColumnFilter.cacheable`.
     cacheable = True
     #: True if :meth:`raw` may refuse the request. Then it is called even where the multiplier is 0.
@@ -231,6 +234,10 @@ class ColumnWeigher(BaseHostWeigher):
     def raw_of(self, numbers: numpy.ndarray) -> numpy.ndarray:
         """Return the raw weights of hosts with these numbers in the weigher's column; by default the numbers."""
         return numbers
+
+    def of_fleet(self, hosts: Candidates) -> Hashable:
+        """Return what :meth:`raw` reads of the fleet as a whole. Once it differs, all hosts are weighed anew."""
+        return None
 
     def terms(self, hosts: Candidates, request: Request) -> Iterable[list[Wire]]:
         """Return, per host, what its raw weight is made of; by default nothing. Called to explain a decision."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy
 
 from fleet import capacity
@@ -24,6 +26,7 @@ class AlignmentWeigher(ColumnWeigher):
 
     minval = 0
     outranks_share = False
+    reads_fleet = True
     option = "alignment_weight_multiplier"
 
     def __init__(self, multiplier: float = 0.0) -> None:
@@ -32,6 +35,9 @@ class AlignmentWeigher(ColumnWeigher):
 
     def applies(self, request: RequestSpec) -> bool:
         return self._multiplier != 0
+
+    def of_fleet(self, hosts: Candidates) -> Hashable:
+        return self._means.of(hosts) if self._multiplier else None
 
     def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         cores, memory_mb = self._means.of(hosts)

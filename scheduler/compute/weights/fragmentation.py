@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 import numpy
@@ -70,6 +70,7 @@ class FragmentationWeigher(ColumnWeigher):
     """
 
     outranks_share = False
+    reads_fleet = True
     option = "fragmentation_weight_multiplier"
 
     def __init__(self, multiplier: float = 0.0, mix: FlavorMix | None = None) -> None:
@@ -88,6 +89,9 @@ class FragmentationWeigher(ColumnWeigher):
 
     def applies(self, request: RequestSpec) -> bool:
         return self._multiplier != 0
+
+    def of_fleet(self, hosts: Candidates) -> Hashable:
+        return self._means.of(hosts) if self._multiplier else None
 
     def raw(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         tables = self._tables(hosts)

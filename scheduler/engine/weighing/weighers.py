@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy
@@ -34,6 +35,12 @@ def applying(prepared: PreparedRequest) -> list[BaseHostWeigher]:
     """Return the weighers that weigh for this request at all."""
     ask = prepared.supervision.ask
     return [each for each in prepared.weighers if ask("Weigher", each, each.applies, prepared.request)]
+
+
+def of_fleet(prepared: PreparedRequest, hosts: Candidates) -> Sequence[Hashable]:
+    """Return what the weighers read of the fleet as a whole."""
+    reading = [each for each in prepared.weighers if is_column_weigher(each) and each.reads_fleet]
+    return tuple(prepared.supervision.ask("Weigher", each, each.of_fleet, hosts) for each in reading)
 
 
 def weigh(

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import strategies as st
 
 from fleet.objects import RequestSpec
+from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from scheduler.compute import filters, weights
 from scheduler.compute.domain.request_key import request_key
 from scheduler.compute.drivers.host_manager import HostManager
@@ -56,7 +57,9 @@ OPTIONS: dict[str, Any] = {
     "num_instances_weight_multiplier": 0.5,
     "image_props_weight_multiplier": 1.5,
     "hypervisor_version_weight_multiplier": 1.0,
+    "alignment_weight_multiplier": 1.0,
 }
+MIX = FlavorMix(1, counts={Shape(1, 512): Counts(30), Shape(4, 1024): Counts(10)})
 GROUPS: dict[tuple[str, str], Any] = {
     ("metrics", "weight_setting"): ["cpu.percent=1.5"],
     ("metrics", "required"): False,
@@ -73,7 +76,8 @@ _change = st.tuples(st.sampled_from(_KINDS), st.sampled_from(HOSTS), _amount)
 
 
 def node(host: str, amount: int, **columns: Any) -> factories.Node:
-    made = factories.node(host, memory_mb=10240, memory_mb_used=1024 * amount, vcpus=8, vcpus_used=amount % 9)
+    vcpus = 8 + 8 * (amount % 3)
+    made = factories.node(host, memory_mb=10240, memory_mb_used=1024 * amount, vcpus=vcpus, vcpus_used=amount % 9)
     columns = {
         "running_vms": amount,
         "io_workload": amount % 5,
@@ -188,7 +192,37 @@ def test_all_weighers_together(changes: list[tuple[str, str, int]], plugin: bool
     _follow_and_compare(changes, [*ALWAYS, *([Once] if plugin else [])], WEIGHERS)
 
 
+@pytest.mark.parametrize("each", [weights.FragmentationWeigher, weights.AlignmentWeigher])
+def test_the_unit_of_a_weigher_changes(each: type) -> None:
+    """A host that comes changes the means of all, so that hosts that have not changed weigh something else."""
+    feed = Feed()
+    sizes = [(8, 0, 2), (8, 5, 9), (8, 3, 5), (8, 6, 8)]
+    feed.next = feed._changes(
+        [
+            factories.node(host, vcpus=vcpus, vcpus_used=used, memory_mb=10240, memory_mb_used=10240 - free * 1024)
+            for host, (vcpus, used, free) in zip(HOSTS, sizes, strict=False)
+        ]
+    )
+    manager = HostManager(feed, feed, clock=feed.clock)
+    manager.refresh()
+    pipeline, cache = factories.pipeline([], [made(each), weights.RAMWeigher()], alternates=3), RequestCache()
+
+    def weights_of(kept: RequestCache) -> list[float]:
+        prepared, chance = prepare(pipeline, request(1, 1)), random.Random(1)
+        found = manager.consider(lambda hosts, _state: decide(pipeline, prepared, hosts, chance, best=5, cache=kept))
+        return [each["weight"] for each in found.scores]
+
+    before = weights_of(cache)
+    feed.generation += 1
+    feed.next = feed._changes([factories.node("large", vcpus=8000, memory_mb=100)])
+    manager.refresh()
+    after = weights_of(cache)
+    assert weights_of(RequestCache()) == after != before
+
+
 def made(each: type) -> Any:
+    if each is weights.FragmentationWeigher:
+        return weights.FragmentationWeigher(1.0, MIX)
     conf = plugins.configuration(**OPTIONS)
     for (group, name), value in GROUPS.items():
         conf.set_override(name, value, group)
