@@ -34,7 +34,7 @@ LANES ?= 2
 SEEDS ?= 10000
 FIRST ?= 0
 
-.PHONY: help demo up test lint format fast unit functional hostile amqp client hypervisor guests nova tempest simulation shake ha chaos docs screenshots install bench servers sample constraints clean
+.PHONY: help demo up test suites long lint format fast unit functional hostile amqp client hypervisor guests nova tempest simulation shake ha chaos docs screenshots install bench servers sample constraints clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -46,9 +46,15 @@ up: $(STAMP) $(if $(filter libvirt,$(DRIVER)),hypervisor) ## run a trial fleet u
 	@$(BIN)/python -m fleet_trial.trio up --broker $(BROKER) --database $(DB) $(if $(HOSTS),--hosts $(HOSTS)) \
 	$(if $(filter libvirt,$(DRIVER)),--driver libvirt --directory .fleet-libvirt)
 
-test: $(STAMP) lint servers hypervisor client ## lint and all suites; one test with a real guest
-	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) tests/amqp tests/functional tests/guests/test_boot.py tests/ha/test_broker.py tests/ha/test_databases.py \
+test: $(STAMP) servers hypervisor client ## lint and all suites but for make long; one test with a real guest
+	@$(MAKE) --no-print-directory --jobs 2 lint suites
+
+suites: $(STAMP)
+	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) -m 'not long' tests/amqp tests/functional tests/guests/test_boot.py \
 	tests/hostile tests/simulation tests/tempest tests/unit tests/upgrade
+
+long: $(STAMP) servers client ## what takes long and finds little more: each night and before a release; ten minutes
+	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) -m long tests/amqp tests/functional tests/ha/test_broker.py tests/ha/test_databases.py tests/simulation
 
 lint: $(STAMP) ## ruff, the import contracts, mypy
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .

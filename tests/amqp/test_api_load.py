@@ -12,6 +12,7 @@ import threading
 import time
 from concurrent import futures
 
+import pytest
 import requests
 
 from fleet import errors
@@ -63,6 +64,7 @@ class Crowd:
         raise AssertionError(f"{name} was not accepted; the last answer was {said}")
 
 
+@pytest.mark.long
 def test_two_hundred_clients(trio: Trio, api: Api, flavor: str) -> None:
     second = trio.directory / "second.conf"
     second.write_text("[DEFAULT]\nhost = second\n")

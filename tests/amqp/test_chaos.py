@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The most telling faults of ``make chaos``, as a part of every test run."""
+"""The most telling faults of ``make chaos``, as a part of ``make long``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_the_short_fault_suite(rabbitmq_url: str, postgresql_url: str) -> None:
     """All invariants hold under each fault.

@@ -130,6 +130,7 @@ _COLOURS = """() => [...document.querySelectorAll("main *, header *, nav *, .ban
   })"""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_both_themes_can_be_read(page: Page, trio: Trio, flavor: str, theme: Any) -> None:
     """Every text of every view, with a refusal, a waiting build, and a host that is disabled."""
@@ -149,6 +150,7 @@ def test_both_themes_can_be_read(page: Page, trio: Trio, flavor: str, theme: Any
         trio.operator("update_service", host="b3", binary="fleet-compute", disabled=False)
 
 
+@pytest.mark.long
 def test_a_narrow_window(page: Page, trio: Trio, flavor: str) -> None:
     """At 390 pixels nothing is wider than the window, on any view, also with a name that has no spaces."""
     (uuid,) = trio.boot(name="n" * 200, availability_zone="nova:a1")

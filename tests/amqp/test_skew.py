@@ -56,7 +56,11 @@ def start(trio: Trio, service: str, age: str, number: int = 0) -> str:
     return name
 
 
-@pytest.mark.parametrize(("what", "ages"), SKEWS, ids=[case[0] for case in SKEWS])
+@pytest.mark.parametrize(
+    ("what", "ages"),
+    # The last one has both releases of each service but the scheduler.
+    [pytest.param(*case, id=case[0], marks=() if case is SKEWS[-1] else pytest.mark.long) for case in SKEWS],
+)
 def test_two_releases_build_together(stand: Trio, what: str, ages: dict[str, list[str]]) -> None:
     """Every build becomes ACTIVE on every host; no log has a traceback or a message that was sent too new."""
     names = [start(stand, service, age, number) for service, each in ages.items() for number, age in enumerate(each)]
@@ -76,6 +80,7 @@ def test_two_releases_build_together(stand: Trio, what: str, ages: dict[str, lis
     assert [] == [name for name, log in logs.items() if "Traceback" in log or "came with a later release" in log]
 
 
+@pytest.mark.long
 def test_what_is_sent_follows_an_upgrade(stand: Trio) -> None:
     """When the last agent of the former release has gone, orders are sent in the new version; and back."""
     for service in ("conductor", "scheduler"):

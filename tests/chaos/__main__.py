@@ -111,7 +111,7 @@ def _wanted(scenario: Scenario, given: argparse.Namespace) -> bool:
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--only", action="append", metavar="NAME", help="A scenario or a pattern; may be repeated.")
-    parser.add_argument("--short", action="store_true", help="Only the most telling ones, as 'make test' does.")
+    parser.add_argument("--short", action="store_true", help="Only the most telling ones, as 'make long' does.")
     parser.add_argument("--seed", type=int, default=1, help="Default: %(default)s. The same seed hurts the same way.")
     parser.add_argument("--repeat", type=int, default=1, help="Rounds, each with the next seed. Default: %(default)s.")
     parser.add_argument("--soak", type=float, metavar="MINUTES",

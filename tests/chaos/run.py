@@ -31,7 +31,7 @@ AT_A_TIME = 20
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """``name`` is ``KIND:DETAIL``; ``short`` ones are part of ``make test``.
+    """``name`` is ``KIND:DETAIL``; ``short`` ones are part of ``make long``.
 
     :param servers: the kind of servers of its world, of ``tests.chaos.servers.KINDS``
     """

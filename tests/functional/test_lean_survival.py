@@ -152,6 +152,7 @@ def test_a_bug_while_reading_is_counted_and_survived(
         assert before + 1 == metrics.CONNECTIONS_BROKEN._value.get()
 
 
+@pytest.mark.long
 def test_the_broker_closes_connections_while_many_threads_call(topic: str) -> None:  # noqa: F811
     """Several threads share the connection when its end arrives; all of them are answered afterwards."""
     with private_servers.rabbitmq_node() as node, serving(node.url, LEAN, topic), opened(node.url, LEAN) as bus:

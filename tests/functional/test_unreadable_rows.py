@@ -152,6 +152,7 @@ LISTS: tuple[Callable[[World], Any], ...] = (
 )
 
 
+@pytest.mark.long_on("postgresql", "mariadb")
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=[".".join(each) for each in COLUMNS])
 def test_lists_sweeps_and_feeds_go_on(world: World, table: str, column: str) -> None:
     """With every row of a table broken: all is listed as JSON, deadlines are kept, schedulers read on, and owners delete."""

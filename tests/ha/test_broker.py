@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real daemons on a RabbitMQ cluster, each node of which is killed once under builds; a part of ``make test``."""
+"""Real daemons on a RabbitMQ cluster, each node of which is killed once under builds; a part of ``make long``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from tests.amqp.daemons import Trio, eventually, running
 from tests.conftest import started
 from tests.ha.keeper import kept
 from tests.invariants.ledger import Ledger, open_engine
+
+pytestmark = pytest.mark.long
 
 #: Limits that a slow machine does not meet: what is tested is that nothing is lost.
 _PATIENT = """\

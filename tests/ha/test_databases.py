@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real daemons on a cluster of database servers whose writer is killed; a part of ``make test``."""
+"""Real daemons on a cluster of database servers whose writer is killed; a part of ``make long``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from tests.amqp.daemons import Trio, eventually, running
 from tests.chaos.database_clusters import GaleraDatabase, PostgreSQLDatabase
 from tests.conftest import started
 from tests.ha.keeper import kept
+
+pytestmark = pytest.mark.long
 
 #: What a client gets that should ask again.
 AWAY = (oslo_messaging.MessagingException, errors.DatabaseError)

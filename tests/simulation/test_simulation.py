@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A few hundred seeds with every run; ``make simulation`` plays ten thousand."""
+"""Fifty seeds with every run, a few hundred with ``make long``; ``make simulation`` plays ten thousand."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def simulated() -> Iterator[SimulatedDatabase]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("first", SEEDS[::BATCH])
+@pytest.mark.parametrize(
+    "first", [pytest.param(first, marks=pytest.mark.long if first else ()) for first in SEEDS[::BATCH]]
+)
 def test_seeds_hold(simulated: SimulatedDatabase, first: int) -> None:
     """Whatever goes wrong, every build and volume ends, nothing is sold twice, and all sides agree when it is over.
 
