@@ -7,7 +7,7 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import oslo_messaging
@@ -98,6 +98,32 @@ def eventually(reached: Any, timeout_s: float = 30) -> None:
 @pytest.fixture
 def topic() -> str:
     return f"topic-{uuid.uuid4().hex[:8]}"
+
+
+class Gate:
+    """A lock. Something happens when the driver's thread is about to take it for the first time."""
+
+    def __init__(self, lock: threading.Lock, happens: Callable[[], object]) -> None:
+        self._lock = lock
+        self._happens = [happens]
+
+    def __enter__(self) -> None:
+        if threading.current_thread().name == "rpc-outgoing" and self._happens:
+            self._happens.pop()()
+        self._lock.acquire()
+
+    def __exit__(self, *_failure: object) -> None:
+        self._lock.release()
+
+
+def test_a_call_that_begins_while_the_connection_opens(rabbitmq_url: str, topic: str) -> None:
+    """A cast opens the connection, which then needs no replies; another thread begins a call before it is open."""
+    with serving(rabbitmq_url, LEAN, topic), opened(rabbitmq_url, LEAN) as bus:
+        out = bus._driver._out()
+        out._lock = Gate(out._lock, lambda: out.expect("of another thread"))
+        client = client_of(bus, topic)
+        client.cast({}, "echo", value="first")
+        assert ("second", []) == (client.call({}, "echo", value="second"), out._lock._happens)
 
 
 @pytest.mark.parametrize(("client", "server"), FOUR_WAYS)

@@ -83,7 +83,8 @@ class Outgoing:
         self._problem = ""
         #: Why the newest attempt to open a connection failed; empty while none has.
         self.refusal = ""
-        self._wants_replies = False
+        #: The connection on which the reply queue is consumed; None before the first call. The link's lock guards it.
+        self._replies_on: Link | None = None
         self._retiring: list[Retiring] = []
         self._declared: set[str] = set()
         self._queues: set[tuple[str, str]] = set()
@@ -100,21 +101,10 @@ class Outgoing:
     # -- for callers ------------------------------------------------------------------------------------------------
 
     def expect(self, msg_id: str) -> Arrivals:
-        """Return the queue for the replies to a call. The reply queue exists when the call is published."""
+        """Return the queue for the replies to a call."""
         arrived: Arrivals = queue.SimpleQueue()
         with self._lock:
             self._callers[msg_id] = arrived
-            begins, self._wants_replies = not self._wants_replies, True
-            link = self._link
-        if begins and link is not None:
-            try:
-                with link.lock:
-                    with link.asking():
-                        if link is self._link:  # another one consumes them already
-                            self._consume_replies(link)
-                    link.wake()  # the caller that waits for the connection may have its reply now
-            except LOST as lost:
-                self._lost(link, lost)
         return arrived
 
     def forget(self, msg_id: str) -> None:
@@ -288,7 +278,7 @@ class Outgoing:
                 former_queue, waiting = self.reply_queue, set(self._callers)
                 channels, self._channels = self._channels, [channel]
                 self._link, self.reply_queue = new, reply_queue
-                had_replies, self._wants_replies = self._wants_replies, True
+                had_replies, self._replies_on = self._replies_on is not None, new
                 self._declared.clear()
                 self._queues.clear()
         if not is_current:
@@ -317,7 +307,7 @@ class Outgoing:
         try:
             with link.lock, link.asking():
                 channel = Confirms(link.connection)
-                if self._wants_replies:
+                if self._replies_on is not None:  # replies to earlier calls may be in the queue
                     self._consume_replies(link)
                 with self._lock:
                     self._link, self._channels = link, [channel]
@@ -341,6 +331,7 @@ class Outgoing:
                 waiting = set(self._callers)
             self._replies_lost(waiting)
             topology.consume_replies(link.connection, self.reply_queue, self._replied)
+        self._replies_on = link
 
     def _replies_lost(self, msg_ids: set[str]) -> None:
         """Tell callers that no reply will come for them."""
@@ -388,9 +379,14 @@ class Outgoing:
                     topology.declare_exchange(link.connection, exchange)
             self._declared.add(exchange.name)
             link.wake()  # the caller that waits for the connection may have its reply now
-        if publication.remake is not None and publication.reply_queue != self.reply_queue.name:
-            publication.reply_queue = self.reply_queue.name
-            publication.body = publication.remake(publication.reply_queue)
+        if publication.remake is not None:
+            if link is not self._replies_on:
+                with link.asking():
+                    self._consume_replies(link)
+                link.wake()
+            if publication.reply_queue != self.reply_queue.name:
+                publication.reply_queue = self.reply_queue.name
+                publication.body = publication.remake(publication.reply_queue)
         expiration_s = publication.expiration_s
         made = frames.publication(
             channel.channel,
