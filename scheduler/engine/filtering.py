@@ -22,6 +22,8 @@ from scheduler.engine.supervision.supervision import WrongAnswer
 #: In ``dropped_by``, in place of a filter's number: the host is not considered, or has passed all filters.
 ABSENT = -2
 PASSED = ABSENT + 1
+#: Up to one of so many hosts are few.
+_FEW = 8
 
 
 class FilterCount(NamedTuple):
@@ -90,17 +92,23 @@ def run(
 ) -> Round:
     """Run every filter that is not in ``skip``, until none of the ``alive`` hosts is left.
 
+    Where those are few, as with a request that names its host, filters over columns are asked about them alone.
+
     :raises errors.PluginFailed: a filter misbehaved, and the configuration does not skip such filters
     """
     ask, request = prepared.supervision.ask, prepared.request
     dropped_by = numpy.add(alive, ABSENT, dtype=numpy.int16)  # PASSED where alive
     considered = int(numpy.count_nonzero(alive))
     result = Round(dropped_by, alive, considered, considered, [0] * len(prepared.filters))
+    few = numpy.flatnonzero(alive) if _FEW * considered < len(hosts) else None
+    asked = hosts if few is None else hosts.subset(hosts.rows[few])
     for number, each in enumerate(prepared.filters):
         if each in skip:
             continue
         if is_column_filter(each):
-            mask = ask("Filter", each, _mask, each, hosts, request)
+            mask = ask("Filter", each, _mask, each, asked, request)
+            if mask is not None and few is not None:
+                mask = _spread(mask, few, len(hosts))
         else:
             hosts.limits.begin(number, column_limits(prepared, hosts, number))
             mask = ask("Filter", each, _host_by_host, each, hosts, result.alive, prepared.properties)
@@ -160,6 +168,13 @@ def _mask(each: ColumnFilter, hosts: Candidates, request: object) -> numpy.ndarr
     ):
         raise WrongAnswer(f"answered {_shape(mask)}, where a mask of {len(hosts)} booleans is wanted")
     return mask
+
+
+def _spread(mask: numpy.ndarray, positions: numpy.ndarray, size: int) -> numpy.ndarray:
+    """Return a mask of so many hosts; it is False but at these positions."""
+    spread = numpy.zeros(size, dtype=bool)
+    spread[positions] = mask
+    return spread
 
 
 def _shape(answer: object) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
@@ -88,11 +89,21 @@ class Decisions:
             # A member that stays together with others elsewhere has one host only.
             only = int(item.hosts[0]) if len(item.hosts) == 1 else None
             return self._decide(trial, item.guests[0], only) is not None
-        for row in item.hosts[:_TRIED_TOGETHER].tolist():
+        for row in self._tried(item):
             if all(self._decide(trial, each, row) is not None for each in item.guests):
                 return True
             trial.undo(item.guests)
         return False
+
+    def _tried(self, item: Item) -> Iterable[int]:
+        """Return hosts for guests that stay together: the preferred ones, then those with the most room.
+
+        A host with enough in sum may have no cells for them.
+        """
+        asked = item.demand > 0
+        times = (self._room.free[item.hosts][:, asked] / item.demand[asked]).min(axis=1, initial=math.inf)
+        emptiest = item.hosts[numpy.argsort(-times, kind="stable")]
+        return dict.fromkeys([*item.hosts[:_TRIED_TOGETHER].tolist(), *emptiest[:_TRIED_TOGETHER].tolist()])
 
     def _decide(self, trial: _Trial, guest: int, only: int | None) -> int | None:
         """Decide and book; return the row, or None. :param only: the row of the only node to consider"""
