@@ -145,7 +145,7 @@ sample: $(STAMP) ## generate etc/fleet/fleet.conf.sample and policy.yaml.sample 
 
 constraints: ## pin the newest releases that the lower bounds allow
 	@scratch=$$(mktemp -d) && trap "rm -rf $$scratch" EXIT && $(PYTHON) -m venv $$scratch && \
-	$$scratch/bin/pip install -q '.[postgresql,mariadb,nova,keystone,test,docs]' && \
+	$$scratch/bin/pip install -q '.[postgresql,mariadb,nova,keystone,planner,test,docs]' && \
 	{ echo "# What is tested, on Python 3.11; made with 'make constraints'."; \
 	  $$scratch/bin/pip freeze --exclude fleet; } > constraints.txt
 
@@ -153,7 +153,7 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with make PYTHON=...")'
 	@$(PYTHON) -m venv $(VENV) || { echo "On Debian: apt install python3-venv"; exit 1; }
-	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[postgresql,mariadb,nova,keystone,test]'
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[postgresql,mariadb,nova,keystone,planner,test]'
 	@touch $@
 
 clean: ## remove everything that make has created

@@ -10,16 +10,21 @@ changes less t times Gumbel noise is such a draw. The temperature falls in cycle
 
 from __future__ import annotations
 
-import dataclasses
+import functools
+import importlib
+import importlib.util
 import math
 import time
 from collections.abc import Callable
 
 import numpy
+from oslo_log import log as logging
 
 from scheduler.planning.search.assignment import Assignment
 from scheduler.planning.search.problem import Problem
+from scheduler.planning.search.schedule import Found, Schedule
 
+LOG = logging.getLogger(__name__)
 #: Places and items that one step looks at, at most.
 _WINDOW = 512
 #: Prices of one step, of moves and of swaps.
@@ -27,33 +32,6 @@ _MOVES, _SWAPS = 4096, 4096
 _NOISE = 1 << 18
 #: Items of which a chain begins with the one at the costliest place; and items that make room for it, at most.
 _PUSHED, _EJECTED = 8, 30
-
-
-@dataclasses.dataclass(frozen=True)
-class Schedule:
-    """How the temperature falls.
-
-    :param hot, cold: temperatures at the beginning and at the end of a cycle, as shares of a typical change
-    :param cycles: how often it begins anew, the hotter the earlier
-    :param swaps, chains: shares of the steps that are swaps, and chains; the others are moves
-    :param tries: of so many items that are drawn, the one at the costliest place is looked at
-    """
-
-    hot: float = 1.0
-    cold: float = 1e-6
-    cycles: int = 1
-    swaps: float = 0.25
-    chains: float = 0.25
-    tries: int = 2
-
-
-@dataclasses.dataclass(frozen=True)
-class Found:
-    """The best assignment, its cost, and after how many steps the search has stopped."""
-
-    at: numpy.ndarray
-    cost: float
-    steps: int
 
 
 def anneal(
@@ -74,7 +52,23 @@ def anneal(
     :param enough: stop when the cost is not above
     :param most_steps: stop after so many steps
     """
-    return _Annealing(problem, until, seed, schedule or Schedule(), most_moves, clock, start).run(enough, most_steps)
+    schedule, most_moves = schedule or Schedule(), problem.items if most_moves is None else most_moves
+    search = compiled_search()
+    if search is not None:
+        return search(problem, until, seed, schedule, most_moves, clock, start, enough, most_steps)
+    return _Annealing(problem, until, seed, schedule, most_moves, clock, start).run(enough, most_steps)
+
+
+@functools.cache
+def compiled_search() -> Callable[..., Found] | None:
+    """Return the search in machine code; None if numba is not installed, or does not work with this numpy."""
+    if importlib.util.find_spec("numba") is None:
+        return None
+    try:
+        return importlib.import_module("scheduler.planning.search.compiled.oscillation").search
+    except ImportError as failure:
+        LOG.warning("The search runs without numba, which is installed and cannot be imported: %s", failure)
+        return None
 
 
 class _Annealing:
@@ -84,7 +78,7 @@ class _Annealing:
         until: float,
         seed: int,
         schedule: Schedule,
-        most_moves: int | None,
+        most_moves: int,
         clock: Callable[[], float],
         start: numpy.ndarray | None,
     ) -> None:
@@ -92,7 +86,7 @@ class _Annealing:
         self._until = until
         self._clock = clock
         self._schedule = schedule
-        self._most_moves = problem.items if most_moves is None else most_moves
+        self._most_moves = most_moves
         self._chance = numpy.random.default_rng(seed)
         self._now = Assignment(problem, start)
         self._cost = self._now.cost()

@@ -17,9 +17,10 @@ from fleet.objects.rebalance import BALANCE, FREE_HOSTS, MAKE_ROOM, Goal, Measur
 from scheduler.compute.planning.moves.columns import DISK, MEMORY, VCPUS, Columns
 from scheduler.compute.tolerance.amounts import demand_of
 from scheduler.planning.search import bounds, descent, goals
-from scheduler.planning.search.annealing import Schedule, anneal
+from scheduler.planning.search.annealing import anneal
 from scheduler.planning.search.assignment import Assignment
 from scheduler.planning.search.problem import ANY_NUMBER, Problem, Terms
+from scheduler.planning.search.schedule import Schedule
 from scheduler.planning.survival.room import UNLIMITED
 
 #: Shares above the mean at which a host's cost becomes steeper.

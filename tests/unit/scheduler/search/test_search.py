@@ -10,7 +10,7 @@ import itertools
 import numpy
 import pytest
 
-from scheduler.planning.search import bounds, descent, goals, ordering
+from scheduler.planning.search import annealing, bounds, descent, goals, ordering
 from scheduler.planning.search.annealing import anneal
 from scheduler.planning.search.assignment import Assignment
 from scheduler.planning.search.problem import NO_GROUP, Groups, MoveCosts, Problem, Terms
@@ -106,9 +106,12 @@ def test_prices_are_those_of_counting_anew(seed: int) -> None:
         assert [] == broken(of, now.at)
 
 
+@pytest.mark.parametrize("is_compiled", [True, False])
 @pytest.mark.parametrize("seed", range(3))
-def test_annealing_keeps_the_rules_and_its_count(seed: int) -> None:
+def test_annealing_keeps_the_rules_and_its_count(seed: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cost that it reports is that of what it returns, at most that of the first places; moves are bounded."""
+    if not is_compiled:
+        monkeypatch.setattr(annealing, "compiled_search", lambda: None)
     of = problem(seed)
     clock = itertools.count()
     found = anneal(of, 150, 1, most_moves=7, clock=lambda: float(next(clock)))

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop of the search: draw a move or a swap, price it, and make it if the temperature allows.
+
+Called by :mod:`scheduler.planning.search.compiled.oscillation`. All functions are compiled when they are called first; numba
+keeps the machine code beside this file, or in the user's cache directory. A place may hold more than its capacity meanwhile,
+at a price. Spread, conflict, dependency, shapes and the number of moves are always kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy
+
+from scheduler.planning.search.compiled.tables import BEST, COST, EXCESS, MADE, MOST_LEFT, MOVED, WITHIN, Tables
+
+#: Less excess is none: sums of whole numbers are exact, and others nearly.
+_NOTHING = 1e-6
+_NOBODY = -1
+Numbers = numpy.ndarray
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        return numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # no directory for the machine code may be written to
+        return numba.njit(nogil=True)(function)
+
+
+@_compiled
+def _count(t: Tables, item: int, place: int, sign: int) -> None:
+    """Let an item enter a place (1), or leave it (-1)."""
+    at_first, excess, cost = t.start[item] == place, 0.0, 0.0
+    for resource in range(t.need.shape[1]):
+        t.free[place, resource] -= sign * (t.lasting[item, resource] if at_first else t.need[item, resource])
+        if t.free[place, resource] < 0:
+            excess -= t.scale[resource] * t.free[place, resource]
+    for term in range(t.slope.shape[1]):
+        t.level[place, term] += sign * t.slope[item, term]
+        if t.level[place, term] > 0:
+            cost += t.weight[place, term] * t.level[place, term]
+    t.excess_of[place] = excess
+    t.cost_of[place] = cost
+    group = t.group[item]
+    if group == len(t.most) - 1:
+        return
+    t.members[group, place] += sign
+    location = t.location[place]
+    was = t.at_location[group, location] > 0
+    t.at_location[group, location] += sign
+    t.locations[group] += int(t.at_location[group, location] > 0) - int(was)
+    t.in_hood[group, t.hood[place]] += sign
+
+
+@_compiled
+def _put(t: Tables, item: int, place: int) -> None:
+    here, group = t.at[item], t.group[item]
+    _count(t, item, here, -1)
+    _count(t, item, place, 1)
+    t.at[item] = place
+    away = int(here == t.start[item]) - int(place == t.start[item])
+    t.numbers[MOVED] += away
+    if away == 0 or group == len(t.most) - 1:
+        return
+    t.left_number[t.left[group]] -= 1
+    t.left[group] += away
+    t.left_number[t.left[group]] += 1
+    if t.left[group] > t.numbers[MOST_LEFT]:
+        t.numbers[MOST_LEFT] = t.left[group]
+    while t.numbers[MOST_LEFT] > 0 and t.left_number[int(t.numbers[MOST_LEFT])] == 0:
+        t.numbers[MOST_LEFT] -= 1
+
+
+@_compiled
+def _holds(t: Tables, group: int, left: int, entered: int) -> bool:
+    """Return whether a group that has left a place for another keeps spread and dependencies."""
+    if group == len(t.most) - 1:
+        return True
+    if t.locations[group] < t.spread[group]:
+        return False
+    old, new = t.hood[left], t.hood[entered]
+    if old == new:
+        return True
+    for number in range(t.depends_of[group], t.depends_of[group + 1]):
+        if t.in_hood[t.depends[number], new] == 0:
+            return False
+    if t.in_hood[group, old] == 0:
+        for number in range(t.dependents_of[group], t.dependents_of[group + 1]):
+            if t.in_hood[t.dependents[number], old] > 0:
+                return False
+    return True
+
+
+@_compiled
+def _placed(item: int, place: int, start: Numbers, away: Numbers, distance: Numbers) -> float:
+    """Return what it costs that an item is at a place, of its move alone."""
+    first = start[item]
+    cost = 0.0 if first == place else away[item]
+    return cost + distance[first, place] if len(distance) > 1 else cost
+
+
+@_compiled
+def _change_of_places(
+    item: int, other: int, here: int, there: int, slope: Numbers, level: Numbers, weight: Numbers, cost_of: Numbers
+) -> float:
+    """Return how the cost of two places changes when an item goes there, and another one, or nobody, comes here."""
+    change = -cost_of[here] - cost_of[there]
+    for term in range(slope.shape[1]):
+        shift = slope[item, term]
+        if other != _NOBODY:
+            shift -= slope[other, term]
+        above = level[here, term] - shift
+        if above > 0:
+            change += weight[here, term] * above
+        above = level[there, term] + shift
+        if above > 0:
+            change += weight[there, term] * above
+    return change
+
+
+@_compiled
+def _change_of_excess(
+    item: int,
+    other: int,
+    here: int,
+    there: int,
+    start: Numbers,
+    need: Numbers,
+    lasting: Numbers,
+    free: Numbers,
+    scale: Numbers,
+    excess_of: Numbers,
+) -> float:
+    change = -excess_of[here] - excess_of[there]
+    leaves = lasting if start[item] == here else need
+    enters = lasting if start[item] == there else need
+    for resource in range(need.shape[1]):
+        left = free[here, resource] + leaves[item, resource]
+        left_there = free[there, resource] - enters[item, resource]
+        if other != _NOBODY:
+            left -= lasting[other, resource] if start[other] == here else need[other, resource]
+            left_there += lasting[other, resource] if start[other] == there else need[other, resource]
+        if left < 0:
+            change -= scale[resource] * left
+        if left_there < 0:
+            change -= scale[resource] * left_there
+    return change
+
+
+@_compiled
+def _made(t: Tables, item: int, other: int, there: int, most_moves: int) -> bool:
+    """Make a move or a swap; False, and nothing has changed, if spread, dependency or the number of moves forbid it."""
+    here = t.at[item]
+    _put(t, item, there)
+    if other != _NOBODY:
+        _put(t, other, here)
+    holds = t.numbers[MOVED] <= most_moves and _holds(t, t.group[item], here, there)
+    if holds and (other == _NOBODY or _holds(t, t.group[other], there, here)):
+        return True
+    _undo(t, item, other, here, there)
+    return False
+
+
+@_compiled
+def _undo(t: Tables, item: int, other: int, here: int, there: int) -> None:
+    if other != _NOBODY:
+        _put(t, other, there)
+    _put(t, item, here)
+
+
+@_compiled
+def seed(number: int) -> None:
+    numpy.random.seed(number)
+
+
+@_compiled
+def run(
+    t: Tables, steps: int, temperature: float, price: float, swaps: float, homeward: float, most_moves: int
+) -> None:
+    """Draw so many moves and swaps.
+
+    A change of the cost by c and of the excess by e is made with the chance exp(-(c + price * e) / temperature).
+
+    :param swaps, homeward: shares of the steps that are swaps, and moves to the first place
+    """
+    # An array that is read from the tables is counted as one more reference, each time: so they are read once.
+    numbers, at, start, movable, group, shape = t.numbers, t.at, t.start, t.movable, t.group, t.shape
+    need, lasting, slope, away, fits, distance = t.need, t.lasting, t.slope, t.away, t.fits, t.distance
+    free, level, weight, cost_of, excess_of, scale = t.free, t.level, t.weight, t.cost_of, t.excess_of, t.scale
+    members, most = t.members, t.most
+    numbers[MADE] = numbers[WITHIN] = 0
+    excess = excess_of.sum()
+    is_best = False
+    for _step in range(steps):
+        kind = numpy.random.random()
+        item, other = movable[int(numpy.random.random() * len(movable))], _NOBODY
+        here = at[item]
+        if kind < swaps:
+            other = int(numpy.random.random() * len(at))
+            there = at[other]
+            if there == here or group[other] == group[item]:
+                continue
+            if not fits[shape[other], here] or members[group[other], here] >= most[group[other]]:
+                continue
+        elif kind > 1 - homeward:
+            there = start[item]
+        else:
+            there = int(numpy.random.random() * len(free))
+        if there == here or not fits[shape[item], there] or members[group[item], there] >= most[group[item]]:
+            continue
+        limit = -temperature * math.log(1 - numpy.random.random())
+        change = _change_of_places(item, other, here, there, slope, level, weight, cost_of)
+        change += _placed(item, there, start, away, distance) - _placed(item, here, start, away, distance)
+        if other != _NOBODY:
+            change += _placed(other, here, start, away, distance) - _placed(other, there, start, away, distance)
+        # Nothing takes more excess away than there is, and more from groups than two items.
+        least = change - 2 * t.group_weight
+        if least - price * (excess_of[here] + excess_of[there]) > limit:
+            continue
+        by = _change_of_excess(item, other, here, there, start, need, lasting, free, scale, excess_of)
+        if least + price * by > limit:
+            continue
+        if is_best and change + price * by > 0:
+            t.best[:] = at
+            numbers[BEST] = numbers[COST]
+            is_best = False
+        before = numbers[MOST_LEFT]
+        if not _made(t, item, other, there, most_moves):
+            continue
+        change += t.group_weight * (numbers[MOST_LEFT] - before)
+        if change + price * by > limit:
+            _undo(t, item, other, here, there)
+            continue
+        numbers[COST] += change
+        numbers[MADE] += 1
+        excess += by
+        is_best = False
+        if excess < _NOTHING:
+            numbers[WITHIN] += 1
+            is_best = numbers[COST] < numbers[BEST] - 1e-9 * abs(numbers[BEST])
+    if is_best:
+        t.best[:] = t.at
+        numbers[BEST] = numbers[COST]
+    numbers[EXCESS] = excess

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated annealing that passes through places which hold too much, and comes back.
+
+Called by :mod:`scheduler.planning.search.annealing`. What a place holds above its capacity costs a price. The price follows
+the search: it grows while fewer than half of the changes end with all places within their capacities, and falls while more
+do. So the search stays at the border of what is allowed, at each temperature (strategic oscillation: F. Glover, Decision
+Sciences 8, 1977). Only an assignment that keeps everything is ever the best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy
+
+from scheduler.planning.search.assignment import Assignment
+from scheduler.planning.search.compiled import kernel, tables
+from scheduler.planning.search.compiled.tables import BEST, COST, MADE, WITHIN
+from scheduler.planning.search.problem import Problem
+from scheduler.planning.search.schedule import Found, Schedule
+
+#: Draws between two looks at the clock; and what one step of the other search prices.
+_SLICE, _OF_A_STEP = 20_000, 4096
+#: Times the mean change of a move: the first temperature. Shares of the best cost, and of the first: the last temperature.
+_HOT, _COLD, _COLDEST = 16.0, 4e-6, 5e-10
+_SWAPS, _HOMEWARD = 0.5, 0.1
+#: The price in the beginning, times what the same amount costs above the safety capacity, and its limits.
+_PRICE, _CHEAPEST, _DEAREST = 10.0, 0.1, 1e7
+_WITHIN, _PACE = 0.5, 0.04
+#: Items whose changes are looked at in the beginning.
+_SOME = 60
+
+
+def search(
+    problem: Problem,
+    until: float,
+    seed: int,
+    schedule: Schedule,
+    most_moves: int,
+    clock: Callable[[], float],
+    start: numpy.ndarray | None,
+    enough: float,
+    most_steps: int | None,
+) -> Found:
+    """As :func:`scheduler.planning.search.annealing.anneal`. Of the schedule, ``hot`` and ``cold`` count."""
+    now = Assignment(problem, start)
+    t = tables.of(now)
+    if not len(t.movable):
+        return Found(now.at, now.cost(), 0)
+    kernel.seed(seed)
+    kernel.run(t, 0, 1.0, 1.0, _SWAPS, _HOMEWARD, most_moves)
+    hot, first = _HOT * schedule.hot * _mean_change(now, seed), t.numbers[COST]
+    most = math.inf if most_steps is None else most_steps * _OF_A_STEP
+    price, steps, began = _PRICE, 0, clock()
+    while (at := clock()) < until and t.numbers[BEST] > enough:
+        share = max((at - began) / (until - began), steps / most)
+        if share >= 1:
+            break
+        cold = max(_COLD * t.numbers[BEST], _COLDEST * first, 1e-300)
+        hotter = max(hot, cold)
+        kernel.run(t, _SLICE, hotter * (cold / hotter) ** share, price, _SWAPS, _HOMEWARD, most_moves)
+        steps += _SLICE
+        if t.numbers[MADE]:
+            within = t.numbers[WITHIN] / t.numbers[MADE]
+            price = min(max(price * math.exp(_PACE * (_WITHIN - within)), _CHEAPEST), _DEAREST)
+    best = Assignment(problem, t.best)
+    return Found(best.at, best.cost(), steps)
+
+
+def _mean_change(now: Assignment, seed: int) -> float:
+    """Return the mean size of the changes that are not nothing, of moves of some items that have room."""
+    movable = numpy.flatnonzero(now.problem.fits.sum(axis=1)[now.problem.shape_of] > 1)
+    chance = numpy.random.default_rng(seed)
+    sizes = []
+    for item in chance.choice(movable, _SOME).tolist():
+        may, change = now.targets(numpy.array([item]), 0, now.problem.places)
+        sizes.append(numpy.abs(change[may & (change != 0)]))
+    every = numpy.concatenate(sizes)
+    return float(every.mean()) if len(every) else 1.0

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An assignment as arrays of fixed types, which compiled code reads and writes. Called by the modules beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy
+
+from scheduler.planning.search.assignment import Assignment
+
+#: Places in ``numbers``: cost and excess now, cost of the best, items away, most items of one group away; changes that were
+#: made by the last call of the loop, and after how many of them no place held too much.
+COST, EXCESS, BEST, MOVED, MOST_LEFT, MADE, WITHIN, NUMBERS = range(8)
+
+
+class Tables(NamedTuple):
+    """Names as in :class:`scheduler.planning.search.assignment.Assignment`, whose numbers they are in the beginning.
+
+    :param excess_of: places: what they hold above their capacity, each resource times its ``scale``
+    :param depends, dependents: the numbers of all groups one after the other; those of group n are from ``..._of[n]`` to
+        ``..._of[n + 1]``
+    :param left_number: by number: groups of which so many items are away
+    :param distance: places × places, or 1 × 1 with nothing in it
+    """
+
+    numbers: numpy.ndarray
+    at: numpy.ndarray
+    best: numpy.ndarray
+    start: numpy.ndarray
+    movable: numpy.ndarray
+    group: numpy.ndarray
+    shape: numpy.ndarray
+    need: numpy.ndarray
+    lasting: numpy.ndarray
+    slope: numpy.ndarray
+    away: numpy.ndarray
+    fits: numpy.ndarray
+    free: numpy.ndarray
+    level: numpy.ndarray
+    weight: numpy.ndarray
+    cost_of: numpy.ndarray
+    excess_of: numpy.ndarray
+    scale: numpy.ndarray
+    members: numpy.ndarray
+    most: numpy.ndarray
+    location: numpy.ndarray
+    hood: numpy.ndarray
+    at_location: numpy.ndarray
+    in_hood: numpy.ndarray
+    locations: numpy.ndarray
+    spread: numpy.ndarray
+    depends: numpy.ndarray
+    depends_of: numpy.ndarray
+    dependents: numpy.ndarray
+    dependents_of: numpy.ndarray
+    left: numpy.ndarray
+    left_number: numpy.ndarray
+    distance: numpy.ndarray
+    group_weight: float
+
+
+def of(now: Assignment) -> Tables:
+    """Return the tables of an assignment, which keeps its own. It keeps all rules."""
+    problem = now.problem
+    places, terms = problem.places, problem.terms.slope.shape[1]
+    numbers = numpy.zeros(NUMBERS)
+    numbers[COST] = numbers[BEST] = now.cost()
+    numbers[MOVED], numbers[MOST_LEFT] = now.moved, now.left.max()
+    depends, depends_of = _listed(now.depends)
+    dependents, dependents_of = _listed(now.dependents)
+    distance = problem.moves.distance
+    at = now.at.astype(numpy.int64)
+    return Tables(
+        numbers=numbers,
+        at=at,
+        best=at.copy(),
+        start=_whole(problem.start),
+        movable=numpy.flatnonzero(problem.fits.sum(axis=1)[problem.shape_of] > 1),
+        group=_whole(now.group),
+        shape=_whole(problem.shape_of),
+        need=_real(now.need),
+        lasting=_real(now.lasting),
+        slope=_real(now.slope),
+        away=_real(now.away),
+        fits=numpy.ascontiguousarray(problem.fits, dtype=bool),
+        free=_real(now.free),
+        level=_real(now.level),
+        weight=_real(numpy.broadcast_to(problem.terms.weight, (places, terms))),
+        cost_of=_real(now.cost_of),
+        excess_of=numpy.zeros(places),
+        scale=_scale(now),
+        members=now.members.copy(),
+        most=_whole(now.most),
+        location=_whole(problem.groups.location),
+        hood=_whole(problem.groups.hood),
+        at_location=now.at_location.copy(),
+        in_hood=now.in_hood.copy(),
+        locations=_whole(now.locations),
+        spread=_whole(now.spread),
+        depends=depends,
+        depends_of=depends_of,
+        dependents=dependents,
+        dependents_of=dependents_of,
+        left=_whole(now.left),
+        left_number=numpy.bincount(now.left, minlength=problem.items + 2),
+        distance=numpy.zeros((1, 1), dtype=numpy.float32)
+        if distance is None
+        else numpy.ascontiguousarray(distance, dtype=numpy.float32),
+        group_weight=float(problem.moves.group),
+    )
+
+
+def _scale(now: Assignment) -> numpy.ndarray:
+    """Return a price of each resource: what one more of it costs at a place where all terms count; else as the dearest.
+
+    So that no resource counts for more because of its unit, it is related to what all items need.
+    """
+    weight = now.problem.terms.weight
+    price = numpy.abs(now.problem.terms.slope) @ (weight if weight.ndim == 1 else weight.mean(axis=0))
+    total = now.need.sum(axis=0)
+    dearest = float((price * total).max(initial=0.0)) or 1.0
+    return numpy.where(price > 0, price, dearest / numpy.maximum(total, 1))
+
+
+def _listed(of_group: Sequence[numpy.ndarray]) -> tuple[numpy.ndarray, numpy.ndarray]:
+    ends = numpy.cumsum([0, *map(len, of_group)])
+    return _whole(numpy.concatenate([*of_group, numpy.array([], dtype=int)])), _whole(ends)
+
+
+def _whole(values: numpy.ndarray) -> numpy.ndarray:
+    return numpy.array(values, dtype=numpy.int64, order="C")
+
+
+def _real(values: numpy.ndarray) -> numpy.ndarray:
+    return numpy.array(values, dtype=numpy.float64, order="C")

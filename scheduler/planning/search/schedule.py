@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the temperature of an annealing falls, and what it finds. Called by the modules beside it and their callers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """How the temperature falls.
+
+    :param hot, cold: temperatures at the beginning and at the end of a cycle, as shares of a typical change
+    :param cycles: how often it begins anew, the hotter the earlier
+    :param swaps, chains: shares of the steps that are swaps, and chains; the others are moves
+    :param tries: of so many items that are drawn, the one at the costliest place is looked at
+    """
+
+    hot: float = 1.0
+    cold: float = 1e-6
+    cycles: int = 1
+    swaps: float = 0.25
+    chains: float = 0.25
+    tries: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """The best assignment, its cost, and after how many steps the search has stopped."""
+
+    at: numpy.ndarray
+    cost: float
+    steps: int

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search in machine code: its numbers are those of counting anew, and it passes through places that hold too much."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy
+import pytest
+
+from scheduler.planning.search import annealing
+from scheduler.planning.search.annealing import anneal
+from scheduler.planning.search.assignment import Assignment
+from scheduler.planning.search.compiled import kernel, tables
+from scheduler.planning.search.problem import NO_GROUP, Groups, MoveCosts, Problem, Terms
+from tests.unit.scheduler.search.test_search import broken, problem
+
+STEPS = 20_000
+
+
+def variants(seed: int) -> list[Problem]:
+    """A problem with every kind of rule and cost, and two with costs of other forms."""
+    of = problem(seed)
+    weight = numpy.random.default_rng(seed).uniform(1, 3, (of.places, 2))
+    return [
+        of,
+        dataclasses.replace(of, terms=dataclasses.replace(of.terms, weight=weight)),
+        dataclasses.replace(of, moves=dataclasses.replace(of.moves, distance=None, group=0.0)),
+    ]
+
+
+@pytest.mark.parametrize("temperature", [0.5, 50.0])
+@pytest.mark.parametrize("variant", range(3))
+@pytest.mark.parametrize("seed", range(3))
+def test_numbers_are_those_of_counting_anew(seed: int, variant: int, temperature: float) -> None:
+    of = variants(seed)[variant]
+    t = tables.of(Assignment(of))
+    kernel.seed(seed)
+    kernel.run(t, STEPS, temperature, 1.0, 0.5, 0.1, 9)
+    now = Assignment(of, t.at)
+    assert t.numbers[tables.MADE] > 0
+    assert t.numbers[tables.COST] == pytest.approx(now.cost())
+    assert (now.moved, now.left.max()) == (t.numbers[tables.MOVED], t.numbers[tables.MOST_LEFT])
+    for name in ("free", "level", "cost_of", "members", "at_location", "in_hood", "locations", "left"):
+        assert getattr(t, name) == pytest.approx(getattr(now, name)), name
+    excess = numpy.maximum(-now.free, 0) @ t.scale
+    assert t.excess_of == pytest.approx(excess)
+    assert t.numbers[tables.EXCESS] == pytest.approx(excess.sum(), abs=1e-6)
+    assert set(broken(of, t.at)) <= {"capacity"}
+    assert now.moved <= 9
+    assert [] == broken(of, t.best)
+    assert t.numbers[tables.BEST] == pytest.approx(Assignment(of, t.best).cost())
+    assert t.numbers[tables.BEST] <= Assignment(of).cost()
+
+
+def test_three_items_change_places_by_way_of_full_ones() -> None:
+    """Each place is full, each item may be at its own and at the next place, and is better off there."""
+    places = numpy.arange(3)
+    far = numpy.where(places[None] == (places[:, None] + 1) % 3, -5.0, 0.0).astype(numpy.float32)
+    of = Problem(
+        need=numpy.full((3, 1), 10),
+        capacity=numpy.full((3, 1), 10),
+        start=places,
+        transient=numpy.array([False]),
+        terms=Terms(numpy.zeros((3, 1)), numpy.ones((1, 1)), numpy.array([1.0])),
+        moves=MoveCosts(numpy.ones(3), far),
+        groups=Groups.apart([], 3),
+        group_of=numpy.full(3, NO_GROUP),
+        fits=(places[None] == places[:, None]) | (places[None] == (places[:, None] + 1) % 3),
+        shape_of=places,
+    )
+    clock = itertools.count()
+    found = anneal(of, 50, 1, clock=lambda: float(next(clock)))
+    assert ([1, 2, 0], 30 - 12) == (found.at.tolist(), found.cost)
+
+
+def test_a_seed_finds_the_same_every_time() -> None:
+    of = problem(3)
+    first, second = (anneal(of, 1e9, 5, most_steps=30, clock=lambda: 0.0) for _run in range(2))
+    assert (first.at.tolist(), first.cost, first.steps) == (second.at.tolist(), second.cost, second.steps)
+
+
+def test_without_numba_the_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(annealing, "compiled_search", lambda: None)
+    of = problem(2)
+    found = anneal(of, 1e9, 1, most_steps=100, clock=lambda: 0.0)
+    assert (100, []) == (found.steps, broken(of, found.at))
+    assert found.cost < Assignment(of).cost()
