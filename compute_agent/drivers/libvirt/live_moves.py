@@ -72,7 +72,8 @@ class LiveMoves(GuestAccess):
         self._record(instance.uuid)
         why, domain = "no migration of it is under way", self._find(instance.uuid)
         if domain is not None:
-            followed = self._connection.call(lambda _connection: live.follow(domain, progress))
+            post_copy = self._options.live_migration_permit_post_copy
+            followed = self._connection.call(lambda _connection: live.follow(domain, progress, post_copy))
             interrupted = not followed and self._is_interrupted(domain)
             if followed:
                 why = "its migration has ended"

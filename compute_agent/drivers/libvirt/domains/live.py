@@ -207,9 +207,7 @@ def watched(domain: libvirt.virDomain, progress: Callable[[int], object], post_c
                 most = max(most, copied(domain) or 0)
                 progress(most)
                 failpoints.hit("libvirt.migrate.during")
-                if not switched and domain.jobStats().get("memory_iteration", 0) > 1:
-                    domain.migrateStartPostCopy()
-                    switched = True
+                switched = switched or _is_switched(domain)
 
     thread = threading.Thread(target=look, name="live-migration", daemon=True)
     thread.start()
@@ -220,6 +218,14 @@ def watched(domain: libvirt.virDomain, progress: Callable[[int], object], post_c
         thread.join()
 
 
+def _is_switched(domain: libvirt.virDomain) -> bool:
+    """Let the guest continue on the destination if all of its memory was sent once. Return True if it was."""
+    if domain.jobStats().get("memory_iteration", 0) <= 1:
+        return False
+    domain.migrateStartPostCopy()
+    return True
+
+
 def copied(domain: libvirt.virDomain) -> int | None:
     """Return how much a job of the domain has copied, in per cent; None: there is no job."""
     kind, _elapsed, _left, total, done, *_more = domain.jobInfo()
@@ -228,13 +234,19 @@ def copied(domain: libvirt.virDomain) -> int | None:
     return min(99, done * 100 // max(1, total))
 
 
-def follow(domain: object, progress: Callable[[int], object]) -> bool:
-    """Wait for the end of a migration that is under way. Return False if none is."""
+def follow(domain: libvirt.virDomain, progress: Callable[[int], object], post_copy: bool = False) -> bool:
+    """Wait for the end of a migration that is under way. Return False if none is.
+
+    :param post_copy: as for :func:`watched`, whose agent has ended; a migration that was begun without it goes on
+    """
     module, found, pause = library(), False, threading.Event()
+    switched = not post_copy
     try:
         while (percent := copied(domain)) is not None:
             found = True
             progress(percent)
+            with contextlib.suppress(module.libvirtError):
+                switched = switched or _is_switched(domain)
             pause.wait(_LOOK_S)
     except module.libvirtError as failure:
         if failure.get_error_code() not in (module.VIR_ERR_NO_DOMAIN, module.VIR_ERR_OPERATION_INVALID):

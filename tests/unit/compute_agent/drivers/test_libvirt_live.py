@@ -27,6 +27,39 @@ class Domain:
         return self.now
 
 
+class Moving:
+    """A domain whose memory is sent again and again until it switches to post-copy."""
+
+    def __init__(self, post_copy: bool) -> None:
+        self._post_copy = post_copy
+        self.looks = 0
+        self.switched = 0
+
+    def jobInfo(self) -> tuple[int, ...]:
+        self.looks += 1
+        is_over = self.switched or self.looks > 5
+        return (libvirt.VIR_DOMAIN_JOB_NONE if is_over else libvirt.VIR_DOMAIN_JOB_UNBOUNDED, 0, 0, 100, 50)
+
+    def jobStats(self) -> dict[str, int]:
+        return {"memory_iteration": self.looks - 1}
+
+    def migrateStartPostCopy(self) -> None:
+        if not self._post_copy:
+            raise libvirt.libvirtError("the migration was not begun as one")
+        self.switched = self.looks
+
+
+@pytest.mark.parametrize(("asked", "begun_so", "switched"), [(True, True, 3), (False, True, 0), (True, False, 0)])
+def test_a_migration_that_is_found_under_way_is_let_switch(
+    asked: bool, begun_so: bool, switched: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart of the agent, when all memory was sent once: the first number of that is 1."""
+    monkeypatch.setattr(live, "_LOOK_S", 0.001)
+    domain = Moving(begun_so)
+    assert live.follow(domain, lambda _percent: None, asked)
+    assert switched == domain.switched
+
+
 def test_the_files_of_a_guest_are_where_the_destination_has_them() -> None:
     """Its disks, its seed and its console; files elsewhere stay, and the mark names the new host."""
     disks = [
