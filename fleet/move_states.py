@@ -73,8 +73,10 @@ ALL: Final = (*IN_PROGRESS, CONFIRMED, REVERTED, DONE, COMPLETED, CANCELLED, ERR
 #: In which an operator may abort a live migration: later the guest runs on the destination.
 ABORTABLE: Final = (*UNCLAIMED, PRE_MIGRATING, RUNNING)
 
-#: ``error`` in a record's failure: its source stopped sending heartbeats; an operator aborted it.
+#: ``error`` in a record's failure: its source stopped sending heartbeats; its destination is down for certain; an operator
+#: aborted it.
 LOST: Final = "AttemptLost"
+DESTINATION_LOST: Final = "DestinationLost"
 ABORTED: Final = "Aborted"
 
 _BY_SOURCE = {

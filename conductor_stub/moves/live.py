@@ -16,6 +16,7 @@ from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, move_states, states
 from fleet.db.engine.database import Transaction
+from fleet.db.hosts import services
 from fleet.db.instances import instances, moves
 from fleet.db.tables.moves import MigrationRow
 from fleet.objects.plans import StoredFailure
@@ -51,10 +52,19 @@ def abort(tx: Transaction, instance_uuid: str, ctx: StepContext, uuid: str | Non
 
 
 def _order_abort(tx: Transaction, move: Move, why: StoredFailure, ctx: StepContext) -> Move:
-    """The source reads the failure, and aborts."""
+    """The source reads the failure, and aborts. It must know that the destination is lost, whatever failed before."""
     due = ctx.due(ctx.limits.placing_timeout_s)
-    moves.update(tx, move.uuid, ctx.now, failure=move.record.failure or why, step_deadline=due)
+    first = None if why["error"] == move_states.DESTINATION_LOST else move.record.failure
+    moves.update(tx, move.uuid, ctx.now, failure=first or why, step_deadline=due)
     return machine.read(tx, move.uuid)
+
+
+def _has_lost_destination(tx: Transaction, record: MigrationRow, silent: frozenset[str]) -> bool:
+    """Return True if the source lives, its destination is forced down, and the source was not told yet."""
+    if record.source_compute in silent or record.dest_compute not in silent:
+        return False
+    told = record.failure is not None and record.failure.get("error") == move_states.DESTINATION_LOST
+    return not told and record.dest_compute is not None and services.is_forced_down(tx, record.dest_compute)
 
 
 def is_found(move: Move, attempt: Attempt, done: str) -> bool:
@@ -97,6 +107,14 @@ def failed(tx: Transaction, move: Move, why: StoredFailure, ctx: StepContext) ->
 def overdue(tx: Transaction, move: Move, silent: frozenset[str], ctx: StepContext) -> Move | None:
     """Decide about a locked move whose source should have moved the guest; None: the source is to repeat its step."""
     record = move.record
+    if _has_lost_destination(tx, record, silent):
+        message = f"host {record.dest_compute} is down for certain, with what it has of the guest's memory"
+        gone: StoredFailure = {
+            "error": move_states.DESTINATION_LOST,
+            "message": message,
+            "details": {"host": record.dest_compute},
+        }
+        return _order_abort(tx, move, gone, ctx)
     if record.deadline is None or record.deadline > ctx.now:
         return None
     if record.source_compute in silent:

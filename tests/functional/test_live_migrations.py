@@ -208,6 +208,28 @@ def test_a_source_that_is_lost_is_waited_for_until_the_deadline(stage: Live) -> 
     assert "evacuation" == stage.operator.evacuate_instance(stage.uuid)["migration_type"]
 
 
+def test_a_destination_that_is_down_for_certain_is_not_waited_for(stage: Live) -> None:
+    """Silence alone says nothing. After a fence its source is told to end the migration, whatever it was told before."""
+    stage.until(move_states.RUNNING)
+    stage.go_down("h2")
+    stage.conductor.move_sweeper.sweep()
+    assert (move_states.RUNNING, None) == (stage.migration()["status"], stage.migration()["failure"])
+    stage.operator.abort_live_migration(stage.uuid)
+    stage.operator.force_down("h2", True)
+    stage.go_down("h2")
+    stage.orders()
+    stage.conductor.move_sweeper.sweep()
+    assert [("abort", "h1")] == stage.orders()
+    assert (move_states.RUNNING, "DestinationLost") == (
+        stage.migration()["status"],
+        stage.migration()["failure"]["error"],
+    )
+    assert move_states.REVERTING == stage.fail("h1", move_states.RUNNING)
+    stage.go_down("h2")
+    stage.conductor.move_sweeper.sweep()
+    assert (UNMOVED, "DestinationLost") == (stage.seen(), stage.migration()["failure"]["error"])
+
+
 def test_the_guest_of_a_lost_source_has_arrived(stage: Live) -> None:
     """The destination reports it; the source cleans up when it is back, and is not waited for."""
     _lost_source(stage)

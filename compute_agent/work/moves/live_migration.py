@@ -29,6 +29,8 @@ class Unknown(Exception):
 def run(context: RequestContext, host: Host, migration: Migration, progress: Callable[[int], object]) -> None:
     """Move the guest. One that is to be aborted is not begun, only followed to its end.
 
+    A guest of which a lost destination has a part of the memory is switched off: it can go on nowhere.
+
     :raises LiveMigrationFailed: errors.NotSupported: the guest has not left
     :raises Unknown: the same call must be made again
     """
@@ -38,6 +40,12 @@ def run(context: RequestContext, host: Host, migration: Migration, progress: Cal
     # Only drivers that report to take running guests with cells get any.
     anew = {"cells": cells} if cells else {}
     try:
+        if (migration.failure or {}).get("error") == move_states.DESTINATION_LOST and driver.is_halfway(instance.uuid):
+            LOG.warning("The guest is switched off: a part of its memory is lost with host %s", migration.dest_compute)
+            driver.power_off(context, instance)
+            raise LiveMigrationFailed(
+                f"The guest was switched off: a part of its memory was on {migration.dest_compute}"
+            )
         if aborted:
             driver.live_migration_abort(context, instance.uuid)
         driver.live_migration(context, instance, migration.dest_compute or "", progress, begin=not aborted, **anew)

@@ -213,6 +213,12 @@ def silent(
     return frozenset(hosts) - {row.host for row in found if is_up(row, now, down_time_s)}
 
 
+def is_forced_down(connection: Transaction | sa.Connection, host: str, binary: str = COMPUTE) -> bool:
+    """Return True if an administrator or a fence has said that the host is down for certain."""
+    found = get(connection, host, binary)
+    return found is not None and found.forced_down
+
+
 def of_hosts(connection: Transaction | sa.Connection, binary: str, names: Collection[str]) -> dict[str, ServiceRow]:
     """Return the services of this program on these hosts, by host."""
     query = sa.select(SERVICES).where(

@@ -149,6 +149,16 @@ def test_a_guest_with_half_of_its_memory_here_is_not_removed(monkeypatch: pytest
     assert ("error", None) == (part.look(), part.power())
 
 
+@pytest.mark.parametrize(("halfway", "power"), [(True, states.SHUTDOWN), (False, states.RUNNING)])
+def test_a_guest_of_which_a_lost_host_has_a_part_is_switched_off(
+    halfway: bool, power: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has all of its memory here runs on."""
+    part = live("running", SOURCE, failure={"error": "DestinationLost", "message": "fenced", "details": {}})
+    monkeypatch.setattr(part.stand.driver, "is_halfway", lambda _uuid: halfway)
+    assert ("reverting", power) == (part.look(), part.power())
+
+
 def test_without_a_guest_there_is_nothing_to_find() -> None:
     part = live("reverting", DEST, LOST)
     assert ("error", 0) == (part.look(), part.held_mb())
