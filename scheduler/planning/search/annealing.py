@@ -22,7 +22,7 @@ from oslo_log import log as logging
 
 from scheduler.planning.search.assignment import Assignment
 from scheduler.planning.search.problem import Problem
-from scheduler.planning.search.schedule import Found, Schedule
+from scheduler.planning.search.schedule import Found, Schedule, Task
 
 LOG = logging.getLogger(__name__)
 #: Places and items that one step looks at, at most.
@@ -53,14 +53,13 @@ def anneal(
     :param most_steps: stop after so many steps
     """
     schedule, most_moves = schedule or Schedule(), problem.items if most_moves is None else most_moves
+    task = Task(problem, until, seed, schedule, most_moves, clock, start, enough, most_steps)
     search = compiled_search()
-    if search is not None:
-        return search(problem, until, seed, schedule, most_moves, clock, start, enough, most_steps)
-    return _Annealing(problem, until, seed, schedule, most_moves, clock, start).run(enough, most_steps)
+    return _Annealing(task).run() if search is None else search(task)
 
 
 @functools.cache
-def compiled_search() -> Callable[..., Found] | None:
+def compiled_search() -> Callable[[Task], Found] | None:
     """Return the search in machine code; None if numba is not installed, or does not work with this numpy."""
     if importlib.util.find_spec("numba") is None:
         return None
@@ -72,38 +71,27 @@ def compiled_search() -> Callable[..., Found] | None:
 
 
 class _Annealing:
-    def __init__(
-        self,
-        problem: Problem,
-        until: float,
-        seed: int,
-        schedule: Schedule,
-        most_moves: int,
-        clock: Callable[[], float],
-        start: numpy.ndarray | None,
-    ) -> None:
-        self._problem = problem
-        self._until = until
-        self._clock = clock
-        self._schedule = schedule
-        self._most_moves = most_moves
-        self._chance = numpy.random.default_rng(seed)
-        self._now = Assignment(problem, start)
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._problem, self._schedule = task.problem, task.schedule
+        self._chance = numpy.random.default_rng(task.seed)
+        self._now = Assignment(task.problem, task.start)
         self._cost = self._now.cost()
         self._best, self._best_at = self._cost, self._now.at.copy()
         self._noise = -numpy.log(-numpy.log(self._chance.random(_NOISE)))
         #: Moves of a chain so far, with the places before them, and the change that they make.
         self._made_so_far: list[tuple[int, int]] = []
         self._by = 0.0
-        self._movable = numpy.flatnonzero(problem.fits.sum(axis=1)[problem.shape_of] > 1)
+        self._movable = task.problem.movable
 
-    def run(self, enough: float, most_steps: int | None) -> Found:
-        steps, began = 0, self._clock()
+    def run(self) -> Found:
+        task = self._task
+        steps, began = 0, task.clock()
         if not len(self._movable):
             return Found(self._best_at, self._best, 0)
         typical, cycles = self._typical(), self._schedule.cycles
-        while (now := self._clock()) < self._until and self._best > enough:
-            share = max((now - began) / (self._until - began), steps / most_steps if most_steps else 0.0)
+        while (now := task.clock()) < task.until and self._best > task.enough:
+            share = max((now - began) / (task.until - began), steps / task.most_steps if task.most_steps else 0.0)
             if share >= 1:
                 break
             cycle = int(share * cycles)
@@ -185,7 +173,7 @@ class _Annealing:
         before = now.group_cost()
         now.move(item, place)
         more = by + now.group_cost() - before
-        if now.moved > self._most_moves or self._by + more >= limit:
+        if now.moved > self._task.most_moves or self._by + more >= limit:
             now.move(item, here)
             return False
         self._by += more
@@ -225,7 +213,7 @@ class _Annealing:
         else:
             return False
         more = now.group_cost() - before
-        if now.moved > self._most_moves or (more and by + more > temperature):
+        if now.moved > self._task.most_moves or (more and by + more > temperature):
             if is_swap:
                 now.swap(item, to)
             else:

@@ -110,3 +110,8 @@ class Problem:
     @property
     def places(self) -> int:
         return len(self.capacity)
+
+    @property
+    def movable(self) -> numpy.ndarray:
+        """The items that may be at more than one place."""
+        return numpy.flatnonzero(self.fits.sum(axis=1)[self.shape_of] > 1)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the temperature of an annealing falls, and what it finds. Called by the modules beside it and their callers."""
+"""The task of an annealing, and its result. Called by the modules beside it and their callers."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy
+
+from scheduler.planning.search.problem import Problem
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +27,21 @@ class Schedule:
     swaps: float = 0.25
     chains: float = 0.25
     tries: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """Parameters as those of :func:`scheduler.planning.search.annealing.anneal`, with its defaults filled in."""
+
+    problem: Problem
+    until: float
+    seed: int
+    schedule: Schedule
+    most_moves: int
+    clock: Callable[[], float]
+    start: numpy.ndarray | None
+    enough: float
+    most_steps: int | None
 
 
 @dataclasses.dataclass(frozen=True)

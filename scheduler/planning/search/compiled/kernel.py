@@ -106,7 +106,7 @@ def _placed(item: int, place: int, start: Numbers, away: Numbers, distance: Numb
 def _change_of_places(
     item: int, other: int, here: int, there: int, slope: Numbers, level: Numbers, weight: Numbers, cost_of: Numbers
 ) -> float:
-    """Return how the cost of two places changes when an item goes there, and another one, or nobody, comes here."""
+    """Return the change of the cost of two places: ``item`` goes from ``here`` to ``there``, and ``other`` back, if any."""
     change = -cost_of[here] - cost_of[there]
     for term in range(slope.shape[1]):
         shift = slope[item, term]

@@ -10,15 +10,13 @@ Sciences 8, 1977). Only an assignment that keeps everything is ever the best.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy
 
 from scheduler.planning.search.assignment import Assignment
 from scheduler.planning.search.compiled import kernel, tables
 from scheduler.planning.search.compiled.tables import BEST, COST, MADE, WITHIN
-from scheduler.planning.search.problem import Problem
-from scheduler.planning.search.schedule import Found, Schedule
+from scheduler.planning.search.schedule import Found, Task
 
 #: Draws between two looks at the clock; and what one step of the other search prices.
 _SLICE, _OF_A_STEP = 20_000, 4096
@@ -32,49 +30,36 @@ _WITHIN, _PACE = 0.5, 0.04
 _SOME = 60
 
 
-def search(
-    problem: Problem,
-    until: float,
-    seed: int,
-    schedule: Schedule,
-    most_moves: int,
-    clock: Callable[[], float],
-    start: numpy.ndarray | None,
-    enough: float,
-    most_steps: int | None,
-) -> Found:
-    """As :func:`scheduler.planning.search.annealing.anneal`. Of the schedule, ``hot`` and ``cold`` count."""
-    now = Assignment(problem, start)
+def search(task: Task) -> Found:
+    """As :func:`scheduler.planning.search.annealing.anneal`. Of the schedule, ``hot`` counts."""
+    now = Assignment(task.problem, task.start)
     t = tables.of(now)
     if not len(t.movable):
         return Found(now.at, now.cost(), 0)
-    kernel.seed(seed)
-    kernel.run(t, 0, 1.0, 1.0, _SWAPS, _HOMEWARD, most_moves)
-    hot, first = _HOT * schedule.hot * _mean_change(now, seed), t.numbers[COST]
-    most = math.inf if most_steps is None else most_steps * _OF_A_STEP
-    price, steps, began = _PRICE, 0, clock()
-    while (at := clock()) < until and t.numbers[BEST] > enough:
-        share = max((at - began) / (until - began), steps / most)
+    kernel.seed(task.seed)
+    # The first call compiles: the time of the schedule begins after it.
+    kernel.run(t, 0, 1.0, 1.0, _SWAPS, _HOMEWARD, task.most_moves)
+    hot, first = _HOT * task.schedule.hot * _mean_change(now, t.movable, task.seed), t.numbers[COST]
+    most = math.inf if task.most_steps is None else task.most_steps * _OF_A_STEP
+    price, steps, began = _PRICE, 0, task.clock()
+    while (at := task.clock()) < task.until and t.numbers[BEST] > task.enough:
+        share = max((at - began) / (task.until - began), steps / most)
         if share >= 1:
             break
         cold = max(_COLD * t.numbers[BEST], _COLDEST * first, 1e-300)
         hotter = max(hot, cold)
-        kernel.run(t, _SLICE, hotter * (cold / hotter) ** share, price, _SWAPS, _HOMEWARD, most_moves)
+        kernel.run(t, _SLICE, hotter * (cold / hotter) ** share, price, _SWAPS, _HOMEWARD, task.most_moves)
         steps += _SLICE
         if t.numbers[MADE]:
             within = t.numbers[WITHIN] / t.numbers[MADE]
             price = min(max(price * math.exp(_PACE * (_WITHIN - within)), _CHEAPEST), _DEAREST)
-    best = Assignment(problem, t.best)
+    best = Assignment(task.problem, t.best)
     return Found(best.at, best.cost(), steps)
 
 
-def _mean_change(now: Assignment, seed: int) -> float:
+def _mean_change(now: Assignment, movable: numpy.ndarray, seed: int) -> float:
     """Return the mean size of the changes that are not nothing, of moves of some items that have room."""
-    movable = numpy.flatnonzero(now.problem.fits.sum(axis=1)[now.problem.shape_of] > 1)
-    chance = numpy.random.default_rng(seed)
-    sizes = []
-    for item in chance.choice(movable, _SOME).tolist():
-        may, change = now.targets(numpy.array([item]), 0, now.problem.places)
-        sizes.append(numpy.abs(change[may & (change != 0)]))
-    every = numpy.concatenate(sizes)
+    items = numpy.random.default_rng(seed).choice(movable, _SOME)
+    may, change = now.targets(items, 0, now.problem.places)
+    every = numpy.abs(change[may & (change != 0)])
     return float(every.mean()) if len(every) else 1.0

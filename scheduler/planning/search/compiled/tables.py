@@ -77,7 +77,7 @@ def of(now: Assignment) -> Tables:
         at=at,
         best=at.copy(),
         start=_whole(problem.start),
-        movable=numpy.flatnonzero(problem.fits.sum(axis=1)[problem.shape_of] > 1),
+        movable=problem.movable,
         group=_whole(now.group),
         shape=_whole(problem.shape_of),
         need=_real(now.need),
