@@ -192,6 +192,4 @@ def _host_by_host(
     kept = set() if passed is None else {id(state) for state in passed}
     if not kept <= {id(state) for state in states}:
         raise WrongAnswer("gave back a host that it was not given")
-    mask = numpy.zeros(len(alive), dtype=bool)
-    mask[positions] = [id(state) in kept for state in states]
-    return mask
+    return _spread(numpy.array([id(state) in kept for state in states], dtype=bool), positions, len(alive))

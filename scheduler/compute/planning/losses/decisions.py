@@ -95,15 +95,17 @@ class Decisions:
             trial.undo(item.guests)
         return False
 
-    def _tried(self, item: Item) -> Iterable[int]:
-        """Return hosts for guests that stay together: the preferred ones, then those with the most room.
+    def _tried(self, item: Item) -> Iterator[int]:
+        """Yield hosts for guests that stay together: the preferred ones, then those with the most room.
 
         A host with enough in sum may have no cells for them.
         """
+        preferred = item.hosts[:_TRIED_TOGETHER].tolist()
+        yield from preferred
         asked = item.demand > 0
         times = (self._room.free[item.hosts][:, asked] / item.demand[asked]).min(axis=1, initial=math.inf)
         emptiest = item.hosts[numpy.argsort(-times, kind="stable")]
-        return dict.fromkeys([*item.hosts[:_TRIED_TOGETHER].tolist(), *emptiest[:_TRIED_TOGETHER].tolist()])
+        yield from (row for row in emptiest[:_TRIED_TOGETHER].tolist() if row not in preferred)
 
     def _decide(self, trial: _Trial, guest: int, only: int | None) -> int | None:
         """Decide and book; return the row, or None. :param only: the row of the only node to consider"""
