@@ -111,6 +111,11 @@ def actor(migration_type: str, status: str, source: str, destination: str | None
     return destination if (migration_type, status) in _BY_DESTINATION else None
 
 
+def failed_with(failure: Mapping[str, object] | None, error: str) -> bool:
+    """Return True if a record has this ``error`` as its failure."""
+    return failure is not None and failure.get("error") == error
+
+
 def is_aborted(migration_type: str, status: str, failure: Mapping[str, object] | None) -> bool:
     """Return True if the source of a live migration must abort it."""
     return (migration_type, status) == (LIVE_MIGRATION, RUNNING) and failure is not None

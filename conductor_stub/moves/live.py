@@ -45,25 +45,24 @@ def abort(tx: Transaction, instance_uuid: str, ctx: StepContext, uuid: str | Non
     move = machine.read(tx, record.uuid)
     why: StoredFailure = {"error": move_states.ABORTED, "message": "The live migration was aborted.", "details": {}}
     if record.status == move_states.RUNNING:
-        return _order_abort(tx, move, why, ctx)
+        return _order_abort(tx, move, record.failure or why, ctx)
     if record.status == move_states.PRE_MIGRATING:
         return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=why)
     return _end(tx, move, why, ctx)
 
 
 def _order_abort(tx: Transaction, move: Move, why: StoredFailure, ctx: StepContext) -> Move:
-    """The source reads the failure, and aborts. It must know that the destination is lost, whatever failed before."""
+    """Write the failure: the source reads it, and aborts."""
     due = ctx.due(ctx.limits.placing_timeout_s)
-    first = None if why["error"] == move_states.DESTINATION_LOST else move.record.failure
-    moves.update(tx, move.uuid, ctx.now, failure=first or why, step_deadline=due)
+    moves.update(tx, move.uuid, ctx.now, failure=why, step_deadline=due)
     return machine.read(tx, move.uuid)
 
 
 def _has_lost_destination(tx: Transaction, record: MigrationRow, silent: frozenset[str]) -> bool:
-    """Return True if the source lives, its destination is forced down, and the source was not told yet."""
+    """Return True if the source sends heartbeats, its destination is forced down, and the record does not say so yet."""
     if record.source_compute in silent or record.dest_compute not in silent:
         return False
-    told = record.failure is not None and record.failure.get("error") == move_states.DESTINATION_LOST
+    told = move_states.failed_with(record.failure, move_states.DESTINATION_LOST)
     return not told and record.dest_compute is not None and services.is_forced_down(tx, record.dest_compute)
 
 
@@ -109,12 +108,7 @@ def overdue(tx: Transaction, move: Move, silent: frozenset[str], ctx: StepContex
     record = move.record
     if _has_lost_destination(tx, record, silent):
         message = f"host {record.dest_compute} is down for certain, with what it has of the guest's memory"
-        gone: StoredFailure = {
-            "error": move_states.DESTINATION_LOST,
-            "message": message,
-            "details": {"host": record.dest_compute},
-        }
-        return _order_abort(tx, move, gone, ctx)
+        return _order_abort(tx, move, _of_host(record.dest_compute, move_states.DESTINATION_LOST, message), ctx)
     if record.deadline is None or record.deadline > ctx.now:
         return None
     if record.source_compute in silent:
@@ -122,24 +116,20 @@ def overdue(tx: Transaction, move: Move, silent: frozenset[str], ctx: StepContex
         machine.add_event(
             tx, move, record.migration_type, ctx, record.source_compute, result=faults.AttemptLost.__name__
         )
-        lost: StoredFailure = {
-            "error": move_states.LOST,
-            "message": message,
-            "details": {"host": record.source_compute},
-        }
+        lost = _of_host(record.source_compute, move_states.LOST, message)
         return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=lost)
     if record.failure is not None:
         return None
     timeout = MoveTimeout.of(record, ctx)
-    why: StoredFailure = {
-        "error": type(timeout).__name__,
-        "message": timeout.message,
-        "details": {"host": record.source_compute},
-    }
+    why = _of_host(record.source_compute, type(timeout).__name__, timeout.message)
     return _order_abort(tx, move, why, ctx)
+
+
+def _of_host(host: str | None, error: str, message: str) -> StoredFailure:
+    return {"error": error, "message": message, "details": {"host": host}}
 
 
 def may_be_there(record: MigrationRow) -> bool:
     """Return True if only the destination can say where the guest runs."""
-    error = record.failure and record.failure.get("error")
-    return record.migration_type == move_states.LIVE_MIGRATION and error == move_states.LOST
+    is_live = record.migration_type == move_states.LIVE_MIGRATION
+    return is_live and move_states.failed_with(record.failure, move_states.LOST)

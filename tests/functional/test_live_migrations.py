@@ -209,7 +209,7 @@ def test_a_source_that_is_lost_is_waited_for_until_the_deadline(stage: Live) -> 
 
 
 def test_a_destination_that_is_down_for_certain_is_not_waited_for(stage: Live) -> None:
-    """Silence alone says nothing. After a fence its source is told to end the migration, whatever it was told before."""
+    """While it only sends no heartbeats, the migration goes on. A fence replaces the failure that the record had."""
     stage.until(move_states.RUNNING)
     stage.go_down("h2")
     stage.conductor.move_sweeper.sweep()

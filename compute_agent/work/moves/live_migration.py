@@ -40,7 +40,8 @@ def run(context: RequestContext, host: Host, migration: Migration, progress: Cal
     # Only drivers that report to take running guests with cells get any.
     anew = {"cells": cells} if cells else {}
     try:
-        if (migration.failure or {}).get("error") == move_states.DESTINATION_LOST and driver.is_halfway(instance.uuid):
+        is_lost = move_states.failed_with(migration.failure, move_states.DESTINATION_LOST)
+        if is_lost and driver.is_halfway(instance.uuid):
             LOG.warning("The guest is switched off: a part of its memory is lost with host %s", migration.dest_compute)
             driver.power_off(context, instance)
             raise LiveMigrationFailed(
@@ -77,7 +78,7 @@ def require_whole(host: Host, migration: Migration) -> None:
 def has_arrived(host: Host, migration: Migration) -> bool:
     """Return True if the source was lost, and its guest runs here."""
     uuid = migration.instance.uuid
-    if (migration.failure or {}).get("error") != move_states.LOST:
+    if not move_states.failed_with(migration.failure, move_states.LOST):
         return False
     try:
         there = host.driver.get_info(uuid).state == states.RUNNING

@@ -214,7 +214,7 @@ def silent(
 
 
 def is_forced_down(connection: Transaction | sa.Connection, host: str, binary: str = COMPUTE) -> bool:
-    """Return True if an administrator or a fence has said that the host is down for certain."""
+    """Return True if an administrator or a fence has forced the service down: its host is off for certain."""
     found = get(connection, host, binary)
     return found is not None and found.forced_down
 
