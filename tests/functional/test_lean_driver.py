@@ -126,6 +126,56 @@ def test_a_call_that_begins_while_the_connection_opens(rabbitmq_url: str, topic:
         assert ("second", []) == (client.call({}, "echo", value="second"), out._lock._happens)
 
 
+def test_sending_ends_while_the_connection_opens(rabbitmq_url: str, topic: str) -> None:
+    with opened(rabbitmq_url, LEAN) as bus:
+        out = bus._driver._out()
+        closing = threading.Thread(target=out.close)
+
+        def begin_to_close() -> None:
+            closing.start()
+            eventually(out._wanted.is_set)
+
+        out._lock = Gate(out._lock, begin_to_close)
+        with contextlib.suppress(oslo_messaging.MessageDeliveryFailure):
+            client_of(bus, topic).prepare(retry=0).cast({}, "echo", value=1)
+        closing.join(30)
+        assert not closing.is_alive()
+
+
+def test_receiving_ends_while_the_connection_opens(
+    rabbitmq_url: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(rabbitmq_url, LEAN) as bus:
+        bus.conf.set_override("heartbeat_timeout_threshold", 0, "oslo_messaging_rabbit")
+        listener = bus._driver.listen(oslo_messaging.Target(topic=topic, server="s1"), 1, None)._poll_style_listener
+        adopt = listener._adopt
+        monkeypatch.setattr(listener, "_adopt", lambda made: (listener.stop(), adopt(made)))
+        listener._lose(listener._current, None)
+        receiving = threading.Thread(target=listener.poll, daemon=True)
+        receiving.start()
+        receiving.join(30)
+        is_left = receiving.is_alive()
+        listener.cleanup()
+        assert not is_left
+
+
+def test_a_connection_opens_before_the_loss_of_the_former_is_told(
+    rabbitmq_url: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that noticed the loss is slow; the new connection is kept."""
+    with serving(rabbitmq_url, LEAN, topic), opened(rabbitmq_url, LEAN) as bus:
+        calls = client_of(bus, topic)
+        calls.call({}, "echo", value=1)
+        out = bus._driver._out()
+        link = out._link
+        tell = out._nodes.lost
+        with monkeypatch.context() as slow:
+            slow.setattr(out._nodes, "lost", lambda lost: (link.wake(), eventually(lambda: out._link), tell(lost)))
+            out._lost(link, ConnectionResetError("reset by peer"))
+        assert not out._wanted.is_set()
+        assert 2 == calls.call({}, "echo", value=2)
+
+
 @pytest.mark.parametrize(("client", "server"), FOUR_WAYS)
 def test_calls_and_casts(rabbitmq_url: str, topic: str, client: str, server: str) -> None:
     """A call, a call to one server, an error of ours with its class, a cast, and a cast to all servers."""

@@ -94,7 +94,7 @@ class Outgoing:
         self._again: collections.deque[Publication] = collections.deque(maxlen=_MOST_REPLIES)
         self._rejected = Again(self._try, self._closing)
         self._seen: collections.deque[str] = collections.deque(maxlen=_REMEMBERED)
-        #: Set when the driver's thread has something else to do than to wait.
+        #: Set when the driver's thread has something else to do than to wait; with the lock, as the connection is.
         self._wanted = threading.Event()
         self._reading = Reading(lambda: self._link, self._lost)
 
@@ -166,8 +166,8 @@ class Outgoing:
         self._closing.set()
         with self._lock:
             link, thread = self._link, self._thread
+            self._wanted.set()
             self._ready.notify_all()
-        self._wanted.set()
         if link is not None:
             link.wake()
         if thread is not None and thread is not threading.current_thread():
@@ -314,7 +314,8 @@ class Outgoing:
                     self._problem = self.refusal = ""
                     self._declared.clear()
                     self._queues.clear()
-                    self._wanted.clear()
+                    if not self._closing.is_set():  # else the thread would attend to the connection that nobody wants
+                        self._wanted.clear()
                     self._ready.notify_all()
         except BaseException:
             link.close()
@@ -345,6 +346,7 @@ class Outgoing:
             if link is not self._link:
                 return
             self._link = None
+            self._wanted.set()
             pending = [each for channel in self._channels for each in channel.end()]
             self._problem = "the driver is closed" if why is None else broker_refusals.reason(why)
         self._nodes.lost(link.broker)
@@ -355,7 +357,6 @@ class Outgoing:
                 each.refuse()
             else:
                 each.ended(Outcome.LOST)
-        self._wanted.set()
         link.wake()
         link.close()
 
