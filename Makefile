@@ -11,7 +11,7 @@ STAMP := $(VENV)/.stamp
 WORKERS ?= 3
 # make fast: what the working tree is compared with
 BASE ?= main
-PYTEST := $(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # make up: local | rabbit, fake | libvirt, sqlite | postgresql | mariadb
 BROKER ?= local
 DRIVER ?= fake

@@ -45,7 +45,13 @@ def main() -> int:
     if not chosen:
         return 0
     processes = "0" if len(chosen) < 3 else os.environ.get("WORKERS", "2")
-    options = ["-q", "--numprocesses", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
+    options = [
+        "-q",
+        f"--numprocesses={processes}",
+        "--dist=loadfile",
+        "--no-loadscope-reorder",
+        "--max-worker-restart=0",
+    ]
     return subprocess.run([sys.executable, "-m", "pytest", *options, *chosen], cwd=ROOT, check=False).returncode
 
 
