@@ -120,7 +120,7 @@ def test_a_call_that_begins_while_the_connection_opens(rabbitmq_url: str, topic:
     """A cast opens the connection, which then needs no replies; another thread begins a call before it is open."""
     with serving(rabbitmq_url, LEAN, topic), opened(rabbitmq_url, LEAN) as bus:
         out = bus._driver._out()
-        out._lock = Gate(out._lock, lambda: out.expect("of another thread"))
+        out._lock = Gate(out._lock, lambda: out.callers.expect("of another thread"))
         client = client_of(bus, topic)
         client.cast({}, "echo", value="first")
         assert ("second", []) == (client.call({}, "echo", value="second"), out._lock._happens)

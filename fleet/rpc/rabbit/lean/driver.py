@@ -167,7 +167,7 @@ class LeanDriver(base.BaseDriver):
 
         deadline = None if timeout is None else time.monotonic() + timeout
         alive_until = None if not monitor_s else time.monotonic() + monitor_s
-        arrived = out.expect(msg_id)
+        arrived = out.callers.expect(msg_id)
 
         def ended(outcome: Outcome) -> None:
             if outcome is Outcome.ACCEPTED:
@@ -196,7 +196,7 @@ class LeanDriver(base.BaseDriver):
                 elif monitor_s:
                     alive_until = time.monotonic() + monitor_s
         finally:
-            out.forget(msg_id)
+            out.callers.forget(msg_id)
 
     def _publish_call(self, out: Outgoing, publication: Publication, msg_id: str, deadline: float | None) -> None:
         """:raises oslo_messaging.MessagingTimeout: there was no connection in time"""

@@ -11,7 +11,7 @@ Publishers write to it, and wait for what they want::
 
 A thread of the driver opens the connection. Those that wait read it (:mod:`.reading`).
 
-The lock of the link guards the connection; ``_lock`` guards the callers and which connection is used. The lock of the link
+The lock of the link guards the connection; ``_lock`` guards which connection is used. The lock of the link
 is taken first.
 """
 
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import queue
 import threading
 import time
 
@@ -27,9 +26,10 @@ import amqp
 from oslo_log import log as logging
 
 from fleet.rpc import backoff
-from fleet.rpc.rabbit import broker_refusals, message_body
+from fleet.rpc.rabbit import broker_refusals
 from fleet.rpc.rabbit.lean import frames, topology, wire
 from fleet.rpc.rabbit.lean.again import Again
+from fleet.rpc.rabbit.lean.callers import Callers
 from fleet.rpc.rabbit.lean.confirms import Confirms
 from fleet.rpc.rabbit.lean.link import LOST, Away, Link, broken, opened, opened_to
 from fleet.rpc.rabbit.lean.nodes import Nodes
@@ -43,13 +43,11 @@ LOG = logging.getLogger(__name__)
 
 #: Unconfirmed replies that are sent again after the loss of a connection; older ones are dropped.
 _MOST_REPLIES = 1000
-#: Unique ids of replies that are remembered, to drop one that comes twice.
-_REMEMBERED = 64
 _BEGIN_AGAIN_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 #: Characters of a queue's name in a log line.
 _SHOWN = 60
-_dropped, _unreadable = rate_limited_log.RateLimit(), rate_limited_log.RateLimit()
+_dropped = rate_limited_log.RateLimit()
 
 
 def dropped(queue_name: str) -> None:
@@ -88,28 +86,15 @@ class Outgoing:
         self._retiring: list[Retiring] = []
         self._declared: set[str] = set()
         self._queues: set[tuple[str, str]] = set()
-        #: By message id of the call.
-        self._callers: dict[str, Arrivals] = {}
+        self.callers = Callers()
         #: Replies that are sent when there is a connection again, and those that the broker has rejected.
         self._again: collections.deque[Publication] = collections.deque(maxlen=_MOST_REPLIES)
         self._rejected = Again(self._try, self._closing)
-        self._seen: collections.deque[str] = collections.deque(maxlen=_REMEMBERED)
         #: Set when the driver's thread has something else to do than to wait; with the lock, as the connection is.
         self._wanted = threading.Event()
         self._reading = Reading(lambda: self._link, self._lost)
 
     # -- for callers ------------------------------------------------------------------------------------------------
-
-    def expect(self, msg_id: str) -> Arrivals:
-        """Return the queue for the replies to a call."""
-        arrived: Arrivals = queue.SimpleQueue()
-        with self._lock:
-            self._callers[msg_id] = arrived
-        return arrived
-
-    def forget(self, msg_id: str) -> None:
-        with self._lock:
-            self._callers.pop(msg_id, None)
 
     def publish(self, publication: Publication, timeout_s: float | None, with_queue: bool = False) -> None:
         """Write a message. Its ``ended`` is called later.
@@ -249,7 +234,7 @@ class Outgoing:
             reply_queue = topology.reply_queue(self._settings)
             with link.lock, link.asking():
                 channel = Confirms(link.connection)
-                topology.consume_replies(link.connection, reply_queue, self._replied)
+                topology.consume_replies(link.connection, reply_queue, self.callers.replied)
             if not self._is_known(reply_queue):
                 raise amqp.ConnectionError("the other nodes do not know its queues: restart it")
         except LOST as refused:
@@ -275,7 +260,7 @@ class Outgoing:
         with link.lock, self._lock:
             is_current = link is self._link
             if is_current:
-                former_queue, waiting = self.reply_queue, set(self._callers)
+                former_queue, waiting = self.reply_queue, self.callers.waiting()
                 channels, self._channels = self._channels, [channel]
                 self._link, self.reply_queue = new, reply_queue
                 had_replies, self._replies_on = self._replies_on is not None, new
@@ -289,8 +274,8 @@ class Outgoing:
             link,
             channels,
             former_queue.name if had_replies else "",
-            lambda: not waiting.isdisjoint(self._callers),
-            lambda: self._replies_lost(waiting),
+            lambda: not waiting.isdisjoint(self.callers.waiting()),
+            lambda: self.callers.lose(waiting),
         )
         self._retiring = [each for each in self._retiring if each.is_alive()] + [retiring]
         retiring.start()
@@ -324,21 +309,14 @@ class Outgoing:
 
     def _consume_replies(self, link: Link) -> None:
         try:
-            topology.consume_replies(link.connection, self.reply_queue, self._replied)
+            topology.consume_replies(link.connection, self.reply_queue, self.callers.replied)
         except amqp.NotFound as dead:  # the node on which the queue lives is dead, and the queue with it
             LOG.warning("The queue for replies is gone, another one takes its place: %s", broker_refusals.reason(dead))
             with self._lock:
                 self.reply_queue = topology.reply_queue(self._settings)
-                waiting = set(self._callers)
-            self._replies_lost(waiting)
-            topology.consume_replies(link.connection, self.reply_queue, self._replied)
+            self.callers.lose(self.callers.waiting())
+            topology.consume_replies(link.connection, self.reply_queue, self.callers.replied)
         self._replies_on = link
-
-    def _replies_lost(self, msg_ids: set[str]) -> None:
-        """Tell callers that no reply will come for them."""
-        with self._lock:
-            for msg_id in msg_ids & set(self._callers):
-                self._callers[msg_id].put(Outcome.REPLY_LOST)
 
     def _lost(self, link: Link, why: BaseException | None) -> None:
         """Forget a connection; publications that were not confirmed on it end as lost."""
@@ -417,26 +395,3 @@ class Outgoing:
                 channel.end()
         link.wake()  # the caller that waits for the connection may have its reply now
         return channel
-
-    # -- callbacks, with the link's lock held -----------------------------------------------------------------------
-
-    def _replied(self, message: amqp.Message) -> None:
-        try:
-            reply = wire.read_reply(message_body.reply_of(message))
-        except message_body.Unreadable as unreadable:
-            metrics.MESSAGES_UNREADABLE.inc()
-            left_out = _unreadable.due(str(unreadable))
-            if left_out is not None:
-                LOG.warning("A reply is dropped: %s (%d more since the last such line)", unreadable, left_out)
-            return
-        with self._lock:
-            if reply.unique_id in self._seen:
-                metrics.MESSAGES_REPEATED.inc()
-                return
-            if reply.unique_id is not None:
-                self._seen.append(reply.unique_id)
-            caller = self._callers.get(reply.msg_id or "")
-        if caller is not None:
-            caller.put(reply)
-        else:
-            LOG.debug("Nobody waits for reply %s", reply.msg_id)
