@@ -49,6 +49,7 @@ def test_slow_connections_take_a_few_threads_and_keep_no_probe_out(
 ) -> None:
     """A hundred that send nothing, or a byte now and then: the oldest gives way."""
     monkeypatch.setattr(health, "EVICTED_AFTER_S", 0.0)
+    monkeypatch.setattr(health, "LONGEST_S", 1000.0)
     _broker, _watch, url = served
     place = ("127.0.0.1", int(url.rpartition(":")[2]))
     with contextlib.ExitStack() as slow:
