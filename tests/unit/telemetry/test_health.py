@@ -31,6 +31,12 @@ class Broker:
 
 
 @pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No connection of a server that starts later ends for its age."""
+    monkeypatch.setattr(health, "LONGEST_S", 1000.0)
+
+
+@pytest.fixture
 def served() -> Iterator[tuple[Broker, Watchdog, str]]:
     broker = Broker()
     watch = Watchdog({"broker": broker}, 10, 30, 0)
@@ -45,11 +51,10 @@ def handling() -> list[threading.Thread]:
 
 
 def test_slow_connections_take_a_few_threads_and_keep_no_probe_out(
-    served: tuple[Broker, Watchdog, str], monkeypatch: pytest.MonkeyPatch
+    patient: None, served: tuple[Broker, Watchdog, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hundred that send nothing, or a byte now and then: the oldest gives way."""
     monkeypatch.setattr(health, "EVICTED_AFTER_S", 0.0)
-    monkeypatch.setattr(health, "LONGEST_S", 1000.0)
     _broker, _watch, url = served
     place = ("127.0.0.1", int(url.rpartition(":")[2]))
     with contextlib.ExitStack() as slow:

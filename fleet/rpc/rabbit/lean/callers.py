@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Those that wait for replies to their calls, and what the broker delivers for them.
+"""Callers that wait for replies, and the replies that the broker delivers for them.
 
 Called by :mod:`fleet.rpc.rabbit.lean.outgoing`, which consumes the queue for replies, and by
 :mod:`fleet.rpc.rabbit.lean.driver` for each call.
