@@ -19,7 +19,7 @@ from fleet.db.engine.database import Database
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.tables import models
 from tests.bench import daemons, databases, figures
-from tests.functional.conductor import INCARNATION, Conductor
+from tests.worlds.conductor import INCARNATION, Conductor
 
 WAITERS = (0, 100, 10_000)
 HOSTS = 1000

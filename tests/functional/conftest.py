@@ -14,9 +14,9 @@ from fleet import failpoints
 from fleet.db.engine.database import Database
 from tests.factories import NOW
 from tests.functional import databases
-from tests.functional.conductor import Conductor
 from tests.functional.nova_schema import Databases
 from tests.unordered_statements import Watch
+from tests.worlds.conductor import Conductor
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql", "mariadb"])

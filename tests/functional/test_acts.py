@@ -16,8 +16,8 @@ from fleet.clock import utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.upkeep import acts
-from tests.functional.conductor import Conductor, Operator
 from tests.functional.test_quotas import build
+from tests.worlds.conductor import Conductor, Operator
 
 CARL = RequestContext(user_id="carl", project_id="ops", is_admin=True)
 FLAVOR = {"name": "m1.acts", "vcpus": 2, "memory_mb": 512}

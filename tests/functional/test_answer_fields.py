@@ -16,8 +16,8 @@ from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.objects import BuildRequest, VolumeRequest
 from tests import factories
-from tests.functional.conductor import Conductor, context
-from tests.functional.volume_stand import Volumes
+from tests.worlds.conductor import Conductor, context
+from tests.worlds.volumes import Volumes
 
 SECRET = "https://user:password@images.example/debian"
 FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1, "extra_specs": {"hw:cpu_policy": "shared"}}

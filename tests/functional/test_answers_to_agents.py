@@ -15,9 +15,9 @@ from fleet import errors, move_states
 from fleet.db.engine.database import Database
 from fleet.rpc.trust import signing
 from tests.configuration import configuration
-from tests.functional.conductor import context
 from tests.functional.test_moves import BOOM, Stage
-from tests.functional.volume_stand import Volumes
+from tests.worlds.conductor import context
+from tests.worlds.volumes import Volumes
 
 EVIL, STRANGE = "m9@evil", "evil"
 

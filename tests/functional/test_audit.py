@@ -15,9 +15,9 @@ from fleet.clock import seconds, utcnow
 from fleet.db.engine.database import Database
 from fleet.db.tables import models
 from fleet.db.upkeep import audit
-from tests.functional.conductor import Conductor
 from tests.functional.manage import Manage
 from tests.functional.test_moves import STEPS, Stage
+from tests.worlds.conductor import Conductor
 
 INSTANCES, NODES, SERVICES = models.instances, models.compute_nodes, models.services
 

@@ -18,8 +18,8 @@ from fleet.db.engine.database import Database
 from fleet.db.tables import models
 from fleet.failpoints import names
 from fleet.objects import BuildRequest
-from tests.functional.conductor import context
 from tests.functional.test_maintenance import HOSTS, Stage
+from tests.worlds.conductor import context
 
 #: Seconds between two looks, and looks until a hot host counts.
 INTERVAL_S, LOOKS = 60, 11

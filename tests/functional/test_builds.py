@@ -13,8 +13,8 @@ from fleet.db.engine.database import Database
 from fleet.db.hosts import hosts
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.objects import HostLimits, Place
-from tests.functional.conductor import INCARNATION, Conductor, context
-from tests.functional.trio_fakes import no_valid_host
+from tests.worlds.conductor import INCARNATION, Conductor, context
+from tests.worlds.neighbours import no_valid_host
 
 FAILED = Failure(step="spawn", code="SpawnFailed", message="The driver said no", duration_s=0.5)
 

@@ -12,8 +12,8 @@ from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.objects import Flavor
-from tests.functional.conductor import INCARNATION, Conductor
-from tests.functional.trio_fakes import no_valid_host
+from tests.worlds.conductor import INCARNATION, Conductor
+from tests.worlds.neighbours import no_valid_host
 
 DOWN_S = 61
 

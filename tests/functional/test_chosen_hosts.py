@@ -10,8 +10,8 @@ from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.tables import models
 from fleet.objects import Place
-from tests.functional.conductor import Conductor, context
 from tests.functional.test_own_volumes import statements
+from tests.worlds.conductor import Conductor, context
 
 SPAWN = Failure(step="spawn", code="SpawnFailed", message="The driver said no", duration_s=0.5)
 FULL = Failure(step="claim", code="ComputeResourcesUnavailable", message="it is full")

@@ -13,7 +13,7 @@ from fleet import errors
 from fleet.context import new_context
 from fleet.db.upkeep import retention
 from fleet.objects import BuildRequest, VolumeRequest
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 SIZES = {"vcpus": 1, "memory_mb": 1024}
 

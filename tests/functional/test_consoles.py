@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fleet import errors
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 
 def test_the_host_has_the_console(conductor: Conductor) -> None:

@@ -15,7 +15,7 @@ from fleet.db.engine.database import Database, Transaction
 from fleet.db.tables import models
 from tests.clock import FakeClock
 from tests.configuration import of_database
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 SECRET = "hunter2-planted"
 FLAVORS = models.flavors

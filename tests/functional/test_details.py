@@ -10,7 +10,7 @@ import pytest
 
 from fleet import errors
 from fleet.context import new_context
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 HOSTS = ("a1",)
 ASKED = {"name": "web", "description": "first", "metadata": {"keeps": "1", "goes": "2"}, "tags": ["b", "a"]}

@@ -12,9 +12,9 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.objects import Claimed
 from fleet.objects.guest_restarts import RestartLimits
-from tests.functional.conductor import context
 from tests.functional.test_moves import Stage
-from tests.functional.trio_fakes import no_valid_host
+from tests.worlds.conductor import context
+from tests.worlds.neighbours import no_valid_host
 
 CRASHED, GONE = states.CRASHED, states.NOSTATE
 TWICE = RestartLimits(most=2, window_s=100, wait_s=10)

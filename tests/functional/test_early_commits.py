@@ -13,9 +13,9 @@ from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
 from fleet_trial import private_servers
 from tests.functional import databases
-from tests.functional.conductor import Conductor
-from tests.functional.test_attachments import Guests
 from tests.ha.keeper import kept
+from tests.worlds.conductor import Conductor
+from tests.worlds.guests import Guests
 
 #: The server writes nothing by itself for as long as a test takes.
 LAZY = {"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", "autovacuum": "off"}

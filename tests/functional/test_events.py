@@ -14,7 +14,7 @@ from fleet.context import RequestContext, new_context
 from fleet.db.feed import recent_events
 from fleet.db.tables import models
 from fleet.objects import BuildRequest
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 HOSTS = ("a1",)
 

@@ -9,8 +9,8 @@ from fleet.db.engine.database import Database
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.schema import schema
 from fleet.telemetry import metrics
-from tests.functional.conductor import INCARNATION, Conductor
-from tests.functional.volume_stand import LIMITS, Volumes
+from tests.worlds.conductor import INCARNATION, Conductor
+from tests.worlds.volumes import LIMITS, Volumes
 
 
 def test_the_conductor_looks(database: Database) -> None:

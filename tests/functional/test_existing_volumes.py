@@ -12,9 +12,9 @@ from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.db.volumes import pools
 from fleet.db.volumes import volumes as rows
-from tests.functional.conductor import context
-from tests.functional.trio_fakes import no_valid_host
-from tests.functional.volume_stand import A, B, Volumes
+from tests.worlds.conductor import context
+from tests.worlds.neighbours import no_valid_host
+from tests.worlds.volumes import A, B, Volumes
 
 HERE = "m1@fast#p1"
 

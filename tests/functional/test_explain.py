@@ -15,7 +15,7 @@ from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.db.feed import feed
 from fleet.objects import BuildRequest, Place, RequestSpec
-from tests.functional.conductor import Conductor, Operator, context
+from tests.worlds.conductor import Conductor, Operator, context
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from fleet import errors
 from fleet.context import RequestContext
 from fleet.db.feed.feed import ChangeFeed
 from fleet.objects import group_rule
-from tests.functional.conductor import Conductor, Operator
+from tests.worlds.conductor import Conductor, Operator
 
 RACKS = {"h1": "r1", "h2": "r1", "h3": "r2"}
 LIMIT = f"{group_rule.LIMIT}rack"

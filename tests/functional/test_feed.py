@@ -20,7 +20,7 @@ from fleet.db.tables.models import services as SERVICES
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import HostReport
 from tests.clock import FakeClock
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 CLOCK = FakeClock()
 

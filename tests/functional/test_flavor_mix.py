@@ -9,7 +9,7 @@ from fleet.db.feed.feed import ChangeFeed
 from fleet.db.hosts import flavor_mix
 from fleet.db.tables import models
 from fleet.objects.flavor_mix import Counts, Shape
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 DAY_S = 86400
 SMALL, LARGE = Shape(1, 1024), Shape(4, 8192, 10)

@@ -19,9 +19,9 @@ from fleet_api import conf as api_conf
 from fleet_api.access.policies import CALLS, FREE_CHOICE
 from fleet_api.application import application
 from tests.configuration import configuration
-from tests.functional.conductor import Conductor
 from tests.unit.api.test_identity import PASSWORDS, as_user, htpasswd
 from tests.unit.api.test_requests import FakeConductor
+from tests.worlds.conductor import Conductor
 
 PROJECTS = "[alice]\nproject = web\n[rita]\nproject = plan\n[root]\nroles = admin\n"
 GRANTED = {FREE_CHOICE: "role:admin or project_id:plan"}

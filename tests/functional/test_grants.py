@@ -14,8 +14,8 @@ from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
 from fleet.db.schema import schema
 from tests.configuration import of_database
-from tests.functional.conductor import Conductor
 from tests.functional.manage import Manage
+from tests.worlds.conductor import Conductor
 
 #: SQLite has no roles.
 pytestmark = pytest.mark.parametrize("opened_database", ["postgresql", "mariadb"], indirect=True)

@@ -18,7 +18,7 @@ from fleet.clock import utcnow
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.schema import migration, schema
 from fleet.db.tables import models
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 GROUPS = models.instance_groups
 #: Before projects had names of their own.

@@ -8,7 +8,7 @@ import pytest
 from conductor_stub.agents.guests import Observation
 from conductor_stub.operators.diagnosis import Diagnosis
 from fleet import states
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 CRASHED, RUNNING, GONE = states.CRASHED, states.RUNNING, states.NOSTATE
 

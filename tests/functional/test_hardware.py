@@ -19,8 +19,8 @@ from scheduler.compute import filters
 from scheduler.compute.domain.virtual_machines import VIRTUAL_MACHINES
 from scheduler.state.host_cache import HostCache
 from tests import factories
-from tests.functional.conductor import INCARNATION, Conductor, context
 from tests.unit.hardware import builders
+from tests.worlds.conductor import INCARNATION, Conductor, context
 
 DEVICES = [{"address": f"0000:00:00.{slot}", "vendor_id": "8086", "numa_node": 1} for slot in range(2)]
 REPORT = {

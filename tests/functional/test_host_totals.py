@@ -10,7 +10,7 @@ import pytest
 
 from conductor_stub.agents.gauges import HostGauges
 from fleet.db.hosts import totals
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 DOWN_TIME_S = 60.0
 

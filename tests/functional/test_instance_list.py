@@ -15,7 +15,7 @@ from conductor_stub.operators import instance_list
 from fleet import errors
 from fleet.db.instances import instance_listing, instance_values
 from fleet.objects import BuildRequest, Image
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 
 def test_a_list_shows_what_each_instance_is(conductor: Conductor) -> None:

@@ -13,7 +13,7 @@ from conductor_stub.operators.decisions import DecisionManager
 from conductor_stub.operators.tenancy import Tenancy
 from fleet import errors
 from fleet.context import RequestContext
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 UNSET = errors.ConfigError(option="[decisions] file", reason="is not set on scheduler s2")
 

@@ -9,8 +9,8 @@ import pytest
 
 from conductor_stub.steps.limits import StepLimits
 from fleet.db.engine.database import Database
-from tests.functional.conductor import context
 from tests.functional.test_waking import Stage, beat
+from tests.worlds.conductor import context
 
 PATIENCE_S = 100
 

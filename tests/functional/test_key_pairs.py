@@ -21,7 +21,7 @@ from fleet.db.tables import models
 from fleet.db.upkeep import retention
 from fleet.objects import BootData, BuildRequest
 from tests import factories
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 HOSTS = ("h1", "h2")
 SECRET = "b3Blbi1zZXNhbWU="

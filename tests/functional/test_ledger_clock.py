@@ -17,7 +17,7 @@ from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
 from fleet.db.upkeep import clock as ledger_clock
 from fleet.db.upkeep.clock import LedgerClock
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 #: Test machine and test database are the same one: what differs by more is wrong by zones or units.
 NEAR = seconds(60)

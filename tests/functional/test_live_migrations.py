@@ -17,8 +17,8 @@ from fleet.db.engine.database import Database
 from fleet.db.instances import instances, moves
 from fleet.json_codec import JSONObject
 from fleet.objects import Claimed
-from tests.functional.conductor import context
 from tests.functional.test_moves import SMALL_MB, Stage
+from tests.worlds.conductor import context
 
 CLAIM = Claimed(memory_mb=SMALL_MB, disk_gb=10, vcpus=1)
 BEGUN = (move_states.PRE_MIGRATING, "h2"), (move_states.RUNNING, "h1")

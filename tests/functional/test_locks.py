@@ -10,7 +10,7 @@ import pytest
 from conductor_stub.operators.tenancy import CHECKS, Tenancy
 from fleet import errors
 from fleet.db.upkeep import acts
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 #: What a member may still do with one that is locked.
 HARMLESS = {"show_instance", "get_console_output", "lock_instance", "unlock_instance"}

@@ -15,7 +15,7 @@ from oslo_context import context as oslo_context
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet.db.engine.database import Database
 from fleet.objects import Place
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 #: A daemon's way to its first line about a build. A process of its own: logging is set up once for all.
 _PROGRAM = """

@@ -8,7 +8,7 @@ import pytest
 from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.db.tables.models import instances
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 FIRST, SECOND = "abcd0000-0000-4000-8000-00000000000a", "abcd0000-0001-4000-8000-00000000000b"
 GONE = "abce0000-0000-4000-8000-00000000000c"

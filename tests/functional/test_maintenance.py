@@ -28,7 +28,7 @@ from fleet.db.tables.instances import RequestedInstance
 from fleet.failpoints import names
 from fleet.objects import BuildRequest, Claimed
 from fleet.rpc import versions
-from tests.functional.conductor import BALANCED, INCARNATION, Conductor, context
+from tests.worlds.conductor import BALANCED, INCARNATION, Conductor, context
 
 HOSTS = ("h1", "h2", "h3", "h4")
 CLAIM = Claimed(memory_mb=1024, disk_gb=10, vcpus=1)

@@ -16,8 +16,8 @@ from fleet import errors, move_states, states
 from fleet.db.engine.database import Database
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.objects import Claimed, Migration, group_rule
-from tests.functional.conductor import INCARNATION, Conductor, Operator, context
-from tests.functional.trio_fakes import no_valid_host
+from tests.worlds.conductor import INCARNATION, Conductor, Operator, context
+from tests.worlds.neighbours import no_valid_host
 
 LARGE = {"vcpus": 2, "memory_mb": 2048, "root_gb": 10, "name": "large"}
 SMALL_MB, LARGE_MB = 1024, 2048

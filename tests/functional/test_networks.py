@@ -19,9 +19,9 @@ from fleet.db.instances import addresses
 from fleet.db.tables import models
 from fleet.objects import BuildRequest
 from fleet.objects.network import Network
-from tests.functional import conductor as functional
-from tests.functional.conductor import Conductor
 from tests.functional.test_moves import Stage
+from tests.worlds import conductor as functional
+from tests.worlds.conductor import Conductor
 
 HOSTS = ("h1", "h2")
 UUID = "11111111-2222-4333-8444-55555555555{}"

@@ -13,7 +13,7 @@ from conductor_stub.steps.local_placement import LocalPlacement
 from fleet.db.engine.database import Database
 from fleet.objects import BuildRequest
 from tests.amqp.daemons import eventually
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 #: Long enough for a machine with much other work; the log of a wait in vain shows why.
 WAIT_S = 120

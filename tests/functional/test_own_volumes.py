@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from conductor_stub.steps.local_placement import LocalPlacement
 from fleet.db.engine.database import Database
-from tests.functional.trio_fakes import no_valid_host
-from tests.functional.volume_stand import LIMITS, A, B, Volumes
+from tests.worlds.neighbours import no_valid_host
+from tests.worlds.volumes import LIMITS, A, B, Volumes
 
 
 class AtOnce(futures.Executor):

@@ -8,7 +8,7 @@ import pytest
 from conductor_stub.power.machine import PowerReport
 from fleet import errors, states
 from fleet.db.tables import models
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 OFF, ON, CRASHED = states.SHUTDOWN, states.RUNNING, states.CRASHED
 STOP, START, REBOOT = "stop_instance", "start_instance", "reboot_instance"

@@ -20,9 +20,9 @@ from fleet.db.engine.database import Database
 from fleet.db.tables import models
 from fleet.objects import BuildRequest, Flavor, VolumeRequest
 from fleet.objects.quota import NO_LIMITS, Quota
-from tests.functional.conductor import Conductor
 from tests.functional.test_own_volumes import statements
-from tests.functional.volume_stand import Volumes
+from tests.worlds.conductor import Conductor
+from tests.worlds.volumes import Volumes
 
 _MIGRATION = "fleet.db.schema.migrations.versions.0031_limit_the_local_disk_of_projects"
 WEB = new_context(project_id="web")

@@ -15,7 +15,7 @@ from fleet.db.tables import models
 from fleet.db.upkeep import retention
 from fleet.objects import BootData, RebuildRequest
 from tests import factories
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 OFF, ON, GONE = states.SHUTDOWN, states.RUNNING, states.NOSTATE
 TASK = states.REBUILD_DISK

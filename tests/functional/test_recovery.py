@@ -23,7 +23,7 @@ from fleet.db.hosts import services
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.failpoints import names
 from fleet.objects import BuildRequest, Claimed
-from tests.functional.conductor import INCARNATION, Conductor, context
+from tests.worlds.conductor import INCARNATION, Conductor, context
 
 HOSTS = ("h1", "h2", "h3", "h4")
 SETTINGS = RecoverySettings(enabled=True, fence_command=["/sbin/off"], wait_time_s=120, largest_share=0.3, parallel=2)

@@ -9,7 +9,7 @@ from conductor_stub.power.machine import PowerReport
 from fleet import errors, states
 from fleet.db.tables import models
 from fleet.db.upkeep import acts
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from conductor_stub.steps.limits import StepLimits
 from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.objects import Place
-from tests.functional.conductor import Conductor, context
-from tests.functional.trio_fakes import no_valid_host
+from tests.worlds.conductor import Conductor, context
+from tests.worlds.neighbours import no_valid_host
 
 FULL = Failure(step="claim", code="ComputeResourcesUnavailable", message="Free memory 0.00 MB < requested 1024 MB")
 VIOLATED = Failure(step="claim", code="GroupAffinityViolation", message="Group policy anti-affinity is violated")

@@ -14,10 +14,10 @@ from fleet.db.engine.database import Database
 from fleet.db.tables import models
 from fleet.db.upkeep import retention
 from fleet.objects import VolumeRequest
-from tests.functional.conductor import Conductor, context
 from tests.functional.manage import Manage
 from tests.functional.test_moves import Stage
-from tests.functional.volume_stand import Volumes
+from tests.worlds.conductor import Conductor, context
+from tests.worlds.volumes import Volumes
 
 DAY_S = 86400
 

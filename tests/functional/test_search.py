@@ -10,7 +10,7 @@ import pytest
 
 from conductor_stub.operators.search import SearchManager
 from fleet import errors
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 HOSTS = ("h1", "h2")
 SMALL = {"vcpus": 1, "memory_mb": 512, "root_gb": 1, "ephemeral_gb": 2, "name": "small"}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.db.hosts.heartbeats import Heartbeat
-from tests.functional.conductor import INCARNATION, Conductor
+from tests.worlds.conductor import INCARNATION, Conductor
 
 CASES = [
     ("nobody serves it", [], {}),

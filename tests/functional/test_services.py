@@ -13,7 +13,7 @@ from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.schema import identity
-from tests.functional.conductor import INCARNATION, Conductor
+from tests.worlds.conductor import INCARNATION, Conductor
 
 HOSTS = ("h1", "h2")
 MINE = str(uuid_module.UUID(int=1))

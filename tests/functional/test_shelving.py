@@ -16,7 +16,7 @@ from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.tables import models
 from fleet.db.upkeep import audit
 from fleet.objects import host_report
-from tests.functional.conductor import INCARNATION, Conductor, context
+from tests.worlds.conductor import INCARNATION, Conductor, context
 
 OFF, ON, GONE = states.SHUTDOWN, states.RUNNING, states.NOSTATE
 OFFLOADING = states.SHELVING_OFFLOADING

@@ -16,8 +16,8 @@ from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.manager import SchedulerManager
 from tests.configuration import of_scheduler
-from tests.functional.conductor import Conductor, context
-from tests.functional.trio_fakes import FakeNotifier
+from tests.worlds.conductor import Conductor, context
+from tests.worlds.neighbours import FakeNotifier
 
 SPAWN = Failure(step="spawn", code="SpawnFailed", message="no hypervisor")
 

@@ -10,8 +10,8 @@ import pytest
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.engine.database import Database
-from tests.functional.conductor import context
-from tests.functional.volume_stand import A, B, Volumes
+from tests.worlds.conductor import context
+from tests.worlds.volumes import A, B, Volumes
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from fleet import errors
 from fleet.clock import seconds
 from fleet.db.engine.database import Database
 from fleet.db.tables import models
-from tests.functional.conductor import Conductor, context
 from tests.functional.test_moves import LARGE, Stage
+from tests.worlds.conductor import Conductor, context
 
 
 class Row:

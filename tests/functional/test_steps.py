@@ -25,7 +25,7 @@ from fleet.context import new_context
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.tables import models
 from fleet.objects import Finish
-from tests.functional.conductor import INCARNATION, Conductor, context, step_answer
+from tests.worlds.conductor import INCARNATION, Conductor, context, step_answer
 
 HOSTS = ("h1", "h2", "h3", "h4")
 LIMITS = {"memory_mb": 8000.0}

@@ -12,7 +12,7 @@ from conductor_stub.operators.tenancy import CHECKS, Tenancy
 from fleet import errors
 from fleet.objects import BuildRequest, ImageRecord
 from fleet.rpc.trust import grants
-from tests.functional.conductor import Conductor, Operator, context
+from tests.worlds.conductor import Conductor, Operator, context
 
 SIZES = {"vcpus": 1, "memory_mb": 512}
 

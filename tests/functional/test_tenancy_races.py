@@ -17,7 +17,7 @@ from fleet.db.engine.database import Database
 from fleet.db.tables import models
 from fleet.objects import BuildRequest
 from tests.functional import databases
-from tests.functional.conductor import Conductor, Operator, context
+from tests.worlds.conductor import Conductor, Operator, context
 
 NAMED = (models.instances, models.volumes, models.instance_groups)
 NAME, UUIDS = {"name": "target"}, ["{instance}"]

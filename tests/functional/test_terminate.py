@@ -8,7 +8,7 @@ import pytest
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.hosts.heartbeats import Heartbeat
-from tests.functional.conductor import INCARNATION, Conductor, context
+from tests.worlds.conductor import INCARNATION, Conductor, context
 
 
 def terminate(conductor: Conductor, uuid: str) -> None:

@@ -22,8 +22,8 @@ from scheduler.volumes.drivers.host_manager import HostManager as PoolManager
 from tests import factories
 from tests.clock import FakeClock
 from tests.configuration import of_scheduler
-from tests.functional.conductor import Conductor
 from tests.unit.scheduler.volumes import pools
+from tests.worlds.conductor import Conductor
 
 #: In the order of code points: some databases sort letters of either case together.
 HOSTS = ("Berta", "anna", "h1", "h10", "h2")

@@ -9,7 +9,7 @@ from conductor_stub.operators.tolerances import ToleranceManager
 from fleet import errors
 from fleet.context import new_context
 from fleet.objects.tolerance import Tolerance
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 HOSTS = ("h1", "h2")
 RACKS = {"kind": "aggregate", "name": "racks", "number": 1, "label": "rack", "policy": "refuse"}

@@ -12,9 +12,9 @@ from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.objects import Place
 from fleet_cli.servers import timeline
-from tests.functional.conductor import Conductor, context
-from tests.functional.trio_fakes import no_valid_host
-from tests.functional.volume_stand import A, B, Volumes
+from tests.worlds.conductor import Conductor, context
+from tests.worlds.neighbours import no_valid_host
+from tests.worlds.volumes import A, B, Volumes
 
 HOSTS = ("h1", "h2")
 

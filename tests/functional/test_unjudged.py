@@ -8,7 +8,7 @@ from typing import Any
 import oslo_messaging
 
 from fleet.objects import BuildRequest
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 FLAVOR = {"vcpus": 1, "memory_mb": 512}
 

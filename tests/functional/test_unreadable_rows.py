@@ -26,10 +26,10 @@ from fleet.telemetry import metrics, rate_limited_log
 from scheduler.compute.domain.columns import read_row
 from scheduler.volumes.domain import columns as volume_columns
 from tests.functional import databases
-from tests.functional.conductor import context
-from tests.functional.test_attachments import Guests
-from tests.functional.trio_fakes import no_valid_host
-from tests.functional.volume_stand import A
+from tests.worlds.conductor import context
+from tests.worlds.guests import Guests
+from tests.worlds.neighbours import no_valid_host
+from tests.worlds.volumes import A
 
 #: Valid JSON that readers in C refuse.
 LONG = '{"free": 1%s}' % ("0" * 320)

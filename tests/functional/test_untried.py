@@ -12,8 +12,8 @@ from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
 from fleet.objects import Place
-from tests.functional.conductor import Conductor, context
-from tests.functional.trio_fakes import no_valid_host
+from tests.worlds.conductor import Conductor, context
+from tests.worlds.neighbours import no_valid_host
 
 FULL = Failure(step="claim", code="ComputeResourcesUnavailable", message="Free memory 1 MB", duration_s=0.5)
 STOPPED = Failure(step="queue", code="AgentStopping", message="The agent of h1 stopped")

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from fleet.clock import seconds, utcnow
 from fleet.db.engine.database import Database
 from fleet.rpc import versions
-from tests.functional.conductor import Conductor
 from tests.functional.manage import Manage
+from tests.worlds.conductor import Conductor
 
 BUS = "[DEFAULT]\ntransport_url = fake://\n"
 

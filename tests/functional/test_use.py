@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet import errors
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 HOSTS = ("h1",)
 HOUR_S = 3600

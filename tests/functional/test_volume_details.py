@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet import errors
-from tests.functional.conductor import Conductor
+from tests.worlds.conductor import Conductor
 
 ASKED = {"size": 1, "name": "data", "description": "first", "metadata": {"keeps": "1", "goes": "2"}}
 

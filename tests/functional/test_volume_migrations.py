@@ -10,8 +10,8 @@ import pytest
 
 from fleet import errors
 from fleet.db.engine.database import Database
-from tests.functional.trio_fakes import no_valid_host
-from tests.functional.volume_stand import A, B, Volumes
+from tests.worlds.neighbours import no_valid_host
+from tests.worlds.volumes import A, B, Volumes
 
 SOURCE, DESTINATION = "m1@fast#p1", "m2@slow#p2"
 

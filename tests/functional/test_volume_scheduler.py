@@ -23,7 +23,7 @@ from scheduler.volumes.drivers.driver import Scheduler
 from scheduler.volumes.drivers.filter_scheduler import FilterScheduler
 from scheduler.volumes.manager import VolumeSchedulerManager
 from tests.configuration import of_scheduler
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 A, B = ("m1@fast", "p1"), ("m2@slow", "p2")
 UUID = "00000000-0000-0000-0000-000000000009"

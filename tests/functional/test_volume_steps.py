@@ -11,8 +11,8 @@ from conductor_stub.volumes.manager import VolumeManager
 from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.db.volumes import pools
-from tests.functional.conductor import context, step_answer
-from tests.functional.volume_stand import A, B, Volumes
+from tests.worlds.conductor import context, step_answer
+from tests.worlds.volumes import A, B, Volumes
 
 UNKNOWN = "00000000-0000-0000-0000-000000000001"
 

@@ -13,9 +13,9 @@ from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.objects import Place
-from tests.functional.conductor import context
-from tests.functional.trio_fakes import no_valid_host
-from tests.functional.volume_stand import LIMITS, A, B, Volumes
+from tests.worlds.conductor import context
+from tests.worlds.neighbours import no_valid_host
+from tests.worlds.volumes import LIMITS, A, B, Volumes
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from fleet import errors
 from fleet.db.engine.database import Database
-from tests.functional.volume_stand import Volumes
+from tests.worlds.volumes import Volumes
 
 #: By method: its arguments, each well-formed. Nothing has these names.
 METHODS: dict[str, dict[str, Any]] = {

@@ -12,10 +12,10 @@ from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.objects import BuildRequest, Place
-from tests.functional.conductor import context
-from tests.functional.test_attachments import Guests
-from tests.functional.trio_fakes import no_valid_host
-from tests.functional.volume_stand import A
+from tests.worlds.conductor import context
+from tests.worlds.guests import Guests
+from tests.worlds.neighbours import no_valid_host
+from tests.worlds.volumes import A
 
 FLAVOR = {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}
 

@@ -12,9 +12,9 @@ from fleet import errors, move_states
 from fleet.db.engine.database import Database
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.objects import Claimed, Migration
-from tests.functional.conductor import INCARNATION, context
-from tests.functional.test_attachments import Guests
-from tests.functional.trio_fakes import no_valid_host
+from tests.worlds.conductor import INCARNATION, context
+from tests.worlds.guests import Guests
+from tests.worlds.neighbours import no_valid_host
 
 CLAIM = Claimed(memory_mb=2048, disk_gb=10, vcpus=2)
 LARGE = {"vcpus": 2, "memory_mb": 2048, "root_gb": 10}

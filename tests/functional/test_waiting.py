@@ -12,7 +12,7 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Database
 from fleet.db.tables import models
 from fleet.objects import BuildRequest
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 TWO_HOURS_S = 7200
 

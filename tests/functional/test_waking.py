@@ -18,7 +18,7 @@ from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.tables import models
 from fleet.objects import BuildRequest
 from fleet.telemetry import metrics
-from tests.functional.conductor import INCARNATION, Conductor, context
+from tests.worlds.conductor import INCARNATION, Conductor, context
 
 TWO_HOURS_S = 7200
 ALL = ("RamFilter", "DiskFilter", "CoreFilter")

@@ -59,11 +59,11 @@ from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.manager import SchedulerManager
 from tests.configuration import of_scheduler
-from tests.functional.trio_fakes import FakeNotifier
 from tests.simulation import storage
 from tests.simulation.bus import Bus, unpinned
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.world import Process, World
+from tests.worlds.neighbours import FakeNotifier
 
 LIMITS = StepLimits(
     max_attempts=3,

@@ -32,7 +32,7 @@ from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext, new_context
 from fleet.objects import Flavor, HostLimits, HostReport, Instance
 from tests.configuration import configuration
-from tests.fakes import FakeConductor
+from tests.worlds.agent_ledger import FakeConductor
 
 HOST = "host1"
 INCARNATION = "this life"

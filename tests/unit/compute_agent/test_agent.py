@@ -24,9 +24,9 @@ from fleet.objects import FailedAttempt, Instance
 from fleet.rpc import endpoint, server, versions
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeAPI, SchedulerAPI
-from tests.fake_moves import FakeMoves
-from tests.fakes import FakeConductor
 from tests.unit.compute_agent import builders
+from tests.worlds.agent_ledger import FakeConductor
+from tests.worlds.move_ledger import FakeMoves
 
 LIMIT_S = 10.0
 

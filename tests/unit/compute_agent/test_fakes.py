@@ -8,8 +8,8 @@ import inspect
 import pytest
 
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI
-from tests.fake_moves import FakeMoves
-from tests.fakes import FakeConductor
+from tests.worlds.agent_ledger import FakeConductor
+from tests.worlds.move_ledger import FakeMoves
 
 METHODS = [
     pytest.param(api, name, id=f"{api.__name__}.{name}")

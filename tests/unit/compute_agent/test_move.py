@@ -16,9 +16,9 @@ from compute_agent.work.moves.mover import Mover
 from fleet import errors, move_states, states
 from fleet.agent.patience import Patience
 from fleet.objects import Claimed, Holding, HostLimits, Image, Instance, Migration, Sizing
-from tests.fake_moves import FakeMoves
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST, Notifier
+from tests.worlds.move_ledger import FakeMoves
 
 UUID = "00000000-0000-0000-0000-00000000000a"
 OTHER = "host2"

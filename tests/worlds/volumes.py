@@ -11,7 +11,7 @@ from conductor_stub.steps.local_placement import LocalPlacement
 from fleet.db.engine.database import Database
 from fleet.db.volumes import pools
 from fleet.db.volumes import volumes as rows
-from tests.functional.conductor import Conductor, context
+from tests.worlds.conductor import Conductor, context
 
 A, B = ("m1@fast", "p1"), ("m2@slow", "p2")
 LIMITS = StepLimits(max_attempts=2, claim_refusals=2)

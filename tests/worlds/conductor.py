@@ -31,7 +31,7 @@ from fleet.rpc import batch_answers
 from fleet.rpc.pins import Pins
 from tests.clock import FakeClock
 from tests.configuration import configuration
-from tests.functional.trio_fakes import (
+from tests.worlds.neighbours import (
     FakeBackends,
     FakeCompute,
     FakeMoveTasks,
