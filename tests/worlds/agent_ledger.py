@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A conductor in memory: the ledger that agents call, with the calls of ``ConductorAPI`` and ``ComputeTaskAPI``.
+"""The ledger of instances in memory, for tests of compute agents: the calls of ``ConductorAPI`` and ``ComputeTaskAPI``.
 
-It moves rows as the real one does (see ``fleet.states``) and may be repeated as the real one may. ``script`` makes the
+The ledger moves rows as the real one does (see ``fleet.states``), and calls may be repeated as there. ``script`` makes the
 next calls of a method fail, before they are done or after: an answer lost on its way.
 """
 
@@ -26,7 +26,7 @@ class _Scripted:
     done: bool
 
 
-class FakeConductor:
+class AgentLedger:
     """Both APIs in one object. ``calls`` are the names of the methods, in order; ``rows`` the instances by uuid."""
 
     def __init__(self) -> None:

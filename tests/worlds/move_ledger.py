@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor's part of moves, in memory: the calls of ``MigrationAPI``.
+"""The ledger of moves in memory, for tests of compute agents: the calls of ``MigrationAPI``.
 
 A record moves through the statuses of ``fleet.move_states``; the claims of record and instance follow.
 """
@@ -35,7 +35,7 @@ _NEXT_LIVE = {
 }
 
 
-class FakeMoves:
+class MoveLedger:
     """``records`` by migration uuid; ``told`` holds the hosts' reports: (status, "done" or the step of the failure)."""
 
     def __init__(self) -> None:

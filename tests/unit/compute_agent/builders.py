@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import threading
 import uuid
@@ -16,23 +15,12 @@ from oslo_config import cfg
 
 from compute_agent import conf as agent_conf
 from compute_agent.drivers import time_limit
-from compute_agent.drivers.fake import FakeDriver
-from compute_agent.ledger.build_calls import BuildCalls
-from compute_agent.ledger.notifications import Notifications
-from compute_agent.ledger.reporter import Reporter
-from compute_agent.node.host import Host
-from compute_agent.node.inventory import HostPolicy
 from compute_agent.node.resource_tracker import ResourceTracker
-from compute_agent.work import comparison
-from compute_agent.work.build import BuildOrder, BuildRunner
-from compute_agent.work.power_sync import PowerSync
+from compute_agent.work.build import BuildOrder
 from fleet import conf as fleet_conf
-from fleet.agent.patience import Patience
-from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext, new_context
 from fleet.objects import Flavor, HostLimits, HostReport, Instance
 from tests.configuration import configuration
-from tests.worlds.agent_ledger import FakeConductor
 
 HOST = "host1"
 INCARNATION = "this life"
@@ -128,59 +116,6 @@ class ThreadExecutor(futures.Executor):
     def join(self) -> None:
         for thread in self.started:
             thread.join()
-
-
-@dataclasses.dataclass
-class Stand:
-    """One host on the fake driver with a conductor in memory."""
-
-    conductor: FakeConductor
-    driver: FakeDriver
-    host: Host
-    ledger: BuildCalls
-    builder: BuildRunner
-    reporter: Reporter
-    stopping: Pauses
-    superseded: list[str]
-    guests: PowerSync
-
-    def compare(self) -> int:
-        """Compare with the ledger and settle at once what differs; how many instances that was."""
-        executor = ThreadExecutor()
-        looked_at = comparison.compare([(self.host, WorkQueues(executor, slots=0))], self.ledger, guests=self.guests)
-        executor.join()
-        return looked_at
-
-    @property
-    def tracker(self) -> ResourceTracker:
-        return self.host.trackers()[0]
-
-    def build(self, instance: Instance, **order: Any) -> None:
-        self.builder.run(a_context(), an_order(instance, **order))
-
-
-def a_stand(
-    conf: cfg.ConfigOpts | None = None,
-    driver: FakeDriver | None = None,
-    audited: bool = True,
-    notifications: Notifications | None = None,
-) -> Stand:
-    conf = conf or a_conf(reserved_host_memory_mb=0)
-    conductor, clock = FakeConductor(), SteppingClock()
-    conductor.incarnations[HOST] = INCARNATION
-    stopping = Pauses(clock)
-    patience = Patience(stopping, clock)
-    driver = driver or FakeDriver(conf, pause=lambda seconds: None)
-    driver.init_host(HOST)
-    superseded: list[str] = []
-    host = Host(HOST, driver, HostPolicy.from_conf(conf), INCARNATION, lambda name, reason: superseded.append(reason))
-    ledger = BuildCalls(conductor, conductor, patience, conf.claim_timeout)
-    reporter = Reporter(conductor, patience, [host], INCARNATION)
-    if audited:
-        reporter.audit()
-    builder = BuildRunner(host, ledger, notifications or Notifications())
-    guests = PowerSync(ledger, notifications or Notifications(), conf.lost_guest_action)
-    return Stand(conductor, driver, host, ledger, builder, reporter, stopping, superseded, guests)
 
 
 def join_threads(name: str) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 import threading
@@ -14,118 +13,28 @@ from typing import Any
 
 import oslo_messaging
 import pytest
-from oslo_config import cfg
 from oslo_messaging import conffixture
 
 from compute_agent import main
-from compute_agent.agent import Agent
 from fleet import errors, states
-from fleet.objects import FailedAttempt, Instance
-from fleet.rpc import endpoint, server, versions
-from fleet.rpc import transport as rpc_transport
-from fleet.rpc.clients import ComputeAPI, SchedulerAPI
+from fleet.rpc import server
+from fleet.rpc.clients import SchedulerAPI
 from tests.unit.compute_agent import builders
-from tests.worlds.agent_ledger import FakeConductor
-from tests.worlds.move_ledger import FakeMoves
-
-LIMIT_S = 10.0
-
-
-class Endpoint:
-    """Puts ``conductor`` behind a topic and tells of each call when it has been answered."""
-
-    def __init__(
-        self, conductor: FakeConductor | FakeMoves, answered: threading.Condition, namespace: str | None
-    ) -> None:
-        self.target = oslo_messaging.Target(version=versions.CURRENT["conductor"], namespace=namespace)
-        self._conductor = conductor
-        self._answered = answered
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._conductor, name)
-
-        @endpoint.expected_errors
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if name in ("reschedule", "abort_build"):
-                parts = {each.name: kwargs.pop(each.name) for each in dataclasses.fields(FailedAttempt)}
-                kwargs["failed"] = FailedAttempt(**parts)
-            try:
-                return method(*args, **kwargs)
-            finally:
-                with self._answered:
-                    self._answered.notify_all()
-
-        return call
-
-
-class World:
-    """A conductor in memory behind RPC, and agents started beside it."""
-
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self.options = conf
-        self.transport = rpc_transport.get_transport(conf)
-        self.conductor = FakeConductor()
-        self._answered = threading.Condition()
-        endpoints = [Endpoint(self.conductor, self._answered, namespace) for namespace in (None, "compute_task")]
-        endpoints.append(Endpoint(FakeMoves(), self._answered, "migration"))
-        self._server = server.get_server(self.transport, "conductor", "one", endpoints)
-        self._server.start()
-        self._agents: list[Agent] = []
-
-    def start_agent(self, *hosts: str) -> Agent:
-        agent = main.build_agents(self.options, self.transport, hosts)
-        self._agents.append(agent)
-        agent.start()
-        assert agent.ready.wait(LIMIT_S)
-        return agent
-
-    def build(self, host: str, **values: Any) -> Instance:
-        """A row that is being placed, and its order on the way to ``host``."""
-        instance = self.conductor.place(builders.an_instance(**values))
-        ComputeAPI(self.transport, self.options).build_and_run_instance(
-            builders.a_context(),
-            host,
-            instance=instance.to_wire(),
-            node=host,
-            limits={},
-            attempt=1,
-            deadline=None,
-            alternates=[],
-            filter_properties={},
-        )
-        return instance
-
-    def terminate(self, instance: Instance, host: str) -> None:
-        self.conductor.put(self.conductor.rows[instance.uuid], task_state=states.DELETING)
-        ComputeAPI(self.transport, self.options).terminate_instance(builders.a_context(), host, instance.uuid)
-
-    def becomes(self, instance: Instance, vm_state: str) -> bool:
-        with self._answered:
-            return self._answered.wait_for(
-                lambda: self.conductor.rows[instance.uuid].vm_state == vm_state, timeout=LIMIT_S
-            )
-
-    def close(self) -> None:
-        for agent in self._agents:
-            agent.stop()
-            agent.wait()
-        self._server.stop()
-        self._server.wait()
-        self.transport.cleanup()
+from tests.worlds.agents_over_rpc import LIMIT_S, AgentsOverRpc
 
 
 @pytest.fixture
-def world(tmp_path: pathlib.Path) -> Iterator[World]:
+def world(tmp_path: pathlib.Path) -> Iterator[AgentsOverRpc]:
     conf = builders.a_conf(reserved_host_memory_mb=0, instances_path=str(tmp_path))
     fixture = conffixture.ConfFixture(conf, transport_url=f"local://test-{uuid.uuid4().hex}")
     fixture.setUp()
-    world = World(conf)
+    world = AgentsOverRpc(conf)
     yield world
     world.close()
     fixture.cleanUp()
 
 
-def test_an_agent_builds_and_terminates_on_each_of_its_hosts(world: World) -> None:
+def test_an_agent_builds_and_terminates_on_each_of_its_hosts(world: AgentsOverRpc) -> None:
     """One process, three hosts: each has its queue, its report and its instances."""
     hosts = ["h1", "h2", "h3"]
     world.start_agent("h[1-3]")
@@ -138,13 +47,13 @@ def test_an_agent_builds_and_terminates_on_each_of_its_hosts(world: World) -> No
     assert world.becomes(built["h2"], states.DELETED)
 
 
-def test_an_order_without_an_agent_is_undeliverable(world: World) -> None:
+def test_an_order_without_an_agent_is_undeliverable(world: AgentsOverRpc) -> None:
     """A host that no agent ever served has no queue: the order fails at once."""
     with pytest.raises(oslo_messaging.MessageUndeliverable):
         world.build("h1")
 
 
-def test_an_order_for_an_agent_that_is_gone_fails_at_once(world: World) -> None:
+def test_an_order_for_an_agent_that_is_gone_fails_at_once(world: AgentsOverRpc) -> None:
     """Its queue goes with it, so that the conductor can try the next host now; the next agent has a queue again."""
     agent = world.start_agent("h1")
     agent.stop()
@@ -155,7 +64,7 @@ def test_an_order_for_an_agent_that_is_gone_fails_at_once(world: World) -> None:
     assert world.becomes(world.build("h1"), states.ACTIVE)
 
 
-def test_a_stopping_agent_hands_back_what_it_has_not_begun(world: World) -> None:
+def test_a_stopping_agent_hands_back_what_it_has_not_begun(world: AgentsOverRpc) -> None:
     """One slot, three builds: the one that is running ends here, the others go elsewhere at once."""
     world.options.set_override("max_concurrent_builds", 1)
     world.options.set_override("spawn_delay", 0.5, group="fake")
@@ -170,7 +79,7 @@ def test_a_stopping_agent_hands_back_what_it_has_not_begun(world: World) -> None
     assert {("queue", "AgentStopping")} == {(each["step"], each["code"]) for each in told.values()}
 
 
-def test_a_second_agent_takes_a_host_over(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_agent_takes_a_host_over(world: AgentsOverRpc, caplog: pytest.LogCaptureFixture) -> None:
     """The next claim of the first agent is refused with the name of the second.
 
     The first stops serving the host; the build is not lost.
@@ -184,7 +93,7 @@ def test_a_second_agent_takes_a_host_over(world: World, caplog: pytest.LogCaptur
     first.wait()
 
 
-def test_a_host_is_served_by_one_process_of_a_machine(world: World) -> None:
+def test_a_host_is_served_by_one_process_of_a_machine(world: AgentsOverRpc) -> None:
     """A second process is refused with the pid of the first. When that has ended, the next one gets the same identity."""
     first = world.start_agent("h1")
     with pytest.raises(errors.HostTaken) as taken:
@@ -196,7 +105,7 @@ def test_a_host_is_served_by_one_process_of_a_machine(world: World) -> None:
     world.start_agent("h0", "h1")
 
 
-def test_a_malformed_order_is_one_line(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_malformed_order_is_one_line(world: AgentsOverRpc, caplog: pytest.LogCaptureFixture) -> None:
     """The agent says which field is wrong, and goes on."""
     world.start_agent("h1")
     world.build("h1", name="two\nlines")
@@ -233,7 +142,7 @@ class Listener:
 
 
 @pytest.mark.parametrize(("tracks", "expected"), [(True, [("h1", [])]), (False, [])])
-def test_schedulers_are_told_at_start(tracks: bool, expected: list[Any], world: World) -> None:
+def test_schedulers_are_told_at_start(tracks: bool, expected: list[Any], world: AgentsOverRpc) -> None:
     """Of all that is on a host, unless the operator does not want it."""
     world.options.set_override("scheduler_tracks_instance_changes", tracks)
     listener = Listener()

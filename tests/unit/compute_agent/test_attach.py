@@ -15,6 +15,7 @@ from compute_agent.work.attach import Attacher
 from fleet import errors
 from fleet.objects import Attachment, VolumeConnection
 from tests.unit.compute_agent import builders
+from tests.worlds.one_host import one_host
 
 VOLUME, UUID = "11111111-0000-0000-0000-000000000000", "22222222-0000-0000-0000-000000000000"
 
@@ -23,16 +24,16 @@ class Attached:
     """One running guest, and what attaches volumes to it."""
 
     def __init__(self, **options: object) -> None:
-        self.stand = builders.a_stand(builders.a_conf(reserved_host_memory_mb=0, **options))
-        self.uuid = self.stand.conductor.place(builders.an_instance()).uuid
-        self.stand.build(self.stand.conductor.rows[self.uuid])
-        self.attacher = Attacher(self.stand.host, self.stand.ledger)
+        self.world = one_host(builders.a_conf(reserved_host_memory_mb=0, **options))
+        self.uuid = self.world.conductor.place(builders.an_instance()).uuid
+        self.world.build(self.world.conductor.rows[self.uuid])
+        self.attacher = Attacher(self.world.host, self.world.ledger)
 
     def wants(
         self, status: str, where: VolumeConnection | None = None, on: str = "m1@files#p", attempt: int = 1
     ) -> None:
         where = where or VolumeConnection("fake", "fake/volume")
-        self.stand.conductor.attachments[UUID] = Attachment(UUID, VOLUME, self.uuid, "vdb", status, attempt, on, where)
+        self.world.conductor.attachments[UUID] = Attachment(UUID, VOLUME, self.uuid, "vdb", status, attempt, on, where)
         self.run()
 
     def run(self) -> None:
@@ -40,16 +41,16 @@ class Attached:
 
     @property
     def status(self) -> str | None:
-        found = self.stand.conductor.attachments.get(UUID)
+        found = self.world.conductor.attachments.get(UUID)
         return found and found.status
 
     @property
     def failure(self) -> str:
-        return self.stand.conductor.failures.get(UUID, "")
+        return self.world.conductor.failures.get(UUID, "")
 
     @property
     def guest(self) -> list[str]:
-        return self.stand.driver.attached_volumes().get(self.uuid, [])
+        return self.world.driver.attached_volumes().get(self.uuid, [])
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_an_order_that_is_repeated_does_nothing(attached: Attached) -> None:
 
 def test_the_volumes_of_a_guest_outlast_its_power(attached: Attached) -> None:
     attached.wants("attaching")
-    row, driver = attached.stand.conductor.rows[attached.uuid], attached.stand.driver
+    row, driver = attached.world.conductor.rows[attached.uuid], attached.world.driver
     driver.reboot(builders.a_context(), row, hard=True)
     assert [VOLUME] == attached.guest
     driver.destroy(builders.a_context(), attached.uuid)
@@ -122,7 +123,7 @@ def test_a_backend_does_not_choose_among_the_files_of_the_host() -> None:
 
 
 def test_a_driver_without_volumes_says_so(attached: Attached, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(type(attached.stand.driver), "attach_volume")
+    monkeypatch.delattr(type(attached.world.driver), "attach_volume")
     attached.wants("attaching")
     refusal = errors.NotSupported(what="Attaching a volume", driver="FakeDriver")
     assert (None, refusal.message) == (attached.status, attached.failure)
@@ -133,7 +134,7 @@ def test_a_guest_that_keeps_a_volume_is_reported(attached: Attached, monkeypatch
         raise RuntimeError("the guest said no")
 
     attached.wants("attaching")
-    monkeypatch.setattr(attached.stand.driver, "detach_volume", fails)
+    monkeypatch.setattr(attached.world.driver, "detach_volume", fails)
     attached.wants("detaching")
     assert ("attached", [VOLUME], "RuntimeError: the guest said no") == (
         attached.status,
@@ -146,31 +147,31 @@ def test_a_detachment_waits_for_an_attachment_that_took_too_long(
     attached: Attached, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the guest could get a volume that is available by then."""
-    attached.stand.host.policy = dataclasses.replace(attached.stand.host.policy, driver_timeout_s=0.05)
-    attach, go_on = attached.stand.driver.attach_volume, threading.Event()
+    attached.world.host.policy = dataclasses.replace(attached.world.host.policy, driver_timeout_s=0.05)
+    attach, go_on = attached.world.driver.attach_volume, threading.Event()
 
     def slowly(*order: Any) -> None:
         go_on.wait()
         attach(*order)
 
-    monkeypatch.setattr(attached.stand.driver, "attach_volume", slowly)
+    monkeypatch.setattr(attached.world.driver, "attach_volume", slowly)
     attached.wants("attaching")
     assert ("attached", "Overrun: it has not ended after 0.05 s") == (attached.status, attached.failure)
     go_on.set()
     builders.join_threads("driver")
-    attached.stand.host.policy = dataclasses.replace(attached.stand.host.policy, driver_timeout_s=None)
+    attached.world.host.policy = dataclasses.replace(attached.world.host.policy, driver_timeout_s=None)
     attached.wants("detaching")
     assert (None, []) == (attached.status, attached.guest)
 
 
 @pytest.mark.parametrize("done", [False, True])
 def test_lost_answers_are_asked_for_again(attached: Attached, done: bool) -> None:
-    attached.stand.conductor.script("attachment_done", oslo_messaging.MessagingTimeout("silence"), done=done)
+    attached.world.conductor.script("attachment_done", oslo_messaging.MessagingTimeout("silence"), done=done)
     attached.wants("attaching")
     assert ("attached", [VOLUME]) == (attached.status, attached.guest)
 
 
 def test_nothing_is_done_while_no_conductor_answers(attached: Attached) -> None:
-    attached.stand.conductor.script("get_attachments", oslo_messaging.MessagingTimeout("silence"), times=1000)
+    attached.world.conductor.script("get_attachments", oslo_messaging.MessagingTimeout("silence"), times=1000)
     attached.wants("attaching")
     assert ("attaching", []) == (attached.status, attached.guest)

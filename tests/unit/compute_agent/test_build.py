@@ -18,18 +18,19 @@ from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.objects import Claim, Claimed, HostLimits, Image, Instance
 from tests.unit.compute_agent import builders
-from tests.unit.compute_agent.builders import HOST, Stand
+from tests.unit.compute_agent.builders import HOST
+from tests.worlds.one_host import OneHost, one_host
 
 TIMEOUT = oslo_messaging.MessagingTimeout("nobody answered")
 
 
-def placed(stand: Stand, **values: Any) -> Instance:
-    return stand.conductor.place(builders.an_instance(**values))
+def placed(world: OneHost, **values: Any) -> Instance:
+    return world.conductor.place(builders.an_instance(**values))
 
 
-def assert_nothing_left(stand: Stand) -> None:
-    assert [] == stand.driver.list_instance_uuids()
-    assert Resources() == stand.tracker.view().used
+def assert_nothing_left(world: OneHost) -> None:
+    assert [] == world.driver.list_instance_uuids()
+    assert Resources() == world.tracker.view().used
 
 
 class Driver(FakeDriver):
@@ -49,12 +50,12 @@ class Driver(FakeDriver):
         super().destroy(context, instance_uuid)
 
 
-def a_stand_that(during_spawn: Any = None, destroy_fails: bool = False) -> Stand:
+def a_host_that(during_spawn: Any = None, destroy_fails: bool = False) -> OneHost:
     conf = builders.a_conf(reserved_host_memory_mb=0)
     driver = Driver(conf)
     driver.during_spawn = during_spawn
     driver.destroy_fails = destroy_fails
-    return builders.a_stand(conf, driver)
+    return one_host(conf, driver)
 
 
 def fail_with(error: Exception) -> Any:
@@ -66,66 +67,66 @@ def fail_with(error: Exception) -> Any:
 
 def test_the_ledger_is_told_what_the_claim_was_tested_by() -> None:
     """It holds its own sum against that; what is not limited is left out."""
-    stand = a_stand_that()
-    instance = placed(stand)
-    stand.build(instance, limits=HostLimits(memory_mb=4096.5, vcpu=16))
-    assert {"memory_mb": 4096.5, "vcpu": 16} == stand.conductor.limits[instance.uuid]
+    world = a_host_that()
+    instance = placed(world)
+    world.build(instance, limits=HostLimits(memory_mb=4096.5, vcpu=16))
+    assert {"memory_mb": 4096.5, "vcpu": 16} == world.conductor.limits[instance.uuid]
 
 
 def test_a_build_ends_active() -> None:
     """Claimed here and in the ledger, spawned, and finished: one call each."""
-    stand = builders.a_stand()
-    instance = placed(stand)
-    stand.build(instance)
-    row = stand.conductor.rows[instance.uuid]
+    world = one_host()
+    instance = placed(world)
+    world.build(instance)
+    row = world.conductor.rows[instance.uuid]
     assert (states.ACTIVE, None, HOST, HOST) == (row.vm_state, row.task_state, row.host, row.node)
     assert (512, 10, 1) == (row.claimed_memory_mb, row.claimed_disk_gb, row.claimed_vcpus)
     assert states.RUNNING == row.power_state
-    assert ["claim_instance", "finish_build"] == stand.conductor.calls
-    assert Resources(512, 10, 1) == stand.tracker.view().used
-    assert [instance.uuid] == stand.driver.list_instance_uuids()
+    assert ["claim_instance", "finish_build"] == world.conductor.calls
+    assert Resources(512, 10, 1) == world.tracker.view().used
+    assert [instance.uuid] == world.driver.list_instance_uuids()
 
 
 def test_no_node_named_is_the_first_node() -> None:
     """An order without a node is built on the first one."""
-    stand = builders.a_stand()
-    instance = placed(stand)
-    stand.build(instance, node=None)
-    assert HOST == stand.conductor.rows[instance.uuid].node
+    world = one_host()
+    instance = placed(world)
+    world.build(instance, node=None)
+    assert HOST == world.conductor.rows[instance.uuid].node
 
 
 def test_a_refused_claim_is_rescheduled_with_its_alternates() -> None:
     """A full host holds nothing and spawns nothing; the failure names the missing resource."""
-    stand = builders.a_stand()
-    instance = placed(stand)
+    world = one_host()
+    instance = placed(world)
     alternates = [{"host": "host2", "nodename": "host2", "limits": {}}]
-    stand.build(instance, limits=HostLimits(memory_mb=100), alternates=alternates)
-    told = stand.conductor.rescheduled[instance.uuid]
+    world.build(instance, limits=HostLimits(memory_mb=100), alternates=alternates)
+    told = world.conductor.rescheduled[instance.uuid]
     assert "claim" == told["failure"]["step"]
     assert "ComputeResourcesUnavailable" == told["failure"]["code"]
     assert "Free memory 100.00 MB < requested 512 MB" in told["failure"]["message"]
     assert (alternates, HOST, HOST) == (told["alternates"], told["host"], told["node"])
-    assert ["reschedule"] == stand.conductor.calls
-    assert_nothing_left(stand)
+    assert ["reschedule"] == world.conductor.calls
+    assert_nothing_left(world)
 
 
 def test_a_violated_group_policy_is_rescheduled() -> None:
     """The ledger's no about the group counts as a refused claim, and as no failure of the host."""
-    stand = builders.a_stand()
-    stand.conductor.violated_policy = "anti-affinity"
-    instance = placed(stand)
-    stand.build(instance)
-    assert "GroupAffinityViolation" == stand.conductor.rescheduled[instance.uuid]["failure"]["code"]
-    assert 0 == stand.tracker.failed_builds
-    assert_nothing_left(stand)
+    world = one_host()
+    world.conductor.violated_policy = "anti-affinity"
+    instance = placed(world)
+    world.build(instance)
+    assert "GroupAffinityViolation" == world.conductor.rescheduled[instance.uuid]["failure"]["code"]
+    assert 0 == world.tracker.failed_builds
+    assert_nothing_left(world)
 
 
 def test_an_unknown_node_is_rescheduled() -> None:
     """An order with an unknown node does not end the build: another host may take it."""
-    stand = builders.a_stand()
-    instance = placed(stand)
-    stand.build(instance, node="nowhere")
-    assert "NotFound" == stand.conductor.rescheduled[instance.uuid]["failure"]["code"]
+    world = one_host()
+    instance = placed(world)
+    world.build(instance, node="nowhere")
+    assert "NotFound" == world.conductor.rescheduled[instance.uuid]["failure"]["code"]
 
 
 @pytest.mark.parametrize(
@@ -137,32 +138,32 @@ def test_an_unknown_node_is_rescheduled() -> None:
 )
 def test_a_failed_spawn_is_cleaned_up_and_rescheduled(failure: Exception, code: str) -> None:
     """The guest is destroyed and the claim given back before the build goes on elsewhere."""
-    stand = a_stand_that(during_spawn=fail_with(failure))
-    instance = placed(stand)
-    stand.build(instance)
-    told = stand.conductor.rescheduled[instance.uuid]["failure"]
+    world = a_host_that(during_spawn=fail_with(failure))
+    instance = placed(world)
+    world.build(instance)
+    told = world.conductor.rescheduled[instance.uuid]["failure"]
     assert ("spawn", code) == (told["step"], told["code"])
-    assert 1 == stand.tracker.failed_builds
-    assert_nothing_left(stand)
+    assert 1 == world.tracker.failed_builds
+    assert_nothing_left(world)
 
 
 def test_build_abort_ends_the_build() -> None:
     """After a driver's BuildAbort no other host is tried."""
-    stand = a_stand_that(during_spawn=fail_with(errors.BuildAbort(instance_uuid="x", reason="the image is broken")))
-    instance = placed(stand)
-    stand.build(instance)
-    assert "BuildAbort" == stand.conductor.aborted[instance.uuid]["failure"]["code"]
-    assert {} == stand.conductor.rescheduled
-    assert_nothing_left(stand)
+    world = a_host_that(during_spawn=fail_with(errors.BuildAbort(instance_uuid="x", reason="the image is broken")))
+    instance = placed(world)
+    world.build(instance)
+    assert "BuildAbort" == world.conductor.aborted[instance.uuid]["failure"]["code"]
+    assert {} == world.conductor.rescheduled
+    assert_nothing_left(world)
 
 
 def test_a_failed_clean_up_ends_the_build() -> None:
     """While a half-made guest may live here no other host may spawn the instance."""
-    stand = a_stand_that(during_spawn=fail_with(RuntimeError("spawn")), destroy_fails=True)
-    instance = placed(stand)
-    stand.build(instance)
-    assert {} == stand.conductor.rescheduled
-    assert "clean-up on host1 failed" in stand.conductor.aborted[instance.uuid]["failure"]["message"]
+    world = a_host_that(during_spawn=fail_with(RuntimeError("spawn")), destroy_fails=True)
+    instance = placed(world)
+    world.build(instance)
+    assert {} == world.conductor.rescheduled
+    assert "clean-up on host1 failed" in world.conductor.aborted[instance.uuid]["failure"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -175,12 +176,12 @@ def test_a_failed_clean_up_ends_the_build() -> None:
 )
 def test_a_late_order_is_dropped(change: dict[str, Any]) -> None:
     """The row has moved on before the claim: nothing is spawned, reported or left."""
-    stand = builders.a_stand()
-    instance = placed(stand)
-    stand.conductor.put(instance, **change)
-    stand.build(instance)
-    assert ["claim_instance"] == stand.conductor.calls
-    assert_nothing_left(stand)
+    world = one_host()
+    instance = placed(world)
+    world.conductor.put(instance, **change)
+    world.build(instance)
+    assert ["claim_instance"] == world.conductor.calls
+    assert_nothing_left(world)
 
 
 def test_an_attempt_that_has_failed_here_is_not_spawned_again() -> None:
@@ -191,57 +192,57 @@ def test_an_attempt_that_has_failed_here_is_not_spawned_again() -> None:
         spawns.append(instance.uuid)
         raise OSError("no")
 
-    stand = a_stand_that(fail)
-    stand.conductor.script("reschedule", TIMEOUT, times=100)
-    instance = placed(stand)
+    world = a_host_that(fail)
+    world.conductor.script("reschedule", TIMEOUT, times=100)
+    instance = placed(world)
     for _ in range(3):
-        stand.build(instance)
+        world.build(instance)
     assert [instance.uuid] == spawns
-    stand.build(instance, attempt=2)
+    world.build(instance, attempt=2)
     assert 1 == len(spawns), "an attempt that the ledger does not know is none"
-    assert_nothing_left(stand)
+    assert_nothing_left(world)
 
 
 @pytest.mark.parametrize("rebuilt", [False, True])
 def test_a_superseded_host_destroys_its_own_attempt_only(monkeypatch: pytest.MonkeyPatch, rebuilt: bool) -> None:
     """When the finish is refused, the new process of the host may have built the instance already."""
-    stand = a_stand_that(lambda instance: stand.conductor.incarnations.update({HOST: "another life"}))
-    instance = placed(stand)
+    world = a_host_that(lambda instance: world.conductor.incarnations.update({HOST: "another life"}))
+    instance = placed(world)
     if rebuilt:
-        monkeypatch.setattr(stand.driver, "get_per_instance_usage", lambda: {instance.uuid: {"attempt": 2}})
-    stand.build(instance)
-    assert ["claim_instance", "finish_build"] == stand.conductor.calls
-    assert ([instance.uuid] if rebuilt else []) == stand.driver.list_instance_uuids()
-    assert 1 == len(stand.superseded)
+        monkeypatch.setattr(world.driver, "get_per_instance_usage", lambda: {instance.uuid: {"attempt": 2}})
+    world.build(instance)
+    assert ["claim_instance", "finish_build"] == world.conductor.calls
+    assert ([instance.uuid] if rebuilt else []) == world.driver.list_instance_uuids()
+    assert 1 == len(world.superseded)
 
 
 def test_an_instance_deleted_while_it_spawns_is_destroyed() -> None:
     """The row has moved on before the finish: the new guest is destroyed."""
-    stand = a_stand_that(lambda instance: stand.conductor.put(instance, task_state=states.DELETING))
-    stand.build(placed(stand))
-    assert ["claim_instance", "finish_build", "get_host_instances"] == stand.conductor.calls
-    assert_nothing_left(stand)
+    world = a_host_that(lambda instance: world.conductor.put(instance, task_state=states.DELETING))
+    world.build(placed(world))
+    assert ["claim_instance", "finish_build", "get_host_instances"] == world.conductor.calls
+    assert_nothing_left(world)
 
 
 def test_a_rebuild_that_waits_for_the_end_of_a_build() -> None:
     """The ledger has the finish, and its answer was lost. The guest and what it holds stay."""
     then = {"vm_state": states.ACTIVE, "task_state": states.REBUILD_DISK, "attempt": 2}
-    stand = a_stand_that(lambda instance: stand.conductor.put(instance, **then))
-    instance = placed(stand)
-    stand.build(instance)
-    assert [instance.uuid] == stand.driver.list_instance_uuids()
-    assert Resources() != stand.tracker.view().used
+    world = a_host_that(lambda instance: world.conductor.put(instance, **then))
+    instance = placed(world)
+    world.build(instance)
+    assert [instance.uuid] == world.driver.list_instance_uuids()
+    assert Resources() != world.tracker.view().used
 
 
 def test_a_repeated_order_leaves_the_running_guest_alone() -> None:
     """The same order twice: the second finds the first one's claim and touches nothing."""
-    stand = builders.a_stand()
-    instance = placed(stand)
-    stand.build(instance)
-    stand.build(instance)
-    assert [instance.uuid] == stand.driver.list_instance_uuids()
-    assert states.ACTIVE == stand.conductor.rows[instance.uuid].vm_state
-    assert {} == stand.conductor.rescheduled
+    world = one_host()
+    instance = placed(world)
+    world.build(instance)
+    world.build(instance)
+    assert [instance.uuid] == world.driver.list_instance_uuids()
+    assert states.ACTIVE == world.conductor.rows[instance.uuid].vm_state
+    assert {} == world.conductor.rescheduled
 
 
 @pytest.mark.parametrize("done", [pytest.param(False, id="call lost"), pytest.param(True, id="answer lost")])
@@ -256,13 +257,13 @@ def test_a_repeated_order_leaves_the_running_guest_alone() -> None:
 )
 def test_a_call_of_unknown_outcome_is_asked_again(method: str, done: bool, error: Exception) -> None:
     """A call that timed out is repeated, because it may have been executed."""
-    stand = builders.a_stand()
-    stand.conductor.script(method, error, times=3, done=done)
-    instance = placed(stand)
-    stand.build(instance)
-    assert states.ACTIVE == stand.conductor.rows[instance.uuid].vm_state
-    assert 4 == stand.conductor.calls.count(method)
-    assert [instance.uuid] == stand.driver.list_instance_uuids()
+    world = one_host()
+    world.conductor.script(method, error, times=3, done=done)
+    instance = placed(world)
+    world.build(instance)
+    assert states.ACTIVE == world.conductor.rows[instance.uuid].vm_state
+    assert 4 == world.conductor.calls.count(method)
+    assert [instance.uuid] == world.driver.list_instance_uuids()
 
 
 @pytest.mark.parametrize("done", [pytest.param(True, id="recorded"), pytest.param(False, id="not recorded")])
@@ -270,35 +271,35 @@ def test_a_claim_without_any_answer_is_held_until_the_ledger_is_compared(
     done: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing is spawned, but the ledger may hold the room, so that this host does, too; the comparison settles it."""
-    stand = builders.a_stand()
-    stand.conductor.script("claim_instance", TIMEOUT, times=10, done=done)
-    instance = placed(stand)
-    stand.build(instance)
-    assert "finish_build" not in stand.conductor.calls
+    world = one_host()
+    world.conductor.script("claim_instance", TIMEOUT, times=10, done=done)
+    instance = placed(world)
+    world.build(instance)
+    assert "finish_build" not in world.conductor.calls
     assert any("Giving up this build" in line for line in builders.lines(caplog, logging.WARNING))
-    assert Resources(512, 10, 1) == stand.tracker.view().used
+    assert Resources(512, 10, 1) == world.tracker.view().used
 
-    assert 1 == stand.compare()
-    assert_nothing_left(stand)
-    assert instance.uuid in stand.conductor.rescheduled
-    assert 2 == stand.conductor.rows[instance.uuid].attempt
+    assert 1 == world.compare()
+    assert_nothing_left(world)
+    assert instance.uuid in world.conductor.rescheduled
+    assert 2 == world.conductor.rows[instance.uuid].attempt
 
 
 def test_room_is_not_sold_while_its_claim_may_still_reach_the_ledger() -> None:
     """The abandoned claim waits in a queue. The end of the attempt is reported first, so the ledger refuses the claim."""
-    stand = builders.a_stand()
-    stand.conductor.script("claim_instance", TIMEOUT, times=10)
-    instance = placed(stand)
-    stand.build(instance)
-    stand.conductor.script("reschedule", TIMEOUT, times=100)
-    stand.compare()
-    assert Resources(512, 10, 1) == stand.tracker.view().used, "nobody has said that the attempt is over"
-    stand.conductor._script.clear()
-    stand.compare()
-    assert_nothing_left(stand)
+    world = one_host()
+    world.conductor.script("claim_instance", TIMEOUT, times=10)
+    instance = placed(world)
+    world.build(instance)
+    world.conductor.script("reschedule", TIMEOUT, times=100)
+    world.compare()
+    assert Resources(512, 10, 1) == world.tracker.view().used, "nobody has said that the attempt is over"
+    world.conductor._script.clear()
+    world.compare()
+    assert_nothing_left(world)
     claim = Claim(instance.uuid, 1, HOST, HOST, builders.INCARNATION, Claimed(512, 10, 1), HostLimits())
     with pytest.raises(errors.StaleBuild):
-        stand.ledger.claim_instance(RequestContext(), claim)
+        world.ledger.claim_instance(RequestContext(), claim)
 
 
 class HungDriver(FakeDriver):
@@ -315,80 +316,80 @@ class HungDriver(FakeDriver):
         super().destroy(context, instance_uuid)
 
 
-def a_hung_stand() -> tuple[builders.Stand, HungDriver]:
+def a_hung_host() -> tuple[OneHost, HungDriver]:
     conf = builders.a_conf(fake={"spawn_delay": 1.0}, reserved_host_memory_mb=0)
     driver = HungDriver(conf)
-    return builders.a_stand(conf, driver), driver
+    return one_host(conf, driver), driver
 
 
 def test_a_spawn_that_hangs_ends_at_its_limit() -> None:
     """The driver confirms that nothing is left: the room is free again, and the build goes to another host."""
-    stand, driver = a_hung_stand()
-    instance = placed(stand)
-    stand.build(instance, spawn_within_s=0.05)
-    failure = stand.conductor.rescheduled[instance.uuid]["failure"]
+    world, driver = a_hung_host()
+    instance = placed(world)
+    world.build(instance, spawn_within_s=0.05)
+    failure = world.conductor.rescheduled[instance.uuid]["failure"]
     assert ("spawn", "SpawnTimeout") == (failure["step"], failure["code"])
-    assert 1 == stand.tracker.failed_builds
-    assert_nothing_left(stand)
+    assert 1 == world.tracker.failed_builds
+    assert_nothing_left(world)
     driver.gate.set()
 
 
 def test_what_a_hung_spawn_may_hold_is_held_until_it_is_gone() -> None:
     """The driver cannot destroy it: no other host is tried, the room stays taken and is reported as an orphan's."""
-    stand, driver = a_hung_stand()
+    world, driver = a_hung_host()
     driver.destroys = False
-    instance = placed(stand)
-    stand.build(instance, spawn_within_s=0.05)
-    assert "not rescheduling" in stand.conductor.aborted[instance.uuid]["failure"]["message"]
-    assert Resources(512, 10, 1) == stand.tracker.view().used
-    stand.reporter.report()
-    assert 512 == stand.conductor.reports[HOST, HOST].orphaned_memory_mb
-    assert Resources(512, 10, 1) == stand.tracker.view().used
+    instance = placed(world)
+    world.build(instance, spawn_within_s=0.05)
+    assert "not rescheduling" in world.conductor.aborted[instance.uuid]["failure"]["message"]
+    assert Resources(512, 10, 1) == world.tracker.view().used
+    world.reporter.report()
+    assert 512 == world.conductor.reports[HOST, HOST].orphaned_memory_mb
+    assert Resources(512, 10, 1) == world.tracker.view().used
 
-    stand.compare()
-    assert Resources(512, 10, 1) == stand.tracker.view().used
+    world.compare()
+    assert Resources(512, 10, 1) == world.tracker.view().used
     driver.destroys = True
-    stand.compare()
-    assert_nothing_left(stand)
-    stand.reporter.report()
-    assert 0 == stand.conductor.reports[HOST, HOST].orphaned_memory_mb
+    world.compare()
+    assert_nothing_left(world)
+    world.reporter.report()
+    assert 0 == world.conductor.reports[HOST, HOST].orphaned_memory_mb
     driver.gate.set()
 
 
 def test_an_order_whose_turn_comes_too_late_is_dropped() -> None:
     """The deadline of the order has passed, so the build may be elsewhere. The agent sends nothing."""
-    stand = builders.a_stand()
-    order = builders.an_order(placed(stand), claim_within_s=5.0)
-    stand.builder.run(builders.a_context(), order, arrived=stand.builder.clock() - 6)
-    assert [] == stand.conductor.calls
-    assert_nothing_left(stand)
+    world = one_host()
+    order = builders.an_order(placed(world), claim_within_s=5.0)
+    world.builder.run(builders.a_context(), order, arrived=world.builder.clock() - 6)
+    assert [] == world.conductor.calls
+    assert_nothing_left(world)
 
 
 def test_finish_is_asked_for_as_long_as_it_takes() -> None:
     """A running guest is never destroyed because the conductor is silent, however long."""
-    stand = builders.a_stand()
-    stand.conductor.script("finish_build", TIMEOUT, times=500)
-    instance = placed(stand)
-    stand.build(instance)
-    assert states.ACTIVE == stand.conductor.rows[instance.uuid].vm_state
+    world = one_host()
+    world.conductor.script("finish_build", TIMEOUT, times=500)
+    instance = placed(world)
+    world.build(instance)
+    assert states.ACTIVE == world.conductor.rows[instance.uuid].vm_state
 
 
 def test_a_superseded_host_stops_being_served() -> None:
     """Another process has registered the host. The claim is refused with its name, and nothing is spawned."""
-    stand = builders.a_stand()
-    stand.conductor.incarnations[HOST] = "another life"
-    stand.build(placed(stand))
-    assert ["Host host1 is served by another process now (started now as pid 1 on elsewhere)."] == stand.superseded
-    assert_nothing_left(stand)
+    world = one_host()
+    world.conductor.incarnations[HOST] = "another life"
+    world.build(placed(world))
+    assert ["Host host1 is served by another process now (started now as pid 1 on elsewhere)."] == world.superseded
+    assert_nothing_left(world)
 
 
 def test_a_reschedule_that_comes_too_late_is_fine() -> None:
     """The sweeper may have moved the build on already."""
-    stand = builders.a_stand()
-    instance = placed(stand)
-    stand.conductor.put(instance, attempt=2)
-    stand.build(instance, limits=HostLimits(memory_mb=1))
-    assert {} == stand.conductor.rescheduled
+    world = one_host()
+    instance = placed(world)
+    world.conductor.put(instance, attempt=2)
+    world.build(instance, limits=HostLimits(memory_mb=1))
+    assert {} == world.conductor.rescheduled
 
 
 def test_failure_record_is_a_sentence_of_bounded_length() -> None:

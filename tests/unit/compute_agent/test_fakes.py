@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor in memory honours the interface of the real clients."""
+"""The ledgers in memory honour the interface of the real clients."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import inspect
 import pytest
 
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI
-from tests.worlds.agent_ledger import FakeConductor
-from tests.worlds.move_ledger import FakeMoves
+from tests.worlds.agent_ledger import AgentLedger
+from tests.worlds.move_ledger import MoveLedger
 
 METHODS = [
     pytest.param(api, name, id=f"{api.__name__}.{name}")
@@ -22,5 +22,5 @@ METHODS = [
 @pytest.mark.parametrize(("api", "name"), METHODS)
 def test_same_signature(api: type, name: str) -> None:
     """Every call of the client exists with the same parameters."""
-    fake = FakeMoves if api is MigrationAPI else FakeConductor
+    fake = MoveLedger if api is MigrationAPI else AgentLedger
     assert inspect.signature(getattr(api, name)) == inspect.signature(getattr(fake, name))

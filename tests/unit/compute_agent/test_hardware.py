@@ -21,6 +21,7 @@ from fleet.hardware.node import Hardware, Wanted
 from fleet.objects import HostLimits, Instance, numa, pci
 from tests.unit.compute_agent import builders as agents
 from tests.unit.hardware import builders
+from tests.worlds.one_host import one_host
 
 RATIOS = numa.Limits(1.0, 1.0)
 TWO_CELLS = builders.two_cells()
@@ -236,15 +237,15 @@ FAKE = {
 }
 
 
-def a_numa_stand():
-    return agents.a_stand(agents.a_conf(FAKE, reserved_host_memory_mb=0))
+def a_numa_host():
+    return one_host(agents.a_conf(FAKE, reserved_host_memory_mb=0))
 
 
 def test_the_fake_driver_reports_cells_and_devices():
     """Its options set CPUs, memory, cores, pages, and one pool of equal devices."""
-    stand = a_numa_stand()
-    stand.reporter.report()
-    report = stand.conductor.reports[agents.HOST, agents.HOST]
+    world = a_numa_host()
+    world.reporter.report()
+    report = world.conductor.reports[agents.HOST, agents.HOST]
     first, second = numa.HostTopology.from_wire(report.numa_topology).cells
     assert ([0, 1, 2, 3], 4096, 4) == (sorted(first.cpuset), first.memory, min(second.cpuset))
     assert (frozenset([0, 1]), (4, 786432), (2048, 512)) == (  # 4096 MB - 512 * 2 MB = 3072 MB
@@ -264,16 +265,16 @@ def test_bad_fake_devices_stop_the_agent(text):
 
 def test_a_build_carries_its_claim_to_the_ledger_and_to_the_driver():
     """The row has the host's CPUs and the device's address; a restarted agent has them back."""
-    stand = a_numa_stand()
-    placed = stand.conductor.place(instance(devices=1))
-    stand.build(placed)
-    row = stand.conductor.rows[placed.uuid]
+    world = a_numa_host()
+    placed = world.conductor.place(instance(devices=1))
+    world.build(placed)
+    row = world.conductor.rows[placed.uuid]
     assert {"0": 4, "1": 5} == row.claimed_numa_topology["cells"][0]["cpu_pinning"]
     assert ["0000:00:00.0"] == [device["address"] for device in row.claimed_pci_devices]
     assert "active" == row.vm_state
 
-    again = agents.a_stand(stand.driver.conf, stand.driver)
-    again.conductor.rows.update(stand.conductor.rows)
+    again = one_host(world.driver.conf, world.driver)
+    again.conductor.rows.update(world.conductor.rows)
     recovery.recover(agents.a_context(), again.host, again.ledger)
     again.reporter.audit()
     assert ([[], [4, 5]], 8) == left(again.tracker)

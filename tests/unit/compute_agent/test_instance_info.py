@@ -14,6 +14,7 @@ from compute_agent.ledger import instance_info
 from compute_agent.ledger.instance_info import InstanceInfo, Later
 from compute_agent.work import termination
 from tests.unit.compute_agent import builders
+from tests.worlds.one_host import OneHost, one_host
 
 
 class FakeScheduler:
@@ -61,23 +62,23 @@ class Moments:
             work()
 
 
-def a_telling_stand(scheduler: FakeScheduler, later: Later = at_once) -> tuple[builders.Stand, InstanceInfo]:
+def a_telling_host(scheduler: FakeScheduler, later: Later = at_once) -> tuple[OneHost, InstanceInfo]:
     """An agent's parts whose ledger calls send hints to ``scheduler``."""
-    stand, told = builders.a_stand(), InstanceInfo(scheduler, later)  # type: ignore[arg-type]
-    stand.ledger._told = told
-    return stand, told
+    world, told = one_host(), InstanceInfo(scheduler, later)  # type: ignore[arg-type]
+    world.ledger._told = told
+    return world, told
 
 
 def test_what_is_told() -> None:
     """A build that is over, all that is there, and an instance that is gone; each once the ledger has it."""
     scheduler = FakeScheduler()
-    stand, told = a_telling_stand(scheduler)
-    instance = stand.conductor.place(builders.an_instance())
-    stand.build(instance)
-    told.sync([stand.host])
-    termination.terminate(builders.a_context(), stand.host, stand.ledger, instance.uuid)
-    told.sync([stand.host])
-    host, node = stand.host.name, stand.tracker.node
+    world, told = a_telling_host(scheduler)
+    instance = world.conductor.place(builders.an_instance())
+    world.build(instance)
+    told.sync([world.host])
+    termination.terminate(builders.a_context(), world.host, world.ledger, instance.uuid)
+    told.sync([world.host])
+    host, node = world.host.name, world.tracker.node
     expected = [
         ("update", [(host, instance.uuid, node, "active")]),
         ("sync", host, [instance.uuid]),
@@ -139,18 +140,18 @@ def test_it_is_told_soon() -> None:
 def test_a_build_that_fails_is_not_told() -> None:
     """It never was there."""
     scheduler = FakeScheduler()
-    stand, _told = a_telling_stand(scheduler)
-    stand.build(builders.an_instance())  # the ledger knows of no such build
+    world, _told = a_telling_host(scheduler)
+    world.build(builders.an_instance())  # the ledger knows of no such build
     assert [] == scheduler.told
 
 
 def test_nobody_need_listen(caplog: pytest.LogCaptureFixture) -> None:
     """A broker that is away is one line; the build goes on."""
     caplog.set_level(logging.INFO)
-    stand, told = a_telling_stand(FakeScheduler(ConnectionError("no broker")))
-    instance = stand.conductor.place(builders.an_instance())
-    stand.build(instance)
-    told.sync([stand.host, stand.host])
-    assert "active" == stand.conductor.rows[instance.uuid].vm_state
+    world, told = a_telling_host(FakeScheduler(ConnectionError("no broker")))
+    instance = world.conductor.place(builders.an_instance())
+    world.build(instance)
+    told.sync([world.host, world.host])
+    assert "active" == world.conductor.rows[instance.uuid].vm_state
     said = "Cannot send a hint to the schedulers (ConnectionError: no broker); they will read the change feed"
     assert 2 == builders.lines(caplog).count(said)

@@ -17,6 +17,7 @@ from fleet import errors
 from fleet.objects import HostLimits, HostReport, Image
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST
+from tests.worlds.one_host import one_host
 
 GOOD = {"vcpus": 8, "memory_mb": 8192, "local_gb": 100, "numa_topology": None}
 
@@ -108,17 +109,17 @@ def test_a_refused_inventory_stops_claims_until_it_is_mended(caplog: pytest.LogC
     conf = builders.a_conf()
     driver = ShiftingDriver(conf)
     driver.resources = dict(GOOD)
-    stand = builders.a_stand(conf, driver)
+    world = one_host(conf, driver)
     driver.resources = {**GOOD, "memory_mb": -5}
-    stand.reporter.report()
-    assert {} == stand.conductor.reports
+    world.reporter.report()
+    assert {} == world.conductor.reports
     assert 1 == len(builders.lines(caplog, logging.ERROR))
     with pytest.raises(errors.ComputeResourcesUnavailable):
-        stand.tracker.instance_claim(builders.an_instance(), HostLimits())
+        world.tracker.instance_claim(builders.an_instance(), HostLimits())
     driver.resources = dict(GOOD)
-    stand.reporter.report()
-    assert 8192 == stand.conductor.reports[HOST, HOST].memory_mb
-    stand.tracker.instance_claim(builders.an_instance(), HostLimits())
+    world.reporter.report()
+    assert 8192 == world.conductor.reports[HOST, HOST].memory_mb
+    world.tracker.instance_claim(builders.an_instance(), HostLimits())
 
 
 def test_an_inventory_that_shrinks_below_what_is_held_is_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -126,19 +127,19 @@ def test_an_inventory_that_shrinks_below_what_is_held_is_refused(caplog: pytest.
     conf = builders.a_conf(reserved_host_memory_mb=0)
     driver = ShiftingDriver(conf)
     driver.resources = dict(GOOD)
-    stand = builders.a_stand(conf, driver)
-    stand.tracker.instance_claim(builders.an_instance(flavor=builders.a_flavor(memory_mb=6000)), HostLimits())
+    world = one_host(conf, driver)
+    world.tracker.instance_claim(builders.an_instance(flavor=builders.a_flavor(memory_mb=6000)), HostLimits())
     for memory_mb in (3000, 3000):
         driver.resources = {**GOOD, "memory_mb": memory_mb}
-        stand.reporter.report()
+        world.reporter.report()
     (line,) = builders.lines(caplog, logging.ERROR)
     assert "memory_mb has shrunk from 8192 to 3000, of which 0 are reserved; instances hold 6000" in line
-    assert "has shrunk from 8192 to 3000" in stand.conductor.alarms[HOST]
-    assert {} == stand.conductor.reports
+    assert "has shrunk from 8192 to 3000" in world.conductor.alarms[HOST]
+    assert {} == world.conductor.reports
     driver.resources = {**GOOD, "memory_mb": 4000}
-    stand.reporter.report()
-    assert 4000 == stand.conductor.reports[HOST, HOST].memory_mb
-    assert "" == stand.conductor.alarms[HOST]
+    world.reporter.report()
+    assert 4000 == world.conductor.reports[HOST, HOST].memory_mb
+    assert "" == world.conductor.alarms[HOST]
 
 
 def test_an_inventory_that_shrank_while_the_agent_was_down_is_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -146,43 +147,43 @@ def test_an_inventory_that_shrank_while_the_agent_was_down_is_refused(caplog: py
     conf = builders.a_conf(reserved_host_memory_mb=0)
     driver = ShiftingDriver(conf)
     driver.resources = {**GOOD, "memory_mb": 3000}
-    stand = builders.a_stand(conf, driver, audited=False)
-    stand.conductor.reports[HOST, HOST] = builders.a_report()
+    world = one_host(conf, driver, audited=False)
+    world.conductor.reports[HOST, HOST] = builders.a_report()
     flavor = builders.a_flavor(memory_mb=6000)
-    stand.conductor.put(
+    world.conductor.put(
         builders.an_instance(flavor=flavor), vm_state="active", host=HOST, node=HOST, claimed_memory_mb=6000
     )
-    stand.reporter.register()
-    recovery.recover(builders.a_context(), stand.host, stand.ledger)
+    world.reporter.register()
+    recovery.recover(builders.a_context(), world.host, world.ledger)
     caplog.clear()
-    stand.reporter.report()
+    world.reporter.report()
     (line,) = builders.lines(caplog, logging.ERROR)
     assert "memory_mb has shrunk from 8192 to 3000, of which 0 are reserved; instances hold 6000" in line
-    assert 8192 == stand.conductor.reports[HOST, HOST].memory_mb
-    assert "has shrunk from 8192 to 3000" in stand.conductor.alarms[HOST]
+    assert 8192 == world.conductor.reports[HOST, HOST].memory_mb
+    assert "has shrunk from 8192 to 3000" in world.conductor.alarms[HOST]
     driver.resources = {**GOOD, "memory_mb": 4096}
-    stand.reporter.report()
-    assert 4096 == stand.conductor.reports[HOST, HOST].memory_mb
-    assert "" == stand.conductor.alarms[HOST]
+    world.reporter.report()
+    assert 4096 == world.conductor.reports[HOST, HOST].memory_mb
+    assert "" == world.conductor.alarms[HOST]
 
 
 def test_a_node_without_resources_is_not_reported() -> None:
     """If the driver cannot read its resources, the node is neither tracked nor reported, and raises no alarm."""
     conf = builders.a_conf()
-    stand = builders.a_stand(conf, ShiftingDriver(conf))
-    stand.reporter.report()
-    assert ({}, {HOST: ""}) == (stand.conductor.reports, stand.conductor.alarms)
+    world = one_host(conf, ShiftingDriver(conf))
+    world.reporter.report()
+    assert ({}, {HOST: ""}) == (world.conductor.reports, world.conductor.alarms)
 
 
 def test_orphans_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     """An orphan is one warning, not one an audit."""
-    stand = builders.a_stand()
+    world = one_host()
     orphan = builders.an_instance(node=HOST)
-    stand.driver.spawn(builders.a_context(), orphan, Image())
-    stand.reporter.report()
-    stand.reporter.report()
+    world.driver.spawn(builders.a_context(), orphan, Image())
+    world.reporter.report()
+    world.reporter.report()
     assert 1 == len([line for line in builders.lines(caplog, logging.WARNING) if orphan.uuid in line])
-    assert 512 == stand.conductor.reports[HOST, HOST].orphaned_memory_mb
+    assert 512 == world.conductor.reports[HOST, HOST].orphaned_memory_mb
 
 
 def test_a_guest_that_goes_during_the_audit_is_no_orphan() -> None:
@@ -193,14 +194,14 @@ def test_a_guest_that_goes_during_the_audit_is_no_orphan() -> None:
             usage = super().get_per_instance_usage()
             for uuid in usage:
                 super().destroy(builders.a_context(), uuid)
-                stand.host.release(uuid)
+                world.host.release(uuid)
             return usage
 
     conf = builders.a_conf(reserved_host_memory_mb=0)
     driver = Racing(conf)
-    stand = builders.a_stand(conf, driver)
+    world = one_host(conf, driver)
     instance = builders.an_instance(node=HOST)
-    stand.tracker.instance_claim(instance, HostLimits())
+    world.tracker.instance_claim(instance, HostLimits())
     driver.spawn(builders.a_context(), instance, Image())
-    stand.reporter.report()
-    assert 0 == stand.conductor.reports[HOST, HOST].orphaned_memory_mb
+    world.reporter.report()
+    assert 0 == world.conductor.reports[HOST, HOST].orphaned_memory_mb

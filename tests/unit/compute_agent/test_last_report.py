@@ -12,6 +12,7 @@ from compute_agent.ledger.reporter import Reporter
 from fleet.agent.patience import Patience
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST
+from tests.worlds.one_host import OneHost, one_host
 
 
 class Clock:
@@ -22,73 +23,73 @@ class Clock:
         return self.now
 
 
-def reporting(stand: builders.Stand, clock: Clock) -> Reporter:
+def reporting(world: OneHost, clock: Clock) -> Reporter:
     return Reporter(
-        stand.conductor,
-        Patience(stand.stopping, builders.SteppingClock()),
-        [stand.host],
+        world.conductor,
+        Patience(world.stopping, builders.SteppingClock()),
+        [world.host],
         builders.INCARNATION,
         last_told=LastReports(300, clock),
     )
 
 
-def sent(stand: builders.Stand) -> int:
-    return stand.conductor.calls.count("report_hosts")
+def sent(world: OneHost) -> int:
+    return world.conductor.calls.count("report_hosts")
 
 
 def test_what_has_not_changed_is_told_again_after_a_while():
     """Not with each audit; but the database may have lost it."""
-    stand, clock = builders.a_stand(), Clock()
-    reporter = reporting(stand, clock)
+    world, clock = one_host(), Clock()
+    reporter = reporting(world, clock)
     found = []
     for clock.now in (0, 60, 299, 301, 400, 601):
         reporter.report()
-        found.append(sent(stand))
+        found.append(sent(world))
     assert [1, 1, 1, 2, 2, 3] == found
 
 
 def test_what_has_changed_is_told_at_once():
     """And once only."""
-    stand = builders.a_stand()
-    reporter = reporting(stand, Clock())
+    world = one_host()
+    reporter = reporting(world, Clock())
     reports = reporter.audit()
     changed = [dataclasses.replace(report, vcpus=report.vcpus + 1) for report in reports]
     for each in (reports, changed, changed):
         reporter.send(each)
-    assert 2 == sent(stand)
+    assert 2 == sent(world)
 
 
 def test_what_was_not_answered_or_was_refused_is_told_again():
     """Only reports that the conductor has accepted count as sent."""
-    stand = builders.a_stand()
-    reporter = reporting(stand, Clock())
-    stand.conductor.script("report_hosts", oslo_messaging.MessagingTimeout("silence"))
+    world = one_host()
+    reporter = reporting(world, Clock())
+    world.conductor.script("report_hosts", oslo_messaging.MessagingTimeout("silence"))
     reporter.report()
-    stand.conductor.refused_nodes[HOST] = "it shrank"
+    world.conductor.refused_nodes[HOST] = "it shrank"
     reporter.report()
     reporter.report()
-    assert 3 == sent(stand)
+    assert 3 == sent(world)
 
 
 def test_a_host_with_an_alarm_is_told_of_anew():
     """A report of another process may have raised the alarm; the host reports at once, so that the alarm ends."""
-    stand = builders.a_stand()
-    reporter = reporting(stand, Clock())
+    world = one_host()
+    reporter = reporting(world, Clock())
     reporter.report()
-    stand.conductor.alarmed = [HOST]
+    world.conductor.alarmed = [HOST]
     reporter.heartbeat()
     reporter.report()
-    stand.conductor.alarmed = []
+    world.conductor.alarmed = []
     reporter.heartbeat()
     reporter.report()
-    assert 2 == sent(stand)
+    assert 2 == sent(world)
 
 
 def test_a_new_registration_tells_everything():
     """The record may be a new one."""
-    stand = builders.a_stand()
-    reporter = reporting(stand, Clock())
+    world = one_host()
+    reporter = reporting(world, Clock())
     reporter.report()
     reporter.register()
     reporter.report()
-    assert 2 == sent(stand)
+    assert 2 == sent(world)

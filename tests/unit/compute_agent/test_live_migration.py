@@ -43,9 +43,9 @@ def test_each_part(status: str, role: dict, after: str, held_mb: int, power: int
         # The claims have changed places.
         arrived = part.moves._arrived(part.migration)
         part.moves.put(arrived, status=status)
-        part.stand.driver.destroy(builders.a_context(), part.instance.uuid)
+        part.world.driver.destroy(builders.a_context(), part.instance.uuid)
     if status == "reverting":
-        part.stand.driver.pre_live_migration(builders.a_context(), part.migration.at_destination, OTHER)
+        part.world.driver.pre_live_migration(builders.a_context(), part.migration.at_destination, OTHER)
     assert [(after, held_mb, power)] * 2 == [(part.look(), part.held_mb(), part.power()) for _twice in range(2)]
     name = f"live_migration.{notified}." if notified else "live_migration."
     assert [f"{name}start", f"{name}end"] == part.notified()
@@ -62,7 +62,7 @@ def test_a_migration_that_failed_leaves_the_guest_running() -> None:
     def fail(*_arguments: object, **_more: object) -> None:
         raise LiveMigrationFailed("no way")
 
-    part.stand.driver.live_migration = fail
+    part.world.driver.live_migration = fail
     assert ("reverting", 512, states.RUNNING) == (part.look(), part.held_mb(), part.power())
     assert "no way" == part.moves.records[UUID].failure["message"]
 
@@ -70,14 +70,14 @@ def test_a_migration_that_failed_leaves_the_guest_running() -> None:
 def test_an_outcome_that_is_unknown_is_not_reported() -> None:
     """The next order finds out: the guest may have arrived."""
     part = live("running", SOURCE)
-    migrate, lost = part.stand.driver.live_migration, [OSError("libvirt is away")]
+    migrate, lost = part.world.driver.live_migration, [OSError("libvirt is away")]
 
     def answer(*arguments: Any, **more: Any) -> None:
         migrate(*arguments, **more)
         if lost:
             raise lost.pop()
 
-    part.stand.driver.live_migration = answer
+    part.world.driver.live_migration = answer
     assert ("running", []) == (part.look(), part.moves.told)
     assert ("post-migrating", [("running", "done")]) == (part.look(), part.moves.told)
 
@@ -97,13 +97,13 @@ def test_an_abort_reaches_a_migration_that_runs() -> None:
         begun.set()
         may_go_on.wait(30)
 
-    part.stand.driver._pause = pause
+    part.world.driver._pause = pause
     thread = threading.Thread(target=part.look)
     thread.start()
     assert begun.wait(30)
     context = builders.a_context()
     part.mover.abort(context, part.instance.uuid)
-    assert not part.stand.driver._aborted
+    assert not part.world.driver._aborted
     part.moves.put(part.moves.records[UUID], failure=ABORTED)
     part.mover.abort(context, part.instance.uuid)
     may_go_on.set()
@@ -116,7 +116,7 @@ def test_a_migration_that_is_to_be_aborted_is_not_begun(left: bool, after: str) 
     """An agent that was restarted looks whether the guest has left before."""
     part = live("running", SOURCE, failure=ABORTED)
     if left:
-        part.stand.driver.destroy(builders.a_context(), part.instance.uuid)
+        part.world.driver.destroy(builders.a_context(), part.instance.uuid)
     assert (after, None if left else states.RUNNING) == (part.look(), part.power())
 
 
@@ -131,7 +131,7 @@ def test_a_migration_that_is_to_be_aborted_is_not_begun(left: bool, after: str) 
 def test_a_destination_looks_before_it_undoes(failure: dict, power: int, after: str, expected: int | None) -> None:
     part = live("reverting", DEST, failure)
     here = part.migration.at_destination
-    driver, context = part.stand.driver, builders.a_context()
+    driver, context = part.world.driver, builders.a_context()
     driver.pre_live_migration(context, here, OTHER)
     if power == states.RUNNING:
         driver.post_live_migration_at_destination(context, here)
@@ -141,7 +141,7 @@ def test_a_destination_looks_before_it_undoes(failure: dict, power: int, after: 
 def test_a_guest_with_half_of_its_memory_here_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest is at its source, which may come back; the order is sent again."""
     part = live("reverting", DEST, LOST)
-    driver = part.stand.driver
+    driver = part.world.driver
     driver.pre_live_migration(builders.a_context(), part.migration.at_destination, OTHER)
     with monkeypatch.context() as interrupted:
         interrupted.setattr(driver, "is_halfway", lambda _uuid: True)
@@ -155,7 +155,7 @@ def test_a_guest_of_which_a_lost_host_has_a_part_is_switched_off(
 ) -> None:
     """One that has all of its memory here runs on."""
     part = live("running", SOURCE, failure={"error": "DestinationLost", "message": "fenced", "details": {}})
-    monkeypatch.setattr(part.stand.driver, "is_halfway", lambda _uuid: halfway)
+    monkeypatch.setattr(part.world.driver, "is_halfway", lambda _uuid: halfway)
     assert ("reverting", power) == (part.look(), part.power())
 
 
@@ -166,8 +166,8 @@ def test_without_a_guest_there_is_nothing_to_find() -> None:
 
 def test_a_driver_that_cannot_says_so() -> None:
     part = live("running", SOURCE)
-    part.stand.driver.live_migration = lambda *arguments, **more: super(  # type: ignore[method-assign]
-        type(part.stand.driver), part.stand.driver
+    part.world.driver.live_migration = lambda *arguments, **more: super(  # type: ignore[method-assign]
+        type(part.world.driver), part.world.driver
     ).live_migration(*arguments, **more)
     assert "reverting" == part.look()
     assert "A live migration" in part.moves.records[UUID].failure["message"]

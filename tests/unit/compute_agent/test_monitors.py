@@ -23,6 +23,7 @@ from fleet import errors
 from tests.clock import FakeClock
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST, Notifier
+from tests.worlds.one_host import one_host
 
 Times = collections.namedtuple("Times", "user system idle iowait guest")
 
@@ -88,13 +89,13 @@ def test_monitors_are_found_by_name_or_path() -> None:
 def test_metrics_are_reported_and_announced() -> None:
     """Each report has the metrics; without monitors there are none."""
     notifier = Notifier()
-    stand = builders.a_stand()
-    stand.reporter._notifications = Notifications(notifier)  # type: ignore[arg-type]
-    stand.reporter.report()
-    assert ([], []) == (notifier.sent, stand.conductor.reports[HOST, HOST].metrics)
-    stand.reporter._monitors = Monitors([Fixed(load=0.5)], FakeClock())
-    stand.reporter.report()
-    (metric,) = stand.conductor.reports[HOST, HOST].metrics
+    world = one_host()
+    world.reporter._notifications = Notifications(notifier)  # type: ignore[arg-type]
+    world.reporter.report()
+    assert ([], []) == (notifier.sent, world.conductor.reports[HOST, HOST].metrics)
+    world.reporter._monitors = Monitors([Fixed(load=0.5)], FakeClock())
+    world.reporter.report()
+    (metric,) = world.conductor.reports[HOST, HOST].metrics
     assert ("load", 0.5) == (metric["name"], metric["value"])
     ((level, publisher, event, said),) = notifier.sent
     assert ("INFO", f"compute.{HOST}", "compute.metrics.update") == (level, publisher, event)
@@ -160,12 +161,12 @@ def test_loads_of_guests_are_reported() -> None:
     driver.power_off(builders.a_context(), guests[2])
     measured = {uuid: each["cores"] for uuid, each in loads.sample().items()}
     assert {guests[0].uuid: 2.0, guests[1].uuid: 0.0} == measured
-    stand = builders.a_stand(driver=driver)
-    stand.reporter._monitors = Monitors.from_conf(conf)
-    stand.reporter._loads = {HOST: loads}
+    world = one_host(driver=driver)
+    world.reporter._monitors = Monitors.from_conf(conf)
+    world.reporter._loads = {HOST: loads}
     clock.advance(60)
-    stand.reporter.report()
-    found = stand.conductor.reports[HOST, HOST].guest_loads
+    world.reporter.report()
+    found = world.conductor.reports[HOST, HOST].guest_loads
     assert {guests[0].uuid: 2.0, guests[1].uuid: 0.0} == {uuid: each.cores for uuid, each in found.items()}
 
 

@@ -18,7 +18,8 @@ from fleet.agent.patience import Patience
 from fleet.objects import Claimed, Holding, HostLimits, Image, Instance, Migration, Sizing
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST, Notifier
-from tests.worlds.move_ledger import FakeMoves
+from tests.worlds.move_ledger import MoveLedger
+from tests.worlds.one_host import one_host
 
 UUID = "00000000-0000-0000-0000-00000000000a"
 OTHER = "host2"
@@ -31,12 +32,12 @@ class Part:
     """The host ``host1`` as source or destination of one move."""
 
     def __init__(self, status: str, source: str = HOST, dest: str = OTHER, kind: str = move_states.RESIZE, **fake: Any):
-        self.stand = builders.a_stand(builders.a_conf(reserved_host_memory_mb=0, fake=fake))
+        self.world = one_host(builders.a_conf(reserved_host_memory_mb=0, fake=fake))
         instance = builders.an_instance(flavor=SMALL, vm_state=states.ACTIVE, host=source, node=source, **SMALL_CLAIM)
         if source == HOST:
-            self.stand.driver.spawn(builders.a_context(), instance, Image())
+            self.world.driver.spawn(builders.a_context(), instance, Image())
         claimed = status not in move_states.UNCLAIMED
-        self.moves = FakeMoves()
+        self.moves = MoveLedger()
         self.migration = self.moves.put(
             Migration(
                 uuid=UUID,
@@ -53,10 +54,10 @@ class Part:
                 held=Holding(instance.uuid, dest, dest, LARGE_CLAIM) if claimed else None,
             )
         )
-        patience = Patience(self.stand.stopping, self.stand.stopping._clock)
+        patience = Patience(self.world.stopping, self.world.stopping._clock)
         self.ledger = MoveCalls(self.moves, patience, limit_s=10)
         self.notifier = Notifier()
-        self.mover = Mover(self.stand.host, self.ledger, Notifications(self.notifier))  # type: ignore[arg-type]
+        self.mover = Mover(self.world.host, self.ledger, Notifications(self.notifier))  # type: ignore[arg-type]
 
     @property
     def instance(self) -> Instance:
@@ -74,12 +75,12 @@ class Part:
         return [event.removeprefix("compute.instance.") for _level, _publisher, event, _payload in self.notifier.sent]
 
     def held_mb(self) -> int:
-        return self.stand.tracker.held().memory_mb
+        return self.world.tracker.held().memory_mb
 
     def power(self) -> int | None:
         """Of the guest here; None without one."""
         try:
-            return self.stand.driver.get_info(self.instance.uuid).state
+            return self.world.driver.get_info(self.instance.uuid).state
         except errors.NotFound:
             return None
 
@@ -155,7 +156,7 @@ def test_a_resize_that_is_confirmed_on_its_host(monkeypatch: pytest.MonkeyPatch)
     part = Part("preparing", **BOTH)
     assert "finished" == part.look()
     forgotten: list[str] = []
-    monkeypatch.setattr(part.stand.driver, "forget_former_size", lambda _context, uuid: forgotten.append(uuid))
+    monkeypatch.setattr(part.world.driver, "forget_former_size", lambda _context, uuid: forgotten.append(uuid))
     part.moves.put(part.moves.records[UUID], status=move_states.CONFIRMING)
     assert ("confirmed", states.RUNNING) == (part.look(), part.power())
     assert [part.instance.uuid] == forgotten
@@ -180,8 +181,8 @@ def test_a_refused_claim_is_told_and_holds_nothing() -> None:
 def test_a_failed_start_is_undone_and_the_source_starts_again() -> None:
     """On one host: the driver cannot start the new flavor, so the old one runs again."""
     part = Part("post-migrating", **BOTH)
-    part.stand.driver.conf.set_override("failing_hosts", [HOST], group="fake")
-    part.stand.driver.migrate_disk_and_power_off(builders.a_context(), part.instance, HOST, LARGE)
+    part.world.driver.conf.set_override("failing_hosts", [HOST], group="fake")
+    part.world.driver.migrate_disk_and_power_off(builders.a_context(), part.instance, HOST, LARGE)
     assert ("reverted", 512, states.RUNNING) == (part.look(), part.held_mb(), part.power())
     assert [("post-migrating", "finish"), ("reverting", "done"), ("resuming", "done")] == part.moves.told
 
@@ -189,7 +190,7 @@ def test_a_failed_start_is_undone_and_the_source_starts_again() -> None:
 def test_an_evacuated_instance_is_built_anew() -> None:
     """What an earlier try has left is destroyed first."""
     part = Part("preparing", **DEST, kind=move_states.EVACUATION)
-    part.stand.driver.spawn(builders.a_context(), dataclasses.replace(part.instance, node=HOST), Image())
+    part.world.driver.spawn(builders.a_context(), dataclasses.replace(part.instance, node=HOST), Image())
     assert ("done", 512, states.RUNNING) == (part.look(), part.held_mb(), part.power())
 
 
@@ -197,7 +198,7 @@ def test_an_evacuated_instance_that_is_stopped_is_off() -> None:
     part = Part("preparing", **DEST, kind=move_states.EVACUATION)
     part.moves.put(part.migration, instance=dataclasses.replace(part.instance, vm_state=states.STOPPED))
     assert ("done", 512, states.SHUTDOWN) == (part.look(), part.held_mb(), part.power())
-    assert "switched_off" not in part.stand.driver.get_per_instance_usage()[part.instance.uuid]
+    assert "switched_off" not in part.world.driver.get_per_instance_usage()[part.instance.uuid]
 
 
 def test_a_guest_that_is_taken_over_is_not_built() -> None:
@@ -205,10 +206,10 @@ def test_a_guest_that_is_taken_over_is_not_built() -> None:
 
     def take_over(context: object, instance: Instance, source: str, volumes: object) -> bool:
         assert source == OTHER
-        part.stand.driver._run(instance)
+        part.world.driver._run(instance)
         return True
 
-    part.stand.driver.take_over = take_over
+    part.world.driver.take_over = take_over
     assert ("done", 512, states.RUNNING) == (part.look(), part.held_mb(), part.power())
 
 
@@ -238,8 +239,8 @@ def test_an_agent_that_restarts_counts_what_moves_hold() -> None:
         part = Part("post-migrating", **role)
         part.look()
         before = (part.held_mb(), part.power())
-        part.stand.host.release(part.instance.uuid)
-        recovery.recover(builders.a_context(), part.stand.host, part.stand.ledger, part.ledger)
+        part.world.host.release(part.instance.uuid)
+        recovery.recover(builders.a_context(), part.world.host, part.world.ledger, part.ledger)
         assert before == (part.held_mb(), part.power())
 
 
@@ -248,9 +249,9 @@ def test_a_guest_that_a_finished_move_had_switched_off_is_started() -> None:
     part = Part("pre-migrating")
     part.look()
     part.moves.records.clear()
-    part.stand.conductor.put(part.instance)
+    part.world.conductor.put(part.instance)
     assert states.SHUTDOWN == part.power()
-    part.stand.compare()
+    part.world.compare()
     assert states.RUNNING == part.power()
 
 
@@ -282,15 +283,15 @@ def test_disks_are_fetched_from_another_host_only() -> None:
             for percent in (1, 2, 3):
                 progress(percent)
 
-        part.stand.driver.fetch_disks = fetch
-        part.mover = Mover(part.stand.host, part.ledger, Notifications(part.notifier), lambda: 0.0)  # type: ignore[arg-type]
+        part.world.driver.fetch_disks = fetch
+        part.mover = Mover(part.world.host, part.ledger, Notifications(part.notifier), lambda: 0.0)  # type: ignore[arg-type]
         assert (fetched, "finished", [1] if fetched else []) == (calls, part.look(), part.moves.copied)
 
 
 def test_progress_that_is_lost_stops_no_copy() -> None:
     part = Part("post-migrating", **DEST)
     part.moves.copied = None  # type: ignore[assignment]
-    part.stand.driver.fetch_disks = lambda *arguments: arguments[-1](5)
+    part.world.driver.fetch_disks = lambda *arguments: arguments[-1](5)
     assert "finished" == part.look()
 
 
@@ -300,6 +301,6 @@ def test_disks_that_cannot_be_fetched_undo_the_move() -> None:
     def fail(*_arguments: object) -> None:
         raise SpawnFailed("the source is away")
 
-    part.stand.driver.fetch_disks = fail
+    part.world.driver.fetch_disks = fail
     assert ("resuming", 0, None) == (part.look(), part.held_mb(), part.power())
     assert [("post-migrating", "finish"), ("reverting", "done")] == part.moves.told

@@ -18,21 +18,22 @@ from fleet.objects import Attachment, Instance, VolumeConnection
 from tests import factories
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import Notifier
+from tests.worlds.one_host import one_host
 
 
 class Switched:
     """One running guest, and its switch."""
 
     def __init__(self, **options: object) -> None:
-        self.stand = builders.a_stand(builders.a_conf(reserved_host_memory_mb=0, **options))
-        self.uuid = self.stand.conductor.place(builders.an_instance()).uuid
-        self.stand.build(self.row)
+        self.world = one_host(builders.a_conf(reserved_host_memory_mb=0, **options))
+        self.uuid = self.world.conductor.place(builders.an_instance()).uuid
+        self.world.build(self.row)
         self.notifier = Notifier()
-        self.switch = PowerSwitch(self.stand.host, self.stand.ledger, Notifications(self.notifier))  # type: ignore[arg-type]
+        self.switch = PowerSwitch(self.world.host, self.world.ledger, Notifications(self.notifier))  # type: ignore[arg-type]
 
     @property
     def row(self) -> Instance:
-        return self.stand.conductor.rows[self.uuid]
+        return self.world.conductor.rows[self.uuid]
 
     @property
     def state(self) -> tuple[str, str | None, int]:
@@ -40,10 +41,10 @@ class Switched:
 
     @property
     def guest(self) -> int:
-        return self.stand.driver.get_info(self.uuid).state
+        return self.world.driver.get_info(self.uuid).state
 
     def order(self, task: str) -> None:
-        self.stand.conductor.put(self.row, task_state=task)
+        self.world.conductor.put(self.row, task_state=task)
         self.switch.run(builders.a_context(), self.uuid)
 
 
@@ -81,16 +82,16 @@ def test_a_guest_is_made_anew(switched: Switched, vm_state: str, power: int) -> 
     """With the volumes that it has; one that was stopped is off. It may be half made, or gone."""
     row = switched.row
     data = VolumeConnection("fake", "/data", "raw")
-    switched.stand.conductor.attachments["a"] = attached = Attachment(
+    switched.world.conductor.attachments["a"] = attached = Attachment(
         factories.uuid(1), factories.uuid(2), row.uuid, "vdb", "attached", 2, "s1@b#p", data
     )
     for gone in (False, True):
         if gone:
-            switched.stand.driver.destroy(builders.a_context(), row.uuid)
-        switched.stand.conductor.put(switched.row, vm_state=vm_state)
+            switched.world.driver.destroy(builders.a_context(), row.uuid)
+        switched.world.conductor.put(switched.row, vm_state=vm_state)
         switched.order(states.REBUILD_DISK)
         assert ((vm_state if vm_state == "stopped" else "active", None), power) == (switched.state[:2], switched.guest)
-        assert {row.uuid: [attached.volume_uuid]} == switched.stand.driver.attached_volumes()
+        assert {row.uuid: [attached.volume_uuid]} == switched.world.driver.attached_volumes()
     told = [event.removeprefix("compute.instance.") for _level, _host, event, _what in switched.notifier.sent]
     assert ["rebuild.start", "rebuild.end"] * 2 == told
 
@@ -101,10 +102,10 @@ def test_a_rebuild_that_fails_is_reported(switched: Switched, monkeypatch: pytes
     def fails(*_arguments: object, **_options: object) -> None:
         raise SpawnFailed("no image")
 
-    monkeypatch.setattr(switched.stand.driver, "spawn", fails)
+    monkeypatch.setattr(switched.world.driver, "spawn", fails)
     switched.order(states.REBUILD_DISK)
     assert ("error", None, states.NOSTATE) == switched.state
-    assert "no image" == switched.stand.conductor.failures[switched.uuid]
+    assert "no image" == switched.world.conductor.failures[switched.uuid]
 
 
 def test_a_rebuild_has_the_time_of_a_spawn(switched: Switched) -> None:
@@ -112,14 +113,14 @@ def test_a_rebuild_has_the_time_of_a_spawn(switched: Switched) -> None:
     limits: list[float | None] = []
     switched.switch._within = lambda _context, limit_s, work: (limits.append(limit_s), work())[1]
     for task in (states.REBUILD_DISK, states.POWERING_OFF):
-        switched.stand.conductor.put(switched.row, task_state=task)
+        switched.world.conductor.put(switched.row, task_state=task)
         switched.switch.run(builders.a_context(), switched.uuid, 100)
-    assert [90, switched.stand.host.policy.driver_timeout_s] == limits
+    assert [90, switched.world.host.policy.driver_timeout_s] == limits
 
 
 def test_a_rebuild_waits_for_the_volumes(switched: Switched) -> None:
     """Without an answer nothing is done: the conductor sends the order again."""
-    switched.stand.conductor.script("get_attachments", oslo_messaging.MessagingTimeout("silence"), times=1000)
+    switched.world.conductor.script("get_attachments", oslo_messaging.MessagingTimeout("silence"), times=1000)
     switched.order(states.REBUILD_DISK)
     assert (states.REBUILD_DISK, states.RUNNING) == (switched.row.task_state, switched.guest)
 
@@ -136,7 +137,7 @@ def test_a_guest_is_shelved_and_unshelved(switched: Switched) -> None:
 
 def test_a_reboot_is_hard_if_the_task_says_so(switched: Switched, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
-    monkeypatch.setattr(switched.stand.driver, "reboot", lambda context, instance, hard: asked.append(hard))
+    monkeypatch.setattr(switched.world.driver, "reboot", lambda context, instance, hard: asked.append(hard))
     for task in (states.REBOOTING, states.REBOOTING_HARD):
         switched.order(task)
     assert [False, True] == asked
@@ -147,7 +148,7 @@ def test_an_order_without_a_task_does_nothing(switched: Switched, caplog: pytest
     switched.switch.run(builders.a_context(), switched.uuid)
     assert states.RUNNING == switched.guest
     assert [] == builders.lines(caplog, logging.WARNING)
-    switched.stand.conductor.put(switched.row, host="host2", task_state=states.POWERING_OFF)
+    switched.world.conductor.put(switched.row, host="host2", task_state=states.POWERING_OFF)
     switched.switch.run(builders.a_context(), switched.uuid)
     assert states.RUNNING == switched.guest
     assert "the ledger does not have it on this host" in builders.lines(caplog, logging.WARNING)[0]
@@ -159,28 +160,28 @@ def test_a_driver_that_fails_is_reported(switched: Switched, monkeypatch: pytest
     def fails(context: object, instance: object) -> None:
         raise RuntimeError("the hypervisor said no")
 
-    monkeypatch.setattr(switched.stand.driver, "power_off", fails)
+    monkeypatch.setattr(switched.world.driver, "power_off", fails)
     switched.order(states.POWERING_OFF)
     assert ("active", None, states.RUNNING) == switched.state
-    assert "RuntimeError: the hypervisor said no" == switched.stand.conductor.failures[switched.uuid]
+    assert "RuntimeError: the hypervisor said no" == switched.world.conductor.failures[switched.uuid]
 
 
 def test_a_guest_that_is_gone_is_reported(switched: Switched) -> None:
-    switched.stand.driver.destroy(builders.a_context(), switched.uuid)
+    switched.world.driver.destroy(builders.a_context(), switched.uuid)
     switched.order(states.POWERING_ON)
     assert ("active", None, states.NOSTATE) == switched.state
-    assert f"Guest {switched.uuid} could not be found." == switched.stand.conductor.failures[switched.uuid]
+    assert f"Guest {switched.uuid} could not be found." == switched.world.conductor.failures[switched.uuid]
 
 
 def test_nothing_is_done_while_no_conductor_answers(switched: Switched) -> None:
     silence = oslo_messaging.MessagingTimeout("silence")
-    switched.stand.conductor.script("get_host_instances", silence, times=1000)
+    switched.world.conductor.script("get_host_instances", silence, times=1000)
     switched.order(states.POWERING_OFF)
     assert (states.POWERING_OFF, states.RUNNING) == (switched.row.task_state, switched.guest)
 
 
 def test_a_report_whose_answer_is_lost_is_repeated(switched: Switched) -> None:
-    switched.stand.conductor.script("power_done", oslo_messaging.MessagingTimeout("silence"), done=True)
+    switched.world.conductor.script("power_done", oslo_messaging.MessagingTimeout("silence"), done=True)
     switched.order(states.POWERING_OFF)
     assert ("stopped", None, states.SHUTDOWN) == switched.state
 
@@ -197,17 +198,17 @@ def test_an_audit_leaves_a_stopped_or_suspended_guest_alone(task: str, power: in
     """It is as it should be: no report, no restart, and the agent does not take it for one that a move has left."""
     switched = Switched(lost_guest_action=RESTART)
     switched.order(task)
-    calls = list(switched.stand.conductor.calls)
-    switched.stand.compare()
+    calls = list(switched.world.conductor.calls)
+    switched.world.compare()
     assert power == switched.guest
-    assert "report_guest" not in switched.stand.conductor.calls[len(calls) :]
+    assert "report_guest" not in switched.world.conductor.calls[len(calls) :]
 
 
 def test_an_audit_reports_a_stopped_guest_that_runs(switched: Switched, caplog: pytest.LogCaptureFixture) -> None:
     """Somebody else has started it. The row shows it; the agent does not fight."""
     switched.order(states.POWERING_OFF)
-    switched.stand.driver.power_on(builders.a_context(), switched.row)
-    switched.stand.compare()
+    switched.world.driver.power_on(builders.a_context(), switched.row)
+    switched.world.compare()
     assert (("stopped", None, states.RUNNING), states.RUNNING) == (switched.state, switched.guest)
     assert "is running although it is stopped" in builders.lines(caplog, logging.WARNING)[-1]
 
@@ -223,8 +224,8 @@ def test_a_rebuild_that_takes_too_long_leaves_no_guest(
     switched.switch._within = overrun
     switched.order(states.REBUILD_DISK)
     assert ("error", None, states.NOSTATE) == switched.state
-    assert "it has not ended" in switched.stand.conductor.failures[switched.uuid]
-    monkeypatch.setattr(switched.stand.driver, "destroy", overrun)
+    assert "it has not ended" in switched.world.conductor.failures[switched.uuid]
+    monkeypatch.setattr(switched.world.driver, "destroy", overrun)
     switched.order(states.REBUILD_DISK)
     assert ("error", None) == switched.state[:2]
     assert "Cannot clean up" in builders.lines(caplog, logging.ERROR)[-1]

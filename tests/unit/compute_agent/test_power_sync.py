@@ -20,6 +20,7 @@ from fleet.agent.work_queues import WorkQueues
 from fleet.objects import Instance
 from fleet.objects.guest_restarts import RestartLimits
 from tests.unit.compute_agent import builders
+from tests.worlds.one_host import OneHost, one_host
 
 
 class Driver(FakeDriver):
@@ -45,29 +46,29 @@ class Driver(FakeDriver):
         super().power_on(context, instance)  # type: ignore[arg-type]
 
 
-def a_stand(
+def a_host_with_a_guest(
     action: str = "nothing", restarts: Restarts | None = None
-) -> tuple[builders.Stand, Driver, Instance, builders.Notifier]:
+) -> tuple[OneHost, Driver, Instance, builders.Notifier]:
     """With one active instance."""
     conf = builders.a_conf(reserved_host_memory_mb=0, lost_guest_action=action)
     driver, notifier = Driver(conf), builders.Notifier()
-    stand = builders.a_stand(conf, driver, notifications=Notifications(notifier))  # type: ignore[arg-type]
+    world = one_host(conf, driver, notifications=Notifications(notifier))  # type: ignore[arg-type]
     if restarts is not None:
-        stand.guests._restarts = restarts
-    instance = stand.conductor.place(builders.an_instance())
-    stand.build(instance)
+        world.guests._restarts = restarts
+    instance = world.conductor.place(builders.an_instance())
+    world.build(instance)
     notifier.sent.clear()
-    return stand, driver, instance, notifier
+    return world, driver, instance, notifier
 
 
-def row(stand: builders.Stand, instance: Instance) -> tuple[str, int]:
-    found = stand.conductor.rows[instance.uuid]
+def row(world: OneHost, instance: Instance) -> tuple[str, int]:
+    found = world.conductor.rows[instance.uuid]
     return found.vm_state, found.power_state
 
 
 def test_guests_that_run_are_no_news() -> None:
-    stand, _driver, _instance, notifier = a_stand()
-    assert 0 == stand.compare()
+    world, _driver, _instance, notifier = a_host_with_a_guest()
+    assert 0 == world.compare()
     assert [] == notifier.sent
 
 
@@ -79,76 +80,76 @@ def test_a_guest_that_does_not_run_is_reported_once(
     name: str, found: int, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One audit writes the row, one log line and one notification. The instance stays ACTIVE and keeps its claim."""
-    stand, driver, instance, notifier = a_stand()
+    world, driver, instance, notifier = a_host_with_a_guest()
     driver.lose(instance.uuid) if name == "gone" else driver.crash(instance.uuid)
-    used = stand.tracker.view().used
+    used = world.tracker.view().used
     for _audit in range(3):
-        stand.compare()
-    assert (states.ACTIVE, found) == row(stand, instance)
-    assert 1 == stand.conductor.calls.count("report_guest")
+        world.compare()
+    assert (states.ACTIVE, found) == row(world, instance)
+    assert 1 == world.conductor.calls.count("report_guest")
     (line,) = builders.lines(caplog, logging.ERROR)
     assert f"The guest of instance {instance.uuid} on host1 does not run: {words}" == line
     ((_level, publisher, event, said),) = notifier.sent
     assert ("compute.host1", "compute.instance.update") == (publisher, event)
     assert (name, "running") == (said["power_state"], said["old_power_state"])
-    assert used == stand.tracker.view().used
+    assert used == world.tracker.view().used
 
 
 def test_a_guest_that_runs_again_is_reported() -> None:
     """Whoever has started it."""
-    stand, driver, instance, _notifier = a_stand()
+    world, driver, instance, _notifier = a_host_with_a_guest()
     driver.crash(instance.uuid)
-    stand.compare()
+    world.compare()
     driver.crash(instance.uuid, states.RUNNING)
-    stand.compare()
-    assert (states.ACTIVE, states.RUNNING) == row(stand, instance)
+    world.compare()
+    assert (states.ACTIVE, states.RUNNING) == row(world, instance)
 
 
 def test_what_was_lost_while_the_agent_was_down_is_reported_at_its_start() -> None:
-    stand, driver, instance, _notifier = a_stand()
+    world, driver, instance, _notifier = a_host_with_a_guest()
     driver.lose(instance.uuid)
-    recovery.recover(builders.a_context(), stand.host, stand.ledger, None, stand.guests)
-    assert (states.ACTIVE, states.NOSTATE) == row(stand, instance)
+    recovery.recover(builders.a_context(), world.host, world.ledger, None, world.guests)
+    assert (states.ACTIVE, states.NOSTATE) == row(world, instance)
 
 
 def test_a_guest_is_started_again_by_the_audit_after_the_one_that_reported_it(caplog: pytest.LogCaptureFixture) -> None:
     """A supervisor has the time of one audit to do that itself."""
-    stand, driver, instance, _notifier = a_stand("restart")
+    world, driver, instance, _notifier = a_host_with_a_guest("restart")
     driver.crash(instance.uuid)
-    stand.compare()
-    assert (states.ACTIVE, states.CRASHED) == row(stand, instance)
+    world.compare()
+    assert (states.ACTIVE, states.CRASHED) == row(world, instance)
     assert states.CRASHED == driver.get_info(instance.uuid).state
-    stand.compare()
-    assert (states.ACTIVE, states.RUNNING) == row(stand, instance)
+    world.compare()
+    assert (states.ACTIVE, states.RUNNING) == row(world, instance)
     assert states.RUNNING == driver.get_info(instance.uuid).state
-    assert 0 == stand.compare()
+    assert 0 == world.compare()
 
 
 @pytest.mark.parametrize("gone", [True, False], ids=["gone", "does not start"])
 def test_a_guest_that_cannot_be_started_is_one_warning(gone: bool, caplog: pytest.LogCaptureFixture) -> None:
     """Each audit tries again; nothing is spawned anew where a guest with its disk was."""
-    stand, driver, instance, _notifier = a_stand("restart")
+    world, driver, instance, _notifier = a_host_with_a_guest("restart")
     driver.stubborn = not gone
     driver.lose(instance.uuid) if gone else driver.crash(instance.uuid)
     for _audit in range(4):
-        stand.compare()
+        world.compare()
     warnings = [line for line in builders.lines(caplog, logging.WARNING) if line.startswith("Cannot start the guest")]
     assert 1 == len(warnings)
-    assert (states.ACTIVE, states.NOSTATE if gone else states.CRASHED) == row(stand, instance)
+    assert (states.ACTIVE, states.NOSTATE if gone else states.CRASHED) == row(world, instance)
 
 
 def test_an_instance_is_set_to_error_by_the_audit_after_the_one_that_reported_it() -> None:
     """It keeps its host and claim: the rest of the guest is still there."""
-    stand, driver, instance, _notifier = a_stand("error")
-    used = stand.tracker.view().used
+    world, driver, instance, _notifier = a_host_with_a_guest("error")
+    used = world.tracker.view().used
     driver.crash(instance.uuid)
-    stand.compare()
-    assert (states.ACTIVE, states.CRASHED) == row(stand, instance)
+    world.compare()
+    assert (states.ACTIVE, states.CRASHED) == row(world, instance)
     for _audit in range(2):
-        stand.compare()
-    assert (states.ERROR, states.CRASHED) == row(stand, instance)
-    assert 2 == stand.conductor.calls.count("report_guest")
-    assert used == stand.tracker.view().used
+        world.compare()
+    assert (states.ERROR, states.CRASHED) == row(world, instance)
+    assert 2 == world.conductor.calls.count("report_guest")
+    assert used == world.tracker.view().used
 
 
 BUSY = [("building", states.SPAWNING), ("moving", states.RESIZE_MIGRATING), ("deleting", states.DELETING)]
@@ -156,97 +157,97 @@ BUSY = [("building", states.SPAWNING), ("moving", states.RESIZE_MIGRATING), ("de
 
 @pytest.mark.parametrize(("what", "task"), BUSY, ids=[case[0] for case in BUSY])
 def test_a_guest_that_is_worked_on_is_not_lost(what: str, task: str) -> None:
-    stand, driver, instance, _notifier = a_stand("error")
-    instance = stand.conductor.put(stand.conductor.rows[instance.uuid], task_state=task)
+    world, driver, instance, _notifier = a_host_with_a_guest("error")
+    instance = world.conductor.put(world.conductor.rows[instance.uuid], task_state=task)
     driver.lose(instance.uuid)
-    stand.guests.settle(builders.a_context(), stand.host, instance)
-    assert "report_guest" not in stand.conductor.calls
+    world.guests.settle(builders.a_context(), world.host, instance)
+    assert "report_guest" not in world.conductor.calls
 
 
 def test_a_row_that_has_moved_on_is_left_alone() -> None:
     """It was read before; the conductor compares and sets."""
-    stand, driver, instance, notifier = a_stand()
-    before = stand.conductor.rows[instance.uuid]
-    stand.conductor.put(before, task_state=states.DELETING)
+    world, driver, instance, notifier = a_host_with_a_guest()
+    before = world.conductor.rows[instance.uuid]
+    world.conductor.put(before, task_state=states.DELETING)
     driver.lose(instance.uuid)
-    stand.guests.settle(builders.a_context(), stand.host, before)
-    assert states.RUNNING == stand.conductor.rows[instance.uuid].power_state
+    world.guests.settle(builders.a_context(), world.host, before)
+    assert states.RUNNING == world.conductor.rows[instance.uuid].power_state
     assert [] == notifier.sent
 
 
 def test_what_the_driver_cannot_tell_is_not_lost(caplog: pytest.LogCaptureFixture) -> None:
-    stand, driver, instance, _notifier = a_stand("error")
+    world, driver, instance, _notifier = a_host_with_a_guest("error")
     driver.unknown = instance.uuid
-    stand.compare()
-    assert (states.ACTIVE, states.RUNNING) == row(stand, instance)
+    world.compare()
+    assert (states.ACTIVE, states.RUNNING) == row(world, instance)
     assert "cannot tell the state of 1 guests: RuntimeError: the hypervisor does not answer" in caplog.text
 
 
 @pytest.mark.parametrize("silence", [oslo_messaging.MessagingTimeout(), errors.NotTrusted(reason="no")])
 def test_a_conductor_that_does_not_take_it_is_told_by_the_next_audit(silence: Exception) -> None:
-    stand, driver, instance, _notifier = a_stand()
+    world, driver, instance, _notifier = a_host_with_a_guest()
     driver.crash(instance.uuid)
-    stand.conductor.script("report_guest", silence, times=1000)
-    stand.compare()
-    assert (states.ACTIVE, states.RUNNING) == row(stand, instance)
-    stand.conductor._script.clear()
-    stand.compare()
-    assert (states.ACTIVE, states.CRASHED) == row(stand, instance)
+    world.conductor.script("report_guest", silence, times=1000)
+    world.compare()
+    assert (states.ACTIVE, states.RUNNING) == row(world, instance)
+    world.conductor._script.clear()
+    world.compare()
+    assert (states.ACTIVE, states.CRASHED) == row(world, instance)
 
 
 @pytest.mark.parametrize("action", ["nothing", "restart", "error"])
 def test_an_announced_change_is_reported_and_left_to_the_audits(action: str) -> None:
     """However often it is announced: only audits act, because what runs the guests may be about to start it again."""
-    stand, driver, instance, _notifier = a_stand(action)
+    world, driver, instance, _notifier = a_host_with_a_guest(action)
     driver.crash(instance.uuid)
     for _twice in range(2):
-        stand.guests.noticed(builders.a_context(), stand.host, instance.uuid)
-    assert (states.ACTIVE, states.CRASHED) == row(stand, instance)
+        world.guests.noticed(builders.a_context(), world.host, instance.uuid)
+    assert (states.ACTIVE, states.CRASHED) == row(world, instance)
 
 
 def test_an_announced_change_of_an_instance_with_work_is_left_to_that_work() -> None:
     """And so is one of a guest that this host does not hold."""
-    stand, _driver, instance, _notifier = a_stand()
+    world, _driver, instance, _notifier = a_host_with_a_guest()
     executor = builders.ThreadExecutor()
     queues = WorkQueues(executor, slots=0)
     begun, may_end = threading.Event(), threading.Event()
     queues.submit(instance.uuid, lambda: begun.set() or may_end.wait())  # type: ignore[func-returns-value]
     begun.wait()
-    assert not comparison.notice(stand.host, queues, stand.guests, instance.uuid)
-    assert not comparison.notice(stand.host, queues, stand.guests, "00000000-0000-0000-0000-000000000000")
+    assert not comparison.notice(world.host, queues, world.guests, instance.uuid)
+    assert not comparison.notice(world.host, queues, world.guests, "00000000-0000-0000-0000-000000000000")
     may_end.set()
     executor.join()
-    assert comparison.notice(stand.host, queues, stand.guests, instance.uuid)
+    assert comparison.notice(world.host, queues, world.guests, instance.uuid)
     executor.join()
 
 
 def test_a_host_whose_hypervisor_is_away_takes_no_builds_until_it_answers() -> None:
     """Its node stays, with an alarm that says why."""
-    stand, driver, _instance, _notifier = a_stand()
+    world, driver, _instance, _notifier = a_host_with_a_guest()
 
     def refuse(node: str) -> None:
         raise errors.ReportRefused(host=builders.HOST, node=node, field="it", reason="cannot be read")
 
     read, driver.get_available_resource = driver.get_available_resource, refuse  # type: ignore[method-assign,assignment]
-    stand.reporter.audit()
-    assert "cannot be read" in stand.host.alarm()
+    world.reporter.audit()
+    assert "cannot be read" in world.host.alarm()
     driver.get_available_resource = read  # type: ignore[method-assign]
-    stand.reporter.audit()
-    assert "" == stand.host.alarm()
+    world.reporter.audit()
+    assert "" == world.host.alarm()
 
 
 def test_a_guest_that_keeps_dying_ends_in_error(caplog: pytest.LogCaptureFixture) -> None:
     """After two restarts; the first comes with the audit after the one that reported it."""
-    stand, driver, instance, _notifier = a_stand("restart", Restarts(RestartLimits(most=2, wait_s=0)))
+    world, driver, instance, _notifier = a_host_with_a_guest("restart", Restarts(RestartLimits(most=2, wait_s=0)))
     for _death in range(2):
         driver.crash(instance.uuid)
-        stand.compare()
-        stand.compare()
-        assert (states.ACTIVE, states.RUNNING) == row(stand, instance)
+        world.compare()
+        world.compare()
+        assert (states.ACTIVE, states.RUNNING) == row(world, instance)
     driver.crash(instance.uuid)
-    stand.compare()
-    stand.compare()
-    assert (states.ERROR, states.CRASHED) == row(stand, instance)
+    world.compare()
+    world.compare()
+    assert (states.ERROR, states.CRASHED) == row(world, instance)
     assert "its guest was started 2 times within 3600 s" in builders.lines(caplog, logging.ERROR)[-1]
 
 
@@ -263,13 +264,13 @@ def test_the_conductor_counts_and_decides(
     caplog: pytest.LogCaptureFixture, fate: str, left: tuple[str, int], line: str | None
 ) -> None:
     """The limits of the agent, used up or not, do not matter then."""
-    stand, driver, instance, _notifier = a_stand("restart", Restarts(RestartLimits(most=1, wait_s=10**6)))
-    stand.guests._moves = True
+    world, driver, instance, _notifier = a_host_with_a_guest("restart", Restarts(RestartLimits(most=1, wait_s=10**6)))
+    world.guests._moves = True
     driver.crash(instance.uuid)
-    stand.compare()
+    world.compare()
     caplog.clear()
-    stand.conductor.fates.append(fate)
-    stand.compare()
-    assert (left, True) == (row(stand, instance), stand.conductor.asked_to_move)
+    world.conductor.fates.append(fate)
+    world.compare()
+    assert (left, True) == (row(world, instance), world.conductor.asked_to_move)
     told = builders.lines(caplog, logging.WARNING)
     assert not told if line is None else any(line in each for each in told)

@@ -18,17 +18,18 @@ from fleet import states
 from fleet.agent.work_queues import WorkQueues
 from fleet.objects import Image, Instance
 from tests.unit.compute_agent import builders
-from tests.unit.compute_agent.builders import HOST, Stand
+from tests.unit.compute_agent.builders import HOST
+from tests.worlds.one_host import OneHost, one_host
 
 CLAIMED = {"host": HOST, "node": HOST, "claimed_memory_mb": 512, "claimed_disk_gb": 10, "claimed_vcpus": 1}
 
 
-def recover(stand: Stand) -> None:
-    recovery.recover(builders.a_context(), stand.host, stand.ledger)
+def recover(world: OneHost) -> None:
+    recovery.recover(builders.a_context(), world.host, world.ledger)
 
 
-def with_guest(stand: Stand, instance: Instance) -> None:
-    stand.driver.spawn(builders.a_context(), instance, Image())
+def with_guest(world: OneHost, instance: Instance) -> None:
+    world.driver.spawn(builders.a_context(), instance, Image())
 
 
 @pytest.mark.parametrize(
@@ -59,32 +60,32 @@ def test_recovery_of_a_row(
     row: dict[str, Any], guest: bool, guests_after: int, row_after: tuple[str, str | None], used_after: int
 ) -> None:
     """Ledger, driver and tracker agree afterwards, whatever the crash interrupted."""
-    stand = builders.a_stand()
-    instance = stand.conductor.put(builders.an_instance(**CLAIMED), **row)
+    world = one_host()
+    instance = world.conductor.put(builders.an_instance(**CLAIMED), **row)
     if guest:
-        with_guest(stand, instance)
-    recover(stand)
-    after = stand.conductor.rows[instance.uuid]
-    assert guests_after == len(stand.driver.list_instance_uuids())
+        with_guest(world, instance)
+    recover(world)
+    after = world.conductor.rows[instance.uuid]
+    assert guests_after == len(world.driver.list_instance_uuids())
     assert row_after == (after.vm_state, after.task_state)
-    assert used_after == stand.tracker.view().used.memory_mb
+    assert used_after == world.tracker.view().used.memory_mb
 
 
 def test_a_build_in_mid_spawn_is_handed_back_with_its_step() -> None:
     """The attempt's failure is the agent's restart."""
-    stand = builders.a_stand()
-    instance = stand.conductor.put(builders.an_instance(**CLAIMED), vm_state="building", task_state="spawning")
-    recover(stand)
-    told = stand.conductor.rescheduled[instance.uuid]["failure"]
+    world = one_host()
+    instance = world.conductor.put(builders.an_instance(**CLAIMED), vm_state="building", task_state="spawning")
+    recover(world)
+    told = world.conductor.rescheduled[instance.uuid]["failure"]
     assert ("agent-restart", "AgentRestarted") == (told["step"], told["code"])
 
 
 def test_a_guest_whose_build_went_elsewhere_is_fenced() -> None:
     """A guest that this driver spawned for an attempt that the ledger no longer has here is destroyed."""
-    stand = builders.a_stand()
-    with_guest(stand, stand.conductor.put(builders.an_instance(node=HOST), vm_state="active", host="host2"))
-    recover(stand)
-    assert [] == stand.driver.list_instance_uuids()
+    world = one_host()
+    with_guest(world, world.conductor.put(builders.an_instance(node=HOST), vm_state="active", host="host2"))
+    recover(world)
+    assert [] == world.driver.list_instance_uuids()
 
 
 def test_an_alien_guest_is_left_alone_and_counted() -> None:
@@ -98,23 +99,23 @@ def test_an_alien_guest_is_left_alone_and_counted() -> None:
             raise AssertionError(f"{instance_uuid} was destroyed")
 
     conf = builders.a_conf(reserved_host_memory_mb=0)
-    stand = builders.a_stand(conf, DriverWithAlien(conf))
-    recover(stand)
-    stand.reporter.report()
-    assert Resources(memory_mb=300) == stand.tracker.view().used
-    assert 300 == stand.conductor.reports[HOST, HOST].orphaned_memory_mb
+    world = one_host(conf, DriverWithAlien(conf))
+    recover(world)
+    world.reporter.report()
+    assert Resources(memory_mb=300) == world.tracker.view().used
+    assert 300 == world.conductor.reports[HOST, HOST].orphaned_memory_mb
 
 
 @pytest.mark.parametrize(("task_state", "vm_state"), [("spawning", "building"), ("deleting", "active")])
 def test_one_unanswered_call_does_not_stop_the_agent(task_state: str, vm_state: str) -> None:
     """A call for one instance times out; the other instances are recovered."""
-    stand = builders.a_stand()
-    stand.conductor.put(builders.an_instance(**CLAIMED), vm_state=vm_state, task_state=task_state)
-    active = stand.conductor.put(builders.an_instance(**CLAIMED), vm_state="active")
+    world = one_host()
+    world.conductor.put(builders.an_instance(**CLAIMED), vm_state=vm_state, task_state=task_state)
+    active = world.conductor.put(builders.an_instance(**CLAIMED), vm_state="active")
     for method in ("reschedule", "instance_destroyed"):
-        stand.conductor.script(method, oslo_messaging.MessagingTimeout("silence"), times=1000)
-    recover(stand)
-    assert frozenset([active.uuid]) == stand.tracker.view().instances
+        world.conductor.script(method, oslo_messaging.MessagingTimeout("silence"), times=1000)
+    recover(world)
+    assert frozenset([active.uuid]) == world.tracker.view().instances
 
 
 def test_a_guest_that_cannot_be_destroyed_ends_its_build() -> None:
@@ -125,12 +126,12 @@ def test_a_guest_that_cannot_be_destroyed_ends_its_build() -> None:
             raise OSError("busy")
 
     conf = builders.a_conf(reserved_host_memory_mb=0)
-    stand = builders.a_stand(conf, StubbornDriver(conf))
-    instance = stand.conductor.put(builders.an_instance(**CLAIMED), vm_state="building", task_state="spawning")
-    with_guest(stand, instance)
-    recover(stand)
-    assert {} == stand.conductor.rescheduled
-    assert states.ERROR == stand.conductor.rows[instance.uuid].vm_state
+    world = one_host(conf, StubbornDriver(conf))
+    instance = world.conductor.put(builders.an_instance(**CLAIMED), vm_state="building", task_state="spawning")
+    with_guest(world, instance)
+    recover(world)
+    assert {} == world.conductor.rescheduled
+    assert states.ERROR == world.conductor.rows[instance.uuid].vm_state
 
 
 def test_guests_survive_their_agent_when_they_are_persisted(tmp_path: Any) -> None:
@@ -160,46 +161,46 @@ def test_a_comparison_brings_host_and_ledger_together(
     what: str, row: dict[str, Any] | None, held: bool, guest: bool, used: int
 ) -> None:
     """Whatever was lost between them; a second comparison finds nothing more to do."""
-    stand = builders.a_stand()
+    world = one_host()
     instance = builders.an_instance(**CLAIMED)
     if row is not None:
-        stand.conductor.put(instance, **{"vm_state": "active", "task_state": None, **row})
+        world.conductor.put(instance, **{"vm_state": "active", "task_state": None, **row})
     if held:
-        stand.tracker.track(instance)
+        world.tracker.track(instance)
     if guest:
-        with_guest(stand, instance)
-    stand.compare()
-    assert used == stand.tracker.view().used.memory_mb
-    assert (1 if used and guest else 0) == len(stand.driver.list_instance_uuids())
-    assert 0 == stand.compare()
+        with_guest(world, instance)
+    world.compare()
+    assert used == world.tracker.view().used.memory_mb
+    assert (1 if used and guest else 0) == len(world.driver.list_instance_uuids())
+    assert 0 == world.compare()
 
 
 def test_a_live_migration_that_ended_before_its_guest_was_taken_in() -> None:
     """The conductor gave up waiting for this host. A comparison takes the guest in; a failure is tried again by the next."""
-    stand = builders.a_stand()
-    instance = stand.conductor.put(builders.an_instance(**CLAIMED), vm_state="active", task_state="migrating")
-    stand.driver.pre_live_migration(builders.a_context(), instance, "source")
-    stand.compare()
-    assert (states.NOSTATE, True) == arriving(stand, instance)
-    stand.conductor.put(instance, vm_state="active", task_state=None, power_state=states.RUNNING)
-    take_in = stand.driver.post_live_migration_at_destination
-    stand.driver.post_live_migration_at_destination = unreachable
-    stand.compare()
-    assert (states.NOSTATE, True) == arriving(stand, instance)
-    stand.driver.post_live_migration_at_destination = take_in
-    stand.compare()
-    assert (states.RUNNING, False) == arriving(stand, instance)
-    assert 0 == stand.compare()
+    world = one_host()
+    instance = world.conductor.put(builders.an_instance(**CLAIMED), vm_state="active", task_state="migrating")
+    world.driver.pre_live_migration(builders.a_context(), instance, "source")
+    world.compare()
+    assert (states.NOSTATE, True) == arriving(world, instance)
+    world.conductor.put(instance, vm_state="active", task_state=None, power_state=states.RUNNING)
+    take_in = world.driver.post_live_migration_at_destination
+    world.driver.post_live_migration_at_destination = unreachable
+    world.compare()
+    assert (states.NOSTATE, True) == arriving(world, instance)
+    world.driver.post_live_migration_at_destination = take_in
+    world.compare()
+    assert (states.RUNNING, False) == arriving(world, instance)
+    assert 0 == world.compare()
 
 
 def unreachable(*_arguments: Any) -> None:
     raise SpawnFailed("The hypervisor does not answer")
 
 
-def arriving(stand: Stand, instance: Instance) -> tuple[int, bool]:
+def arriving(world: OneHost, instance: Instance) -> tuple[int, bool]:
     """The guest's power state, and whether it is still to be taken in."""
-    usage = stand.driver.get_per_instance_usage()[instance.uuid]
-    return stand.driver.get_info(instance.uuid).state, usage.get("arriving", False)
+    usage = world.driver.get_per_instance_usage()[instance.uuid]
+    return world.driver.get_info(instance.uuid).state, usage.get("arriving", False)
 
 
 RESIZED = {"vcpus": 2, "memory_mb": 1024, "disk_gb": 10}
@@ -233,33 +234,33 @@ def test_a_resize_on_one_host_that_ended_without_it(
             done.append("finish_revert_migration")
 
     conf = builders.a_conf()
-    stand = builders.a_stand(conf, Resized(conf))
+    world = one_host(conf, Resized(conf))
     instance = builders.an_instance(**CLAIMED)
-    stand.conductor.put(instance, vm_state=vm_state, task_state=task_state, power_state=states.RUNNING)
-    with_guest(stand, instance)
-    stand.compare()
-    stand.compare()
+    world.conductor.put(instance, vm_state=vm_state, task_state=task_state, power_state=states.RUNNING)
+    with_guest(world, instance)
+    world.compare()
+    world.compare()
     assert expected == done
 
 
 def test_an_instance_that_is_being_worked_on_is_not_compared() -> None:
     """What is under way is not a difference: the work itself ends it."""
-    stand = builders.a_stand()
+    world = one_host()
     instance = builders.an_instance(**CLAIMED)
-    stand.tracker.track(instance)
+    world.tracker.track(instance)
     executor = builders.ThreadExecutor()
     queues, gate = WorkQueues(executor, slots=0), threading.Event()
     queues.submit(instance.uuid, gate.wait)
-    assert 0 == comparison.compare([(stand.host, queues)], stand.ledger)
+    assert 0 == comparison.compare([(world.host, queues)], world.ledger)
     gate.set()
     executor.join()
-    assert 512 == stand.tracker.view().used.memory_mb
+    assert 512 == world.tracker.view().used.memory_mb
 
 
 def test_a_comparison_without_an_answer_changes_nothing() -> None:
     """The conductor is away: the next audit tries again."""
-    stand = builders.a_stand()
-    stand.tracker.track(builders.an_instance(**CLAIMED))
-    stand.conductor.script("compare_instances", oslo_messaging.MessagingTimeout(), times=100)
-    assert 0 == stand.compare()
-    assert 512 == stand.tracker.view().used.memory_mb
+    world = one_host()
+    world.tracker.track(builders.an_instance(**CLAIMED))
+    world.conductor.script("compare_instances", oslo_messaging.MessagingTimeout(), times=100)
+    assert 0 == world.compare()
+    assert 512 == world.tracker.view().used.memory_mb

@@ -13,31 +13,32 @@ from fleet.clock import seconds, utcnow
 from fleet.clock.skew import ClockSkew
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST
+from tests.worlds.one_host import one_host
 
 TIMEOUT = oslo_messaging.MessagingTimeout("silence")
 
 
 def test_register_waits_for_the_conductor() -> None:
     """An agent may be started before its conductor."""
-    stand = builders.a_stand()
-    stand.conductor.incarnations.clear()
-    stand.conductor.script("register_services", TIMEOUT, times=20)
-    stand.reporter.register()
-    assert {HOST: builders.INCARNATION} == stand.conductor.incarnations
+    world = one_host()
+    world.conductor.incarnations.clear()
+    world.conductor.script("register_services", TIMEOUT, times=20)
+    world.reporter.register()
+    assert {HOST: builders.INCARNATION} == world.conductor.incarnations
 
 
 def test_a_lost_conductor_is_one_warning_and_one_line_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
     """The operator's log does not fill while the broker is away."""
     caplog.set_level(logging.INFO)
-    stand = builders.a_stand()
+    world = one_host()
     caplog.clear()
-    stand.conductor.script("report_state", TIMEOUT, times=5)
-    stand.conductor.script("report_hosts", TIMEOUT, times=2)
+    world.conductor.script("report_state", TIMEOUT, times=5)
+    world.conductor.script("report_hosts", TIMEOUT, times=2)
     for _ in range(2):
-        stand.reporter.heartbeat()
-        stand.reporter.report()
+        world.reporter.heartbeat()
+        world.reporter.report()
     for _ in range(4):
-        stand.reporter.heartbeat()
+        world.reporter.heartbeat()
     assert [
         "The conductor does not answer (MessagingTimeout); work here goes on",
         "The conductor answers again",
@@ -46,52 +47,52 @@ def test_a_lost_conductor_is_one_warning_and_one_line_when_it_is_back(caplog: py
 
 def test_an_agent_compares_its_clock_with_the_databases(caplog: pytest.LogCaptureFixture) -> None:
     """The answer to its heartbeat has the time. One hour off gives one log line, and the next heartbeat reports it."""
-    stand = builders.a_stand()
+    world = one_host()
     skew = ClockSkew(5.0)
-    stand.reporter._presence._skew = skew
-    stand.conductor.now = (utcnow() - seconds(3600)).isoformat()
+    world.reporter._presence._skew = skew
+    world.conductor.now = (utcnow() - seconds(3600)).isoformat()
     for _beat in range(2):
-        stand.reporter.heartbeat()
+        world.reporter.heartbeat()
     assert 3600 == skew.reported_s
     (line,) = builders.lines(caplog, logging.ERROR)
     assert "ahead of the database's" in line
-    stand.conductor.now = None
-    stand.reporter.heartbeat()
+    world.conductor.now = None
+    world.reporter.heartbeat()
     assert 3600 == skew.reported_s
 
 
 def test_a_superseded_host_is_told() -> None:
     """The answer to a heartbeat shows that another process serves the host. It sends no more heartbeats for it."""
-    stand = builders.a_stand()
-    stand.conductor.incarnations[HOST] = "another life"
-    stand.reporter.heartbeat()
-    assert 1 == len(stand.superseded)
-    stand.reporter.forget(HOST)
-    stand.reporter.heartbeat()
-    stand.reporter.report()
-    assert ["report_state"] == stand.conductor.calls
+    world = one_host()
+    world.conductor.incarnations[HOST] = "another life"
+    world.reporter.heartbeat()
+    assert 1 == len(world.superseded)
+    world.reporter.forget(HOST)
+    world.reporter.heartbeat()
+    world.reporter.report()
+    assert ["report_state"] == world.conductor.calls
 
 
 def test_all_nodes_of_a_host_are_reported() -> None:
     """The conductor learns the whole list of nodes with the reports."""
     conf = builders.a_conf(fake={"fake_nodes": 3, "numa_cells": 2, "vcpus": 5, "memory_mb": 1001})
-    stand = builders.a_stand(conf)
-    stand.reporter.report()
+    world = one_host(conf)
+    world.reporter.report()
     nodes = [f"{HOST}-1", f"{HOST}-2", f"{HOST}-3"]
-    assert {HOST: nodes} == stand.conductor.nodes
-    assert [(HOST, node) for node in nodes] == list(stand.conductor.reports)
-    cells = stand.conductor.reports[HOST, nodes[0]].numa_topology["cells"]
+    assert {HOST: nodes} == world.conductor.nodes
+    assert [(HOST, node) for node in nodes] == list(world.conductor.reports)
+    cells = world.conductor.reports[HOST, nodes[0]].numa_topology["cells"]
     assert [([0, 1], 500), ([2, 3, 4], 501)] == [(cell["cpuset"], cell["memory"]) for cell in cells]
 
 
 def test_a_report_that_the_conductor_refuses_stops_claims(caplog: pytest.LogCaptureFixture) -> None:
     """The conductor has the last word on an inventory."""
-    stand = builders.a_stand()
-    stand.conductor.refused_nodes[HOST] = "it shrank"
-    stand.reporter.report()
-    instance = stand.conductor.place(builders.an_instance())
-    stand.build(instance)
-    assert "it shrank" in stand.conductor.rescheduled[instance.uuid]["failure"]["message"]
+    world = one_host()
+    world.conductor.refused_nodes[HOST] = "it shrank"
+    world.reporter.report()
+    instance = world.conductor.place(builders.an_instance())
+    world.build(instance)
+    assert "it shrank" in world.conductor.rescheduled[instance.uuid]["failure"]["message"]
     assert 1 == len(builders.lines(caplog, logging.ERROR))
 
 

@@ -14,6 +14,7 @@ from fleet import errors, states
 from fleet.objects import Flavor, HostLimits, Image, Instance
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST, Notifier
+from tests.worlds.one_host import one_host
 
 
 class Driver(FakeDriver):
@@ -63,26 +64,26 @@ def test_result(
     """The ledger gets one report and the notifications one event; only an active instance keeps resources."""
     conf, notifier = builders.a_conf(reserved_host_memory_mb=0), Notifier()
     driver = Driver(conf)
-    stand = builders.a_stand(conf, driver, notifications=Notifications(notifier))  # type: ignore[arg-type]
-    instance = stand.conductor.place(builders.an_instance())
+    world = one_host(conf, driver, notifications=Notifications(notifier))  # type: ignore[arg-type]
+    instance = world.conductor.place(builders.an_instance())
     if where == "spawn":
         driver.failure = raised
     elif raised is not None:
-        stand.conductor.script(where, raised)
+        world.conductor.script(where, raised)
     order = {"full": {"limits": HostLimits(memory_mb=1)}, "node": {"node": "elsewhere"}}.get(where, {})
-    stand.build(instance, **order)
+    world.build(instance, **order)
 
-    results = {"rescheduled": stand.conductor.rescheduled, "aborted": stand.conductor.aborted}
+    results = {"rescheduled": world.conductor.rescheduled, "aborted": world.conductor.aborted}
     heard = {name: each[instance.uuid]["failure"]["code"] for name, each in results.items() if instance.uuid in each}
     assert ({told: code} if told in results else {}) == heard
-    assert (told == "finished") == (states.ACTIVE == stand.conductor.rows[instance.uuid].vm_state)
+    assert (told == "finished") == (states.ACTIVE == world.conductor.rows[instance.uuid].vm_state)
     first, second = notifier.sent
     assert ("INFO", f"compute.{HOST}", "compute.instance.create.start") == first[:3]
     assert (last[0], f"compute.{HOST}", last[1]) == second[:3]
     assert (code or type(raised).__name__ if told != "finished" else None) == second[3].get("exception")
-    assert counted == stand.tracker.failed_builds
+    assert counted == world.tracker.failed_builds
     held = {instance.uuid} if told == "finished" else set()
-    assert held == set(stand.driver.list_instance_uuids()) == set(stand.tracker.view().instances)
+    assert held == set(world.driver.list_instance_uuids()) == set(world.tracker.view().instances)
 
 
 WRONG = errors.InvalidInput(field="instance.flavor", reason="is odd")
@@ -99,40 +100,40 @@ def test_what_no_host_can_mend_is_not_tried_elsewhere(where: str, what: str, fai
     """The build is aborted with that error, whether the driver or the conductor raised it."""
     conf = builders.a_conf(reserved_host_memory_mb=0)
     driver = Driver(conf)
-    stand = builders.a_stand(conf, driver)
-    instance = stand.conductor.place(builders.an_instance())
+    world = one_host(conf, driver)
+    instance = world.conductor.place(builders.an_instance())
     if where == "spawn":
         driver.failure = failure
     else:
-        stand.conductor.script(where, failure)
-    stand.build(instance)
-    assert {} == stand.conductor.rescheduled
-    assert type(failure).__name__ == stand.conductor.aborted[instance.uuid]["failure"]["code"]
-    assert [] == stand.driver.list_instance_uuids()
+        world.conductor.script(where, failure)
+    world.build(instance)
+    assert {} == world.conductor.rescheduled
+    assert type(failure).__name__ == world.conductor.aborted[instance.uuid]["failure"]["code"]
+    assert [] == world.driver.list_instance_uuids()
 
 
 def test_a_refused_claim_that_spends_no_attempt_is_no_news() -> None:
     """Another host takes the build at the same attempt: its start and its end are the attempt's."""
     notifier = Notifier()
-    stand = builders.a_stand(
+    world = one_host(
         builders.a_conf(reserved_host_memory_mb=0),
         notifications=Notifications(notifier),  # type: ignore[arg-type]
     )
-    stand.conductor.counts_attempts = False
-    instance = stand.conductor.place(builders.an_instance())
-    stand.build(instance, limits=HostLimits(memory_mb=1))
-    assert instance.uuid in stand.conductor.rescheduled
+    world.conductor.counts_attempts = False
+    instance = world.conductor.place(builders.an_instance())
+    world.build(instance, limits=HostLimits(memory_mb=1))
+    assert instance.uuid in world.conductor.rescheduled
     assert [] == notifier.sent
 
 
 def test_the_start_names_the_image() -> None:
     """Only the start event has the image's name, as in nova."""
     notifier = Notifier()
-    stand = builders.a_stand(
+    world = one_host(
         builders.a_conf(reserved_host_memory_mb=0),
         notifications=Notifications(notifier),  # type: ignore[arg-type]
     )
-    stand.build(stand.conductor.place(builders.an_instance(image=Image(id="i", name="cirros"))))
+    world.build(world.conductor.place(builders.an_instance(image=Image(id="i", name="cirros"))))
     assert ["cirros", None] == [content.get("image_name") for *_about, content in notifier.sent]
 
 

@@ -16,6 +16,7 @@ from fleet import states
 from fleet.context import RequestContext
 from fleet.objects import Instance
 from tests.unit.compute_agent import builders
+from tests.worlds.one_host import OneHost, one_host
 
 
 class Driver(FakeDriver):
@@ -32,52 +33,52 @@ class Driver(FakeDriver):
         super().destroy(context, instance_uuid)
 
 
-def a_stand_with_an_instance() -> tuple[builders.Stand, Driver, Instance]:
+def a_host_with_an_instance() -> tuple[OneHost, Driver, Instance]:
     conf = builders.a_conf(reserved_host_memory_mb=0)
     driver = Driver(conf)
-    stand = builders.a_stand(conf, driver)
-    instance = stand.conductor.place(builders.an_instance())
-    stand.build(instance)
-    stand.conductor.put(stand.conductor.rows[instance.uuid], task_state=states.DELETING)
-    return stand, driver, instance
+    world = one_host(conf, driver)
+    instance = world.conductor.place(builders.an_instance())
+    world.build(instance)
+    world.conductor.put(world.conductor.rows[instance.uuid], task_state=states.DELETING)
+    return world, driver, instance
 
 
-def terminate(stand: builders.Stand, instance: Instance) -> None:
-    termination.terminate(builders.a_context(), stand.host, stand.ledger, instance.uuid)
+def terminate(world: OneHost, instance: Instance) -> None:
+    termination.terminate(builders.a_context(), world.host, world.ledger, instance.uuid)
 
 
 def test_a_termination_may_be_repeated() -> None:
     """The second order finds nothing to destroy and reports again: the first answer may be lost."""
-    stand, _driver, instance = a_stand_with_an_instance()
+    world, _driver, instance = a_host_with_an_instance()
     for _time in range(2):
-        terminate(stand, instance)
-    assert states.DELETED == stand.conductor.rows[instance.uuid].vm_state
-    assert [] == stand.driver.list_instance_uuids()
-    assert Resources() == stand.tracker.view().used
-    assert 2 == stand.conductor.calls.count("instance_destroyed")
+        terminate(world, instance)
+    assert states.DELETED == world.conductor.rows[instance.uuid].vm_state
+    assert [] == world.driver.list_instance_uuids()
+    assert Resources() == world.tracker.view().used
+    assert 2 == world.conductor.calls.count("instance_destroyed")
 
 
 @pytest.mark.parametrize("hangs", [pytest.param(True, id="hangs"), pytest.param(False, id="fails")])
 def test_a_driver_that_cannot_destroy_keeps_the_room(hangs: bool, caplog: pytest.LogCaptureFixture) -> None:
     """The row stays in deleting and the claim is kept, until a repeated order succeeds."""
-    stand, driver, instance = a_stand_with_an_instance()
+    world, driver, instance = a_host_with_an_instance()
     gate = driver.gate = threading.Event() if hangs else None
     driver.failure = RuntimeError("locked")
-    patient = stand.host.policy
+    patient = world.host.policy
     if hangs:
-        stand.host.policy = dataclasses.replace(patient, driver_timeout_s=0.05)
-    terminate(stand, instance)
-    assert states.DELETING == stand.conductor.rows[instance.uuid].task_state
-    assert Resources(512, 10, 1) == stand.tracker.view().used
+        world.host.policy = dataclasses.replace(patient, driver_timeout_s=0.05)
+    terminate(world, instance)
+    assert states.DELETING == world.conductor.rows[instance.uuid].task_state
+    assert Resources(512, 10, 1) == world.tracker.view().used
     why = "it has not ended after 0.05 s" if hangs else "locked"
     assert [f"Cannot destroy the guest; the conductor will send the order again: {why}"] == builders.lines(
         caplog, logging.WARNING
     )
-    driver.gate, driver.failure, stand.host.policy = None, None, patient
+    driver.gate, driver.failure, world.host.policy = None, None, patient
     if gate is not None:
         gate.set()
         # The late destroy ends before the next one begins.
         builders.join_threads("driver")
-    terminate(stand, instance)
-    assert states.DELETED == stand.conductor.rows[instance.uuid].vm_state
-    assert Resources() == stand.tracker.view().used
+    terminate(world, instance)
+    assert states.DELETED == world.conductor.rows[instance.uuid].vm_state
+    assert Resources() == world.tracker.view().used

@@ -15,8 +15,9 @@ from fleet import move_states
 from fleet.objects import Attachment, Instance, VolumeConnection
 from tests import factories
 from tests.unit.compute_agent import builders
-from tests.unit.compute_agent.builders import HOST, Stand
+from tests.unit.compute_agent.builders import HOST
 from tests.unit.compute_agent.test_move import DEST, OTHER, UUID, Part
+from tests.worlds.one_host import OneHost, one_host
 
 NOWHERE = VolumeConnection("fake", "fake/volume")
 
@@ -31,74 +32,76 @@ def volume(instance: Instance, number: int = 1, **values: Any) -> Attachment:
     return Attachment(**{**uuids, **known, **values})
 
 
-def build(stand: Stand, instance: Instance, *volumes: Attachment, recorded: Sequence[Attachment] | None = None) -> None:
+def build(
+    world: OneHost, instance: Instance, *volumes: Attachment, recorded: Sequence[Attachment] | None = None
+) -> None:
     """:param recorded: by the ledger; None: the same"""
     known = volumes if recorded is None else recorded
-    stand.conductor.attachments = {each.uuid: each for each in known}
-    stand.build(instance, volumes=list(volumes))
+    world.conductor.attachments = {each.uuid: each for each in known}
+    world.build(instance, volumes=list(volumes))
 
 
 @pytest.fixture
-def stand() -> Stand:
-    return builders.a_stand()
+def world() -> OneHost:
+    return one_host()
 
 
 @pytest.fixture
-def instance(stand: Stand) -> Instance:
-    return stand.conductor.place(builders.an_instance())
+def instance(world: OneHost) -> Instance:
+    return world.conductor.place(builders.an_instance())
 
 
-def test_a_guest_starts_with_its_volumes(stand: Stand, instance: Instance) -> None:
+def test_a_guest_starts_with_its_volumes(world: OneHost, instance: Instance) -> None:
     """What the ledger has counts, and a guest without volumes costs no message."""
-    build(stand, instance, volume(instance), volume(instance, 2, device="vdc"))
-    assert {instance.uuid: [factories.uuid(1), factories.uuid(2)]} == stand.driver.attached_volumes()
-    calls = list(stand.conductor.calls)
-    stand.build(stand.conductor.place(builders.an_instance()))
-    assert (1, 1) == tuple(list(seen).count("get_attachments") for seen in (calls, stand.conductor.calls))
+    build(world, instance, volume(instance), volume(instance, 2, device="vdc"))
+    assert {instance.uuid: [factories.uuid(1), factories.uuid(2)]} == world.driver.attached_volumes()
+    calls = list(world.conductor.calls)
+    world.build(world.conductor.place(builders.an_instance()))
+    assert (1, 1) == tuple(list(seen).count("get_attachments") for seen in (calls, world.conductor.calls))
 
 
-def test_volumes_that_the_host_does_not_reach(instance: Instance, stand: Stand) -> None:
+def test_volumes_that_the_host_does_not_reach(instance: Instance, world: OneHost) -> None:
     """The claim is refused, so that another host gets the build, and no guest was there."""
     there = VolumeConnection("file", f"/nowhere/volume-{factories.uuid(1)}")
-    build(stand, instance, volume(instance, connection=there))
-    failure = stand.conductor.rescheduled[instance.uuid]["failure"]
+    build(world, instance, volume(instance, connection=there))
+    failure = world.conductor.rescheduled[instance.uuid]["failure"]
     assert ("claim", "VolumeUnreachable") == (failure["step"], failure["code"])
     assert "its data are on machine m1" in failure["message"]
-    assert [] == stand.driver.list_instance_uuids()
+    assert [] == world.driver.list_instance_uuids()
 
 
 def test_volumes_that_the_host_shares(tmp_path: pathlib.Path) -> None:
-    stand = builders.a_stand(builders.a_conf(reserved_host_memory_mb=0, volume_hosts=["m*"]))
-    instance = stand.conductor.place(builders.an_instance())
+    world = one_host(builders.a_conf(reserved_host_memory_mb=0, volume_hosts=["m*"]))
+    instance = world.conductor.place(builders.an_instance())
     path = tmp_path / f"volume-{factories.uuid(1)}"
     path.touch()
-    build(stand, instance, volume(instance, connection=VolumeConnection("file", str(path))))
-    assert {instance.uuid: [factories.uuid(1)]} == stand.driver.attached_volumes()
+    build(world, instance, volume(instance, connection=VolumeConnection("file", str(path))))
+    assert {instance.uuid: [factories.uuid(1)]} == world.driver.attached_volumes()
 
 
 def test_a_driver_without_volumes(instance: Instance) -> None:
     class Plain(FakeDriver):
         takes_volumes = False
 
-    stand = builders.a_stand(driver=Plain(builders.a_conf(reserved_host_memory_mb=0), pause=lambda seconds: None))
-    instance = stand.conductor.place(instance)
-    build(stand, instance, volume(instance))
-    failure = stand.conductor.rescheduled[instance.uuid]["failure"]
+    world = one_host(driver=Plain(builders.a_conf(reserved_host_memory_mb=0), pause=lambda seconds: None))
+    instance = world.conductor.place(instance)
+    build(world, instance, volume(instance))
+    failure = world.conductor.rescheduled[instance.uuid]["failure"]
     assert "A guest that starts with volumes is not supported by Plain." == failure["message"]
 
 
-def test_an_order_that_names_other_volumes(stand: Stand, instance: Instance) -> None:
+def test_an_order_that_names_other_volumes(world: OneHost, instance: Instance) -> None:
     """It is forged, or late: nothing is opened."""
     asked = volume(instance)
-    build(stand, instance, asked, recorded=[dataclasses.replace(asked, connection=VolumeConnection("fake", "other"))])
-    failure = stand.conductor.rescheduled[instance.uuid]["failure"]
+    build(world, instance, asked, recorded=[dataclasses.replace(asked, connection=VolumeConnection("fake", "other"))])
+    failure = world.conductor.rescheduled[instance.uuid]["failure"]
     assert ("claim", "OrderDiffers") == (failure["step"], failure["code"])
-    assert [] == stand.driver.list_instance_uuids()
+    assert [] == world.driver.list_instance_uuids()
 
 
 def test_a_report_says_what_the_host_reaches() -> None:
-    stand = builders.a_stand(builders.a_conf(reserved_host_memory_mb=0, volume_hosts=["m1", "n*"]))
-    assert ["m1,n*"] == [each.stats["volume_hosts"] for each in stand.reporter.audit()]
+    world = one_host(builders.a_conf(reserved_host_memory_mb=0, volume_hosts=["m1", "n*"]))
+    assert ["m1,n*"] == [each.stats["volume_hosts"] for each in world.reporter.audit()]
 
 
 @pytest.mark.parametrize(
@@ -114,17 +117,17 @@ def test_a_guest_that_arrives_has_its_volumes(status: str, kind: str) -> None:
     for number in (1, 2):
         part.moves.put(part.migration, volumes=[volume(part.instance, number)])
         part.look()
-        assert {part.instance.uuid: [factories.uuid(number)]} == part.stand.driver.attached_volumes()
+        assert {part.instance.uuid: [factories.uuid(number)]} == part.world.driver.attached_volumes()
 
 
 def test_a_guest_that_comes_back_has_the_volumes_of_the_ledger() -> None:
     """Not those that it had when it was switched off."""
     part = Part(move_states.PRE_MIGRATING, source=HOST, dest=OTHER)
-    part.stand.driver.attach_volume(builders.a_context(), part.instance.uuid, volume(part.instance))
+    part.world.driver.attach_volume(builders.a_context(), part.instance.uuid, volume(part.instance))
     part.look()
     part.moves.put(part.moves.records[UUID], status=move_states.RESUMING, volumes=[volume(part.instance, 2)], held=None)
     part.look()
-    assert {part.instance.uuid: [factories.uuid(2)]} == part.stand.driver.attached_volumes()
+    assert {part.instance.uuid: [factories.uuid(2)]} == part.world.driver.attached_volumes()
 
 
 def test_a_destination_that_does_not_reach_a_volume() -> None:
@@ -134,4 +137,4 @@ def test_a_destination_that_does_not_reach_a_volume() -> None:
     part.moves.put(part.migration, volumes=[volume(part.instance, connection=there)])
     part.look()
     assert "its data are on machine m1" in part.moves.records[UUID].failure["message"]
-    assert {} == part.stand.driver.attached_volumes()
+    assert {} == part.world.driver.attached_volumes()

@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes, options and a conductor for tests of the volume agent."""
+"""Volumes, options and backends for tests of the volume agent."""
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from typing import Any
 
 from oslo_utils import uuidutils
 
-from fleet.agent.patience import Patience
-from fleet.context import RequestContext
 from fleet.objects import Volume, VolumeType
 from volume_agent.backends.backend import Backend, Policy
 from volume_agent.conf import BACKEND_OPTS
 from volume_agent.drivers.base import VolumeDriver
-from volume_agent.ledger.volume_calls import VolumeCalls
 
 HOST = "m1@store"
 
@@ -38,87 +34,3 @@ def backend(driver: VolumeDriver) -> Backend:
 def stored(driver: VolumeDriver) -> dict[str, tuple[str, int]]:
     """Pool and GiB of what is on a backend, by uuid."""
     return {each.uuid: (each.pool, each.size_gb) for each in driver.volumes()}
-
-
-def _following(volume: Volume) -> Volume:
-    """The volume after its backend has done its part."""
-    if volume.step == "copying":
-        places = {
-            "host": volume.held_host,
-            "pool": volume.held_pool,
-            "held_host": volume.host,
-            "held_pool": volume.pool,
-        }
-        return dataclasses.replace(volume, **places, status="available", step="removing", attempt=volume.attempt + 1)
-    if volume.step == "removing":
-        return dataclasses.replace(volume, held_host=None, held_pool=None, step=None)
-    ended = "deleted" if volume.status in ("deleting", "unmanaging") else "available"
-    return dataclasses.replace(volume, status=ended, step=None)
-
-
-class FakeConductor:
-    """The part of ``VolumeTaskAPI`` that agents use: a ledger of volumes that moves on as the real one does."""
-
-    def __init__(self, *volumes: Volume) -> None:
-        self.volumes = {each.uuid: each for each in volumes}
-        #: Volumes that the ledger has deleted, or has elsewhere.
-        self.gone: set[str] = set()
-        self.failures: list[dict[str, Any]] = []
-        #: GiB of each volume that was measured, and GiB that lie there.
-        self.measured: list[tuple[int, int]] = []
-        self.reports: list[dict[str, Any]] = []
-        self.pools: dict[str, list[str]] = {}
-        self.copies: list[dict[str, dict[str, int]]] = []
-
-    def get_host_volumes(
-        self, context: RequestContext, host: str, volume_uuids: list[str] | None = None
-    ) -> list[dict[str, Any]]:
-        there = [each for each in self.volumes.values() if each.pools_on(host) and each.status != "deleted"]
-        return [each.to_wire() for each in there if volume_uuids is None or each.uuid in volume_uuids]
-
-    def get_removable_volumes(self, context: RequestContext, host: str, volume_uuids: list[str]) -> list[str]:
-        return [uuid for uuid in volume_uuids if uuid in self.gone]
-
-    def volume_done(
-        self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str
-    ) -> dict[str, Any]:
-        found = self.volumes[volume_uuid]
-        if (found.attempt, found.acting[0], found.status) == (attempt, host, status):
-            self.volumes[volume_uuid] = found = _following(found)
-        return found.to_wire()
-
-    def volume_measured(
-        self, context: RequestContext, volume_uuid: str, attempt: int, host: str, size_gb: int, stored_gb: int
-    ) -> dict[str, Any]:
-        self.measured.append((size_gb, stored_gb))
-        found = dataclasses.replace(self.volumes[volume_uuid], size_gb=size_gb, claimed_gb=size_gb)
-        self.volumes[volume_uuid] = found
-        return found.to_wire()
-
-    def takes_steps(self) -> bool:
-        return False
-
-    def volume_failed(
-        self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str, failure: dict[str, Any]
-    ) -> dict[str, Any]:
-        self.failures.append(failure)
-        self.volumes[volume_uuid] = found = dataclasses.replace(
-            self.volumes[volume_uuid], status="error", step=None, host=None, pool=None
-        )
-        return found.to_wire()
-
-    def report_pools(
-        self, context: RequestContext, reports: list[dict[str, Any]], pools: dict[str, list[str]]
-    ) -> list[dict[str, Any]]:
-        self.reports, self.pools = reports, pools
-        return [{"host": each["host"], "pool": each["pool"], "accepted": True, "reason": ""} for each in reports]
-
-    def takes_copies(self) -> bool:
-        return True
-
-    def report_copies(self, context: RequestContext, copies: dict[str, dict[str, int]]) -> None:
-        self.copies.append(copies)
-
-
-def calls(conductor: FakeConductor, patience: Patience) -> VolumeCalls:
-    return VolumeCalls(conductor, patience, limit_s=0)  # type: ignore[arg-type]
