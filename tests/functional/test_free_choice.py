@@ -20,7 +20,7 @@ from fleet_api.access.policies import CALLS, FREE_CHOICE
 from fleet_api.application import application
 from tests.configuration import configuration
 from tests.unit.api.test_identity import PASSWORDS, as_user, htpasswd
-from tests.unit.api.test_requests import FakeConductor
+from tests.unit.api.test_requests import FewServers
 from tests.worlds.conductor import Conductor
 
 PROJECTS = "[alice]\nproject = web\n[rita]\nproject = plan\n[root]\nroles = admin\n"
@@ -50,7 +50,7 @@ def client(conductor: Conductor, tmp_path: pathlib.Path) -> Callable[..., testin
     def opened(**rules: str) -> testing.TestClient:
         (tmp_path / "projects").write_text(PROJECTS)
         (tmp_path / "policy.yaml").write_text(json.dumps(rules))
-        door = FakeConductor()
+        door = FewServers()
         door.calls = Calls(Tenancy(conductor.database))  # type: ignore[attr-defined]
         conf = configuration(api_conf.register_opts, policy_opts.set_defaults)
         conf.set_override("auth_strategy", "http_basic", "api")

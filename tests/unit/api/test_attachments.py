@@ -6,14 +6,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import falcon
 import pytest
 from falcon import testing
 
-from fleet_api.requests.conductor import Conductor
 from tests import factories
-from tests.unit.api.test_server_details import UUID
-from tests.unit.api.test_server_details import FakeConductor as ServerConductor
+from tests.unit.api.test_server_details import UUID, OneServer
 
 VOLUME, ATTACHMENT = factories.uuid(31), factories.uuid(32)
 ATTACHED = {
@@ -23,27 +20,17 @@ ATTACHED = {
 PATH = f"/v2.1/servers/{UUID}/os-volume_attachments"
 
 
-class FakeConductor(ServerConductor, Conductor):
-    """Its server has one volume."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.too_old = False
-
-    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
-        if method in ("attach_volume", "detach_volume"):
-            self.asked.append((method, arguments))
-            return ATTACHED
-        found = super().ask(request, method, **arguments)
-        if method == "list_instances":
-            return [{**each, **({} if self.too_old else {"volumes": [VOLUME]})} for each in found]
-        return {**found, "volumes": [ATTACHED]} if method == "show_instance" else found
-
-
 @pytest.fixture
-def conductor() -> FakeConductor:
-    return FakeConductor()
+def conductor() -> OneServer:
+    """The server has one volume."""
+    made = OneServer()
+    shown = made.answers["show_instance"]
+    made.answers |= {
+        **dict.fromkeys(("attach_volume", "detach_volume"), ATTACHED),
+        "list_instances": [{**made.instance, "volumes": [VOLUME]}],
+        "show_instance": lambda **named: {**shown(**named), "volumes": [ATTACHED]},
+    }
+    return made
 
 
 def send(client: testing.TestClient, method: str, path: str, body: Any = None, version: str = "2.1") -> testing.Result:
@@ -69,12 +56,12 @@ def test_the_volumes_of_a_server(client: testing.TestClient, version: str, form:
     assert 404 == send(client, "GET", f"{PATH}/{ATTACHMENT}").status_code
 
 
-def test_a_volume_is_attached_and_detached(client: testing.TestClient, conductor: FakeConductor) -> None:
+def test_a_volume_is_attached_and_detached(client: testing.TestClient, conductor: OneServer) -> None:
     made = send(client, "POST", PATH, {"volumeAttachment": {"volumeId": VOLUME, "device": "/dev/vdb"}})
     assert (200, "/dev/vdb") == (made.status_code, made.json["volumeAttachment"]["device"])
     assert 202 == send(client, "DELETE", f"{PATH}/{VOLUME}").status_code
     named = {"name": UUID, "volume": VOLUME}
-    assert [("attach_volume", {**named, "device": "/dev/vdb"}), ("detach_volume", named)] == conductor.asked
+    assert [("attach_volume", {**named, "device": "/dev/vdb"}), ("detach_volume", named)] == conductor.writes
     assert 404 == send(client, "DELETE", f"{PATH}/{ATTACHMENT}").status_code
 
 
@@ -89,13 +76,13 @@ def test_a_volume_is_attached_and_detached(client: testing.TestClient, conductor
     ],
 )
 def test_a_request_that_cannot_be_done(
-    client: testing.TestClient, conductor: FakeConductor, body: dict[str, Any], code: int
+    client: testing.TestClient, conductor: OneServer, body: dict[str, Any], code: int
 ) -> None:
     assert code == send(client, "POST", PATH, {"volumeAttachment": body}, version="2.79").status_code
-    assert [] == conductor.asked
+    assert [] == conductor.writes
 
 
-def test_servers_show_their_volumes(client: testing.TestClient, conductor: FakeConductor) -> None:
+def test_servers_show_their_volumes(client: testing.TestClient, conductor: OneServer) -> None:
     """Alone and in lists. A conductor that is too old has none."""
     name = "os-extended-volumes:volumes_attached"
     (listed,) = send(client, "GET", "/v2.1/servers/detail").json["servers"]
@@ -103,5 +90,5 @@ def test_servers_show_their_volumes(client: testing.TestClient, conductor: FakeC
     assert [{"id": VOLUME, "delete_on_termination": False}] == send(
         client, "GET", f"/v2.1/servers/{UUID}", version="2.3"
     ).json["server"][name]
-    conductor.too_old = True
+    conductor.answers["list_instances"] = [conductor.instance]
     assert [] == send(client, "GET", "/v2.1/servers/detail").json["servers"][0][name]

@@ -9,20 +9,18 @@ import pathlib
 from typing import Any
 
 import bcrypt
-import falcon
 import pytest
 from falcon import testing
 
-from fleet import errors
 from fleet.objects import ImageRecord
 from fleet.objects.quota import RESOURCES
 from fleet_api import conf as api_conf
 from fleet_api.access import users
 from fleet_api.application import application
 from fleet_api.block_storage import views
-from fleet_api.requests.conductor import Conductor
 from tests import factories
 from tests.configuration import configuration
+from tests.worlds.http_conductor import HttpConductor, named
 
 UUID, SNAPSHOT, IMAGE = factories.uuid(1), factories.uuid(2), factories.uuid(3)
 NEWEST = {"OpenStack-API-Version": "volume 3.71"}
@@ -52,52 +50,36 @@ POOL = {
     "capabilities": {"vendor_name": "fleet"},
 }
 SERVICE = {"binary": "fleet-volume", "host": "m@b", "status": "enabled", "state": "up", "disabled_reason": None}
+OTHER_METHODS = [
+    *(f"{verb}_volume_type" for verb in ("create", "update", "delete")),
+    *("add_volume_type_access", "remove_volume_type_access", "update_service", "delete_snapshot"),
+    *(f"{verb}_volume" for verb in ("delete", "extend", "migrate", "retype", "unmanage")),
+]
 FAST = {"name": "fast", "extra_specs": {"a": "b"}, "description": "", "id": 7}
 
 
-class FakeConductor(Conductor):
-    """Has a volume, a snapshot and a type; ``asked`` are the calls that change something."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.filters: list[dict[str, Any]] = []
-
-    def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
-        answers: dict[str, Any] = {
-            "list_volumes": [{**VOLUME, "uuid": factories.uuid(n)} for n in range(10, 15)],
-            "list_snapshots": [KEPT],
-            "list_volume_types": [FAST],
-            "list_pools": [POOL],
-            "list_manageable": [
-                {"pool": "m@b#p", "reference": "a.raw", "size_gb": 2, "reason": ""},
-                {"pool": "m@b#p", "reference": "b", "size_gb": 1, "reason": "is a link"},
-            ],
-            "show_quota": {name: dict.fromkeys(RESOURCES, 5) for name in ("limits", "used", "default")},
-            "list_services": [{**SERVICE, "last_seen_up": None}, {"binary": "fleet-compute"}],
-        }
-        if method in answers:
-            self.filters.append(arguments.get("filters", {}))
-            return answers[method]
-        known = {
-            "show_volume": VOLUME,
-            "show_snapshot": KEPT,
-            "show_image": ImageRecord(uuid=IMAGE, name="i", location="/i").to_wire(),
-        }
-        if method in known:
-            if arguments["name"] not in (known[method]["uuid"],):
-                raise errors.NotFound(kind="Thing", name=arguments["name"])
-            return known[method]
-        self.asked.append((method, arguments))
-        if method == "update_volume":
-            return {**VOLUME, **{name: value for name, value in arguments["changes"].items() if name in VOLUME}}
-        if method == "manage_volume":
-            return {"volumes": [{"uuid": UUID}]}
-        return {"create_volumes": {"volumes": [{"uuid": UUID}]}, "create_snapshot": KEPT}.get(method, FAST)
-
-
 @pytest.fixture
-def conductor() -> FakeConductor:
-    return FakeConductor()
+def conductor() -> HttpConductor:
+    """Has volumes, a snapshot and a type."""
+    manageable = {"pool": "m@b#p", "reference": "a.raw", "size_gb": 2, "reason": ""}
+    made = {"volumes": [{"uuid": UUID}]}
+    return HttpConductor(
+        **dict.fromkeys(OTHER_METHODS, FAST),
+        list_volumes=[{**VOLUME, "uuid": factories.uuid(n)} for n in range(10, 15)],
+        list_snapshots=[KEPT],
+        list_volume_types=[FAST],
+        list_pools=[POOL],
+        list_manageable=[manageable, {**manageable, "reference": "b", "size_gb": 1, "reason": "is a link"}],
+        list_services=[{**SERVICE, "last_seen_up": None}, {"binary": "fleet-compute"}],
+        show_quota={name: dict.fromkeys(RESOURCES, 5) for name in ("limits", "used", "default")},
+        show_volume=named(VOLUME, UUID),
+        show_snapshot=named(KEPT, SNAPSHOT),
+        show_image=named(ImageRecord(uuid=IMAGE, name="i", location="/i").to_wire(), IMAGE),
+        create_volumes=made,
+        manage_volume=made,
+        create_snapshot=KEPT,
+        update_volume=lambda name, changes: {**VOLUME, **{key: changes[key] for key in changes if key in VOLUME}},
+    )
 
 
 def send(client: testing.TestClient, method: str, path: str, body: Any = None, **headers: str) -> testing.Result:
@@ -139,17 +121,17 @@ def test_versions(client: testing.TestClient, asked: str, code: int, said: str |
     ],
 )
 def test_a_change(
-    client: testing.TestClient, conductor: FakeConductor, method: str, path: str, body: Any, changes: Any
+    client: testing.TestClient, conductor: HttpConductor, method: str, path: str, body: Any, changes: Any
 ) -> None:
     """What is not named stays."""
     answer = send(client, method, f"/volumes/{UUID}{path}", body)
     assert 200 == answer.status_code, answer.text
-    assert [("update_volume", {"name": UUID, "changes": changes})] == conductor.asked
+    assert [("update_volume", {"name": UUID, "changes": changes})] == conductor.writes
     shown = answer.json.get("volume", answer.json)
     assert changes.get("metadata", {}) == shown["metadata"]
 
 
-def test_existing_data(client: testing.TestClient, conductor: FakeConductor) -> None:
+def test_existing_data(client: testing.TestClient, conductor: HttpConductor) -> None:
     """They are listed, become a volume, and a volume is left to itself."""
     for path in ("/manageable_volumes", "/os-volume-manage"):
         found = send(client, "GET", f"{path}/detail?host=m@b").json["manageable-volumes"]
@@ -163,19 +145,19 @@ def test_existing_data(client: testing.TestClient, conductor: FakeConductor) -> 
         made = send(client, "POST", path, {"volume": body}, **{"Idempotency-Key": "k"})
         assert (202, UUID) == (made.status_code, made.json["volume"]["id"])
     asked = {"host": "m@b#p", "reference": "a.raw", "name": "n"}
-    assert [("manage_volume", {"request": asked, "client_token": "k"})] * 2 == conductor.asked
+    assert [("manage_volume", {"request": asked, "client_token": "k"})] * 2 == conductor.writes
     assert 202 == send(client, "POST", f"/volumes/{UUID}/action", {"os-unmanage": None}).status_code
-    assert ("unmanage_volume", {"name": UUID}) == conductor.asked[-1]
+    assert ("unmanage_volume", {"name": UUID}) == conductor.writes[-1]
 
 
-def test_a_change_of_nothing_is_refused(client: testing.TestClient, conductor: FakeConductor) -> None:
+def test_a_change_of_nothing_is_refused(client: testing.TestClient, conductor: HttpConductor) -> None:
     for body in ({"volume": {}}, {"volume": {"size": 2}}, {"volume": {"name": ""}}):
         assert 400 == send(client, "PUT", f"/volumes/{UUID}", body).status_code
     assert 404 == send(client, "DELETE", f"/volumes/{UUID}/metadata/none").status_code
-    assert [] == conductor.asked
+    assert [] == conductor.writes
 
 
-def test_a_volume(client: testing.TestClient, conductor: FakeConductor) -> None:
+def test_a_volume(client: testing.TestClient, conductor: HttpConductor) -> None:
     """As the client sends it: what is not wanted is null."""
     empty = dict.fromkeys(
         ("source_volid", "consistencygroup_id", "imageRef", "backup_id", "description", "snapshot_id")
@@ -185,7 +167,7 @@ def test_a_volume(client: testing.TestClient, conductor: FakeConductor) -> None:
     answer = send(client, "POST", "/volumes", body, **{"Idempotency-Key": "k1"})
     assert (202, UUID) == (answer.status_code, answer.json["volume"]["id"]), answer.text
     wanted = {"size": 1, "name": "v", "volume_type": "fast", "metadata": {"x": "y"}, "scheduler_hints": {"a": "b"}}
-    assert [("create_volumes", {"request": wanted, "client_token": "k1"})] == conductor.asked
+    assert [("create_volumes", {"request": wanted, "client_token": "k1"})] == conductor.writes
 
 
 @pytest.mark.parametrize(
@@ -197,10 +179,10 @@ def test_a_volume(client: testing.TestClient, conductor: FakeConductor) -> None:
     ],
 )
 def test_what_a_volume_begins_with(
-    client: testing.TestClient, conductor: FakeConductor, origin: Any, wanted: Any
+    client: testing.TestClient, conductor: HttpConductor, origin: Any, wanted: Any
 ) -> None:
     assert 202 == send(client, "POST", "/volumes", {"volume": origin}).status_code
-    assert [("create_volumes", {"request": wanted})] == conductor.asked
+    assert [("create_volumes", {"request": wanted})] == conductor.writes
 
 
 BAD = [
@@ -241,14 +223,14 @@ BAD = [
 
 @pytest.mark.parametrize(("path", "body", "code", "word"), BAD)
 def test_what_is_refused(
-    client: testing.TestClient, conductor: FakeConductor, path: str, body: Any, code: int, word: str
+    client: testing.TestClient, conductor: HttpConductor, path: str, body: Any, code: int, word: str
 ) -> None:
     """With the field that is wrong, or a sentence on what is not here. Nothing is asked of the fleet."""
     answer = send(client, "POST", path, body)
     ((_, failure),) = answer.json.items()
     assert (code, code) == (answer.status_code, failure["code"]), answer.text
     assert word in failure["message"]
-    assert [] == conductor.asked
+    assert [] == conductor.writes
 
 
 @pytest.mark.parametrize(
@@ -286,10 +268,10 @@ def test_what_is_refused(
     ],
 )  # fmt: skip
 def test_changes(
-    client: testing.TestClient, conductor: FakeConductor, method: str, path: str, body: Any, code: int, asked: Any
+    client: testing.TestClient, conductor: HttpConductor, method: str, path: str, body: Any, code: int, asked: Any
 ) -> None:
     assert code == send(client, method, path, body).status_code
-    assert [asked] == conductor.asked
+    assert [asked] == conductor.writes
 
 
 @pytest.mark.parametrize(
@@ -335,11 +317,11 @@ def test_each_service_has_quotas_of_its_own(client: testing.TestClient, path: st
     assert 5 in (ours.get("volumes"), ours.get("maxTotalVolumes"))
 
 
-def test_old_names_of_a_volume_and_the_id_of_its_type(client: testing.TestClient, conductor: FakeConductor) -> None:
+def test_old_names_of_a_volume_and_the_id_of_its_type(client: testing.TestClient, conductor: HttpConductor) -> None:
     volume = {"size": 1, "display_name": "v", "display_description": "d", "volume_type": "7"}
     assert 202 == send(client, "POST", "/volumes", {"volume": volume}).status_code
     wanted = {"size": 1, "name": "v", "description": "d", "volume_type": "fast"}
-    assert [("create_volumes", {"request": wanted})] == conductor.asked
+    assert [("create_volumes", {"request": wanted})] == conductor.writes
 
 
 def test_a_full_part_has_a_link(client: testing.TestClient) -> None:
@@ -367,12 +349,12 @@ CHANGES_OF_SERVICES = [
     ("action", "more", "wanted"), CHANGES_OF_SERVICES, ids=[each[0] for each in CHANGES_OF_SERVICES]
 )
 def test_a_backend_is_enabled_or_disabled(
-    client: testing.TestClient, conductor: FakeConductor, action: str, more: dict[str, str], wanted: dict[str, Any]
+    client: testing.TestClient, conductor: HttpConductor, action: str, more: dict[str, str], wanted: dict[str, Any]
 ) -> None:
     service = {"host": "m@b", "binary": "cinder-volume"}
     answer = send(client, "PUT", f"/os-services/{action}", {**service, **more})
     assert (200, wanted["disabled"]) == (answer.status_code, answer.json["disabled"])
-    assert [("update_service", {"host": "m@b", "binary": "fleet-volume", **wanted})] == conductor.asked
+    assert [("update_service", {"host": "m@b", "binary": "fleet-volume", **wanted})] == conductor.writes
     assert 404 == send(client, "PUT", f"/os-services/{action}", {**service, **more, "host": "m@c"}).status_code
     assert 400 == send(client, "PUT", "/os-services/disable-log-reason", service).status_code
 
@@ -424,7 +406,7 @@ class TestProjects:
     """Users with passwords: alice's project has the volume, bob's has not."""
 
     @pytest.fixture
-    def client(self, conductor: FakeConductor, tmp_path: pathlib.Path, cheap_passwords: None) -> testing.TestClient:
+    def client(self, conductor: HttpConductor, tmp_path: pathlib.Path, cheap_passwords: None) -> testing.TestClient:
         known, projects = tmp_path / "htpasswd", tmp_path / "projects"
         hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(users.LEAST_COST)).decode()
         known.write_text("".join(f"{name}:{hashed}\n" for name in ("alice", "bob", "ron", "root")))
@@ -463,7 +445,7 @@ class TestProjects:
     def test_who_may_do_what(
         self,
         client: testing.TestClient,
-        conductor: FakeConductor,
+        conductor: HttpConductor,
         user: str,
         method: str,
         path: str,
@@ -473,14 +455,14 @@ class TestProjects:
         answer = send(client, method, path, body, **_password(user))
         assert code == answer.status_code, answer.text
         if code >= 400:
-            assert [] == conductor.asked
+            assert [] == conductor.writes
 
-    def test_what_a_project_sees(self, client: testing.TestClient, conductor: FakeConductor) -> None:
+    def test_what_a_project_sees(self, client: testing.TestClient, conductor: HttpConductor) -> None:
         """Its own volumes, without pools; types without extra specs."""
         volume = send(client, "GET", f"/volumes/{UUID}", **_password("alice")).json["volume"]
         assert "os-vol-host-attr:host" not in volume
         send(client, "GET", "/volumes/detail", **_password("bob"))
-        assert {"project_id": "db"} == conductor.filters[-1]
+        assert {"project_id": "db"} == conductor.given("list_volumes", "filters")[-1]
         assert "extra_specs" not in send(client, "GET", "/types/7", **_password("alice")).json["volume_type"]
         assert {"a": "b"} == send(client, "GET", "/types/7", **_password("root")).json["volume_type"]["extra_specs"]
 

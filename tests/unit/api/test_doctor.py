@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import falcon
 import oslo_messaging
 import pytest
 from falcon import testing
 
 from fleet.context import RequestContext
-from fleet_api.requests.conductor import Conductor
+from tests.worlds.http_conductor import HttpConductor
 
 SERVICE = {
     "binary": "fleet-compute",
@@ -31,16 +30,17 @@ FINDINGS = {
 }
 
 
-class FakeConductor(Conductor):
-    """Its conductor answers, unless ``lost``; ``asked`` are the topics that were pinged."""
+class PingedConductor(HttpConductor):
+    """A conductor that answers, unless ``lost``. ``pinged`` are the topics."""
 
     def __init__(self) -> None:
+        super().__init__(examine=FINDINGS, list_services=[SERVICE])
         self.lost = False
-        self.asked: list[str] = []
+        self.pinged: list[str] = []
         self.calls = self  # type: ignore[assignment]
 
     def ping(self, context: RequestContext, topic: str) -> dict[str, str]:
-        self.asked.append(topic)
+        self.pinged.append(topic)
         if self.lost:
             raise oslo_messaging.MessagingTimeout("late")
         return {"service": topic, "arg": topic}
@@ -51,16 +51,13 @@ class FakeConductor(Conductor):
     def describe_filters(self, context: RequestContext) -> dict[str, Any]:
         return {"left_out": [{"filter": "AvailabilityZoneFilter", "unjudged": ["availability_zone"]}]}
 
-    def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
-        return {"examine": FINDINGS, "list_services": [SERVICE]}[method]
-
 
 @pytest.fixture
-def conductor() -> FakeConductor:
-    return FakeConductor()
+def conductor() -> PingedConductor:
+    return PingedConductor()
 
 
-def test_what_is_wrong_and_what_to_do(client: testing.TestClient, conductor: FakeConductor) -> None:
+def test_what_is_wrong_and_what_to_do(client: testing.TestClient, conductor: PingedConductor) -> None:
     """Each finding with its level; advice where something is wrong."""
     found = {each["check"]: each for each in client.simulate_get("/fleet/v1/doctor").json["findings"]}
     assert ("fail", "ok", "warn", "warn", "ok") == tuple(
@@ -68,10 +65,10 @@ def test_what_is_wrong_and_what_to_do(client: testing.TestClient, conductor: Fak
     )
     assert "2 steps are overdue" in found["builds"]["found"]
     assert "read their logs" in found["builds"]["fix"]
-    assert ["conductor", "scheduler"] == conductor.asked
+    assert ["conductor", "scheduler"] == conductor.pinged
 
 
-def test_a_conductor_that_does_not_answer(client: testing.TestClient, conductor: FakeConductor) -> None:
+def test_a_conductor_that_does_not_answer(client: testing.TestClient, conductor: PingedConductor) -> None:
     """That is a finding, and no failure of the request."""
     conductor.lost = True
     answer = client.simulate_get("/fleet/v1/doctor")

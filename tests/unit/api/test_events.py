@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import falcon
 import oslo_messaging
 import pytest
 from falcon import testing
@@ -16,34 +15,35 @@ from oslo_config import cfg
 from fleet_api import conf as api_conf
 from fleet_api.application import application
 from fleet_api.own import events
-from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault
 from tests.configuration import configuration
+from tests.worlds.http_conductor import HttpConductor
 
 PATH = "/fleet/v1/events"
 EVENT = {"kind": "instance", "id": 7, "name": "web", "event": "create", "host": "h1", "message": "on h1"}
 SERVICE = {"binary": "fleet-compute", "host": "h1", "state": "up", "status": "enabled"}
 
 
-class FakeConductor(Conductor):
-    """``answers`` are those of ``list_events``; the last one is repeated."""
+class NewsConductor(HttpConductor):
+    """``news`` are the answers of ``list_events``, ``services`` those of ``list_services``; the last ones are repeated."""
 
     def __init__(self) -> None:
-        self.answers: list[Any] = []
+        super().__init__(list_events=self._list_events, list_services=lambda **_filters: _following(self.services))
+        self.news: list[Any] = []
         self.services = [[SERVICE], [{**SERVICE, "state": "down"}], []]
-        self.after: list[Any] = []
 
-    def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
-        if method == "list_services":
-            return self.services.pop(0) if len(self.services) > 1 else self.services[0]
-        if "after" not in arguments:
-            earlier = [{**EVENT, "id": number} for number in range(7 - arguments.get("last", 0), 7)]
+    def _list_events(self, after: Any = None, last: int = 0, **_filters: Any) -> Any:
+        if after is None:
+            earlier = [{**EVENT, "id": number} for number in range(7 - last, 7)]
             return {"events": earlier, "position": {"instance": 6, "volume": 0}}
-        self.after.append(arguments["after"])
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        answer = _following(self.news)
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+def _following(answers: list[Any]) -> Any:
+    return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
 class Looks(events.Streams):
@@ -59,12 +59,12 @@ class Looks(events.Streams):
 
 
 @pytest.fixture
-def conductor() -> FakeConductor:
-    return FakeConductor()
+def conductor() -> NewsConductor:
+    return NewsConductor()
 
 
 @pytest.fixture
-def follow(conductor: FakeConductor) -> Callable[..., list[dict[str, Any]]]:
+def follow(conductor: NewsConductor) -> Callable[..., list[dict[str, Any]]]:
     """Follows for some looks; returns the events with their ids and kinds."""
 
     def follow(looks: int, query: str = "", **headers: str) -> list[dict[str, Any]]:
@@ -89,60 +89,60 @@ def answer(*found: dict[str, Any], instance: int = 6) -> dict[str, Any]:
     return {"events": list(found), "position": {"instance": instance, "volume": 0}}
 
 
-def test_an_event_comes_once(conductor: FakeConductor, follow: Callable[..., Any]) -> None:
+def test_an_event_comes_once(conductor: NewsConductor, follow: Callable[..., Any]) -> None:
     """Though the conductor repeats it; its id is where the next stream begins."""
-    conductor.answers = [answer(EVENT), answer(EVENT), answer(EVENT, {**EVENT, "id": 8}), answer(instance=8)]
+    conductor.news = [answer(EVENT), answer(EVENT), answer(EVENT, {**EVENT, "id": 8}), answer(instance=8)]
     first, second = [each for each in follow(4) if each["event"] == "instance"]
     assert (EVENT, "6.0", 8) == (first["data"], first["id"], second["data"]["id"])
 
 
-def test_the_last_events_come_first(conductor: FakeConductor, follow: Callable[..., Any]) -> None:
+def test_the_last_events_come_first(conductor: NewsConductor, follow: Callable[..., Any]) -> None:
     """Each once, then what happens; a client that comes back gets what it has missed, and not them."""
-    conductor.answers = [answer({**EVENT, "id": 6}, EVENT), answer(instance=7)]
+    conductor.news = [answer({**EVENT, "id": 6}, EVENT), answer(instance=7)]
     found = [each["data"]["id"] for each in follow(2, "last=3") if each["event"] == "instance"]
     assert [4, 5, 6, 7] == found
-    conductor.answers = [answer(EVENT)]
+    conductor.news = [answer(EVENT)]
     assert [7] == [each["data"]["id"] for each in follow(2, "last=3", **{"Last-Event-ID": "6.0"})]
 
 
-def test_a_client_comes_back(conductor: FakeConductor, follow: Callable[..., Any]) -> None:
-    conductor.answers = [answer()]
+def test_a_client_comes_back(conductor: NewsConductor, follow: Callable[..., Any]) -> None:
+    conductor.news = [answer()]
     follow(1, **{"Last-Event-ID": "3.9"})
-    assert [{"instance": 3, "volume": 9}] == conductor.after
+    assert [{"instance": 3, "volume": 9}] == conductor.given("list_events", "after")
 
 
 @pytest.mark.parametrize("header", ["x", "1", "1.2.3", "1.-2", "1.x", "²." + "1"])
-def test_ids_that_are_not_ours(conductor: FakeConductor, header: str) -> None:
+def test_ids_that_are_not_ours(conductor: NewsConductor, header: str) -> None:
     client = testing.TestClient(application(conductor, _conf()))
     refused = client.simulate_get(PATH, headers={"Last-Event-ID": header.encode().decode("latin-1")})
     assert 400 == refused.status_code
     assert "Last-Event-ID" in refused.text
 
 
-def test_hosts(conductor: FakeConductor, follow: Callable[..., Any]) -> None:
+def test_hosts(conductor: NewsConductor, follow: Callable[..., Any]) -> None:
     """Only changes: a host that goes down, and one that is taken out."""
-    conductor.answers = [answer()]
+    conductor.news = [answer()]
     found = [each["data"] for each in follow(11) if each.get("event") == "host"]
     assert [{"host": "h1", "state": state} for state in ("down", "gone")] == [
         {"host": each["host"], "state": each["state"]} for each in found
     ]
 
 
-def test_a_conductor_that_is_away(conductor: FakeConductor, follow: Callable[..., Any], caplog: Any) -> None:
+def test_a_conductor_that_is_away(conductor: NewsConductor, follow: Callable[..., Any], caplog: Any) -> None:
     """The stream says so, and goes on."""
-    conductor.answers = [oslo_messaging.MessagingTimeout("late"), answer(EVENT)]
+    conductor.news = [oslo_messaging.MessagingTimeout("late"), answer(EVENT)]
     assert ["away", "instance"] == [each["event"] for each in follow(2)]
     caplog.clear()
 
 
-def test_a_comment_shows_that_the_client_is_there(conductor: FakeConductor) -> None:
+def test_a_comment_shows_that_the_client_is_there(conductor: NewsConductor) -> None:
     conductor.services = [[]]
-    conductor.answers = [answer()]
+    conductor.news = [answer()]
     client = testing.TestClient(application(conductor, _conf(), Looks(21)))
     assert 2 == client.simulate_get(PATH).text.count(": nothing new\n\n")
 
 
-def test_a_client_too_many(conductor: FakeConductor) -> None:
+def test_a_client_too_many(conductor: NewsConductor) -> None:
     """The answer is a failure in the form of all others."""
     streams = Looks(1)
     streams.hold(iter(()), "admin")

@@ -6,35 +6,23 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import falcon
 import pytest
 from falcon import testing
 
-from fleet_api.requests.conductor import Conductor
 from tests.unit.api.test_server_details import NEWEST
-from tests.unit.api.test_server_details import FakeConductor as ServerConductor
+from tests.worlds.http_conductor import HttpConductor
 
 GROUPS = "/v2.1/os-server-groups"
 
 
-class FakeConductor(ServerConductor, Conductor):
-    """Makes the group that it is asked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.made: dict[str, Any] = {}
-
-    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
-        if method != "create_group":
-            return super().ask(request, method, **arguments)
-        self.made = arguments
-        about = {"uuid": "11111111-1111-1111-1111-111111111111", "members": [], "hosts": [], "project_id": None}
-        return {"max_server_per_host": 1, "rules": [], **about, **arguments}
+def create_group(**wanted: Any) -> dict[str, Any]:
+    about = {"uuid": "11111111-1111-1111-1111-111111111111", "members": [], "hosts": [], "project_id": None}
+    return {"max_server_per_host": 1, "rules": [], **about, **wanted}
 
 
 @pytest.fixture
-def conductor() -> FakeConductor:
-    return FakeConductor()
+def conductor() -> HttpConductor:
+    return HttpConductor(create_group=create_group)
 
 
 def create(client: testing.TestClient, policy: str, rules: dict[str, Any] | None) -> testing.Result:
@@ -81,12 +69,12 @@ RACK = {"label": "rack"}
     ],
 )
 def test_rules(
-    client: testing.TestClient, conductor: FakeConductor, policy: str, rules: Any, made: Any, shown: Any
+    client: testing.TestClient, conductor: HttpConductor, policy: str, rules: Any, made: Any, shown: Any
 ) -> None:
     """What was sent is shown again in nova's words."""
     answer = create(client, policy, rules)
     assert 200 == answer.status_code, answer.text
-    assert {"name": "g", **made} == conductor.made
+    assert [("create_group", {"name": "g", **made})] == conductor.asked
     assert (policy, shown) == tuple(answer.json["server_group"][name] for name in ("policy", "rules"))
 
 
@@ -103,7 +91,7 @@ def test_rules(
     ],
 )
 def test_wrong_rules(
-    client: testing.TestClient, conductor: FakeConductor, policy: str, rules: dict[str, Any], said: str
+    client: testing.TestClient, conductor: HttpConductor, policy: str, rules: dict[str, Any], said: str
 ) -> None:
     answer = create(client, policy, rules)
-    assert (400, {}, True) == (answer.status_code, conductor.made, said in answer.text)
+    assert (400, [], True) == (answer.status_code, conductor.asked, said in answer.text)

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import falcon
 import pytest
 from falcon import testing
 
-from fleet_api.requests.conductor import Conductor
 from tests import factories
+from tests.worlds.http_conductor import HttpConductor
 
 UUID = factories.uuid(1)
 PATH = f"/v2.1/servers/{UUID}/os-instance-actions"
@@ -47,25 +46,16 @@ MOVE = {
 FLAVOR = {"name": "small", "flavorid": "f1", "id": 7, "vcpus": 1, "memory_mb": 512}
 
 
-class FakeConductor(Conductor):
-    """Has one instance with events, and two migrations of it."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.deleted = False
-
-    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
-        self.asked.append((method, arguments))
-        if method == "list_migrations":
-            return [{**MOVE, "uuid": factories.uuid(7), "migration_type": "evacuation", "resized": False}, MOVE]
-        if method == "list_flavors":
-            return [FLAVOR]
-        return {"instance": {**INSTANCE, "deleted": self.deleted}, "events": EVENTS}
+ANSWERS = {
+    "show_instance": {"instance": INSTANCE, "events": EVENTS},
+    "list_migrations": [{**MOVE, "uuid": factories.uuid(7), "migration_type": "evacuation", "resized": False}, MOVE],
+    "list_flavors": [FLAVOR],
+}
 
 
 @pytest.fixture
-def conductor() -> FakeConductor:
-    return FakeConductor()
+def conductor() -> HttpConductor:
+    return HttpConductor(**ANSWERS)
 
 
 def get(client: testing.TestClient, path: str, version: str = "2.84") -> testing.Result:
@@ -120,10 +110,10 @@ def test_migrations(client, conductor):
 
 @pytest.mark.parametrize(("version", "code"), [("2.20", 404), ("2.21", 200)])
 def test_actions_of_a_deleted_server(
-    client: testing.TestClient, conductor: FakeConductor, version: str, code: int
+    client: testing.TestClient, conductor: HttpConductor, version: str, code: int
 ) -> None:
     """As long as its row is kept. The server itself is gone."""
-    conductor.deleted = True
+    conductor.answers["show_instance"] = {"instance": {**INSTANCE, "deleted": True}, "events": EVENTS}
     assert code == get(client, PATH, version).status_code
     assert code == get(client, f"{PATH}/req-a", version).status_code
     assert 404 == get(client, f"/v2.1/servers/{UUID}", version).status_code

@@ -29,7 +29,7 @@ from fleet_api.own.openapi import OpenAPI, Route
 from fleet_api.requests import guard
 from tests import factories
 from tests.configuration import configuration
-from tests.unit.api.test_requests import SERVER, FakeConductor, said
+from tests.unit.api.test_requests import SERVER, FewServers, said
 
 PASSWORDS = {name: f"{name}-secret" for name in ("root", "alice", "bob", "rita")}
 PROJECTS = "[root]\nroles = admin\nproject = ops\n[alice]\nproject = web\n[rita]\nproject = web\nroles = reader\n"
@@ -93,37 +93,38 @@ class FakeCalls:
         return {"result": None}, 200
 
 
-class Conductor(FakeConductor):
-    """Has one server of each of two projects."""
+class TwoProjects(FewServers):
+    """A conductor with one server of each of two projects."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls = FakeCalls()
         self.instances = [instance(1, "web"), instance(2, "bob")]
-        self.terminated: list[str] = []
+        absent = ("delete_quota", "set_quota", "migrate_instance", "evacuate_instance")
+        self.answers |= {
+            **dict.fromkeys(absent, errors.NotFound(kind="Thing", name="that")),
+            "list_instances": self._of_project,
+            "show_instance": self._show_instance,
+            "show_quota": self._show_quota,
+            "newest_faults": lambda uuids: dict.fromkeys(uuids, FAULT),
+        }
 
-    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
+    def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
         """A project gets what the conductor lets it see."""
-        caller, answer = request.context.caller, self._answer(request, method, **arguments)
+        caller, answer = request.context.caller, super().ask(request, method, **arguments)
         return answer if caller.is_admin else redaction.redact(answer, caller.project_id)
 
-    def _answer(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
-        if method == "list_instances":
-            wanted = arguments["filters"].get("project_id")
-            return [each for each in self.instances if wanted in (None, each["project_id"])]
-        if method == "show_instance":
-            found = [each for each in self.instances if each["uuid"] == arguments["name"]]
-            return {"instance": found[0], "faults": [FAULT], "events": [EVENT]}
-        if method == "show_quota":
-            of_project = [each for each in self.instances if each["project_id"] == arguments["project_id"]]
-            used = {**dict.fromkeys(RESOURCES, 0), "instances": len(of_project)}
-            return {**arguments, "limits": NO_LIMITS.to_wire(), "default": NO_LIMITS.to_wire(), "own": {}, "used": used}
-        if method == "newest_faults":
-            return dict.fromkeys(arguments["uuids"], FAULT)
-        return super().ask(request, method, **arguments)
+    def _of_project(self, filters: dict[str, Any], **_page: Any) -> list[dict[str, Any]]:
+        return [each for each in self.instances if filters.get("project_id") in (None, each["project_id"])]
 
-    def terminate(self, request: falcon.Request, uuid: str) -> None:
-        self.terminated.append(uuid)
+    def _show_instance(self, name: str, **_parts: Any) -> dict[str, Any]:
+        found = [each for each in self.instances if each["uuid"] == name]
+        return {"instance": found[0], "faults": [FAULT], "events": [EVENT]}
+
+    def _show_quota(self, project_id: str) -> dict[str, Any]:
+        used = {**dict.fromkeys(RESOURCES, 0), "instances": len(self._of_project({"project_id": project_id}))}
+        limits = NO_LIMITS.to_wire()
+        return {"project_id": project_id, "limits": limits, "default": limits, "own": {}, "used": used}
 
 
 @functools.cache
@@ -139,12 +140,12 @@ def htpasswd(path: pathlib.Path, **passwords: str) -> pathlib.Path:
 
 
 @pytest.fixture
-def conductor() -> Conductor:
-    return Conductor()
+def conductor() -> TwoProjects:
+    return TwoProjects()
 
 
 @pytest.fixture
-def client(conductor: Conductor, tmp_path: pathlib.Path, cheap_passwords: None) -> testing.TestClient:
+def client(conductor: TwoProjects, tmp_path: pathlib.Path, cheap_passwords: None) -> testing.TestClient:
     (tmp_path / "projects").write_text(PROJECTS)
     conf = configuration(api_conf.register_opts)
     conf.set_override("auth_strategy", "http_basic", "api")
@@ -304,7 +305,7 @@ def test_a_project_sees_its_own_servers(client, conductor) -> None:
     assert 404 == client.simulate_post(f"{other}/action", headers=as_user("alice"), body=body).status_code
     asked = client.simulate_get("/v2.1/servers?project_id=bob&tenant_id=bob", headers=as_user("alice"))
     assert ["s1"] == [each["name"] for each in asked.json["servers"]]
-    assert [] == conductor.terminated
+    assert [] == conductor.given("terminate", "uuid")
 
 
 @pytest.mark.parametrize(
@@ -464,7 +465,7 @@ def test_a_session_says_what_its_user_may_do(client, conductor) -> None:
         assert (403 != answer.status_code) == member["calls"][f"{topic}/{method}"], (topic, method)
 
 
-def test_each_responder_names_the_rule_that_the_policy_file_documents(conductor: FakeConductor) -> None:
+def test_each_responder_names_the_rule_that_the_policy_file_documents(conductor: TwoProjects) -> None:
     """And no other request needs no user. A rule that nobody documents is for administrators."""
     conf = configuration(api_conf.register_opts)
     found = guarded([*routes(conductor, conf, streams_of(conf)), Route(policies.DOCUMENT, OpenAPI([]))])
@@ -481,7 +482,7 @@ def test_each_responder_names_the_rule_that_the_policy_file_documents(conductor:
     assert set() == {key for key in real if not re.search(r"[ ?]|[.]{3}", key[1])} - found.keys()
 
 
-def test_rules_that_are_not_there(conductor: FakeConductor) -> None:
+def test_rules_that_are_not_there(conductor: TwoProjects) -> None:
     """They stop the program, and so does a responder without a rule."""
 
     class Open:

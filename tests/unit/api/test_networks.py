@@ -6,15 +6,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import falcon
 import pytest
 from falcon import testing
 
 from fleet import errors
-from fleet_api.requests.conductor import Conductor
 from tests import factories
-from tests.unit.api.test_server_details import UUID
-from tests.unit.api.test_server_details import FakeConductor as ServerConductor
+from tests.unit.api.test_server_details import UUID, OneServer
+from tests.worlds.http_conductor import named
 
 LAB, STORAGE, PORT = factories.uuid(41), factories.uuid(42), factories.uuid(43)
 PLUG = {
@@ -30,37 +28,19 @@ OTHER = {**NETWORK, "uuid": STORAGE, "name": "storage", "subnet": "10.0.0.0/8", 
 ROOTS = ("/v2.0", "/v2.1")
 
 
-class FakeConductor(ServerConductor, Conductor):
-    """Its server has one address."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.built: list[dict[str, Any]] = []
-        self.refusal: errors.FleetError | None = None
-
-    def takes_passwords(self) -> bool:
-        return False
-
-    def create(self, request: falcon.Request, wanted: dict[str, Any], token: str | None) -> dict[str, Any]:
-        self.built.append(wanted)
-        if self.refusal is not None:
-            raise self.refusal
-        return {"instances": [{"uuid": UUID}]}
-
-    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
-        if method == "list_networks":
-            return [NETWORK, OTHER]
-        found = super().ask(request, method, **arguments)
-        if method == "list_instances":
-            return [{**each, "interfaces": [PLUG]} for each in found]
-        return (
-            {**found, "instance": {**found["instance"], "interfaces": [PLUG]}} if method == "show_instance" else found
-        )
-
-
 @pytest.fixture
-def conductor() -> FakeConductor:
-    return FakeConductor()
+def conductor() -> OneServer:
+    """The server has one address."""
+    made = OneServer()
+    server = {**made.instance, "interfaces": [PLUG]}
+    made.answers |= {
+        "list_networks": [NETWORK, OTHER],
+        "list_instances": [server],
+        "show_instance": named({"instance": server, "faults": []}, UUID),
+        "create": {"instances": [{"uuid": UUID}]},
+        "takes_passwords": False,
+    }
+    return made
 
 
 def create(client: testing.TestClient, **server: Any) -> testing.Result:
@@ -83,10 +63,10 @@ def create(client: testing.TestClient, **server: Any) -> testing.Result:
     ],
 )
 def test_networks_of_a_new_server(
-    client: testing.TestClient, conductor: FakeConductor, given: dict[str, Any], expected: Any
+    client: testing.TestClient, conductor: OneServer, given: dict[str, Any], expected: Any
 ) -> None:
     assert 202 == create(client, **given).status_code
-    assert expected == conductor.built[0]["networks"]
+    assert expected == conductor.given("create", "wanted")[0]["networks"]
 
 
 @pytest.mark.parametrize(
@@ -100,11 +80,11 @@ def test_networks_of_a_new_server(
     ],
 )
 def test_what_is_not_possible_is_refused(
-    client: testing.TestClient, conductor: FakeConductor, networks: Any, said: str
+    client: testing.TestClient, conductor: OneServer, networks: Any, said: str
 ) -> None:
     """If it were ignored, the client would not see that nothing was done."""
     answer = create(client, networks=networks)
-    assert (400, True, []) == (answer.status_code, said in answer.text, conductor.built)
+    assert (400, True, []) == (answer.status_code, said in answer.text, conductor.writes)
 
 
 @pytest.mark.parametrize(
@@ -112,10 +92,10 @@ def test_what_is_not_possible_is_refused(
     [({"port": PORT}, "A port that is made first"), ({"uuid": LAB, "tag": "nic"}, "A tag of a network")],
 )
 def test_what_a_fleet_does_not_have(
-    client: testing.TestClient, conductor: FakeConductor, network: dict[str, str], said: str
+    client: testing.TestClient, conductor: OneServer, network: dict[str, str], said: str
 ) -> None:
     answer = create(client, networks=[network])
-    assert (501, True, []) == (answer.status_code, said in answer.text, conductor.built)
+    assert (501, True, []) == (answer.status_code, said in answer.text, conductor.writes)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +106,9 @@ def test_what_a_fleet_does_not_have(
     ],
 )
 def test_the_refusals_of_the_conductor(
-    client: testing.TestClient, conductor: FakeConductor, refusal: errors.FleetError, status: int, said: str
+    client: testing.TestClient, conductor: OneServer, refusal: errors.FleetError, status: int, said: str
 ) -> None:
-    conductor.refusal = refusal
+    conductor.answers["create"] = refusal
     answer = create(client, networks=[{"uuid": LAB}])
     assert (status, True) == (answer.status_code, said in answer.text)
 

@@ -21,7 +21,7 @@ from fleet_api.requests.bodies import Body, part, taken_by, takes
 from fleet_api.servers.actions import Actions
 from tests.api_document import ApiDocument
 from tests.configuration import configuration
-from tests.unit.api.test_requests import BAD_SERVERS, SERVER, FakeConductor
+from tests.unit.api.test_requests import BAD_SERVERS, SERVER, FewServers
 
 #: Words of refusals that no schema can find.
 BEYOND_SCHEMAS = {
@@ -35,8 +35,8 @@ BEYOND_SCHEMAS = {
 
 
 @pytest.fixture
-def conductor() -> FakeConductor:
-    return FakeConductor()
+def conductor() -> FewServers:
+    return FewServers()
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def document_text() -> str:
     """Asked for once: to make it takes a third of a second."""
     conf = configuration(api_conf.register_opts)
     conf.set_override("host_names", ["falconframework.org"], group="api")
-    answer = testing.TestClient(application(FakeConductor(), conf)).simulate_get(DOCUMENT)
+    answer = testing.TestClient(application(FewServers(), conf)).simulate_get(DOCUMENT)
     assert (200, "application/json") == (answer.status_code, answer.headers["Content-Type"])
     return answer.text
 
@@ -60,7 +60,7 @@ def test_it_is_valid(document: dict[str, Any]) -> None:
     assert {"compute.groups.New", "servers.input.server_request.Server"} <= document["components"]["schemas"].keys()
 
 
-def test_everybody_may_read_it(conductor: FakeConductor, tmp_path: pathlib.Path) -> None:
+def test_everybody_may_read_it(conductor: FewServers, tmp_path: pathlib.Path) -> None:
     """As the documents of discovery: a client needs it before it has a password."""
     conf = configuration(api_conf.register_opts)
     conf.set_override("auth_strategy", "http_basic", "api")

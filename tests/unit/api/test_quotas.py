@@ -6,32 +6,28 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import falcon
 import pytest
 
 from fleet import errors
 from fleet.objects.quota import NO_LIMITS, RESOURCES, Quota
-from tests.unit.api.test_requests import SERVER, FakeConductor, said
+from tests.unit.api.test_requests import SERVER, FewServers, said
 
 
-class Conductor(FakeConductor):
-    """Every project has 8 cores and uses 3 of everything."""
-
-    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
-        self.asked.append((method, arguments))
-        if method in ("set_quota", "delete_quota"):
-            return None
-        if method == "list_quotas":
-            return [{"project_id": "web"}]
-        if method == "show_quota":
-            limits, used = Quota(cores=8).to_wire(), dict.fromkeys(RESOURCES, 3)
-            return {**arguments, "limits": limits, "own": {"cores": 8}, "default": NO_LIMITS.to_wire(), "used": used}
-        return super().ask(request, method, **arguments)
+def show_quota(**asked: Any) -> dict[str, Any]:
+    limits, used = Quota(cores=8).to_wire(), dict.fromkeys(RESOURCES, 3)
+    return {**asked, "limits": limits, "own": {"cores": 8}, "default": NO_LIMITS.to_wire(), "used": used}
 
 
 @pytest.fixture
-def conductor() -> Conductor:
-    return Conductor()
+def conductor() -> FewServers:
+    """Every project has 8 cores and uses 3 of everything."""
+    made = FewServers()
+    made.answers |= {
+        **dict.fromkeys(("set_quota", "delete_quota")),
+        "show_quota": show_quota,
+        "list_quotas": [{"project_id": "web"}],
+    }
+    return made
 
 
 def test_a_quota_set_has_the_names_of_its_version(client) -> None:

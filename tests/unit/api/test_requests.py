@@ -7,7 +7,6 @@ import json
 import socket
 from typing import Any
 
-import falcon
 import oslo_messaging
 import pytest
 from falcon import testing
@@ -17,10 +16,10 @@ from fleet.objects import Flavor, ImageRecord
 from fleet_api import conf as api_conf
 from fleet_api import main
 from fleet_api.own import own
-from fleet_api.requests.conductor import Conductor
 from fleet_api.servers import servers
 from tests import factories
 from tests.configuration import configuration
+from tests.worlds.http_conductor import HttpConductor, named
 
 FLAVOR = Flavor(vcpus=1, memory_mb=512, root_gb=1, name="tiny", flavorid="f1", id=1)
 IMAGE = ImageRecord(uuid=factories.uuid(9), name="cirros", location="/c", min_disk=1)
@@ -28,66 +27,37 @@ INSTANCE = {"uuid": factories.uuid(1), "project_id": "web", "vm_state": "active"
 SERVER = {"name": "web", "flavorRef": "f1"}
 
 
-class FakeConductor(Conductor):
-    """Has one flavor, one image and a few instances; ``built`` are the requests, ``asked`` the other calls."""
+LISTS = "aggregates flavors groups hosts images manageable networks services snapshots volume_types volumes"
+POWER = ("stop", "start", "reboot", "suspend", "resume", "lock", "unlock", "shelve", "shelve_offload", "unshelve")
+
+
+class FewServers(HttpConductor):
+    """A conductor with one flavor, one image and a few instances. ``built`` are the requests, each with its token."""
 
     def __init__(self) -> None:
+        super().__init__(
+            **dict.fromkeys((f"list_{kind}" for kind in LISTS.split()), []),
+            **dict.fromkeys((f"{verb}_instance" for verb in (*POWER, "live_migrate", "resize", "update")), []),
+            **dict.fromkeys(("host_table", "reset_state"), []),
+            show_flavor=named(FLAVOR.to_wire(), "tiny", "f1"),
+            show_image=named(IMAGE.to_wire(), "cirros", IMAGE.uuid),
+            show_instance=named({"instance": INSTANCE}, INSTANCE["uuid"]),
+            **dict.fromkeys(("show_group", "show_key_pair"), named(None)),
+            get_console_output="one\r\ntwo\r\nthree",
+            list_instances=self._list_instances,
+            create=self._create,
+            terminate=None,
+            takes_passwords=True,
+        )
         self.built: list[tuple[dict[str, Any], str | None]] = []
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.failure: Exception | None = None
         self.instances: list[dict[str, Any]] = []
         self.warnings: list[str] = []
-        self.terminated: list[str] = []
 
-    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
-        self.asked.append((method, arguments))
-        if self.failure is not None:
-            raise self.failure
-        if method == "show_flavor" and arguments["name"] in ("tiny", "f1"):
-            return FLAVOR.to_wire()
-        if method == "show_image" and arguments["name"] in ("cirros", IMAGE.uuid):
-            return IMAGE.to_wire()
-        if method == "list_instances":
-            uuids = [each["uuid"] for each in self.instances]
-            start = uuids.index(arguments["marker"]) + 1 if "marker" in arguments else 0
-            return self.instances[start : start + arguments["limit"]]
-        if method == "show_instance" and arguments["name"] == INSTANCE["uuid"]:
-            return {"instance": INSTANCE}
-        if method == "get_console_output":
-            return "one\r\ntwo\r\nthree"
-        if (
-            method in ("reset_state", "update_instance", "resize_instance")
-            or method
-            in [
-                f"{verb}_instance"
-                for verb in (
-                    "stop",
-                    "start",
-                    "reboot",
-                    "suspend",
-                    "resume",
-                    "live_migrate",
-                    "lock",
-                    "unlock",
-                    "shelve",
-                    "unshelve",
-                    "shelve_offload",
-                )
-            ]
-            or method.startswith(("list_", "host_"))
-        ):
-            return []
-        raise errors.NotFound(kind="Thing", name=str(arguments.get("name")))
+    def _list_instances(self, limit: int, marker: str | None = None, **_filters: Any) -> list[dict[str, Any]]:
+        start = 0 if marker is None else [each["uuid"] for each in self.instances].index(marker) + 1
+        return self.instances[start : start + limit]
 
-    def takes_passwords(self) -> bool:
-        return True
-
-    def terminate(self, request: falcon.Request, uuid: str) -> None:
-        self.terminated.append(uuid)
-
-    def create(self, request: falcon.Request, wanted: dict[str, Any], token: str | None) -> dict[str, Any]:
-        if self.failure is not None:
-            raise self.failure
+    def _create(self, wanted: dict[str, Any], token: str | None) -> dict[str, Any]:
         if wanted["flavor"] != FLAVOR.flavorid:
             raise errors.NotFound(kind="Flavor", name=wanted["flavor"])
         self.built.append((wanted, token))
@@ -97,8 +67,8 @@ class FakeConductor(Conductor):
 
 
 @pytest.fixture
-def conductor() -> FakeConductor:
-    return FakeConductor()
+def conductor() -> FewServers:
+    return FewServers()
 
 
 def post(client: testing.TestClient, body: Any, path: str = "/v2.1/servers", **headers: str) -> testing.Result:
@@ -391,7 +361,7 @@ def test_pages_of_servers(client, conductor):
 
 
 def test_a_list_of_large_servers_has_pages(
-    client: testing.TestClient, conductor: FakeConductor, monkeypatch: pytest.MonkeyPatch
+    client: testing.TestClient, conductor: FewServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither an answer nor one of the conductor grows with what users have stored: all servers come, in more pages."""
     monkeypatch.setattr(servers, "MOST_BYTES", 50_000)
@@ -550,7 +520,7 @@ def test_deletions_are_final(client, conductor):
     path = f"/v2.1/servers/{INSTANCE['uuid']}/action"
     assert 409 == post(client, {"restore": None}, path).status_code
     assert 202 == post(client, {"forceDelete": None}, path).status_code
-    assert [INSTANCE["uuid"]] == conductor.terminated
+    assert [INSTANCE["uuid"]] == conductor.given("terminate", "uuid")
 
 
 @pytest.mark.parametrize(("given", "kept"), [({}, None), ({"OS-DCF:diskConfig": "AUTO"}, "AUTO")])
@@ -713,7 +683,7 @@ def test_hosts(client: testing.TestClient, host: str) -> None:
     ids=["321 digits", "infinite", "NaN", "surrogate", "NUL", "brackets", "depth"],
 )
 def test_what_cannot_be_stored_is_named(
-    client: testing.TestClient, conductor: FakeConductor, hints: str, why: str
+    client: testing.TestClient, conductor: FewServers, hints: str, why: str
 ) -> None:
     """Before the conductor is asked."""
     answer = post(client, f'{{"server": {json.dumps(SERVER)}, "os:scheduler_hints": {hints}}}')
@@ -733,7 +703,7 @@ def test_what_cannot_be_stored_is_named(
         ("/v2.1/servers/detail", False),
     ],
 )
-def test_a_list_asks_for_what_it_shows(client: Any, conductor: FakeConductor, path: str, expected: bool) -> None:
+def test_a_list_asks_for_what_it_shows(client: Any, conductor: FewServers, path: str, expected: bool) -> None:
     """A brief list reads neither requests nor flavors, unless it filters by them."""
     assert 200 == client.simulate_get(path).status_code
     ((_method, asked),) = conductor.asked

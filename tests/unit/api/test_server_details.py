@@ -6,14 +6,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import falcon
 import pytest
 from falcon import testing
 
-from fleet import errors
 from fleet.objects import ImageRecord, InstanceChanges
-from fleet_api.requests.conductor import Conductor
 from tests import factories
+from tests.worlds.http_conductor import HttpConductor, named
 
 UUID = factories.uuid(1)
 SERVER = f"/v2.1/servers/{UUID}"
@@ -21,8 +19,8 @@ IMAGE = ImageRecord(uuid=factories.uuid(9), name="cirros", location="/c")
 NEWEST = {"OpenStack-API-Version": "compute 2.100"}
 
 
-class FakeConductor(Conductor):
-    """Has one instance, which it changes; ``changes`` are those that it was asked for."""
+class OneServer(HttpConductor):
+    """A conductor with one instance, which it changes."""
 
     def __init__(self) -> None:
         self.instance: dict[str, Any] = {
@@ -34,37 +32,29 @@ class FakeConductor(Conductor):
             "flavor": {"flavorid": "f1", **dict.fromkeys(("vcpus", "memory_mb", "root_gb", "ephemeral_gb"), 1),
                        "name": "tiny", "swap": 0, "extra_specs": {}},
         }  # fmt: skip
-        self.changes: list[dict[str, Any]] = []
-        self.rebuilds: list[dict[str, Any]] = []
+        super().__init__(
+            list_instances=lambda **_filters: [self.instance],
+            show_instance=named(lambda **_parts: {"instance": self.instance, "faults": []}, UUID),
+            show_image=named(IMAGE.to_wire(), IMAGE.uuid),
+            show_key_pair=named({"name": "mine"}, "mine"),
+            rebuild_instance=named(self._rebuild, UUID),
+            update_instance=named(self._update, UUID),
+        )
 
-    def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
-        if method == "list_instances":
-            return [self.instance]
-        if method == "show_image" and arguments["name"] == IMAGE.uuid:
-            return IMAGE.to_wire()
-        if method == "show_key_pair" and arguments["name"] == "mine":
-            return {"name": "mine"}
-        if arguments["name"] != UUID:
-            raise errors.NotFound(kind="Instance", name=arguments["name"])
-        if method == "rebuild_instance":
-            self.rebuilds.append(arguments["request"])
-            self.instance = {**self.instance, "task_state": "rebuild_block_device_mapping"}
-            return {}
-        if method == "update_instance":
-            self.changes.append(arguments["changes"])
-            asked = InstanceChanges.from_wire(arguments["changes"])
-            self.instance = {
-                **self.instance,
-                "name": asked.name or self.instance["name"],
-                **asked.details(self.instance),
-            }
-            return self.instance
-        return {"instance": self.instance, "faults": []}
+    def _rebuild(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.instance = {**self.instance, "task_state": "rebuild_block_device_mapping"}
+        return {}
+
+    def _update(self, changes: dict[str, Any]) -> dict[str, Any]:
+        asked = InstanceChanges.from_wire(changes)
+        name = asked.name or self.instance["name"]
+        self.instance = {**self.instance, "name": name, **asked.details(self.instance)}
+        return self.instance
 
 
 @pytest.fixture
-def conductor() -> FakeConductor:
-    return FakeConductor()
+def conductor() -> OneServer:
+    return OneServer()
 
 
 def send(client: testing.TestClient, method: str, path: str, body: Any = None) -> testing.Result:
@@ -100,7 +90,7 @@ def test_metadata(client, conductor, method, path, body, code, expected):
     if code == 204:
         assert {"b": "2"} == conductor.instance["metadata"]
     if code >= 400:
-        assert ([], {"a": "1", "b": "2"}) == (conductor.changes, conductor.instance["metadata"])
+        assert ([], {"a": "1", "b": "2"}) == (conductor.writes, conductor.instance["metadata"])
 
 
 TAGS = [
@@ -148,7 +138,7 @@ def test_tags_are_not_known_before_their_version(client, conductor):
 def test_a_new_name_or_description(client, conductor, server, changes):
     """The answer shows the server as it is now."""
     answer = send(client, "PUT", SERVER, {"server": server})
-    assert (200, [changes]) == (answer.status_code, conductor.changes), answer.text
+    assert (200, [changes]) == (answer.status_code, conductor.given("update_instance", "changes")), answer.text
     expected = {
         "name": changes.get("name", "web"),
         "description": changes.get("description") or None,
@@ -173,14 +163,14 @@ def test_a_new_name_or_description(client, conductor, server, changes):
 )
 def test_changes_that_are_refused(client, conductor, server, code, word):
     answer = send(client, "PUT", SERVER, {"server": server})
-    assert (code, []) == (answer.status_code, conductor.changes)
+    assert (code, []) == (answer.status_code, conductor.writes)
     assert word in answer.text
 
 
 def test_a_change_of_nothing(client, conductor):
     """The answer is the server; the conductor is not asked to change it."""
     answer = send(client, "PUT", SERVER, {"server": {}})
-    assert (200, "web", []) == (answer.status_code, answer.json["server"]["name"], conductor.changes)
+    assert (200, "web", []) == (answer.status_code, answer.json["server"]["name"], conductor.writes)
 
 
 @pytest.mark.parametrize(("version", "code"), [("2.89", 400), ("2.90", 200)])
@@ -208,9 +198,11 @@ def test_a_rebuild(client, conductor, given, asked):
     answer = send(client, "POST", f"{SERVER}/action", body)
     assert (202, "REBUILD") == (answer.status_code, answer.json["server"]["status"]), answer.text
     password = answer.json["server"]["adminPass"]
-    assert [{"image": IMAGE.uuid, "admin_password": password, **asked}] == conductor.rebuilds
+    assert [{"image": IMAGE.uuid, "admin_password": password, **asked}] == conductor.given(
+        "rebuild_instance", "request"
+    )
     send(client, "POST", f"{SERVER}/action", {"rebuild": {**body["rebuild"], "adminPass": "mine"}})
-    assert "mine" == conductor.rebuilds[-1]["admin_password"]
+    assert "mine" == conductor.given("rebuild_instance", "request")[-1]["admin_password"]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +225,7 @@ def test_rebuilds_that_are_refused(client, conductor, given, version, code):
     body = json.dumps({"rebuild": {"imageRef": IMAGE.uuid, **given}})
     headers = {"OpenStack-API-Version": f"compute {version}"}
     assert code == client.simulate_post(f"{SERVER}/action", body=body, headers=headers).status_code
-    assert [] == conductor.rebuilds
+    assert [] == conductor.writes
 
 
 @pytest.mark.parametrize(

@@ -3,31 +3,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import falcon
 import pytest
 
 from fleet_api.compute import migrations
 from tests import factories
-from tests.unit.api.test_history import MOVE, UUID, FakeConductor, get
+from tests.unit.api.test_history import ANSWERS, MOVE, UUID, get
+from tests.worlds.http_conductor import HttpConductor
 
 LIVE = {**MOVE, "migration_type": "live-migration", "status": "running"}
 PATH = f"/v2.1/servers/{UUID}/migrations"
 
 
-class Migrating(FakeConductor):
-    """A live migration runs; another one is over."""
-
-    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
-        answer = super().ask(request, method, **arguments)
-        over = {**LIVE, "uuid": factories.uuid(8), "status": "completed"}
-        return [LIVE, over, *answer] if method == "list_migrations" else answer
-
-
 @pytest.fixture
-def conductor() -> Migrating:
-    return Migrating()
+def conductor() -> HttpConductor:
+    """A live migration runs; another one is over."""
+    over = {**LIVE, "uuid": factories.uuid(8), "status": "completed"}
+    answers = {**ANSWERS, "list_migrations": [LIVE, over, *ANSWERS["list_migrations"]]}
+    return HttpConductor(**answers, abort_live_migration=None)
 
 
 def test_what_is_under_way_is_shown(client):

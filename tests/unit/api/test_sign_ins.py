@@ -20,7 +20,7 @@ from fleet_api.access.attempts import Attempts
 from fleet_api.application import application
 from fleet_api.own import events
 from tests.configuration import configuration
-from tests.unit.api.test_events import PATH, FakeConductor, answer
+from tests.unit.api.test_events import PATH, NewsConductor, answer
 from tests.unit.api.test_identity import hashed_password, htpasswd
 
 
@@ -85,8 +85,9 @@ class Door:
     def __init__(self, directory: pathlib.Path, streams: events.Streams | None = None) -> None:
         self.passwords = htpasswd(directory / "htpasswd", alice="one", bob="two", root="three")
         (directory / "projects").write_text("[root]\nroles = admin\n")
-        self.conductor = FakeConductor()
-        self.conductor.answers = [answer()]
+        self.conductor = NewsConductor()
+        self.conductor.news = [answer()]
+        self.conductor.answers["list_flavors"] = []
         conf = configuration(api_conf.register_opts)
         conf.set_override("auth_strategy", "http_basic", "api")
         conf.set_override("basic_auth_file", str(self.passwords), "api")

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any, cast
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-import falcon
 import pytest
 import requests
 from falcon import testing
@@ -24,7 +23,8 @@ from fleet.objects.quota import Quota
 from fleet_api import conf as api_conf
 from fleet_api.access import tokens
 from fleet_api.application import application
-from tests.unit.api.test_requests import FakeConductor
+from tests.unit.api.test_requests import FewServers
+from tests.worlds.http_conductor import HttpConductor
 
 COMPLETE = {
     "auth_type": "password",
@@ -39,8 +39,8 @@ COMPLETE = {
 
 
 @pytest.fixture
-def conductor() -> FakeConductor:
-    return FakeConductor()
+def conductor() -> FewServers:
+    return FewServers()
 
 
 def configured(tmp_path: pathlib.Path, **options: str) -> cfg.ConfigOpts:
@@ -61,14 +61,14 @@ def configured(tmp_path: pathlib.Path, **options: str) -> cfg.ConfigOpts:
         ("password", r"\[keystone_authtoken\] password is needed"),
     ],
 )
-def test_options_that_are_missing(tmp_path: pathlib.Path, conductor: FakeConductor, lacks: str, words: str) -> None:
+def test_options_that_are_missing(tmp_path: pathlib.Path, conductor: FewServers, lacks: str, words: str) -> None:
     options = {name: value for name, value in COMPLETE.items() if name != lacks}
     with pytest.raises(errors.ConfigError, match=words):
         application(conductor, configured(tmp_path, **options))
 
 
 def test_the_extra_is_not_installed(
-    tmp_path: pathlib.Path, conductor: FakeConductor, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, conductor: FewServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> Any:
         raise ImportError(name)
@@ -79,7 +79,7 @@ def test_the_extra_is_not_installed(
         application(conductor, conf)
 
 
-def test_who_needs_no_token(tmp_path: pathlib.Path, conductor: FakeConductor) -> None:
+def test_who_needs_no_token(tmp_path: pathlib.Path, conductor: FewServers) -> None:
     """Discovery, the page and signing out. Other requests get 401, whatever their headers; the conductor is not called."""
     client = testing.TestClient(application(conductor, configured(tmp_path, **COMPLETE)))
     for path in ("/", "/v2.1", "/v2.1/", "/v3/", "/ui/", "/ui/sign_in.js", "/fleet/v1/openapi.json"):
@@ -92,7 +92,7 @@ def test_who_needs_no_token(tmp_path: pathlib.Path, conductor: FakeConductor) ->
     assert [] == conductor.asked
 
 
-def test_the_cookie_counts_for_the_page_only(tmp_path: pathlib.Path, conductor: FakeConductor) -> None:
+def test_the_cookie_counts_for_the_page_only(tmp_path: pathlib.Path, conductor: FewServers) -> None:
     """503: the token is asked about, and no keystone listens. A form of another site may name the paths of nova's API."""
     client = testing.TestClient(application(conductor, configured(tmp_path, **COMPLETE)))
     cookie = {"Cookie": f"{tokens.COOKIE}=abc"}
@@ -123,7 +123,7 @@ RULES = [
 @pytest.mark.parametrize(("service", "method", "rule", "path", "code"), RULES)
 def test_access_rules_of_an_application_credential(
     tmp_path: pathlib.Path,
-    conductor: FakeConductor,
+    conductor: FewServers,
     monkeypatch: pytest.MonkeyPatch,
     service: str,
     method: str,
@@ -171,8 +171,10 @@ def test_quotas_of_a_project_that_keystone_does_not_know(
         return found
 
     monkeypatch.setattr(adapter.Adapter, "get", get)
-    conf = configured(tmp_path, **COMPLETE)
-    client = testing.TestClient(signed_in(application(QuotaConductor(), conf), "admin"))
+    limits, conf = Quota().to_wire(), configured(tmp_path, **COMPLETE)
+    quota = {"project_id": "p", "limits": limits, "own": {}, "default": limits, "used": dict.fromkeys(limits, 0)}
+    conductor = HttpConductor(show_quota=quota, set_quota=quota)
+    client = testing.TestClient(signed_in(application(conductor, conf), "admin"))
     found = [
         client.simulate_get("/v2.1/os-quota-sets/a%3Fb"),
         client.simulate_put("/v2.1/os-quota-sets/a%3Fb", body=json.dumps({"quota_set": {"cores": 5}})),
@@ -183,12 +185,6 @@ def test_quotas_of_a_project_that_keystone_does_not_know(
     asked.clear()
     assert 200 == client.simulate_get("/v2.1/os-quota-sets/p").status_code
     assert [] == asked
-
-
-class QuotaConductor(FakeConductor):
-    def ask(self, request: falcon.Request, method: str, **arguments: Any) -> Any:
-        limits = Quota().to_wire()
-        return {"project_id": "p", "limits": limits, "own": {}, "default": limits, "used": dict.fromkeys(limits, 0)}
 
 
 def signed_in(application: WSGIApplication, role: str) -> WSGIApplication:
