@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from fleet import errors, states
 from fleet.context import RequestContext
@@ -24,6 +25,26 @@ from fleet.rpc import batch_answers
 class _Scripted:
     error: Exception
     done: bool
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _served(method: _Method) -> _Method:
+    """Record a call, and let it fail as its script says, before it is done or after."""
+
+    @functools.wraps(method)
+    def serve(ledger: AgentLedger, *arguments: Any, **more: Any) -> Any:
+        with ledger._lock:
+            ledger.calls.append(method.__name__)
+            script = ledger._script[method.__name__]
+            scripted = script.popleft() if script else None
+            answer = method(ledger, *arguments, **more) if scripted is None or scripted.done else None
+            if scripted is not None:
+                raise scripted.error
+            return answer
+
+    return serve  # type: ignore[return-value]
 
 
 class AgentLedger:
@@ -74,21 +95,22 @@ class AgentLedger:
 
     # ConductorAPI
 
+    @_served
     def register_services(self, context: RequestContext, services: list[JSONObject]) -> list[JSONObject]:
-        def work() -> list[JSONObject]:
-            self.incarnations.update({service["host"]: service["incarnation"] for service in services})
-            return [self._registered(each) for each in services]
+        self.incarnations.update({service["host"]: service["incarnation"] for service in services})
+        return [self._registered(each) for each in services]
 
-        return self._serve("register_services", work)
-
+    @_served
     def require_free(self, context: RequestContext, services: list[JSONObject]) -> None:
-        self._serve("require_free", lambda: None)
+        """It always succeeds."""
 
+    @_served
     def leave(
         self, context: RequestContext, binary: str, hosts: list[str], incarnation: str, idle: bool = True
     ) -> None:
-        self._serve("leave", lambda: None)
+        """It always succeeds."""
 
+    @_served
     def report_state(
         self,
         context: RequestContext,
@@ -99,12 +121,10 @@ class AgentLedger:
         release: str | None = None,
         clock_skew_s: float = 0.0,
     ) -> JSONObject:
-        def work() -> JSONObject:
-            superseded = [host for host in hosts if self.incarnations.get(host) != incarnation]
-            return {"superseded": superseded, "alarmed": list(self.alarmed), "versions": {}, "now": self.now}
+        superseded = [host for host in hosts if self.incarnations.get(host) != incarnation]
+        return {"superseded": superseded, "alarmed": list(self.alarmed), "versions": {}, "now": self.now}
 
-        return self._serve("report_state", work)
-
+    @_served
     def report_hosts(
         self,
         context: RequestContext,
@@ -112,36 +132,30 @@ class AgentLedger:
         nodes: dict[str, list[str]],
         alarms: dict[str, str],
     ) -> list[JSONObject]:
-        def work() -> list[JSONObject]:
-            self.nodes.update(nodes)
-            self.alarms.update(alarms)
-            return [self._report(HostReport.from_wire(report)) for report in reports]
+        self.nodes.update(nodes)
+        self.alarms.update(alarms)
+        return [self._report(HostReport.from_wire(report)) for report in reports]
 
-        return self._serve("report_hosts", work)
-
+    @_served
     def get_host_instances(
         self, context: RequestContext, host: str, uuids: list[str] | None = None
     ) -> list[JSONObject]:
-        def work() -> list[JSONObject]:
-            return [row.to_wire() for row in self._on_host(host) if uuids is None or row.uuid in uuids]
+        return [row.to_wire() for row in self._on_host(host) if uuids is None or row.uuid in uuids]
 
-        return self._serve("get_host_instances", work)
-
+    @_served
     def compare_instances(
         self, context: RequestContext, held: dict[str, list[str]], power: dict[str, dict[str, int]] | None = None
     ) -> dict[str, list[str]]:
-        def work() -> dict[str, list[str]]:
-            doubtful = {}
-            for host, uuids in held.items():
-                rows = self._on_host(host)
-                spawning = {row.uuid for row in rows if row.task_state == states.SPAWNING}
-                seen = (power or {}).get(host, {})
-                other = {row.uuid for row in rows if seen.get(row.uuid, row.power_state) != row.power_state}
-                doubtful[host] = sorted({*uuids} ^ {row.uuid for row in rows} | spawning | other)
-            return doubtful
+        doubtful = {}
+        for host, uuids in held.items():
+            rows = self._on_host(host)
+            spawning = {row.uuid for row in rows if row.task_state == states.SPAWNING}
+            seen = (power or {}).get(host, {})
+            other = {row.uuid for row in rows if seen.get(row.uuid, row.power_state) != row.power_state}
+            doubtful[host] = sorted({*uuids} ^ {row.uuid for row in rows} | spawning | other)
+        return doubtful
 
-        return self._serve("compare_instances", work)
-
+    @_served
     def report_guest(
         self,
         context: RequestContext,
@@ -151,35 +165,30 @@ class AgentLedger:
         expected: int,
         failed: bool = False,
     ) -> bool:
-        def work() -> bool:
-            row = self.rows[instance_uuid]
-            if row.host != host or row.task_state is not None or row.power_state not in (expected, power_state):
-                return False
-            self.put(row, power_state=power_state, vm_state=states.ERROR if failed else row.vm_state)
-            return True
+        row = self.rows[instance_uuid]
+        if row.host != host or row.task_state is not None or row.power_state not in (expected, power_state):
+            return False
+        self.put(row, power_state=power_state, vm_state=states.ERROR if failed else row.vm_state)
+        return True
 
-        return self._serve("report_guest", work)
-
+    @_served
     def restart_guest(
         self, context: RequestContext, instance_uuid: str, host: str, power_state: int, limits: JSONObject, moves: bool
     ) -> JSONObject | None:
-        def work() -> JSONObject | None:
-            if not self.fates:
-                return None
-            self.asked_to_move = moves
-            return {"fate": self.fates.popleft(), "count": 2, "why": "it keeps dying"}
+        if not self.fates:
+            return None
+        self.asked_to_move = moves
+        return {"fate": self.fates.popleft(), "count": 2, "why": "it keeps dying"}
 
-        return self._serve("restart_guest", work)
-
+    @_served
     def get_image(self, context: RequestContext, image_id: str) -> JSONObject:
-        def work() -> JSONObject:
-            raise errors.NotFound(kind="Image", name=image_id)
+        raise errors.NotFound(kind="Image", name=image_id)
 
-        return self._serve("get_image", work)
-
+    @_served
     def get_boot_data(self, context: RequestContext, instance_uuid: str, host: str) -> JSONObject:
-        return self._serve("get_boot_data", dict)
+        return {}
 
+    @_served
     def power_done(
         self,
         context: RequestContext,
@@ -191,50 +200,44 @@ class AgentLedger:
         attempt: int,
         deadline: str | None,
     ) -> bool:
-        def work() -> bool:
-            row = self.rows[instance_uuid]
-            told = (host, task_state, attempt, deadline)
-            if (row.host, row.task_state, row.attempt, row.task_deadline) != told:
-                return False
-            then = {
-                states.POWERING_OFF: states.STOPPED,
-                states.SUSPENDING: states.VM_SUSPENDED,
-                states.SHELVING: states.SHELVED,
-            }.get(task_state, "active")
-            failed_then = row.vm_state
-            if task_state == states.REBUILD_DISK:
-                then = "stopped" if row.vm_state == "stopped" else "active"
-                failed_then = "error"
-            self.failures[instance_uuid] = failure
-            self.put(row, task_state=None, power_state=power_state, vm_state=failed_then if failure else then)
-            return True
+        row = self.rows[instance_uuid]
+        told = (host, task_state, attempt, deadline)
+        if (row.host, row.task_state, row.attempt, row.task_deadline) != told:
+            return False
+        then = {
+            states.POWERING_OFF: states.STOPPED,
+            states.SUSPENDING: states.VM_SUSPENDED,
+            states.SHELVING: states.SHELVED,
+        }.get(task_state, "active")
+        failed_then = row.vm_state
+        if task_state == states.REBUILD_DISK:
+            then = "stopped" if row.vm_state == "stopped" else "active"
+            failed_then = "error"
+        self.failures[instance_uuid] = failure
+        self.put(row, task_state=None, power_state=power_state, vm_state=failed_then if failure else then)
+        return True
 
-        return self._serve("power_done", work)
-
+    @_served
     def get_attachments(self, context: RequestContext, instance_uuid: str, host: str) -> list[JSONObject]:
-        def work() -> list[JSONObject]:
-            return [each.to_wire() for each in self.attachments.values() if each.instance_uuid == instance_uuid]
+        return [each.to_wire() for each in self.attachments.values() if each.instance_uuid == instance_uuid]
 
-        return self._serve("get_attachments", work)
-
+    @_served
     def attachment_done(
         self, context: RequestContext, attachment_uuid: str, host: str, status: str, attempt: int, failure: str
     ) -> JSONObject | None:
-        def work() -> JSONObject | None:
-            row = self.attachments.get(attachment_uuid)
-            if row is None or (row.status, row.attempt) != (status, attempt):
-                return row and row.to_wire()
-            if failure:
-                self.failures[attachment_uuid] = failure
-            then = {"attaching": "detaching" if failure else "attached", "detaching": "attached" if failure else None}
-            del self.attachments[attachment_uuid]
-            if then[status] is None:
-                return None
-            self.attachments[attachment_uuid] = dataclasses.replace(row, status=then[status], attempt=attempt + 1)
-            return self.attachments[attachment_uuid].to_wire()
+        row = self.attachments.get(attachment_uuid)
+        if row is None or (row.status, row.attempt) != (status, attempt):
+            return row and row.to_wire()
+        if failure:
+            self.failures[attachment_uuid] = failure
+        then = {"attaching": "detaching" if failure else "attached", "detaching": "attached" if failure else None}
+        del self.attachments[attachment_uuid]
+        if then[status] is None:
+            return None
+        self.attachments[attachment_uuid] = dataclasses.replace(row, status=then[status], attempt=attempt + 1)
+        return self.attachments[attachment_uuid].to_wire()
 
-        return self._serve("attachment_done", work)
-
+    @_served
     def claim_instance(
         self,
         context: RequestContext,
@@ -246,23 +249,21 @@ class AgentLedger:
         claim: JSONObject,
         limits: JSONObject | None = None,
     ) -> JSONObject:
-        def work() -> JSONObject:
-            self.limits[instance_uuid] = limits or {}
-            row = self._row(instance_uuid)
-            if (row.task_state, row.attempt, row.host, row.node) == (states.SPAWNING, attempt, host, node):
-                return row.to_wire()
-            self._expect(row, attempt, states.PLACING)
-            if self.incarnations.get(host, incarnation) != incarnation:
-                raise errors.StaleIncarnation(host=host, pid=1, hostname="elsewhere", started_at="now")
-            if self.violated_policy:
-                raise errors.GroupAffinityViolation(
-                    instance_uuid=instance_uuid, host=host, policy=self.violated_policy, group_uuid="a group"
-                )
-            claimed = {f"claimed_{name}": amount for name, amount in claim.items()}
-            return self.put(row, task_state=states.SPAWNING, host=host, node=node, **claimed).to_wire()
+        self.limits[instance_uuid] = limits or {}
+        row = self._row(instance_uuid)
+        if (row.task_state, row.attempt, row.host, row.node) == (states.SPAWNING, attempt, host, node):
+            return row.to_wire()
+        self._expect(row, attempt, states.PLACING)
+        if self.incarnations.get(host, incarnation) != incarnation:
+            raise errors.StaleIncarnation(host=host, pid=1, hostname="elsewhere", started_at="now")
+        if self.violated_policy:
+            raise errors.GroupAffinityViolation(
+                instance_uuid=instance_uuid, host=host, policy=self.violated_policy, group_uuid="a group"
+            )
+        claimed = {f"claimed_{name}": amount for name, amount in claim.items()}
+        return self.put(row, task_state=states.SPAWNING, host=host, node=node, **claimed).to_wire()
 
-        return self._serve("claim_instance", work)
-
+    @_served
     def finish_build(
         self,
         context: RequestContext,
@@ -272,25 +273,20 @@ class AgentLedger:
         power_state: int,
         incarnation: str,
     ) -> JSONObject:
-        def work() -> JSONObject:
-            row = self._row(instance_uuid)
-            if (row.vm_state, row.task_state, row.attempt, row.host) != (states.ACTIVE, None, attempt, host):
-                self._expect(row, attempt, states.SPAWNING, host)
-                if self.incarnations.get(host, incarnation) != incarnation:
-                    raise errors.StaleIncarnation(host=host, pid=1, hostname="elsewhere", started_at="now")
-                row = self.put(row, vm_state=states.ACTIVE, task_state=None, power_state=power_state)
-            return row.to_wire()
-
-        return self._serve("finish_build", work)
+        row = self._row(instance_uuid)
+        if (row.vm_state, row.task_state, row.attempt, row.host) != (states.ACTIVE, None, attempt, host):
+            self._expect(row, attempt, states.SPAWNING, host)
+            if self.incarnations.get(host, incarnation) != incarnation:
+                raise errors.StaleIncarnation(host=host, pid=1, hostname="elsewhere", started_at="now")
+            row = self.put(row, vm_state=states.ACTIVE, task_state=None, power_state=power_state)
+        return row.to_wire()
 
     def takes_steps(self) -> bool:
         return True
 
+    @_served
     def build_steps(self, context: RequestContext, steps: list[JSONObject]) -> list[JSONObject]:
-        def work() -> list[JSONObject]:
-            return [self._step(context, **step) for step in steps]
-
-        return self._serve("build_steps", work)
+        return [self._step(context, **step) for step in steps]
 
     def _step(
         self, context: RequestContext, method: str, request_id: str, project_id: str, user_id: str, **arguments: Any
@@ -300,13 +296,11 @@ class AgentLedger:
         except errors.FleetError as refusal:
             return batch_answers.refusal(refusal)
 
+    @_served
     def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
-        def work() -> None:
-            row = self.rows.get(instance_uuid)
-            if row is not None and row.host == host:
-                self._leave_host(row, vm_state=states.DELETED, task_state=None)
-
-        self._serve("instance_destroyed", work)
+        row = self.rows.get(instance_uuid)
+        if row is not None and row.host == host:
+            self._leave_host(row, vm_state=states.DELETED, task_state=None)
 
     # ComputeTaskAPI
 
@@ -319,39 +313,25 @@ class AgentLedger:
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
         raise NotImplementedError
 
+    @_served
     def reschedule(self, context: RequestContext, failed: FailedAttempt, alternates: list[JSONObject]) -> bool:
-        def work() -> None:
-            row = self._row(failed.instance_uuid)
-            self._expect_step(row, failed.attempt)
-            self.rescheduled[row.uuid] = {**failed.to_wire(), "alternates": alternates}
-            self._leave_host(row, task_state=states.SCHEDULING, attempt=failed.attempt + 1)
-
-        self._serve("reschedule", work)
+        row = self._row(failed.instance_uuid)
+        self._expect_step(row, failed.attempt)
+        self.rescheduled[row.uuid] = {**failed.to_wire(), "alternates": alternates}
+        self._leave_host(row, task_state=states.SCHEDULING, attempt=failed.attempt + 1)
         return self.counts_attempts
 
+    @_served
     def abort_build(self, context: RequestContext, failed: FailedAttempt) -> None:
-        def work() -> None:
-            row = self._row(failed.instance_uuid)
-            self._expect_step(row, failed.attempt)
-            self.aborted[row.uuid] = failed.to_wire()
-            self._leave_host(row, vm_state=states.ERROR, task_state=None)
-
-        self._serve("abort_build", work)
+        row = self._row(failed.instance_uuid)
+        self._expect_step(row, failed.attempt)
+        self.aborted[row.uuid] = failed.to_wire()
+        self._leave_host(row, vm_state=states.ERROR, task_state=None)
 
     def terminate_instances(self, context: RequestContext, instance_uuids: list[str]) -> None:
         raise NotImplementedError
 
     # How it is done
-
-    def _serve(self, method: str, work: Callable[[], Any]) -> Any:
-        with self._lock:
-            self.calls.append(method)
-            scripted = self._script[method].popleft() if self._script[method] else None
-            if scripted is None:
-                return work()
-            if scripted.done:
-                work()
-            raise scripted.error
 
     def _registered(self, service: JSONObject) -> JSONObject:
         host, sizes = service["host"], ("vcpus", "memory_mb", "local_gb")
