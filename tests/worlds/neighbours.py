@@ -87,10 +87,22 @@ def _place(host: str) -> dict[str, Any]:
     return {"host": host, "nodename": host, "limits": {}}
 
 
-class FakeCompute:
-    """Collects casts by host; a host in ``without_queue`` is undeliverable."""
+class _Agents:
+    """Agents by host. A message to a host in ``without_queue`` is undeliverable."""
 
     def __init__(self) -> None:
+        self.without_queue: set[str] = set()
+
+    def _check(self, host: str) -> None:
+        if host in self.without_queue:
+            raise oslo_messaging.MessageUndeliverable(exception=None, exchange="", routing_key="", message="")
+
+
+class FakeCompute(_Agents):
+    """Collects casts to compute agents by host."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.builds: list[tuple[str, dict[str, Any]]] = []
         self.terminations: list[tuple[str, str]] = []
         self.moves: list[tuple[str, str]] = []
@@ -98,7 +110,6 @@ class FakeCompute:
         self.aborts: list[tuple[str, str]] = []
         self.power: list[tuple[str, str]] = []
         self.attachments: list[tuple[str, str]] = []
-        self.without_queue: set[str] = set()
         #: What an agent that is too old for volumes of builds and moves raises.
         self.pinned: errors.VersionPinned | None = None
 
@@ -158,43 +169,34 @@ class FakeCompute:
         self._check(host)
         self.attachments.append((host, instance_uuid))
 
-    def _check(self, host: str) -> None:
-        if host in self.without_queue:
-            raise oslo_messaging.MessageUndeliverable(exception=None, exchange="", routing_key="", message="")
 
-
-class FakeTasks:
+class _Queue:
     """The conductor's own queue: ``deliver`` hands what was cast to a worker; dropping it is a lost message."""
 
     def __init__(self) -> None:
-        self.cast: collections.deque[tuple[RequestContext, list[str], int]] = collections.deque()
+        self.cast: collections.deque[tuple[RequestContext, Any, int]] = collections.deque()
 
+    def deliver(self, work: Callable[[RequestContext, Any, int], None]) -> int:
+        delivered = 0
+        while self.cast:
+            work(*self.cast.popleft())
+            delivered += 1
+        return delivered
+
+
+class FakeTasks(_Queue):
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
         self.cast.append((context, instance_uuids, attempt))
 
-    def deliver(self, work: Callable[[RequestContext, list[str], int], None]) -> int:
-        delivered = 0
-        while self.cast:
-            work(*self.cast.popleft())
-            delivered += 1
-        return delivered
 
-
-class FakeMoveTasks:
-    """The same for moves."""
-
-    def __init__(self) -> None:
-        self.cast: collections.deque[tuple[RequestContext, str, int]] = collections.deque()
-
+class FakeMoveTasks(_Queue):
     def place_migration(self, context: RequestContext, migration_uuid: str, attempt: int) -> None:
         self.cast.append((context, migration_uuid, attempt))
 
-    def deliver(self, work: Callable[[RequestContext, str, int], None]) -> int:
-        delivered = 0
-        while self.cast:
-            work(*self.cast.popleft())
-            delivered += 1
-        return delivered
+
+class FakeVolumeTasks(_Queue):
+    def place_volume(self, context: RequestContext, volume_uuid: str, attempt: int) -> None:
+        self.cast.append((context, [volume_uuid], attempt))
 
 
 class FakeVolumeScheduler:
@@ -235,45 +237,25 @@ def _selection(places: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return {**first, "alternates": others}
 
 
-class FakeBackends:
-    """Collects casts to agents of storage backends; one in ``without_queue`` is undeliverable."""
+class FakeBackends(_Agents):
+    """Collects casts to agents of storage backends."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.orders: list[tuple[str, str]] = []
         self.manageable: list[dict[str, Any]] = []
-        self.without_queue: set[str] = set()
 
     def advance_volume(self, context: RequestContext, host: str, volume_uuid: str) -> None:
-        if host in self.without_queue:
-            raise oslo_messaging.MessageUndeliverable(exception=None, exchange="", routing_key="", message="")
+        self._check(host)
         self.orders.append((host, volume_uuid))
 
     def get_manageable(self, context: RequestContext, host: str) -> list[dict[str, Any]]:
-        if host in self.without_queue:
-            raise oslo_messaging.MessageUndeliverable(exception=None, exchange="", routing_key="", message="")
+        self._check(host)
         return self.manageable
 
     def get_connection(self, context: RequestContext, host: str, volume_uuid: str, pool: str) -> dict[str, Any]:
-        if host in self.without_queue:
-            raise oslo_messaging.MessageUndeliverable(exception=None, exchange="", routing_key="", message="")
+        self._check(host)
         return {"kind": "file", "path": f"/srv/{pool}/volume-{volume_uuid}", "format": "raw"}
-
-
-class FakeVolumeTasks:
-    """The conductor's own queue, for volumes."""
-
-    def __init__(self) -> None:
-        self.cast: collections.deque[tuple[RequestContext, list[str], int]] = collections.deque()
-
-    def place_volume(self, context: RequestContext, volume_uuid: str, attempt: int) -> None:
-        self.cast.append((context, [volume_uuid], attempt))
-
-    def deliver(self, work: Callable[[RequestContext, list[str], int], None]) -> int:
-        delivered = 0
-        while self.cast:
-            work(*self.cast.popleft())
-            delivered += 1
-        return delivered
 
 
 class FakeNotifier:
