@@ -36,7 +36,7 @@ _DAY = 1440
 #: Of a minute in the mean that agents report (``compute_agent.node.guest_loads``).
 _WEIGHT = 1 - numpy.exp(-60 / 480)
 #: A balancer: called each minute with the minute and the world; yields moves (guest, host), which are made one by one.
-Balancer = Callable[[int, "World"], Iterator[tuple[int, int]]]
+Balancer = Callable[[int, "LoadedHosts"], Iterator[tuple[int, int]]]
 
 
 class Guests(NamedTuple):
@@ -73,7 +73,7 @@ def replayed(seed: int, _chance: numpy.random.Generator) -> Guests:
     return Guests(vcpus[lives], memory[lives], numpy.full(lives.sum(), -1), comes[lives], goes[lives])
 
 
-class World:
+class LoadedHosts:
     """Hosts and guests, with the load of each guest in cores at each minute."""
 
     def __init__(self, guests: Guests, loads: numpy.ndarray) -> None:
@@ -160,7 +160,7 @@ def _imbalance(loads: numpy.ndarray) -> numpy.ndarray:
     return found
 
 
-def _best(world: World) -> tuple[int, int, float]:
+def _best(world: LoadedHosts) -> tuple[int, int, float]:
     """Return the move after which the loads differ least, and their imbalance."""
     after = world.after(world.load / _CORES, world.of_hosts())
     found = numpy.where(world.may(), _imbalance(after), numpy.inf)
@@ -168,11 +168,11 @@ def _best(world: World) -> tuple[int, int, float]:
     return int(guest), int(host), float(found[guest, host])
 
 
-def nothing(_minute: int, _world: World) -> Iterator[tuple[int, int]]:
+def nothing(_minute: int, _world: LoadedHosts) -> Iterator[tuple[int, int]]:
     yield from ()
 
 
-def cloudstack(minute: int, world: World) -> Iterator[tuple[int, int]]:
+def cloudstack(minute: int, world: LoadedHosts) -> Iterator[tuple[int, int]]:
     """Each hour, above an imbalance of 0.4: the best moves, 50 at most, until it is below."""
     for _number in range(50 if minute % 60 == 0 else 0):
         now = float(_imbalance(world.of_hosts()))
@@ -186,7 +186,7 @@ def proxmox() -> Balancer:
     """Above an imbalance of 0.3 in three rounds (of a minute here, not 10 s): one move, if it lowers it by a tenth."""
     rounds = [0]
 
-    def balance(_minute: int, world: World) -> Iterator[tuple[int, int]]:
+    def balance(_minute: int, world: LoadedHosts) -> Iterator[tuple[int, int]]:
         now = float(_imbalance(world.of_hosts()))
         rounds[0] = rounds[0] + 1 if now > 0.3 else 0
         if rounds[0] >= 3:
@@ -204,7 +204,7 @@ def incus(cooldown_min: int = _COOLDOWN_MIN) -> Balancer:
     """
     moved: dict[int, int] = {}
 
-    def balance(minute: int, world: World) -> Iterator[tuple[int, int]]:
+    def balance(minute: int, world: LoadedHosts) -> Iterator[tuple[int, int]]:
         loads = world.of_hosts()
         busy, idle = int(loads.argmax()), int(loads.argmin())
         if minute % 15 or loads[busy] - loads[idle] < 0.2:
@@ -222,7 +222,7 @@ def incus(cooldown_min: int = _COOLDOWN_MIN) -> Balancer:
     return balance
 
 
-def hbal(minute: int, world: World) -> Iterator[tuple[int, int]]:
+def hbal(minute: int, world: LoadedHosts) -> Iterator[tuple[int, int]]:
     """Each hour (assumed; an operator runs it): moves while one lowers the score by 0.01. The score is the sum of the
     standard deviations of the loads of processors and memory.
     """
@@ -247,7 +247,7 @@ def fleet(settings: BalanceSettings) -> Balancer:
     begun = datetime.datetime(2026, 1, 1)
     lasting = numpy.zeros(0)
 
-    def balance(minute: int, world: World) -> Iterator[tuple[int, int]]:
+    def balance(minute: int, world: LoadedHosts) -> Iterator[tuple[int, int]]:
         nonlocal lasting
         lasting = numpy.zeros(world.number) if not minute else lasting + _WEIGHT * (world.load - lasting)
         fresh = world.comes == minute
@@ -331,10 +331,12 @@ def run() -> None:
             used = round(float(loads.sum()) / _MINUTES / _HOSTS / _CORES, 3)
             about = {"guests": source, "seed": seed, "hosts": _HOSTS, "days": _MINUTES // _DAY, "used": used}
             for name, made in balancers.items():
-                figures.report("balancers", balancer=name, **about, **vars(_simulated(World(asked, loads), made())))
+                figures.report(
+                    "balancers", balancer=name, **about, **vars(_simulated(LoadedHosts(asked, loads), made()))
+                )
 
 
-def _simulated(world: World, balance: Balancer) -> _Count:
+def _simulated(world: LoadedHosts, balance: Balancer) -> _Count:
     counted = _Count()
     last: dict[int, int] = collections.defaultdict(lambda: -(10**6))
     for minute in range(_MINUTES):

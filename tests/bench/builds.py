@@ -101,7 +101,7 @@ def measure(here: Site, shape: Shape, **about: object) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fleet:
+class BuildDaemons:
     shape: Shape
     config: str
     daemons: Mapping[str, Sequence[Daemon]]
@@ -111,7 +111,7 @@ class Fleet:
 
 
 @contextlib.contextmanager
-def _fleet(here: Site, shape: Shape) -> Iterator[Fleet]:
+def _fleet(here: Site, shape: Shape) -> Iterator[BuildDaemons]:
     default = _DEFAULT.format(directory=here.directory, hints=shape.hints, driver=DRIVER)
     config = here.config("builds", default, _FAKE)
     with contextlib.ExitStack() as running:
@@ -132,7 +132,7 @@ def _fleet(here: Site, shape: Shape) -> Iterator[Fleet]:
         for agent in parts["agent"]:
             agent.await_ready()
         eventually(lambda: _count(here, models.compute_nodes) == shape.agents * shape.hosts, timeout_s=TIMEOUT_S)
-        yield Fleet(shape, config, parts)
+        yield BuildDaemons(shape, config, parts)
 
 
 def _node(here: Site, name: str, number: int) -> list[str]:
@@ -162,7 +162,7 @@ def _client(config: str) -> Iterator[ComputeTaskAPI]:
         cfg.CONF.reset()
 
 
-def _measure_single(here: Site, tasks: ComputeTaskAPI, fleet: Fleet, about: Mapping[str, object]) -> None:
+def _measure_single(here: Site, tasks: ComputeTaskAPI, fleet: BuildDaemons, about: Mapping[str, object]) -> None:
     """From the request to ACTIVE, where nothing else is built."""
     # One connection that waits for nothing: looking must not take the processor from what is looked at.
     with here.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as looking:
@@ -181,7 +181,7 @@ def _time_one(looking: sa.Connection, tasks: ComputeTaskAPI) -> float:
     return time.perf_counter() - began
 
 
-def _measure(here: Site, tasks: ComputeTaskAPI, fleet: Fleet, size: int, about: Mapping[str, object]) -> None:
+def _measure(here: Site, tasks: ComputeTaskAPI, fleet: BuildDaemons, size: int, about: Mapping[str, object]) -> None:
     _build(here, tasks, COUNTED, size)
     with here.server.counting() as count:
         before = count()

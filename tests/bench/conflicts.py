@@ -71,11 +71,11 @@ def run() -> None:
             SETTINGS.items(), SCHEDULERS, FULLNESS, (False, True)
         ):
             databases.empty(database)
-            found = _Fleet(database, full).run(options, schedulers, own)
+            found = _TrackedHosts(database, full).run(options, schedulers, own)
             figures.report("conflicts", setting=name, hosts=HOSTS, schedulers=schedulers, own_hosts=own, **found)
 
 
-class _Fleet:
+class _TrackedHosts:
     """The hosts' trackers, and the ledger; what is placed leaves again, oldest first, as more comes."""
 
     def __init__(self, database: Database, full: float) -> None:

@@ -33,7 +33,7 @@ TRACE, LIFETIMES = "FLEET_BENCH_TRACE", "FLEET_BENCH_LIFETIMES"
 REQUESTS, SAMPLES = "FLEET_BENCH_REQUESTS", "FLEET_BENCH_SAMPLES"
 
 
-class Fleet(NamedTuple):
+class ScaledFleet(NamedTuple):
     """A fleet in proportion to a sample.
 
     :ivar room: its cores, of the most that the sample has in use
@@ -46,11 +46,11 @@ class Fleet(NamedTuple):
 
 #: Cores of each shape of hosts.
 CORES = 48
-FLEETS: Mapping[str, Fleet] = {
-    "short of cores": Fleet(0.9, (1.5,)),
-    "short of both": Fleet(0.9, (1.0,)),
-    "two shapes": Fleet(0.9, (0.6, 1.5)),
-    "too large": Fleet(1.15, (1.15,)),
+FLEETS: Mapping[str, ScaledFleet] = {
+    "short of cores": ScaledFleet(0.9, (1.5,)),
+    "short of both": ScaledFleet(0.9, (1.0,)),
+    "two shapes": ScaledFleet(0.9, (0.6, 1.5)),
+    "too large": ScaledFleet(1.15, (1.15,)),
 }
 #: In place of a setting: no host is too small for what is left. No setting can be expected to place more.
 GIANT = "one giant host a shape (reference)"
@@ -107,7 +107,7 @@ def _error(numbers: Sequence[float]) -> float | None:
 
 
 def _replayed(
-    fleet: Fleet, demands: Sequence[Demand], multipliers: Sequence[float], is_giant: bool = False
+    fleet: ScaledFleet, demands: Sequence[Demand], multipliers: Sequence[float], is_giant: bool = False
 ) -> dict[str, float]:
     state = _hosts(fleet, demands)
     if is_giant:
@@ -121,7 +121,7 @@ def _replayed(
     }
 
 
-def _bounds(fleet: Fleet, demands: Sequence[Demand]) -> tuple[float, float]:
+def _bounds(fleet: ScaledFleet, demands: Sequence[Demand]) -> tuple[float, float]:
     """Return the most of the core-hours that can be placed, and the most of the hosts that can be empty on average."""
     nodes = _hosts(fleet, demands).nodes
     most = packing_bound.core_hours(demands, [(each.vcpus, each.memory_mb) for each in _giants(nodes)])
@@ -209,7 +209,7 @@ def _changes(demands: Sequence[Demand], resource: str) -> Iterator[tuple[float, 
                 heapq.heappush(ends, (demand.at_s + life_s, -size))
 
 
-def _hosts(fleet: Fleet, demands: Sequence[Demand]) -> Changes:
+def _hosts(fleet: ScaledFleet, demands: Sequence[Demand]) -> Changes:
     cores, memory_mb = (_peak(demands, resource) for resource in _RESOURCES)
     count = round(fleet.room * cores / CORES)
     sizes = itertools.islice(itertools.cycle(fleet.memory), count)

@@ -35,7 +35,7 @@ HOST, SIZES = (64, 256), [(1, 2), (2, 4), (4, 8), (2, 8), (8, 16), (8, 32), (16,
 _MB = 1024
 
 
-class Fleet:
+class ChangingHosts:
     """A feed of hosts filled at random; ``turn_over`` deletes a guest of some hosts, and puts another one on them."""
 
     def __init__(self, hosts: int, guests: int, seed: int = 1) -> None:
@@ -108,7 +108,7 @@ class Fleet:
         return Demand(spec, {}, [None], name=name)
 
 
-def _decisions(fleet: Fleet, promised: Sequence[Tolerance]) -> tuple[float, float]:
+def _decisions(fleet: ChangingHosts, promised: Sequence[Tolerance]) -> tuple[float, float]:
     """Milliseconds of a decision without a promise, and with one: medians of builds that take turns."""
     conf = of_scheduler()
     driver = FilterScheduler(conf, HostManager(fleet, fleet, lambda: factories.NOW), Notifications())
@@ -138,7 +138,7 @@ def _decisions(fleet: Fleet, promised: Sequence[Tolerance]) -> tuple[float, floa
 def main(argv: Sequence[str]) -> int:
     logging.disable(logging.CRITICAL)
     hosts, guests = (int(each) for each in argv) if argv else (10_000, 100_000)
-    fleet = Fleet(hosts, guests)
+    fleet = ChangingHosts(hosts, guests)
     used = sum(size[0] for on in fleet._on.values() for _name, size in on)
     began = time.perf_counter()
     follower = Follower(of_scheduler(), fleet, lambda: factories.NOW, fleet.requests_of)

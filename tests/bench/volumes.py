@@ -36,7 +36,7 @@ fake_pools = p:1000000
 
 
 @dataclasses.dataclass(frozen=True)
-class Fleet:
+class VolumeDaemons:
     here: Site
     tasks: ComputeTaskAPI
     operator: OperatorAPI
@@ -91,7 +91,7 @@ def run() -> None:
 
 
 @contextlib.contextmanager
-def _fleet(here: Site) -> Iterator[Fleet]:
+def _fleet(here: Site) -> Iterator[VolumeDaemons]:
     default = builds._DEFAULT.format(directory=here.directory, hints=True, driver=builds.DRIVER)
     config = here.config("volumes", f"{default}backend_stats_polling_interval = 600\n", builds._FAKE + _VOLUMES)
     with contextlib.ExitStack() as running:
@@ -117,7 +117,7 @@ def _fleet(here: Site) -> Iterator[Fleet]:
         eventually(lambda: builds._count(here, models.compute_nodes) == everything, timeout_s=builds.TIMEOUT_S)
         eventually(lambda: builds._count(here, models.storage_pools) == everything, timeout_s=builds.TIMEOUT_S)
         with _client(config) as (tasks, operator):
-            yield Fleet(here, tasks, operator, parts)
+            yield VolumeDaemons(here, tasks, operator, parts)
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ def _run(directory: pathlib.Path, chosen: list[Scenario], given: argparse.Namesp
     return results
 
 
-def _run_in(trio: world.World, chosen: list[Scenario], given: argparse.Namespace) -> list[Result]:
+def _run_in(trio: world.ChaosWorld, chosen: list[Scenario], given: argparse.Namespace) -> list[Result]:
     results: list[Result] = []
     _warm_up(trio, 60 if given.short else 200)
     baseline = figures.of_all(trio)
@@ -91,7 +91,7 @@ def _course(chosen: list[Scenario], given: argparse.Namespace) -> Iterator[tuple
         yield from ((scenario, given.seed + number) for scenario in chosen)
 
 
-def _warm_up(trio: world.World, count: int) -> None:
+def _warm_up(trio: world.ChaosWorld, count: int) -> None:
     """Pools grow to their size once; from then on growth is a leak."""
     began = time.monotonic()
     trio.name = "warm-up"

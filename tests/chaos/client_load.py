@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from fleet import errors
 from tests.chaos.disks import Disks
 from tests.chaos.scenarios.moves import LARGER
-from tests.chaos.world import NO_ANSWER, World
+from tests.chaos.world import NO_ANSWER, ChaosWorld
 
 #: Clients wait so long between two requests: the machine must keep up with them.
 _PAUSE_S = 1.0
@@ -32,7 +32,7 @@ _MOVES: tuple[tuple[str, dict[str, Any]], ...] = (
 class ClientLoad:
     """Runs from ``running`` on in threads. ``promised`` and ``promised_volumes`` have every uuid that was answered."""
 
-    def __init__(self, world: World, disks: Disks, chance: random.Random) -> None:
+    def __init__(self, world: ChaosWorld, disks: Disks, chance: random.Random) -> None:
         self._world = world
         self._disks = disks
         self._chance = chance

@@ -14,7 +14,7 @@ from oslo_utils import units, uuidutils
 
 from fleet import errors
 from fleet.clock import utcnow
-from tests.chaos.world import NO_ANSWER, World
+from tests.chaos.world import NO_ANSWER, ChaosWorld
 from tests.invariants import storage
 
 HOST = "disks@files"
@@ -34,7 +34,7 @@ directory_pools = {pools}
 class Disks:
     """``directory`` has a directory for each pool."""
 
-    def __init__(self, world: World, pools: Sequence[str]) -> None:
+    def __init__(self, world: ChaosWorld, pools: Sequence[str]) -> None:
         self.world = world
         self.pools = pools
         self.directory = world.directory / "disks"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import psutil
 
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 
 #: What the pools of a daemon with two workers may still add, and what the allocator keeps of a message of 30 MiB (once,
 #: however many come). Each worker has 16 threads for users' messages, 16 for those of agents, and 16 for builds of its own
@@ -28,7 +28,7 @@ class Figures:
     resident_mb: int
 
 
-def of_all(world: World) -> dict[str, Figures]:
+def of_all(world: ChaosWorld) -> dict[str, Figures]:
     return {name: _of(world.trio.pid(name)) for name in world.trio.names() if world.trio.is_running(name)}
 
 
@@ -41,13 +41,13 @@ def back_to(baseline: Mapping[str, Figures], now: Mapping[str, Figures]) -> Iter
                 yield f"{name}: {figure} {found}, at first {was}"
 
 
-def waiting(world: World, queues: Iterable[str]) -> list[int]:
+def waiting(world: ChaosWorld, queues: Iterable[str]) -> list[int]:
     """How many messages wait in each of the queues."""
     with world.wire.channel() as channel:
         return [channel.queue_declare(name, passive=True).message_count for name in queues]
 
 
-def queues_are_empty(world: World) -> Iterator[str]:
+def queues_are_empty(world: ChaosWorld) -> Iterator[str]:
     """I9: nothing waits for a consumer that will not come."""
     world.notifications()
     for line in world.cluster.serving().ctl("list_queues", "name", "messages", "--no-table-headers").splitlines():

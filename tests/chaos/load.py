@@ -14,7 +14,7 @@ from typing import Any
 from fleet import errors
 from fleet.context import new_context
 from tests.chaos.disks import Disks
-from tests.chaos.world import NO_ANSWER, World
+from tests.chaos.world import NO_ANSWER, ChaosWorld
 from tests.invariants import rest
 
 LARGER = {"vcpus": 1, "memory_mb": 96, "root_gb": 1}
@@ -33,7 +33,7 @@ class Load:
     silence of each part, how many builds were accepted, how many of them took another attempt, and how many are lost.
     """
 
-    def __init__(self, world: World, chance: random.Random, more: bool = True) -> None:
+    def __init__(self, world: ChaosWorld, chance: random.Random, more: bool = True) -> None:
         """:param more: with moves and volumes; without, only builds"""
         self._world = world
         self._chance = random.Random(chance.random())

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 from tests.invariants.ledger import Ledger, Row
 
 #: What an agent says before it dies so.
@@ -17,7 +17,7 @@ _DIED_UNTOLD = "Failpoint agent.finish.after: exit"
 class Logs:
     """What the daemons have written since ``rewind``."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ChaosWorld) -> None:
         self._world = world
         self._offsets: dict[str, int] = {}
         self.rewind()
@@ -57,7 +57,7 @@ def every_build_can_be_followed(active: list[Row], logs: dict[str, str]) -> Iter
                 yield f"{row['uuid']}: its request id {row['request_id']} is in no {kind}'s log"
 
 
-def no_secret_is_told(world: World, ledger: Ledger, logs: dict[str, str]) -> Iterator[str]:
+def no_secret_is_told(world: ChaosWorld, ledger: Ledger, logs: dict[str, str]) -> Iterator[str]:
     """I10: neither in a log, a fault, an answer nor a notification.
 
     Notifications carry an instance's metadata in a field of that name, which is meant to be there.

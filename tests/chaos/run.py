@@ -17,12 +17,12 @@ from fleet.context import new_context
 from tests.chaos import figures, logs
 from tests.chaos.servers import SINGLE
 from tests.chaos.watcher import Verdict, Watcher
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 from tests.invariants import drivers, moment, rest
 from tests.invariants.ledger import Ledger
 
 #: A scenario's own part: it may raise AssertionError when what it counts on does not come.
-Hurt = Callable[[World, random.Random], None]
+Hurt = Callable[[ChaosWorld, random.Random], None]
 #: Until audits, heartbeats and feeds have met.
 PATIENCE_S = 25
 #: Instances that one call deletes: for all of them, a busy machine needs longer than a call may take here.
@@ -75,7 +75,7 @@ class Result:
         }
 
 
-def play(world: World, scenario: Scenario, seed: int, baseline: Mapping[str, figures.Figures]) -> Result:
+def play(world: ChaosWorld, scenario: Scenario, seed: int, baseline: Mapping[str, figures.Figures]) -> Result:
     """A failure inside the world does not raise; it is in the verdict."""
     world.name = f"{scenario.name.replace(':', '-').replace('.', '-')}-{seed}-{time.monotonic_ns()}"
     world.measured = {}
@@ -95,7 +95,7 @@ def play(world: World, scenario: Scenario, seed: int, baseline: Mapping[str, fig
 
 
 def _judge(
-    world: World, verdict: Verdict, written: logs.Logs, baseline: Mapping[str, figures.Figures]
+    world: ChaosWorld, verdict: Verdict, written: logs.Logs, baseline: Mapping[str, figures.Figures]
 ) -> dict[str, int]:
     world.heal()
     world.wait_until_up()
@@ -124,7 +124,7 @@ def _in_a_line(failure: Exception) -> str:
 _STATES = ("active", "error", "deleted", "building")
 
 
-def clear(world: World) -> None:
+def clear(world: ChaosWorld) -> None:
     """Delete every instance: of a thousand it takes as long as it takes, while there are fewer and fewer."""
     live = [row["uuid"] for row in world.ledger().live]
     for first in range(0, len(live), AT_A_TIME):
@@ -137,7 +137,7 @@ def clear(world: World) -> None:
             fewest, still_since = left, time.monotonic()
 
 
-def _builds_succeed(world: World) -> list[str]:
+def _builds_succeed(world: ChaosWorld) -> list[str]:
     """I11: after healing, without a restart, builds end ACTIVE."""
     before = {row["uuid"] for row in world.ledger().instances}
     told = world.boot(4)
@@ -156,7 +156,7 @@ def _fault(ledger: Ledger, uuid: str) -> str:
     return "; ".join(fault["message"] for fault in ledger.faults.get(uuid, ()))
 
 
-def _at_rest(world: World, verdict: Verdict) -> Ledger:
+def _at_rest(world: ChaosWorld, verdict: Verdict) -> Ledger:
     """All accounts agree, after some patience."""
     checks: list[tuple[str, Callable[[], list[str]]]] = [
         ("I3", lambda: list(rest.every_build_is_over(world.ledger()))),
@@ -184,13 +184,13 @@ def _patiently(verdict: Verdict, number: str, check: Callable[[], list[str]]) ->
         time.sleep(0.5)
 
 
-def _mine(world: World, ledger: Ledger) -> list:
+def _mine(world: ChaosWorld, ledger: Ledger) -> list:
     return [row for row in ledger.instances if row["name"].startswith(world.name)]
 
 
-def _guests(world: World) -> dict[str, dict[str, dict]]:
+def _guests(world: ChaosWorld) -> dict[str, dict[str, dict]]:
     return drivers.guests(world.trio.instances_path)
 
 
-def _capacity(world: World) -> dict[str, Any]:
+def _capacity(world: ChaosWorld) -> dict[str, Any]:
     return world.trio.scheduler.capacity(new_context(), {"num_instances": 1, "instance_type": rest.PROBE}, {})

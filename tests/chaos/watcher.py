@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import sqlalchemy as sa
 
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 from tests.invariants import drivers, moment
 
 #: I15 is judged by the scenarios of volumes themselves.
@@ -41,7 +41,7 @@ class Verdict:
 class Watcher:
     """What holds at every instant, looked at each ``interval_s`` in a thread; blind while the database is away."""
 
-    def __init__(self, world: World, verdict: Verdict, interval_s: float = 1.0) -> None:
+    def __init__(self, world: ChaosWorld, verdict: Verdict, interval_s: float = 1.0) -> None:
         self._world = world
         self._verdict = verdict
         self._interval_s = interval_s

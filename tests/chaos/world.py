@@ -85,7 +85,7 @@ _DAEMONS = {
 }
 
 
-class World:
+class ChaosWorld:
     """``failpoints``, ``unruly``, the servers and their proxies hurt it; ``heal`` undoes all that."""
 
     def __init__(self, directory: pathlib.Path, servers: Servers, signed: bool = False) -> None:
@@ -134,7 +134,7 @@ class World:
         return self.servers.to_database
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[World]:
+    def running(self) -> Iterator[ChaosWorld]:
         """The daemons, started and ready."""
         self.trio = Trio(
             self.directory,
@@ -377,9 +377,9 @@ class World:
 
 
 @contextlib.contextmanager
-def opened(directory: pathlib.Path, kind: str = SINGLE, signed: bool = False) -> Iterator[World]:
+def opened(directory: pathlib.Path, kind: str = SINGLE, signed: bool = False) -> Iterator[ChaosWorld]:
     """Private servers of a kind, and the daemons on them."""
     directory.mkdir(parents=True, exist_ok=True)
     kinds = {**servers.KINDS, **database_clusters.KINDS}
-    with kinds[kind]() as found, World(directory, found, signed).running() as world:
+    with kinds[kind]() as found, ChaosWorld(directory, found, signed).running() as world:
         yield world

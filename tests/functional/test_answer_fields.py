@@ -36,7 +36,7 @@ def paths(answer: Any, path: str = "") -> Iterator[str]:
             yield from paths(value, f"{path}.{name}")
 
 
-class Fleet:
+class OneOfEach:
     """Something of everything, of project ``web``: built, failed, resized, waiting, attached, copied."""
 
     def __init__(self, conductor: Volumes) -> None:
@@ -118,8 +118,8 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(database: Any) -> Fleet:
-    return Fleet(Volumes(database))
+def fleet(database: Any) -> OneOfEach:
+    return OneOfEach(Volumes(database))
 
 
 def test_each_method_of_a_project_has_a_list() -> None:
@@ -127,7 +127,7 @@ def test_each_method_of_a_project_has_a_list() -> None:
     assert {method for _namespace, method in CHECKS} == set(ANSWERS)
 
 
-def test_a_project_gets_every_field_that_is_documented(fleet: Fleet, database: Any) -> None:
+def test_a_project_gets_every_field_that_is_documented(fleet: OneOfEach, database: Any) -> None:
     """Nothing that readers of answers need is missing. No value names a host, a pool, a credential or a spec of a type."""
     tenancy = Tenancy(database)
     dropped: set[str] = set()
@@ -142,7 +142,7 @@ def test_a_project_gets_every_field_that_is_documented(fleet: Fleet, database: A
     assert set() == {each for each in dropped if ".details." not in each}
 
 
-def test_a_field_that_is_not_listed_is_dropped(fleet: Fleet, database: Any) -> None:
+def test_a_field_that_is_not_listed_is_dropped(fleet: OneOfEach, database: Any) -> None:
     """At any depth: what a later release adds is not shown before it is listed."""
     tenancy = Tenancy(database)
     for method, answer in fleet.answers():

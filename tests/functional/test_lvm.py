@@ -43,7 +43,7 @@ class RecordedBlocks(Blocks):
 
 
 @dataclasses.dataclass(frozen=True)
-class Stand:
+class VolumeGroupInUse:
     """A volume group. ``pools``: pools of drivers on it; ``live``: its volumes have devices."""
 
     group: VolumeGroup
@@ -63,7 +63,7 @@ class Stand:
 
 
 @pytest.fixture
-def stand(loop_devices: None, device_mapper: bool, tmp_path: pathlib.Path) -> Iterator[Stand]:
+def world(loop_devices: None, device_mapper: bool, tmp_path: pathlib.Path) -> Iterator[VolumeGroupInUse]:
     disk = tmp_path / "disk"
     disk.touch()
     os.truncate(disk, SIZE_GB * units.Gi)
@@ -76,22 +76,22 @@ def stand(loop_devices: None, device_mapper: bool, tmp_path: pathlib.Path) -> It
         if device_mapper:
             commands.run("lvcreate", "--yes", "--type", "thin-pool", "--size", "4G", "--name", "pool", name)
             pools["thin"] = f"{name}/pool"
-        yield Stand(VolumeGroup(name, plain), pools, device_mapper)
+        yield VolumeGroupInUse(VolumeGroup(name, plain), pools, device_mapper)
         commands.run("vgremove", *plain, "--yes", name)
     finally:
         commands.run("losetup", "--detach", device)
 
 
 @pytest.fixture(params=["thick", "thin"])
-def pool(request: pytest.FixtureRequest, stand: Stand) -> str:
-    if request.param not in stand.pools:
+def pool(request: pytest.FixtureRequest, world: VolumeGroupInUse) -> str:
+    if request.param not in world.pools:
         pytest.skip("the kernel has no device mapper")
     return request.param
 
 
-def test_volumes_and_snapshots_are_logical_volumes(stand: Stand, pool: str) -> None:
+def test_volumes_and_snapshots_are_logical_volumes(world: VolumeGroupInUse, pool: str) -> None:
     """Each step may be repeated; extents are whole, so sizes are exact."""
-    driver, made = stand.driver(), volume(pool, 1)
+    driver, made = world.driver(), volume(pool, 1)
     snapshot = volume(pool, 1, source_uuid=made.uuid, snapshot_of=made.uuid)
     restored = volume(pool, 2, source_uuid=snapshot.uuid)
     for each in (made, snapshot, made, restored):
@@ -99,47 +99,47 @@ def test_volumes_and_snapshots_are_logical_volumes(stand: Stand, pool: str) -> N
     for _ in range(2):
         driver.extend(made, 3)
     assert {made.uuid: (pool, 3), snapshot.uuid: (pool, 1), restored.uuid: (pool, 2)} == stored(driver)
-    assert {f"volume-{made.uuid}", f"snap-{snapshot.uuid}"} < set(stand.names())
+    assert {f"volume-{made.uuid}", f"snap-{snapshot.uuid}"} < set(world.names())
     for each in (snapshot, made, restored, made):
         driver.delete(each.uuid, pool)
     assert {} == stored(driver)
 
 
-def test_a_volume_is_a_block_device_with_its_uuid(stand: Stand) -> None:
-    driver, made = stand.driver(), volume("thick", 1)
+def test_a_volume_is_a_block_device_with_its_uuid(world: VolumeGroupInUse) -> None:
+    driver, made = world.driver(), volume("thick", 1)
     driver.create(made)
     found = driver.connection(made.uuid, "thick")
-    assert ("block", f"/dev/{stand.group.name}/volume-{made.uuid}", "raw") == (found.kind, found.path, found.format)
+    assert ("block", f"/dev/{world.group.name}/volume-{made.uuid}", "raw") == (found.kind, found.path, found.format)
     driver.delete(made.uuid, "thick")
     with pytest.raises(FileNotFoundError):
         driver.connection(made.uuid, "thick")
 
 
-def test_pools_report_what_the_group_has(stand: Stand) -> None:
+def test_pools_report_what_the_group_has(world: VolumeGroupInUse) -> None:
     """A group is thick, and a thin pool is thin. What the group has given to volumes is not free."""
-    driver = stand.driver()
+    driver = world.driver()
     before = {each["pool_name"]: each for each in driver.stats()["pools"]}["thick"]
     driver.create(volume("thick", 2))
     after = {each["pool_name"]: each for each in driver.stats()["pools"]}["thick"]
     assert (2.0, 2) == (before["free_capacity_gb"] - after["free_capacity_gb"], after["provisioned_capacity_gb"])
     assert (False, True) == (after["thin_provisioning_support"], after["thick_provisioning_support"])
     assert SIZE_GB - 0.1 < after["total_capacity_gb"] <= SIZE_GB
-    assert f"lvm:{stand.group.name}" == after["location_info"]
+    assert f"lvm:{world.group.name}" == after["location_info"]
 
 
-def test_a_group_that_is_full_refuses_and_is_left_as_it_was(stand: Stand) -> None:
+def test_a_group_that_is_full_refuses_and_is_left_as_it_was(world: VolumeGroupInUse) -> None:
     """A volume that cannot be extended keeps its size."""
-    driver, made = stand.driver(), volume("thick", 1)
+    driver, made = world.driver(), volume("thick", 1)
     driver.create(made)
     with pytest.raises(OSError, match="insufficient free space"):
         driver.create(volume("thick", SIZE_GB + 1))
     with pytest.raises(OSError, match="[Ii]nsufficient free space"):
         driver.extend(made, SIZE_GB + 1)
     assert {made.uuid: ("thick", 1)} == stored(driver)
-    assert [()] == [each.tags for each in stand.group.volumes() if each.name == f"volume-{made.uuid}"]
+    assert [()] == [each.tags for each in world.group.volumes() if each.name == f"volume-{made.uuid}"]
 
 
-def test_a_crash_leaves_the_volume_or_nothing(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_leaves_the_volume_or_nothing(world: VolumeGroupInUse, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is half-made has another name, and is removed at the next start."""
 
     class Crash(BaseException):
@@ -148,21 +148,21 @@ def test_a_crash_leaves_the_volume_or_nothing(stand: Stand, monkeypatch: pytest.
     def crash(*_arguments: str) -> None:
         raise Crash
 
-    driver = stand.driver()
+    driver = world.driver()
     with monkeypatch.context() as stopped:
-        stopped.setattr(stand.group.__class__, "rename", crash)
-        stopped.setattr(stand.group.__class__, "remove", crash)
+        stopped.setattr(world.group.__class__, "rename", crash)
+        stopped.setattr(world.group.__class__, "remove", crash)
         with pytest.raises(Crash):
             driver.create(volume("thick", 1))
-    assert ({}, True) == (stored(driver), any(name.startswith("part-volume-") for name in stand.names()))
+    assert ({}, True) == (stored(driver), any(name.startswith("part-volume-") for name in world.names()))
     driver.init_backend()
-    assert not any(name.startswith("part-") for name in stand.names())
+    assert not any(name.startswith("part-") for name in world.names())
 
 
-def test_the_space_of_a_thick_volume_is_zeroed_before_it_is_one(stand: Stand) -> None:
+def test_the_space_of_a_thick_volume_is_zeroed_before_it_is_one(world: VolumeGroupInUse) -> None:
     """All of it, and all that it grows by. A copy is written after that."""
     blocks = RecordedBlocks()
-    driver, made = stand.driver(blocks), volume("thick", 1)
+    driver, made = world.driver(blocks), volume("thick", 1)
     driver.create(made)
     copy = volume("thick", 2, source_uuid=made.uuid)
     driver.create(copy)
@@ -174,11 +174,11 @@ def test_the_space_of_a_thick_volume_is_zeroed_before_it_is_one(stand: Stand) ->
 
 
 def test_an_extension_that_was_cut_short_is_zeroed_when_it_is_repeated(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch
+    world: VolumeGroupInUse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tag of the volume says from where. One that fails leaves the old size."""
     blocks = RecordedBlocks()
-    driver, made = stand.driver(blocks), volume("thick", 1)
+    driver, made = world.driver(blocks), volume("thick", 1)
     driver.create(made)
 
     class Crash(BaseException):
@@ -206,22 +206,22 @@ def test_an_extension_that_was_cut_short_is_zeroed_when_it_is_repeated(
     assert {made.uuid: ("thick", 3)} == stored(driver)
 
 
-def test_data_stay_with_volumes(stand: Stand, pool: str, tmp_path: pathlib.Path) -> None:
+def test_data_stay_with_volumes(world: VolumeGroupInUse, pool: str, tmp_path: pathlib.Path) -> None:
     """A volume of an image, its snapshot, and what it is when it migrates to another pool."""
-    if not stand.live:
+    if not world.live:
         pytest.skip("the kernel has no device mapper")
     source = tmp_path / "image"
     source.write_bytes(b"boot" + bytes(units.Mi))
-    driver, made = stand.driver(), volume(pool, 1, image=VolumeImage("i", "linux", str(source)))
+    driver, made = world.driver(), volume(pool, 1, image=VolumeImage("i", "linux", str(source)))
     driver.create(made)
-    device = stand.group.device(f"volume-{made.uuid}")
+    device = world.group.device(f"volume-{made.uuid}")
     with open(device, "rb") as file:
         assert b"boot" + bytes(2 * units.Mi) == file.read(2 * units.Mi + 4)
     snapshot = volume(pool, 1, source_uuid=made.uuid, snapshot_of=made.uuid)
     driver.create(snapshot)
     with open(device, "r+b") as file:
         file.write(b"gone")
-    with open(stand.group.device(f"snap-{snapshot.uuid}"), "rb") as file:
+    with open(world.group.device(f"snap-{snapshot.uuid}"), "rb") as file:
         assert b"boot" == file.read(4)
 
 
@@ -240,22 +240,22 @@ def test_wrong_pools_stop_the_agent(loop_devices: None, _what: str, pools: dict[
         LvmDriver(options(lvm_pools=pools))
 
 
-def test_a_source_on_another_machine_is_refused(stand: Stand) -> None:
+def test_a_source_on_another_machine_is_refused(world: VolumeGroupInUse) -> None:
     """Before anything is made."""
-    driver = stand.driver()
+    driver = world.driver()
     for place, said in (("lvm:elsewhere", "not on this machine"), ("directory:/srv", "in no volume group")):
         with pytest.raises(FileNotFoundError, match=said):
             driver.receive(volume("thick", 1, copy_from=place), "thick")
     assert {} == stored(driver)
 
 
-def test_a_logical_volume_becomes_a_volume(stand: Stand, pool: str) -> None:
+def test_a_logical_volume_becomes_a_volume(world: VolumeGroupInUse, pool: str) -> None:
     """It grows to whole GiB by zeros, and keeps its data; afterwards it is a logical volume again."""
-    driver = stand.driver()
+    driver = world.driver()
     if pool == "thin":
-        stand.group.create_thin("mine", units.Gi + 2**22, "pool")
+        world.group.create_thin("mine", units.Gi + 2**22, "pool")
     else:
-        stand.group.create("mine", units.Gi + 2**22)
+        world.group.create("mine", units.Gi + 2**22)
     (seen,) = [each for each in driver.manageable() if each.pool == pool]
     assert ("mine", 2, 1) == (seen.reference, seen.size_gb, seen.stored_gb)
     wanted = volume(pool, reference="mine", claimed_gb=2)
@@ -263,12 +263,12 @@ def test_a_logical_volume_becomes_a_volume(stand: Stand, pool: str) -> None:
         pytest.skip(seen.reason)
     for _repeated in range(2):
         driver.manage(wanted)
-    assert ({wanted.uuid: (pool, 2)}, True) == (stored(driver), f"volume-{wanted.uuid}" in stand.names())
+    assert ({wanted.uuid: (pool, 2)}, True) == (stored(driver), f"volume-{wanted.uuid}" in world.names())
     with pytest.raises(errors.InvalidReference, match="it belongs to a volume"):
         driver.measure(f"volume-{wanted.uuid}", pool)
     for _repeated in range(2):
         driver.unmanage(wanted.uuid, pool)
-    assert ({}, True) == (stored(driver), f"unmanaged-{wanted.uuid}" in stand.names())
+    assert ({}, True) == (stored(driver), f"unmanaged-{wanted.uuid}" in world.names())
     with pytest.raises(errors.InvalidReference, match="no such logical volume"):
         driver.measure("mine", pool)
     driver._pool(pool).group.remove(f"unmanaged-{wanted.uuid}")

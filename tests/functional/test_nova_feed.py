@@ -26,7 +26,7 @@ from tests.functional.nova_schema import Databases
 _DELETED = int(os.environ.get("FLEET_DELETED_ROWS", "100000"))
 
 
-class World:
+class FeedOverNova:
     """A host manager over the databases, with a clock that the test moves."""
 
     def __init__(self, nova: Databases, url: str | None = None, **pace) -> None:
@@ -86,14 +86,14 @@ class World:
 
 @pytest.fixture
 def world(nova):
-    made = World(nova)
+    made = FeedOverNova(nova)
     yield made
     made.close()
 
 
 @pytest.fixture
 def impatient(nova):
-    made = World(nova, patience_s=10)
+    made = FeedOverNova(nova, patience_s=10)
     yield made
     made.close()
 
@@ -124,7 +124,7 @@ def test_a_role_with_the_documented_grants(nova, reader_url):
     nova.insert(nova_schema.AGGREGATES, id=1, uuid=uuid(50), name="agg1")
     nova.insert(nova_schema.AGGREGATE_HOSTS, id=1, aggregate_id=1, host="cmp1")
     nova.update(nova_schema.CELLS, 2, database_connection=reader_url)
-    world = World(nova, reader_url)
+    world = FeedOverNova(nova, reader_url)
     try:
         nova.update(nova_schema.NODES, 2, memory_mb_used=1024, updated_at=NOW + seconds(1))
         world.later()
@@ -148,7 +148,7 @@ def test_everything_at_first(nova):
     nova.insert(nova_schema.AGGREGATES, id=1, uuid=uuid(50), name="agg1")
     nova.insert(nova_schema.AGGREGATE_HOSTS, id=1, aggregate_id=1, host="cmp1")
     nova.insert(nova_schema.AGGREGATE_METADATA, id=1, aggregate_id=1, key="availability_zone", value="az1")
-    world = World(nova)
+    world = FeedOverNova(nova)
     try:
         assert {"cmp1": 7680, "cmp2": 7680} == world.free_ram()  # 8192 less the 512 that nova counts as used
         assert ({uuid(1)}, set()) == (world.instances("cmp1"), world.instances("cmp2"))
@@ -178,7 +178,7 @@ def test_a_poll_after_the_first_reading(nova):
     """Shows nothing again of hosts that have not changed for long."""
     nova.create()
     nova.add_host(1, NOW - seconds(3600))
-    world = World(nova)
+    world = FeedOverNova(nova)
     try:
         world.clock.now += seconds(1)
         found = world.feed.read(world.hosts._cache.generation)

@@ -33,7 +33,7 @@ from tests.unit.scheduler.plugins import configuration
 NOVAS_FILTERS = ["ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesFilter"]
 
 
-class World:
+class EndpointOverNova:
     """The endpoint over the databases, without claims. Placement's is the same database, unless given.
 
     :param reads_placement: False to take capacity from the columns of the nodes
@@ -88,17 +88,17 @@ class World:
 
 
 @pytest.fixture
-def world(nova: Databases) -> Iterator[World]:
+def world(nova: Databases) -> Iterator[EndpointOverNova]:
     """On PostgreSQL with the default filters of this project, else with those of nova."""
     for number in (1, 2):
         nova.add_provider(number)
     options = {} if nova.url.startswith("postgresql") else {"scheduler_default_filters": NOVAS_FILTERS}
-    made = World(nova, **options)
+    made = EndpointOverNova(nova, **options)
     yield made
     made.close()
 
 
-def test_the_ratio_is_that_of_placement(world: World) -> None:
+def test_the_ratio_is_that_of_placement(world: EndpointOverNova) -> None:
     """4 in the column of the node, 32 in placement: 6 servers of 8 vcpus fit on one host, as nova places them."""
     world.nova.update(nova_schema.SERVICES, 2, disabled=True, updated_at=NOW + seconds(1))
     world.nova.set_inventory(1, "VCPU", allocation_ratio=32.0)
@@ -110,7 +110,7 @@ def test_the_ratio_is_that_of_placement(world: World) -> None:
     assert "none" == world.boot(7, flavor=flavor(vcpus=8))  # 8 x 4 = 32 vcpus, of which 48 are booked
 
 
-def test_what_is_reserved_is_that_of_placement(world: World) -> None:
+def test_what_is_reserved_is_that_of_placement(world: EndpointOverNova) -> None:
     """All but 1 GB of each host is reserved there; the columns of the nodes have 7.5 GB free."""
     for number in (1, 2):
         world.nova.set_inventory(number, "MEMORY_MB", reserved=7168)
@@ -131,7 +131,7 @@ def test_what_is_reserved_is_that_of_placement(world: World) -> None:
         ({"total": 2, "max_unit": 8}, 8, "cmp1"),  # 2 vcpus at ratio 4: one server may have them all
     ],
 )
-def test_units(world: World, unit: dict[str, int], vcpus: int, host: str) -> None:
+def test_units(world: EndpointOverNova, unit: dict[str, int], vcpus: int, host: str) -> None:
     """Amounts are within min_unit and max_unit, and multiples of step_size."""
     world.nova.delete_provider(2)
     world.nova.set_inventory(1, "VCPU", **unit)
@@ -139,7 +139,7 @@ def test_units(world: World, unit: dict[str, int], vcpus: int, host: str) -> Non
     assert host == world.boot(1, flavor=flavor(vcpus=vcpus))
 
 
-def test_a_host_whose_provider_is_deleted_is_left_out(world: World) -> None:
+def test_a_host_whose_provider_is_deleted_is_left_out(world: EndpointOverNova) -> None:
     """Its service is up and it is empty, but a claim on it would fail. It is back with a new provider."""
     world.nova.allocate(uuid(9), 2, NOW, MEMORY_MB=4096)
     world.nova.delete_provider(1)
@@ -154,14 +154,14 @@ def test_a_host_whose_provider_is_deleted_is_left_out(world: World) -> None:
     assert "cmp1" == world.boot(4)
 
 
-def test_what_others_have_taken_counts(world: World) -> None:
+def test_what_others_have_taken_counts(world: EndpointOverNova) -> None:
     """An allocation that no instance shows, such as that of a migration."""
     world.nova.allocate(uuid(9), 1, NOW, MEMORY_MB=7600, VCPU=1)
     world.later()
     assert ["cmp2"] * 3 == [world.boot(number) for number in (1, 2, 3)]
 
 
-def test_a_claim_is_counted_once(world: World) -> None:
+def test_a_claim_is_counted_once(world: EndpointOverNova) -> None:
     """It is booked until placement's figures have it, and not twice then. The last room of a host is not lost meanwhile."""
     world.nova.update(nova_schema.SERVICES, 2, disabled=True, updated_at=NOW + seconds(1))
     world.nova.set_inventory(1, "MEMORY_MB", reserved=7168)  # room for two servers of 512 MB
@@ -175,7 +175,7 @@ def test_a_claim_is_counted_once(world: World) -> None:
     assert "none" == world.boot(3)
 
 
-def test_a_booking_outlives_the_row_of_the_instance(world: World) -> None:
+def test_a_booking_outlives_the_row_of_the_instance(world: EndpointOverNova) -> None:
     """The instance's row names the host before the node's row counts it. Its room is taken all the same."""
     world.nova.update(nova_schema.SERVICES, 2, disabled=True, updated_at=NOW + seconds(1))
     world.nova.set_inventory(1, "MEMORY_MB", reserved=7680)  # room for one
@@ -195,7 +195,7 @@ def test_a_booking_lives_until_the_node_counts_the_instance(nova: Databases) -> 
 
     A request between the two finds no room. Afterwards the room is not taken twice.
     """
-    world = World(nova, reads_placement=False)
+    world = EndpointOverNova(nova, reads_placement=False)
     try:
         nova.update(nova_schema.SERVICES, 2, disabled=True, updated_at=NOW + seconds(1))
         world.later()
@@ -217,7 +217,7 @@ def test_a_booking_lives_until_the_node_counts_the_instance(nova: Databases) -> 
 
 def test_a_claim_that_is_given_up(nova: Databases) -> None:
     """The compute service dies within its claim: the booking ends, and the instance is shown where its row says."""
-    world = World(nova, reads_placement=False, scheduler_booking_timeout=30)
+    world = EndpointOverNova(nova, reads_placement=False, scheduler_booking_timeout=30)
     try:
         nova.update(nova_schema.SERVICES, 2, disabled=True, updated_at=NOW + seconds(1))
         world.later()
@@ -232,7 +232,7 @@ def test_a_claim_that_is_given_up(nova: Databases) -> None:
         world.close()
 
 
-def test_what_is_given_back(world: World) -> None:
+def test_what_is_given_back(world: EndpointOverNova) -> None:
     """A deleted allocation changes no generation. It shows within 5 s, and at once to a request that finds no host."""
     for number in (1, 2):
         world.nova.allocate(uuid(10 + number), number, NOW, MEMORY_MB=7680)
@@ -248,7 +248,7 @@ def test_what_is_given_back(world: World) -> None:
     assert 7680 == _free(world, "cmp1")
 
 
-def test_requests_that_find_no_host_at_the_same_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_that_find_no_host_at_the_same_time(world: EndpointOverNova, monkeypatch: pytest.MonkeyPatch) -> None:
     """One reads what has been given back; the other, which was decided before that, is decided again."""
     world.nova.allocate(uuid(11), 1, NOW, MEMORY_MB=7680)
     world.nova.allocate(uuid(12), 2, NOW, MEMORY_MB=7680)
@@ -271,12 +271,12 @@ def test_requests_that_find_no_host_at_the_same_time(world: World, monkeypatch: 
     assert {"cmp1", "cmp2"} == {outer, *inner}
 
 
-def _free(world: World, host: str) -> int:
+def _free(world: EndpointOverNova, host: str) -> int:
     """Free memory in MB."""
     return world.hosts.consider(lambda hosts, _state: hosts.value(hosts.row_of((host, host)), "free_ram_mb"))
 
 
-def test_traits_are_those_of_placement(world: World) -> None:
+def test_traits_are_those_of_placement(world: EndpointOverNova) -> None:
     """Required and forbidden ones; a change shows at the next poll."""
     wanted = {"flavor": flavor(extra_specs={"trait:CUSTOM_FAST": "required"})}
     assert "none" == world.boot(1, **wanted)
@@ -289,7 +289,7 @@ def test_traits_are_those_of_placement(world: World) -> None:
     assert "cmp2" == world.boot(4, image=image)
 
 
-def test_a_trait_that_is_new_to_placement(world: World) -> None:
+def test_a_trait_that_is_new_to_placement(world: EndpointOverNova) -> None:
     world.nova.insert(nova_schema.TRAITS, id=9, name="CUSTOM_NEW")
     nova_schema.TRAIT_IDS["CUSTOM_NEW"] = 9
     try:
@@ -300,7 +300,7 @@ def test_a_trait_that_is_new_to_placement(world: World) -> None:
         del nova_schema.TRAIT_IDS["CUSTOM_NEW"]
 
 
-def test_a_forced_host(world: World) -> None:
+def test_a_forced_host(world: EndpointOverNova) -> None:
     """It overrules filters, and not what placement says: a disabled or full host is refused, as by nova."""
     assert "cmp2" == world.boot(1, force_hosts=["cmp2"], ignore_hosts=[])
     world.nova.give_trait(2, "COMPUTE_STATUS_DISABLED")
@@ -312,7 +312,7 @@ def test_a_forced_host(world: World) -> None:
     assert "none" == world.boot(3, force_hosts=["cmp1"])
 
 
-def test_providers_beside_compute_nodes(world: World) -> None:
+def test_providers_beside_compute_nodes(world: EndpointOverNova) -> None:
     """What nested and sharing providers offer is noted: requests for it are not decided by the columns of hosts."""
     assert frozenset() == world.notes.elsewhere
     values = dict(id=7, uuid=uuid(70), generation=0, root_provider_id=7)
@@ -327,7 +327,7 @@ def test_providers_beside_compute_nodes(world: World) -> None:
     assert {"DISK_GB", "VCPU"} == world.notes.elsewhere
 
 
-def test_an_unchanged_placement_costs_one_statement(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_placement_costs_one_statement(world: EndpointOverNova, monkeypatch: pytest.MonkeyPatch) -> None:
     """And shows no node again."""
     world.later(60)  # what was read at first is not within the overlap any more
     monkeypatch.delattr(placement_queries, "details")
@@ -336,7 +336,7 @@ def test_an_unchanged_placement_costs_one_statement(world: World, monkeypatch: p
     assert () == tuple(world.hosts._feed.read(known).nodes)
 
 
-def test_placement_is_away(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_placement_is_away(world: EndpointOverNova, caplog: pytest.LogCaptureFixture) -> None:
     """Inventories stay as known, with one line; a comparison is not made. Then what has changed is read."""
     reader, audit = (feed._providers._reader for feed in (world.hosts._feed, world.hosts._audit_feed))
     for each in (reader, audit):

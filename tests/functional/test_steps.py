@@ -31,7 +31,7 @@ HOSTS = ("h1", "h2", "h3", "h4")
 LIMITS = {"memory_mb": 8000.0}
 
 
-class Stand(Conductor):
+class BuildSteps(Conductor):
     """``ask`` returns what the agent receives: an instance or an error for each step."""
 
     def __init__(self, database: Database) -> None:
@@ -67,8 +67,8 @@ class Stand(Conductor):
 
 
 @pytest.fixture
-def conductor(database: Database) -> Stand:
-    return Stand(database)
+def conductor(database: Database) -> BuildSteps:
+    return BuildSteps(database)
 
 
 def claim(uuid: str, host: str, **changed: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ SPAWNING, ACTIVE = ("building", "spawning"), ("active", None)
 VIOLATION = "GroupAffinityViolation"
 
 
-def test_claims_and_finishes_are_one_transaction(conductor: Stand) -> None:
+def test_claims_and_finishes_are_one_transaction(conductor: BuildSteps) -> None:
     """Instances, usage and history are as if each step had come alone; the change counter advances once."""
     uuids = [conductor.place(host) for host in (*HOSTS, "h1")]
     *others, last = uuids
@@ -118,7 +118,7 @@ def test_claims_and_finishes_are_one_transaction(conductor: Stand) -> None:
         assert [None, 2.0] == [event["duration_s"] for event in conductor.since(uuid)]
 
 
-def test_many_steps_are_one_transaction_too(conductor: Stand) -> None:
+def test_many_steps_are_one_transaction_too(conductor: BuildSteps) -> None:
     """More than the last statement takes."""
     hosts = [f"many{number:02}" for number in range(20)]
     for host in hosts:
@@ -132,7 +132,7 @@ def test_many_steps_are_one_transaction_too(conductor: Stand) -> None:
     assert {("claim", "attempt")} == {tuple(each["event"] for each in conductor.since(uuid)) for uuid in uuids}
 
 
-def test_a_repeated_call_does_nothing(conductor: Stand) -> None:
+def test_a_repeated_call_does_nothing(conductor: BuildSteps) -> None:
     """Each is answered as before; nothing is counted, stamped or noted twice."""
     uuids = [conductor.place(host) for host in HOSTS]
     for steps in ([claim(uuid, host) for uuid, host in zip(uuids, HOSTS, strict=True)],) * 2:
@@ -162,7 +162,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("what", "changed", "expected"), REFUSED, ids=[case[0] for case in REFUSED])
 def test_one_that_is_refused_does_not_hold_back_the_others(
-    conductor: Stand, what: str, changed: dict[str, Any], expected: str
+    conductor: BuildSteps, what: str, changed: dict[str, Any], expected: str
 ) -> None:
     """It gets its error and leaves nothing; the other steps get their answers."""
     first, bad, last = (conductor.place(host) for host in HOSTS[:3])
@@ -173,7 +173,7 @@ def test_one_that_is_refused_does_not_hold_back_the_others(
     assert [] == conductor.since(bad)
 
 
-def test_a_finish_that_is_refused(conductor: Stand) -> None:
+def test_a_finish_that_is_refused(conductor: BuildSteps) -> None:
     """Its build has gone on elsewhere."""
     uuids = [conductor.place(host) for host in ("h1", "h2")]
     conductor.ask(*map(claim, uuids, ("h1", "h2")))
@@ -183,7 +183,7 @@ def test_a_finish_that_is_refused(conductor: Stand) -> None:
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_finish_of_an_earlier_life_comes_too_late(conductor: Stand, together: bool) -> None:
+def test_a_finish_of_an_earlier_life_comes_too_late(conductor: BuildSteps, together: bool) -> None:
     """The agent that serves the host now has read that the build is under way here, and gives it up: guest and all."""
     late, well = (conductor.place(host) for host in ("h1", "h2"))
     conductor.ask(claim(late, "h1"), claim(well, "h2"))
@@ -196,7 +196,7 @@ def test_a_finish_of_an_earlier_life_comes_too_late(conductor: Stand, together: 
     assert [ACTIVE] == states(conductor.ask(finish(late, "h1")))
 
 
-def test_nobody_takes_a_host_over_while_a_finish_is_written(conductor: Stand, database: Database) -> None:
+def test_nobody_takes_a_host_over_while_a_finish_is_written(conductor: BuildSteps, database: Database) -> None:
     """Else the next life would read that the build is under way, and destroy the guest of what is ACTIVE then."""
     uuid = conductor.place("h1")
     conductor.ask(claim(uuid, "h1"))
@@ -216,7 +216,7 @@ def test_nobody_takes_a_host_over_while_a_finish_is_written(conductor: Stand, da
     assert ("active", None, 1, "h1") == conductor.state(uuid)
 
 
-def test_a_finish_may_be_repeated_by_a_later_life(conductor: Stand) -> None:
+def test_a_finish_may_be_repeated_by_a_later_life(conductor: BuildSteps) -> None:
     """The step is done already, so the incarnation is not checked."""
     uuid = conductor.place("h1")
     conductor.ask(claim(uuid, "h1"))
@@ -225,7 +225,7 @@ def test_a_finish_may_be_repeated_by_a_later_life(conductor: Stand) -> None:
     assert [ACTIVE] == states(conductor.ask(finish(uuid, "h1", incarnation=INCARNATION)))
 
 
-def test_a_group_policy_is_held_among_those_that_come_together(conductor: Stand) -> None:
+def test_a_group_policy_is_held_among_those_that_come_together(conductor: BuildSteps) -> None:
     """Two members of an anti-affinity group claim one host in one transaction: only the first gets it."""
     conductor.operator.create_group("apart", "anti-affinity", 1)
     first, second, third = (conductor.place(host, group="apart") for host in ("h1", "h1", "h2"))
@@ -245,7 +245,7 @@ def test_a_group_policy_is_held_among_those_that_come_together(conductor: Stand)
     ids=["all on one host", "two pairs", "two pairs, mixed", "where the group is"],
 )
 def test_a_group_that_comes_together_does_not_part(
-    conductor: Stand, there: str, arriving: list[str], expected: list[Any]
+    conductor: BuildSteps, there: str, arriving: list[str], expected: list[Any]
 ) -> None:
     """Members on one host do not stand for each other against those on another."""
     conductor.operator.create_group("together", "affinity", 1)
@@ -257,7 +257,7 @@ def test_a_group_that_comes_together_does_not_part(
     assert 1 == len({conductor.state(uuid)[3] for uuid in uuids} - {None})
 
 
-def test_limits_are_held_among_those_that_come_together(conductor: Stand) -> None:
+def test_limits_are_held_among_those_that_come_together(conductor: BuildSteps) -> None:
     """There is room for one of them."""
     first, second = (conductor.place("h1") for _ in range(2))
     limits = {"memory_mb": 1500.0}
@@ -266,7 +266,7 @@ def test_limits_are_held_among_those_that_come_together(conductor: Stand) -> Non
     assert 1024 == conductor.memory_used("h1")
 
 
-def test_steps_of_one_instance_are_taken_in_their_order(conductor: Stand) -> None:
+def test_steps_of_one_instance_are_taken_in_their_order(conductor: BuildSteps) -> None:
     """No agent sends two steps of one instance in a message; if one does, they are recorded one after the other."""
     uuid = conductor.place("h1")
     assert [SPAWNING, ACTIVE, ACTIVE] == states(
@@ -275,7 +275,7 @@ def test_steps_of_one_instance_are_taken_in_their_order(conductor: Stand) -> Non
     assert [] == conductor.ask()
 
 
-def test_a_host_that_is_not_reported_has_no_usage(conductor: Stand) -> None:
+def test_a_host_that_is_not_reported_has_no_usage(conductor: BuildSteps) -> None:
     """As for one alone."""
     first, second = conductor.place("h1"), conductor.place("h2")
     assert [SPAWNING, SPAWNING] == states(conductor.ask(claim(first, "h1", node="gone"), claim(second, "h2")))
@@ -294,7 +294,9 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("what", "changed", "field"), WRONG, ids=[case[0] for case in WRONG])
-def test_the_field_that_is_wrong_is_named(conductor: Stand, what: str, changed: dict[str, Any], field: str) -> None:
+def test_the_field_that_is_wrong_is_named(
+    conductor: BuildSteps, what: str, changed: dict[str, Any], field: str
+) -> None:
     """The other step is recorded."""
     good, bad = conductor.place("h1"), conductor.place("h2")
     told = conductor.ask(claim(good, "h1"), claim(bad, "h2", **changed))
@@ -303,7 +305,7 @@ def test_the_field_that_is_wrong_is_named(conductor: Stand, what: str, changed: 
 
 
 @pytest.mark.parametrize("steps", [[{}] * (MOST_STEPS + 1), ["claim"], None, {}], ids=["many", "text", "none", "one"])
-def test_what_is_no_list_of_steps_is_refused(conductor: Stand, steps: Any) -> None:
+def test_what_is_no_list_of_steps_is_refused(conductor: BuildSteps, steps: Any) -> None:
     """As a whole, with the argument's name."""
     with pytest.raises(dispatcher.ExpectedException) as refused:
         conductor.manager.build_steps(context(), steps=steps)
@@ -313,7 +315,7 @@ def test_what_is_no_list_of_steps_is_refused(conductor: Stand, steps: Any) -> No
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["one by one", "in one transaction"])
-def test_each_build_has_its_line(conductor: Stand, caplog: pytest.LogCaptureFixture, alone: bool) -> None:
+def test_each_build_has_its_line(conductor: BuildSteps, caplog: pytest.LogCaptureFixture, alone: bool) -> None:
     """With its own request, project, instance, attempt and host."""
     uuids = [conductor.place(host, name=f"vm-{host}") for host in ("h1", "h2")]
     conductor.ask(*map(claim, uuids, HOSTS[:2]))
@@ -358,7 +360,7 @@ def points(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 @pytest.mark.parametrize("point", ["conductor.claim", "conductor.finish"])
 @pytest.mark.parametrize("when", ["before_commit", "after_commit"])
 def test_a_transaction_of_several_passes_the_points_of_each(
-    conductor: Stand, points: pathlib.Path, caplog: pytest.LogCaptureFixture, point: str, when: str
+    conductor: BuildSteps, points: pathlib.Path, caplog: pytest.LogCaptureFixture, point: str, when: str
 ) -> None:
     """A failure there repeats the whole transaction, and nothing is done twice."""
     uuids = [conductor.place(host) for host in HOSTS[:3]]
@@ -373,7 +375,7 @@ def test_a_transaction_of_several_passes_the_points_of_each(
     ]
 
 
-def test_calls_that_meet_on_the_same_hosts(conductor: Stand) -> None:
+def test_calls_that_meet_on_the_same_hosts(conductor: BuildSteps) -> None:
     """Each call locks rows of the others, in any order of its steps. All are recorded, and usage is their sum."""
     chance = random.Random(7)
     builds = [(conductor.place(host), host) for host in HOSTS * 8]
@@ -387,7 +389,7 @@ def test_calls_that_meet_on_the_same_hosts(conductor: Stand) -> None:
     assert {("active", None, 1)} == {conductor.state(uuid)[:3] for uuid, _host in builds}
 
 
-def test_the_answers_are_those_of_the_single_calls(conductor: Stand) -> None:
+def test_the_answers_are_those_of_the_single_calls(conductor: BuildSteps) -> None:
     """The answer for an instance has the same form."""
     first, second = conductor.place("h1"), conductor.place("h2")
     told, _other = conductor.ask(claim(first, "h1"), claim(second, "h2"))

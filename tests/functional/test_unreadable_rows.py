@@ -42,7 +42,7 @@ COLUMNS = [
 ]
 
 
-class World(Guests):
+class TwoOfEach(Guests):
     """Two of everything: the first is broken by a test, the second must be as before."""
 
     def __init__(self, database: Database, made: dict[str, Any]) -> None:
@@ -109,11 +109,11 @@ def made() -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def world(database: Database, made: dict[str, dict[str, Any]]) -> World:
-    return World(database, made[database.engine.dialect.name])
+def world(database: Database, made: dict[str, dict[str, Any]]) -> TwoOfEach:
+    return TwoOfEach(database, made[database.engine.dialect.name])
 
 
-def sweep(world: World) -> None:
+def sweep(world: TwoOfEach) -> None:
     for each in (
         world.sweeper,
         world.move_sweeper,
@@ -125,7 +125,7 @@ def sweep(world: World) -> None:
     world.room_queue.look()
 
 
-LISTS: tuple[Callable[[World], Any], ...] = (
+LISTS: tuple[Callable[[TwoOfEach], Any], ...] = (
     lambda world: world.operator.list_instances(),
     lambda world: world.operator.list_migrations(),
     lambda world: world.operator.list_hosts(),
@@ -154,7 +154,7 @@ LISTS: tuple[Callable[[World], Any], ...] = (
 
 @pytest.mark.long_on("postgresql", "mariadb")
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=[".".join(each) for each in COLUMNS])
-def test_lists_sweeps_and_feeds_go_on(world: World, table: str, column: str) -> None:
+def test_lists_sweeps_and_feeds_go_on(world: TwoOfEach, table: str, column: str) -> None:
     """With every row of a table broken: all is listed as JSON, deadlines are kept, schedulers read on, and owners delete."""
     world.break_first(table, column)
     for listed in LISTS:
@@ -176,7 +176,7 @@ def test_lists_sweeps_and_feeds_go_on(world: World, table: str, column: str) -> 
 
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=[".".join(each) for each in COLUMNS])
-def test_operators_see_which_row_it_is(world: World, table: str, column: str) -> None:
+def test_operators_see_which_row_it_is(world: TwoOfEach, table: str, column: str) -> None:
     """In the examination of ``fleet doctor``, and in the metric."""
     assert [] == world.operator.examine()["unreadable"]["rows"]
     key = world.break_first(table, column)
@@ -187,7 +187,7 @@ def test_operators_see_which_row_it_is(world: World, table: str, column: str) ->
 
 
 def test_a_request_that_cannot_be_read_is_named_and_not_placed(
-    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    world: TwoOfEach, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A host would be chosen by other sizes: the build ends with a fault that says so, and its neighbours are placed."""
     # The same rows were unreadable in tests before, and each is logged once a minute.
@@ -202,7 +202,7 @@ def test_a_request_that_cannot_be_read_is_named_and_not_placed(
     assert metrics.UNREADABLE_VALUES._value.get() > before
 
 
-def test_a_volume_whose_request_cannot_be_read_is_not_placed(world: World) -> None:
+def test_a_volume_whose_request_cannot_be_read_is_not_placed(world: TwoOfEach) -> None:
     """It would be made on a pool of another type, or without the data of its source."""
     (made,) = world.operator.create_volumes({"size": 10, "name": "copy", "volume_type": "big"})["volumes"]
     world.break_first("volumes", "spec")
@@ -213,7 +213,7 @@ def test_a_volume_whose_request_cannot_be_read_is_not_placed(world: World) -> No
 
 
 @pytest.mark.parametrize("column", ["old_spec", "new_spec"])
-def test_a_move_whose_sizes_cannot_be_read_is_not_placed(world: World, column: str) -> None:
+def test_a_move_whose_sizes_cannot_be_read_is_not_placed(world: TwoOfEach, column: str) -> None:
     """The instance stays as it is."""
     world.operator.resize_instance(world.active[0], LARGE)
     world.break_first("migrations", column)
@@ -244,7 +244,7 @@ ODD = [
 
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=[".".join(each) for each in COLUMNS])
-def test_what_is_accepted_reads_back_equal(world: World, table: str, column: str) -> None:
+def test_what_is_accepted_reads_back_equal(world: TwoOfEach, table: str, column: str) -> None:
     """On each database; what is refused changes nothing."""
     world.break_first(table, column)
     found = models.METADATA.tables[table]

@@ -9,14 +9,14 @@ import pathlib
 from fleet_trial.private_servers import Libvirt
 from tests.amqp.daemons import eventually
 from tests.guests.machine import BOOT_S, lines
-from tests.guests.test_moves import Fleet, metals
+from tests.guests.test_moves import TwoRealHosts, metals
 
 #: Whoever looks sees the load of some seconds: a hot host is relieved at once.
 SETTINGS = "[balance]\ninterval = 5\nhold_time = 0\nthreshold = 10\nleast_load = 10\nmost_moves = 1\n"
 FLAVOR = {"vcpus": 1, "memory_mb": 128, "root_gb": 1}
 
 
-def boot(fleet: Fleet, name: str, orders: str) -> str:
+def boot(fleet: TwoRealHosts, name: str, orders: str) -> str:
     """Return the uuid of a guest on metal1."""
     data = base64.b64encode(orders.encode()).decode()
     more = {"user_data": data} if orders else {}
@@ -24,11 +24,11 @@ def boot(fleet: Fleet, name: str, orders: str) -> str:
     return fleet.trio.boot(**request, **more)[0]
 
 
-def host_of(fleet: Fleet, uuid: str) -> str:
+def host_of(fleet: TwoRealHosts, uuid: str) -> str:
     return str(fleet.trio.show(uuid)["instance"]["host"])
 
 
-def beats(fleet: Fleet, uuid: str, host: str) -> list[int]:
+def beats(fleet: TwoRealHosts, uuid: str, host: str) -> list[int]:
     """The seconds that a guest has counted on this host."""
     path = fleet.directory(host) / uuid / "console.log"
     return [int(number) for word, number in lines(path) if word == "beat"]

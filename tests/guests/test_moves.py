@@ -166,7 +166,7 @@ def test_a_guest_of_a_dead_host_starts_from_its_disk_on_shared_storage(
                 machine.clear()
 
 
-class Fleet:
+class TwoRealHosts:
     """A trio with two hosts of real guests, ``metal1`` and ``metal2``."""
 
     def __init__(self, trio: Trio, libvirtds: dict[str, Libvirt], image: pathlib.Path) -> None:
@@ -222,7 +222,7 @@ def metals(
     image: pathlib.Path,
     default: str = "",
     more: str = "",
-) -> Iterator[Fleet]:
+) -> Iterator[TwoRealHosts]:
     """Run a trio with a host for each libvirtd. :param default: options; ``more``: further sections"""
     with tempfile.TemporaryDirectory(prefix="fleet-metals-") as name:
         directory = pathlib.Path(name)
@@ -246,20 +246,20 @@ def metals(
                 trio.start(host, "fleet-compute", "--config-file", str(own))
             trio.wait_for_hosts(2)
             trio.wait_for_service("fleet-scheduler")
-            yield Fleet(trio, servers, image)
+            yield TwoRealHosts(trio, servers, image)
 
 
 @pytest.fixture(scope="module")
 def fleet(
     rabbitmq_url: str, postgresql_url: str, libvirtd: Libvirt, other_libvirtd: Libvirt, image: pathlib.Path
-) -> Iterator[Fleet]:
+) -> Iterator[TwoRealHosts]:
     servers = {"metal1": libvirtd, "metal2": other_libvirtd}
     with metals(rabbitmq_url, postgresql_url, servers, image) as made:
         yield made
 
 
 @pytest.fixture
-def nothing_left(fleet: Fleet) -> Iterator[None]:
+def nothing_left(fleet: TwoRealHosts) -> Iterator[None]:
     yield
     left = [each["uuid"] for each in fleet.trio.operator("list_instances")]
     if left:
@@ -277,7 +277,7 @@ def nothing_left(fleet: Fleet) -> Iterator[None]:
     ],
 )
 @pytest.mark.usefixtures("nothing_left")
-def test_a_guest_is_migrated(fleet: Fleet, dies: str | None, point: str) -> None:
+def test_a_guest_is_migrated(fleet: TwoRealHosts, dies: str | None, point: str) -> None:
     """kill -9 of an agent delays it: its next life continues. Confirmed, the guest is on one host only."""
     uuid, here, there = fleet.boot()
     killed = here if dies == "source" else there
@@ -304,7 +304,7 @@ def test_a_guest_is_migrated(fleet: Fleet, dies: str | None, point: str) -> None
     ],
 )
 @pytest.mark.usefixtures("nothing_left")
-def test_a_running_guest_is_migrated(fleet: Fleet, dies: str, point: str) -> None:
+def test_a_running_guest_is_migrated(fleet: TwoRealHosts, dies: str, point: str) -> None:
     """kill -9 of an agent delays it. The guest never boots again, and is on one host only."""
     uuid, here, there = fleet.boot()
     killed = here if dies == "source" else there
@@ -322,7 +322,7 @@ def test_a_running_guest_is_migrated(fleet: Fleet, dies: str, point: str) -> Non
 
 
 @pytest.fixture
-def volume(fleet: Fleet) -> Iterator[str]:
+def volume(fleet: TwoRealHosts) -> Iterator[str]:
     """One GiB in a file that both hosts have under the same path."""
     trio = fleet.trio
     pool, config = trio.directory / "pool", trio.directory / "volume.conf"
@@ -337,7 +337,7 @@ def volume(fleet: Fleet) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("nothing_left")
-def test_a_migration_is_reverted(fleet: Fleet, volume: str) -> None:
+def test_a_migration_is_reverted(fleet: TwoRealHosts, volume: str) -> None:
     """The guest sees its volume on each of its hosts, whose ledgers and drivers agree about it."""
 
     def sees(host: str) -> bool:

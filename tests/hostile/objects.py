@@ -11,7 +11,7 @@ from typing import Any
 
 from fleet_api.compute.services import service_id
 from tests.hostile.people import BACKENDS, HOSTS, MEMBER, OWNER, Person
-from tests.hostile.world import World, context_of
+from tests.hostile.world import HostileWorld, context_of
 
 _KEY = base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + b"k" * 32).decode()
 _SMALL = {"name": "small", "flavorid": "small", "vcpus": 1, "memory_mb": 64, "root_gb": 1}
@@ -33,7 +33,7 @@ class Objects:
     hosts: frozenset[str]
 
 
-def build(world: World) -> tuple[Objects, Objects]:
+def build(world: HostileWorld) -> tuple[Objects, Objects]:
     """Return ours and theirs."""
     admin = "client"
     for host in HOSTS:
@@ -89,7 +89,7 @@ def build(world: World) -> tuple[Objects, Objects]:
 class _Maker:
     """:param token: is in each text that the project chooses"""
 
-    def __init__(self, world: World, person: Person, hosts: tuple[str, ...], backend: str, token: str) -> None:
+    def __init__(self, world: HostileWorld, person: Person, hosts: tuple[str, ...], backend: str, token: str) -> None:
         self._world, self._person, self._hosts, self._backend, self._token = world, person, hosts, backend, token
 
     def make(self, shared: Mapping[str, str]) -> Objects:

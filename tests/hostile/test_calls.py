@@ -31,7 +31,7 @@ from tests.hostile.ledger import changes, touching
 from tests.hostile.objects import Objects
 from tests.hostile.people import BACKENDS, HOSTS, MEMBER, OURS, OWNER, THEIRS
 from tests.hostile.requests import filled
-from tests.hostile.world import World, context_of
+from tests.hostile.world import HostileWorld, context_of
 
 #: Combinations are counted: a table that loses its entries would find nothing.
 LEAST = 2000
@@ -87,7 +87,7 @@ RIGHTFUL: Mapping[str, Sender] = {
 }
 
 
-def served(world: World) -> dict[Method, dict[str, dict[str, bool]]]:
+def served(world: HostileWorld) -> dict[Method, dict[str, dict[str, bool]]]:
     """Each method by its topics, with its arguments and whether they are required."""
     found: dict[Method, dict[str, dict[str, bool]]] = {}
     for topic, server in world.driver.served.items():
@@ -104,7 +104,7 @@ def _parameters(method: Any) -> dict[str, bool]:
     return {each.name: each.default is each.empty for each in known if each.kind is not each.VAR_KEYWORD}
 
 
-def test_every_method_has_an_owner(world_: World) -> None:
+def test_every_method_has_an_owner(world_: HostileWorld) -> None:
     """A new method fails here until somebody says whose it is."""
     known = served(world_)
     missing = [(topic, each) for each, topics in known.items() for topic in topics if whose(topic, each) is None]
@@ -130,7 +130,9 @@ def attempts(
     return [each for number, each in enumerate(made) if each not in made[:number]]
 
 
-def answer_of(world: World, sender: Sender, topic: str, method: Method, given: dict[str, Any]) -> tuple[str, str]:
+def answer_of(
+    world: HostileWorld, sender: Sender, topic: str, method: Method, given: dict[str, Any]
+) -> tuple[str, str]:
     """Return the error, or "", and the text of the answer."""
     user = (OWNER if sender.holder != "project" and sender.project == THEIRS else MEMBER).name
     context = context_of(sender.project, user, sender.is_admin)
@@ -142,7 +144,9 @@ def answer_of(world: World, sender: Sender, topic: str, method: Method, given: d
         return f"unexpected {broken.exc_type}", str(broken.value)
 
 
-def play(world: World, theirs: Objects, sender: Sender, topic: str, method: Method, given: dict[str, Any]) -> list[str]:
+def play(
+    world: HostileWorld, theirs: Objects, sender: Sender, topic: str, method: Method, given: dict[str, Any]
+) -> list[str]:
     """What is wrong with the answer, or with what it left behind."""
     with world.undone() as before:
         error, text = answer_of(world, sender, topic, method, given)
@@ -167,7 +171,7 @@ def counted() -> Iterator[list[int]]:
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda each: f"{each.namespace or ''}.{each.name}")
 def test_no_stranger_changes_or_sees_anything(
-    world_: World, theirs: Objects, counted: list[int], method: Method
+    world_: HostileWorld, theirs: Objects, counted: list[int], method: Method
 ) -> None:
     """A project's key on objects of another project, and an agent's key on rows of other hosts."""
     combinations = [
@@ -185,7 +189,7 @@ def test_no_stranger_changes_or_sees_anything(
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda each: f"{each.namespace or ''}.{each.name}")
-def test_whoever_may_is_served(world_: World, theirs: Objects, method: Method) -> None:
+def test_whoever_may_is_served(world_: HostileWorld, theirs: Objects, method: Method) -> None:
     """The calls are real: with the right key they are well-formed, and find what they name."""
     for topic, parameters in served(world_)[method].items():
         sender = RIGHTFUL[whose(topic, method) or ""]

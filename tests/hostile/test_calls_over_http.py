@@ -13,7 +13,7 @@ from tests.hostile.objects import Objects
 from tests.hostile.people import ADMINISTRATOR, MEMBER, NOBODY, OWNER, READER, THEIRS, Person
 from tests.hostile.test_calls import METHODS, RIGHTFUL, attempts, served
 from tests.hostile.test_routes import leaks
-from tests.hostile.world import World
+from tests.hostile.world import HostileWorld
 
 CALLED = [each for each in METHODS if whose("conductor", each) in (PROJECT, ADMIN)]
 #: What a reader may call; the others change something.
@@ -30,7 +30,7 @@ def code_of(method: Method, person: Person) -> set[int] | None:
 
 
 @pytest.mark.parametrize("method", CALLED, ids=lambda each: f"{each.namespace}.{each.name}")
-def test_no_stranger_changes_or_sees_anything(world_: World, theirs: Objects, method: Method) -> None:
+def test_no_stranger_changes_or_sees_anything(world_: HostileWorld, theirs: Objects, method: Method) -> None:
     """Not in the name of the other project, either."""
     parameters = served(world_)[method]["conductor"]
     wrong = []
@@ -51,7 +51,7 @@ def test_no_stranger_changes_or_sees_anything(world_: World, theirs: Objects, me
 
 
 @pytest.mark.parametrize("method", CALLED, ids=lambda each: f"{each.namespace}.{each.name}")
-def test_whoever_may_is_served(world_: World, theirs: Objects, method: Method) -> None:
+def test_whoever_may_is_served(world_: HostileWorld, theirs: Objects, method: Method) -> None:
     """With the same arguments."""
     parameters = served(world_)[method]["conductor"]
     given = attempts(theirs, RIGHTFUL[PROJECT], "conductor", method, parameters)[0]

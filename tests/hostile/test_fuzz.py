@@ -17,24 +17,24 @@ from tests.hostile.ledger import changes, touching
 from tests.hostile.objects import Objects
 from tests.hostile.people import ADMINISTRATOR, MEMBER, NOBODY, OWNER, Person
 from tests.hostile.test_routes import leaks
-from tests.hostile.world import World
+from tests.hostile.world import HostileWorld
 
 #: Requests in a run; each may become smaller ones if it fails.
 REQUESTS = 2000
 
 
 @pytest.fixture(scope="module")
-def fuzz(opened: tuple[World, Objects, Objects]) -> Fuzz:
+def fuzz(opened: tuple[HostileWorld, Objects, Objects]) -> Fuzz:
     world, _ours, theirs = opened
     return Fuzz(world.http(NOBODY, "GET", "/fleet/v1/openapi.json").json, theirs.ids)
 
 
-def ask(world: World, person: Person, sent: Sent) -> testing.Result:
+def ask(world: HostileWorld, person: Person, sent: Sent) -> testing.Result:
     path, _, query = sent.target.partition("?")
     return world.http(person, sent.method, path, query_string=query or None, headers=dict(sent.headers), body=sent.body)
 
 
-def wrong(world: World, theirs: Objects, person: Person, sent: Sent) -> list[str]:
+def wrong(world: HostileWorld, theirs: Objects, person: Person, sent: Sent) -> list[str]:
     with world.undone() as before:
         answer = ask(world, person, sent)
         changed = changes(before, world.ledger.rows())
@@ -49,7 +49,7 @@ def wrong(world: World, theirs: Objects, person: Person, sent: Sent) -> list[str
     return found
 
 
-def test_no_request_fails(world_: World, theirs: Objects, fuzz: Fuzz) -> None:
+def test_no_request_fails(world_: HostileWorld, theirs: Objects, fuzz: Fuzz) -> None:
     """501 says that nova has it and a fleet has not. Each request is undone."""
     asked = 0
 
@@ -67,7 +67,7 @@ def test_no_request_fails(world_: World, theirs: Objects, fuzz: Fuzz) -> None:
 
 @pytest.mark.parametrize("person", [MEMBER, ADMINISTRATOR], ids=lambda each: each.role)
 @pytest.mark.parametrize("number", range(3))
-def test_a_run_of_requests_reaches_the_depth(world_: World, fuzz: Fuzz, person: Person, number: int) -> None:
+def test_a_run_of_requests_reaches_the_depth(world_: HostileWorld, fuzz: Fuzz, person: Person, number: int) -> None:
     """The requests are not all refused at the first look: some succeed, and each kind of refusal is met."""
     chance = random.Random(number)
     codes = set()

@@ -43,7 +43,7 @@ from tests.hostile.requests import (
     filled,
     path_of,
 )
-from tests.hostile.world import World
+from tests.hostile.world import HostileWorld
 
 #: Combinations are counted: a table that loses its entries would find nothing.
 LEAST = 2500
@@ -58,7 +58,7 @@ class Request(NamedTuple):
     body: Any = None
     query: dict[str, str] | None = None
 
-    def send(self, world: World, person: Person) -> testing.Result:
+    def send(self, world: HostileWorld, person: Person) -> testing.Result:
         method = self.route.partition(" ")[0]
         body = {} if self.body is None else {"json": self.body}
         headers = {**_NEWEST, **HEADERS.get(self.route, {})}
@@ -137,7 +137,7 @@ def leaks(answer: testing.Result, theirs: Objects, named: str) -> list[str]:
     return sorted(each for each in theirs.secrets | theirs.hosts if each in said and each not in named)
 
 
-def play(world: World, theirs: Objects, request: Request, person: Person) -> list[str]:
+def play(world: HostileWorld, theirs: Objects, request: Request, person: Person) -> list[str]:
     """What is wrong with the answer, or with what it left behind."""
     method, whose = request.route.partition(" ")[0], WHOSE[request.route]
     with world.undone() as before:
@@ -166,7 +166,9 @@ def counted() -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_no_stranger_changes_or_sees_anything(world_: World, theirs: Objects, counted: list[int], route: str) -> None:
+def test_no_stranger_changes_or_sees_anything(
+    world_: HostileWorld, theirs: Objects, counted: list[int], route: str
+) -> None:
     """Nobody, and a reader and a member of another project, by uuid, by name, and by each parameter of the query."""
     ids = dict(theirs.ids)
     combinations = [(request, person) for request in hostile_requests(route, ids) for person in STRANGERS]
@@ -178,7 +180,7 @@ def test_no_stranger_changes_or_sees_anything(world_: World, theirs: Objects, co
 
 
 @pytest.mark.parametrize("route", [each for each in ROUTES if WHOSE[each] != PUBLIC])
-def test_whoever_may_is_served(world_: World, theirs: Objects, route: str) -> None:
+def test_whoever_may_is_served(world_: HostileWorld, theirs: Objects, route: str) -> None:
     """The requests are real: with the right person they are well-formed, and find what they name."""
     person = ADMINISTRATOR if WHOSE[route] == ADMIN else OWNER
     for request in requests_of(route, dict(theirs.ids)):

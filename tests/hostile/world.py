@@ -46,7 +46,7 @@ host_names = falconframework.org
 """
 
 
-class World:
+class HostileWorld:
     """``conf`` is that of the services, ``client`` sends HTTP requests, ``servers`` are not started."""
 
     def __init__(self, directory: pathlib.Path, database: Database, conf: cfg.ConfigOpts, keys: Mapping[str, str]):
@@ -141,7 +141,7 @@ def _configuration(directory: pathlib.Path, keys: str) -> cfg.ConfigOpts:
 
 
 @contextlib.contextmanager
-def opened(directory: pathlib.Path) -> Iterator[World]:
+def opened(directory: pathlib.Path) -> Iterator[HostileWorld]:
     passwords, projects = people.write_users(directory)
     path, keys = directory / "fleet.conf", people.write_keys(directory)
     path.write_text(_CONF.format(directory=directory, passwords=passwords, projects=projects))
@@ -149,7 +149,7 @@ def opened(directory: pathlib.Path) -> Iterator[World]:
     conf = _configuration(directory, keys["service"])
     with Database(conf).disposed() as database:
         migration.sync(database)
-        with contextlib.closing(World(directory, database, conf, keys)) as world:
+        with contextlib.closing(HostileWorld(directory, database, conf, keys)) as world:
             yield world
 
 

@@ -23,7 +23,7 @@ from scheduler.nova.candidates import CandidateQuery
 from scheduler.nova.placement import Placement
 from tests.factories import NOW, uuid
 from tests.functional.nova_schema import Databases
-from tests.functional.test_nova_placement import NOVAS_FILTERS, World
+from tests.functional.test_nova_placement import NOVAS_FILTERS, EndpointOverNova
 from tests.nova.cloud import HERE, VENV, eventually
 from tests.unit.scheduler.nova.recordings import arguments, flavor
 
@@ -90,7 +90,7 @@ def test_columns_and_candidates_agree(placement: RealPlacement, tmp_path: pathli
     login = session.Session(auth=token_endpoint.Token(placement.url, "admin"))
     ours = Placement(adapter.Adapter(login, service_type="placement", endpoint_override=placement.url))
     database = NovaDatabase(f"sqlite:///{placement.database}", "placement")
-    world = World(nova, database, scheduler_default_filters=NOVAS_FILTERS)
+    world = EndpointOverNova(nova, database, scheduler_default_filters=NOVAS_FILTERS)
     agreed = 0
     with contextlib.closing(world):
         for _cloud in range(_CLOUDS):
@@ -103,7 +103,7 @@ def test_columns_and_candidates_agree(placement: RealPlacement, tmp_path: pathli
     assert agreed > _CLOUDS  # most requests have some hosts, and not all
 
 
-def _compare(world: World, placement: Placement, query: CandidateQuery, chance: random.Random) -> bool:
+def _compare(world: EndpointOverNova, placement: Placement, query: CandidateQuery, chance: random.Random) -> bool:
     asked = decoder.decode(_request(chance)).request
     assert asked.wanted is not None
     assert asked.wanted.is_plain

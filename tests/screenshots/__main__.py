@@ -80,7 +80,7 @@ def _url(running: subprocess.Popen[str]) -> str:
 
 
 def _filled(url: str, fleet: pathlib.Path) -> dict[str, str]:
-    made = world.World(url, ("root", _PASSWORDS["root"]))
+    made = world.PicturedFleet(url, ("root", _PASSWORDS["root"]))
     made.fill()
     deadline = time.monotonic() + _READY_S
     while not made.is_settled():

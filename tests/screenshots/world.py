@@ -28,7 +28,7 @@ _BEGAN = "-30 hours"
 _APART_H = 2
 
 
-class World:
+class PicturedFleet:
     """:param user: the administrator's name and password"""
 
     def __init__(self, url: str, user: tuple[str, str]) -> None:

@@ -20,7 +20,7 @@ from fleet.rpc import pins, serializer
 from fleet.rpc.clients import API, SchedulerAPI
 from fleet.rpc.pins import Pins
 from tests.configuration import configuration
-from tests.simulation.world import Process, World
+from tests.simulation.world import Process, SimulatedWorld
 
 CALL_TIMEOUT_S = 10.0
 #: Later than any deadline of a build.
@@ -66,7 +66,7 @@ def _about(given: dict[str, Any]) -> str:
 class Bus:
     """Queues outlive their consumers, as RabbitMQ's do; a queue that was never declared takes no mandatory message."""
 
-    def __init__(self, world: World, loss: float, repetition: float, delay: float) -> None:
+    def __init__(self, world: SimulatedWorld, loss: float, repetition: float, delay: float) -> None:
         self._world = world
         self._loss, self._repetition, self._delay = loss, repetition, delay
         self._queues: dict[str, collections.deque[Message]] = {}

@@ -17,7 +17,7 @@ from fleet.db.engine.reader import Reader
 from fleet.db.tables import models
 from tests.configuration import of_database
 from tests.simulation.statements import Statements
-from tests.simulation.world import World
+from tests.simulation.world import SimulatedWorld
 
 #: Builds and moves that have not ended: without one, a sweep finds nothing.
 _UNDER_WAY = """
@@ -39,7 +39,7 @@ class _Reader(Reader):
 class SimulatedDatabase(Database):
     """In memory, shared by all processes of the world."""
 
-    world: World | None = None
+    world: SimulatedWorld | None = None
     failure = 0.0
 
     @classmethod
@@ -67,7 +67,7 @@ class SimulatedDatabase(Database):
         """The one connection is kept as it is, and no other transaction is under way."""
         return _Reader(self._snapshot)
 
-    def begin(self, world: World, failure: float) -> None:
+    def begin(self, world: SimulatedWorld, failure: float) -> None:
         """Empty, for one seed."""
         with contextlib.closing(self.engine.raw_connection()) as connection:
             connection.executescript(_EMPTY)

@@ -62,7 +62,7 @@ from tests.configuration import of_scheduler
 from tests.simulation import storage
 from tests.simulation.bus import Bus, unpinned
 from tests.simulation.database import SimulatedDatabase
-from tests.simulation.world import Process, World
+from tests.simulation.world import Process, SimulatedWorld
 from tests.worlds.neighbours import FakeNotifier
 
 LIMITS = StepLimits(
@@ -96,7 +96,7 @@ class Notifier(FakeNotifier):
 class Hypervisor(ComputeDriver):
     """Guests of one host, which outlive its agent."""
 
-    def __init__(self, world: World, host: str) -> None:
+    def __init__(self, world: SimulatedWorld, host: str) -> None:
         self._world = world
         self._host = host
         self.guests: dict[str, dict[str, Any]] = {}
@@ -210,7 +210,7 @@ class Hypervisor(ComputeDriver):
 class Executor(futures.Executor):
     """Runs what is submitted as coroutines of a process."""
 
-    def __init__(self, world: World, process: Process) -> None:
+    def __init__(self, world: SimulatedWorld, process: Process) -> None:
         self._world = world
         self._process = process
 
@@ -222,7 +222,7 @@ class Executor(futures.Executor):
 class Signal:
     """A threading.Event for the coroutines of a process."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
         self._is_set = False
 
@@ -240,7 +240,7 @@ class Signal:
 class Pauses:
     """A threading.Event that nobody sets, for code that waits on it between tries."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
 
     def wait(self, timeout: float) -> bool:
@@ -249,7 +249,7 @@ class Pauses:
 
 
 def start_conductor(
-    world: World,
+    world: SimulatedWorld,
     bus: Bus,
     database: SimulatedDatabase,
     name: str,
@@ -283,7 +283,7 @@ def start_conductor(
     return process
 
 
-def start_scheduler(world: World, bus: Bus, database: SimulatedDatabase, name: str) -> Process:
+def start_scheduler(world: SimulatedWorld, bus: Bus, database: SimulatedDatabase, name: str) -> Process:
     process = Process(name)
     feeds = ChangeFeed(database, world.clock), ChangeFeed(database, world.clock)
     manager = HostManager(*feeds, clock=world.clock, service_down_time_s=LIMITS.service_down_time_s)
@@ -298,7 +298,9 @@ def _scheduler_conf() -> cfg.ConfigOpts:
     return of_scheduler()
 
 
-def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], name: str, life: int) -> Process:
+def start_agent(
+    world: SimulatedWorld, bus: Bus, hypervisors: Mapping[str, Hypervisor], name: str, life: int
+) -> Process:
     """:param hypervisors: by the names of the hosts that it serves"""
     process = Process(name)
     incarnation = f"{name}-{life}"
@@ -354,11 +356,11 @@ def start_agent(world: World, bus: Bus, hypervisors: Mapping[str, Hypervisor], n
     return process
 
 
-def start_storage(world: World, bus: Bus, disks: storage.Disks, name: str, life: int) -> Process:
+def start_storage(world: SimulatedWorld, bus: Bus, disks: storage.Disks, name: str, life: int) -> Process:
     """The agent of a storage backend."""
     seconds = {"heartbeat": HEARTBEAT_S, "report": REPORT_S}
 
-    def every(world: World, process: Process, what: str, work: Callable[[], object]) -> None:
+    def every(world: SimulatedWorld, process: Process, what: str, work: Callable[[], object]) -> None:
         _every(world, process, seconds[what], what, work)
 
     executor = functools.partial(Executor, world)
@@ -375,7 +377,7 @@ def _if(there_is_work: Callable[[], bool], work: Callable[[], object]) -> Callab
     return lambda: work() if there_is_work() else None
 
 
-def _every(world: World, process: Process, seconds: float, name: str, work: Callable[[], object]) -> None:
+def _every(world: SimulatedWorld, process: Process, seconds: float, name: str, work: Callable[[], object]) -> None:
     def again() -> None:
         while True:
             world.sleep(seconds)

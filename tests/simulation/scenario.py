@@ -26,7 +26,7 @@ from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI
 from tests.simulation import invariants, processes, storage
 from tests.simulation.bus import Bus
 from tests.simulation.database import SimulatedDatabase
-from tests.simulation.world import Process, World
+from tests.simulation.world import Process, SimulatedWorld
 
 #: The hosts that each serves.
 AGENTS = {"a1": ("h1", "h2"), "a2": ("h3",)}
@@ -83,7 +83,7 @@ class Scenario:
 
     def __init__(self, seed: int, database: SimulatedDatabase) -> None:
         self._seed = seed
-        self._world = World(seed)
+        self._world = SimulatedWorld(seed)
         chance = self._world.chance
         # Some seeds are quiet in one respect, so that other troubles show alone.
         self._bus = Bus(self._world, *(chance.choice([0.0, 0.02, 0.1]) for _kind in ("loss", "repetition", "delay")))

@@ -28,7 +28,7 @@ from scheduler.volumes.manager import VolumeSchedulerManager
 from tests.configuration import of_scheduler
 from tests.simulation.bus import Bus
 from tests.simulation.database import SimulatedDatabase
-from tests.simulation.world import Process, World
+from tests.simulation.world import Process, SimulatedWorld
 from volume_agent.backends.backend import Backend, Policy
 from volume_agent.drivers.base import Stored, VolumeDriver
 from volume_agent.ledger.reporter import BINARY, TOPIC, Reporter
@@ -99,7 +99,7 @@ class Disks(VolumeDriver):
             raise OSError("the disk said no")
 
 
-def scheduler(world: World, database: SimulatedDatabase, limits: Any) -> VolumeSchedulerManager:
+def scheduler(world: SimulatedWorld, database: SimulatedDatabase, limits: Any) -> VolumeSchedulerManager:
     """The endpoint of a scheduler for volumes."""
     feeds = [ChangeFeed(database, world.clock, of=feed_queries.STORAGE) for _use in range(2)]
     conf = of_scheduler(service_down_time=limits.service_down_time_s)
@@ -112,7 +112,7 @@ def _none(_name: str) -> Any:
 
 
 def start_agent(
-    world: World,
+    world: SimulatedWorld,
     bus: Bus,
     disks: Disks,
     name: str,
@@ -156,7 +156,7 @@ def start_agent(
 class Client:
     """Creates, copies, extends, migrates and deletes volumes, and takes snapshots."""
 
-    def __init__(self, world: World, bus: Bus, database: SimulatedDatabase) -> None:
+    def __init__(self, world: SimulatedWorld, bus: Bus, database: SimulatedDatabase) -> None:
         self._world, self._database = world, database
         self._operator = bus.client(OperatorAPI)
 

@@ -43,7 +43,7 @@ class Task:
     endless: bool = False
 
 
-class World:
+class SimulatedWorld:
     """``step`` does one thing; everything random comes from ``chance``."""
 
     def __init__(self, seed: int) -> None:

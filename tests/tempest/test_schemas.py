@@ -14,7 +14,7 @@ from tests.hostile.objects import Objects
 from tests.hostile.people import ADMINISTRATOR, MEMBER
 from tests.hostile.requests import HEADERS, QUERIES, bodies_of, filled, path_of
 from tests.hostile.test_routes import SERVED
-from tests.hostile.world import World
+from tests.hostile.world import HostileWorld
 from tests.tempest import answers, schemas
 
 __all__ = ["opened"]
@@ -46,7 +46,7 @@ def test_every_route_is_served() -> None:
 
 @pytest.mark.parametrize(("service", "version"), CASES, ids=["-".join(case) for case in CASES])
 def test_answers_have_the_released_form(
-    opened: tuple[World, Objects, Objects], known: schemas.Schemas, service: str, version: str
+    opened: tuple[HostileWorld, Objects, Objects], known: schemas.Schemas, service: str, version: str
 ) -> None:
     world, ours, _theirs = opened
     wrong, compared = [], 0
@@ -67,7 +67,7 @@ def test_answers_have_the_released_form(
     assert [] == wrong, "\n".join(["", *wrong])
 
 
-def _sent(world: World, route: str, body: Any, ours: Mapping[str, str], service: str, version: str) -> Any:
+def _sent(world: HostileWorld, route: str, body: Any, ours: Mapping[str, str], service: str, version: str) -> Any:
     method, _, path = route.partition(" ")
     ids = _of_version(route, ours, version)
     given = {} if body is None else {"json": filled(body, ids)}

@@ -22,7 +22,7 @@ from tests.hostile import objects, test_calls, world
 from tests.hostile.calls import Method, whose
 from tests.hostile.objects import Objects
 from tests.hostile.people import BACKENDS, HOSTS, OWNER
-from tests.hostile.world import World, context_of, contract_of, refusal_of
+from tests.hostile.world import HostileWorld, context_of, contract_of, refusal_of
 from tests.upgrade import release
 from tests.upgrade.release import Ledger, Message
 
@@ -44,7 +44,7 @@ def main() -> None:
     release.write(versions.release(), kept, sent)
 
 
-def _more(made: World, theirs: Objects) -> None:
+def _more(made: HostileWorld, theirs: Objects) -> None:
     """Leave what the objects have not: a quota, the fault of a build that failed, and the versions of the agents."""
     for topic, binary, names in (("compute", "fleet-compute", HOSTS), ("volume", "fleet-volume", BACKENDS)):
         for name in names:
@@ -64,13 +64,13 @@ def _message(theirs: Objects, topic: str, method: Method, parameters: dict[str, 
     return Message(*said, topic, method.namespace, method.name, version, given, outcome="")
 
 
-def call(made: World, asked: Message) -> None:
+def call(made: HostileWorld, asked: Message) -> None:
     """:raises Exception: what the method raises"""
     context = context_of(asked.project, asked.user, asked.is_admin)
     made.call(asked.holder, context, asked.topic, asked.namespace, asked.method, asked.arguments, asked.version)
 
 
-def outcome_of(made: World, asked: Message) -> str:
+def outcome_of(made: HostileWorld, asked: Message) -> str:
     """Return the name of the error that the message meets in this world, or "". The ledger stays as it was."""
     with made.undone():
         try:

@@ -13,7 +13,7 @@ from fleet.db.engine.database import Database
 from fleet.db.schema import migration
 from tests.configuration import of_database
 from tests.hostile import world
-from tests.hostile.world import World
+from tests.hostile.world import HostileWorld
 from tests.upgrade import recording, release
 from tests.upgrade.release import Message
 
@@ -23,9 +23,9 @@ SENT = [(version, each) for version in release.releases() for each in release.me
 
 
 @pytest.fixture(scope="module")
-def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, World]]:
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, HostileWorld]]:
     """Today's program over the upgraded ledger of each release."""
-    made: dict[str, World] = {}
+    made: dict[str, HostileWorld] = {}
     with contextlib.ExitStack() as stack:
         for version in release.releases():
             directory = tmp_path_factory.mktemp("release")
@@ -46,7 +46,7 @@ def _upgrade(directory: pathlib.Path, version: str) -> None:
 @pytest.mark.parametrize(
     ("version", "asked"), SENT, ids=[f"{version}-{each.topic}-{each.method}" for version, each in SENT]
 )
-def test_it_is_answered_as_before(worlds: dict[str, World], version: str, asked: Message) -> None:
+def test_it_is_answered_as_before(worlds: dict[str, HostileWorld], version: str, asked: Message) -> None:
     """A method keeps its name, its arguments and the kind of its answer."""
     expected = CHANGED.get((version, asked.method), asked.outcome)
     assert expected == recording.outcome_of(worlds[version], asked)

@@ -31,16 +31,7 @@ from fleet.rpc import batch_answers
 from fleet.rpc.pins import Pins
 from tests.clock import FakeClock
 from tests.configuration import configuration
-from tests.worlds.neighbours import (
-    FakeBackends,
-    FakeCompute,
-    FakeMoveTasks,
-    FakeNotifier,
-    FakeScheduler,
-    FakeTasks,
-    FakeVolumeScheduler,
-    FakeVolumeTasks,
-)
+from tests.worlds import neighbours
 
 INCARNATION = "life-one"
 NOT_RECOVERED = RecoverySettings()
@@ -67,14 +58,10 @@ class Conductor:
         self.database = database
         self.clock = clock or FakeClock()
         self.limits = limits or StepLimits()
-        self.scheduler, self.compute, self.tasks, self.notifier = (
-            FakeScheduler(),
-            FakeCompute(),
-            FakeTasks(),
-            FakeNotifier(),
-        )
-        self.volume_scheduler, self.backends = FakeVolumeScheduler(), FakeBackends()
-        self.moves, self.volumes = FakeMoveTasks(), FakeVolumeTasks()
+        self.scheduler, self.volume_scheduler = neighbours.FakeScheduler(), neighbours.FakeVolumeScheduler()
+        self.compute, self.backends = neighbours.FakeCompute(), neighbours.FakeBackends()
+        self.tasks, self.moves = neighbours.FakeTasks(), neighbours.FakeMoveTasks()
+        self.volumes, self.notifier = neighbours.FakeVolumeTasks(), neighbours.FakeNotifier()
         clients = Clients(
             *(self.scheduler, self.compute, self.volume_scheduler, self.backends),  # type: ignore[arg-type]
             *(self.tasks, self.moves, self.volumes, self.notifier),  # type: ignore[arg-type]

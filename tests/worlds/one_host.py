@@ -21,16 +21,8 @@ from compute_agent.work.power_sync import PowerSync
 from fleet.agent.patience import Patience
 from fleet.agent.work_queues import WorkQueues
 from fleet.objects import Instance
-from tests.unit.compute_agent.builders import (
-    HOST,
-    INCARNATION,
-    Pauses,
-    SteppingClock,
-    ThreadExecutor,
-    a_conf,
-    a_context,
-    an_order,
-)
+from tests.unit.compute_agent import builders
+from tests.unit.compute_agent.builders import HOST, INCARNATION
 from tests.worlds.agent_ledger import AgentLedger
 
 
@@ -44,13 +36,13 @@ class OneHost:
     ledger: BuildCalls
     builder: BuildRunner
     reporter: Reporter
-    stopping: Pauses
+    stopping: builders.Pauses
     superseded: list[str]
     guests: PowerSync
 
     def compare(self) -> int:
         """Compare with the ledger and settle at once what differs; how many instances that was."""
-        executor = ThreadExecutor()
+        executor = builders.ThreadExecutor()
         looked_at = comparison.compare([(self.host, WorkQueues(executor, slots=0))], self.ledger, guests=self.guests)
         executor.join()
         return looked_at
@@ -60,7 +52,7 @@ class OneHost:
         return self.host.trackers()[0]
 
     def build(self, instance: Instance, **order: Any) -> None:
-        self.builder.run(a_context(), an_order(instance, **order))
+        self.builder.run(builders.a_context(), builders.an_order(instance, **order))
 
 
 def one_host(
@@ -69,10 +61,10 @@ def one_host(
     audited: bool = True,
     notifications: Notifications | None = None,
 ) -> OneHost:
-    conf = conf or a_conf(reserved_host_memory_mb=0)
-    conductor, clock = AgentLedger(), SteppingClock()
+    conf = conf or builders.a_conf(reserved_host_memory_mb=0)
+    conductor, clock = AgentLedger(), builders.SteppingClock()
     conductor.incarnations[HOST] = INCARNATION
-    stopping = Pauses(clock)
+    stopping = builders.Pauses(clock)
     patience = Patience(stopping, clock)
     driver = driver or FakeDriver(conf, pause=lambda seconds: None)
     driver.init_host(HOST)

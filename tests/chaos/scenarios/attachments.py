@@ -15,7 +15,7 @@ from fleet import errors
 from tests.chaos.disks import Disks
 from tests.chaos.run import Scenario
 from tests.chaos.scenarios.moves import points
-from tests.chaos.world import NO_ANSWER, World
+from tests.chaos.world import NO_ANSWER, ChaosWorld
 from tests.invariants import drivers, storage
 
 VOLUMES = GUESTS = 4
@@ -33,7 +33,7 @@ _SLOW = {"action": "delay", "seconds": 3}
 _TROUBLE: dict[str, dict[str, Any]] = {"overdue": {"agent.attach.before": _SLOW, "agent.detach.before": _SLOW}}
 
 
-def kill_in_attachment(world: World, chance: random.Random, act: str) -> None:
+def kill_in_attachment(world: ChaosWorld, chance: random.Random, act: str) -> None:
     """Four volumes come and go at four guests meanwhile. Each ends somewhere; ledger and drivers agree, to the end."""
     disks = Disks(world, ("p",))
     disks.start()
@@ -99,7 +99,7 @@ def _asked(disks: Disks, chance: random.Random, act: str) -> bool:
     return False
 
 
-def _disagreements(world: World) -> list[str]:
+def _disagreements(world: ChaosWorld) -> list[str]:
     """Of ledger and drivers. They name what is not at rest, too."""
     ledger = world.ledger()
     there = drivers.guests(world.trio.instances_path)
@@ -112,7 +112,7 @@ def _disagreements(world: World) -> list[str]:
     ]
 
 
-def _of(act: str) -> Callable[[World, random.Random], None]:
+def _of(act: str) -> Callable[[ChaosWorld, random.Random], None]:
     return functools.wraps(kill_in_attachment)(functools.partial(kill_in_attachment, act=act))
 
 

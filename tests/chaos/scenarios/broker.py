@@ -7,10 +7,10 @@ import random
 import time
 
 from tests.chaos.run import Scenario
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 
 
-def restart_idle(world: World, chance: random.Random) -> None:
+def restart_idle(world: ChaosWorld, chance: random.Random) -> None:
     """The broker is restarted while nothing is under way: all find back to it by themselves."""
     world.broker.stop()
     world.broker.start()
@@ -20,7 +20,7 @@ def restart_idle(world: World, chance: random.Random) -> None:
     assert world.count("active") == 6
 
 
-def kill_with_backlog(world: World, chance: random.Random) -> None:
+def kill_with_backlog(world: ChaosWorld, chance: random.Random) -> None:
     """kill -9 of the broker while builds are at every step."""
     world.unruly({"host": "*", "do": "hang", "seconds": 0.5})
     for _request in range(6):
@@ -31,7 +31,7 @@ def kill_with_backlog(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def outage(world: World, chance: random.Random) -> None:
+def outage(world: ChaosWorld, chance: random.Random) -> None:
     """No broker for a minute, with builds under way: they end in time all the same, if only in ERROR with a fault."""
     world.unruly({"host": "*", "do": "hang", "seconds": 0.5})
     world.boot(12)
@@ -42,7 +42,7 @@ def outage(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def outage_past_the_lease(world: World, chance: random.Random) -> None:
+def outage_past_the_lease(world: ChaosWorld, chance: random.Random) -> None:
     """The broker is away until all hosts look down. Waiting builds and builds requested right after it end ACTIVE."""
     world.boot(6)
     world.broker.stop()
@@ -55,7 +55,7 @@ def outage_past_the_lease(world: World, chance: random.Random) -> None:
     assert set(uuids) <= set(states)
 
 
-def half_open(world: World, chance: random.Random) -> None:
+def half_open(world: ChaosWorld, chance: random.Random) -> None:
     """Connections to the broker stay open and carry nothing for fifteen seconds; then all of them end."""
     world.boot(6)
     world.to_broker.freeze()
@@ -66,7 +66,7 @@ def half_open(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def frozen_a_moment(world: World, chance: random.Random) -> None:
+def frozen_a_moment(world: ChaosWorld, chance: random.Random) -> None:
     """Everything that was sent arrives, eight seconds late."""
     for _request in range(4):
         world.boot(3)
@@ -77,14 +77,14 @@ def frozen_a_moment(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def slow(world: World, chance: random.Random) -> None:
+def slow(world: ChaosWorld, chance: random.Random) -> None:
     """Each packet takes a twentieth of a second longer."""
     world.to_broker.slow(0.05)
     world.boot_until_told(6)
     world.settle()
 
 
-def memory_alarm(world: World, chance: random.Random) -> None:
+def memory_alarm(world: ChaosWorld, chance: random.Random) -> None:
     """The broker accepts no messages for ten seconds: publishers block."""
     world.boot(6)
     world.broker.ctl("set_vm_memory_high_watermark", "absolute", "1")
@@ -94,7 +94,7 @@ def memory_alarm(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def queue_deleted(world: World, chance: random.Random) -> None:
+def queue_deleted(world: ChaosWorld, chance: random.Random) -> None:
     """Queues are deleted under their consumers, which declare them again."""
     world.boot(6)
     listed = world.broker.ctl("list_queues", "name", "--no-table-headers").split()
@@ -106,7 +106,7 @@ def queue_deleted(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def agent_queue_missing(world: World, chance: random.Random) -> None:
+def agent_queue_missing(world: ChaosWorld, chance: random.Random) -> None:
     """An agent has died: its queues are gone with it, and all builds go to others, without waiting for it."""
     world.trio.kill("agent-a")
     began = time.monotonic()

@@ -7,13 +7,13 @@ import functools
 import random
 
 from tests.chaos.run import Scenario
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 
 HOUR_S = 3600
 BUILDS = 24
 
 
-def off(world: World, chance: random.Random, name: str, offset_s: int) -> None:
+def off(world: ChaosWorld, chance: random.Random, name: str, offset_s: int) -> None:
     """All builds end ACTIVE on all hosts, no host counts as down, and the log names the clock that is off."""
     said = len(world.trio.log(name))
     world.skewed(name, offset_s)

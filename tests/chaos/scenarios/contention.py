@@ -8,7 +8,7 @@ import random
 from concurrent import futures
 
 from tests.chaos.run import Scenario
-from tests.chaos.world import HOSTS, World
+from tests.chaos.world import HOSTS, ChaosWorld
 
 SCHEDULERS = 8
 SLOTS = 100
@@ -22,7 +22,7 @@ BATCH = 25
 LARGE = {"vcpus": 1, "memory_mb": 64, "root_gb": 25}
 
 
-def last_slots(world: World, chance: random.Random) -> None:
+def last_slots(world: ChaosWorld, chance: random.Random) -> None:
     """Eight schedulers, a thousand parallel builds, a hundred slots: a hundred ACTIVE, the rest CAPACITY."""
     for number in range(2, SCHEDULERS + 1):
         world.start(f"scheduler-{number}", "fleet-scheduler")
@@ -38,17 +38,17 @@ def last_slots(world: World, chance: random.Random) -> None:
     assert set(reasons) == {"CAPACITY"}, dict(reasons)
 
 
-def _more_time(world: World) -> None:
+def _more_time(world: ChaosWorld) -> None:
     """A thousand builds move meanwhile, in orders of their own: of a deadlock this statement may be the victim."""
     world.until(lambda: _gave_more_time(world))
 
 
-def _gave_more_time(world: World) -> bool:
+def _gave_more_time(world: ChaosWorld) -> bool:
     world.sql(_MORE_TIME)
     return True
 
 
-def frozen_cache(world: World, chance: random.Random) -> None:
+def frozen_cache(world: ChaosWorld, chance: random.Random) -> None:
     """One of two schedulers reads the hosts once and never again. Claims are refused; no host is overcommitted."""
     config = world.directory / "frozen.conf"
     config.write_text(
@@ -61,7 +61,7 @@ def frozen_cache(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def anti_affinity(world: World, chance: random.Random) -> None:
+def anti_affinity(world: ChaosWorld, chance: random.Random) -> None:
     """Twelve parallel builds into a group that must not meet, on six hosts: at most one on each."""
     _group(world, "anti-affinity", 12)
     active = [row for row in world.builds() if row["vm_state"] == "active"]
@@ -69,14 +69,14 @@ def anti_affinity(world: World, chance: random.Random) -> None:
     assert len(active) >= len(HOSTS) - 1, f"only {len(active)} of {len(HOSTS)} hosts were found"
 
 
-def affinity(world: World, chance: random.Random) -> None:
+def affinity(world: ChaosWorld, chance: random.Random) -> None:
     """Twelve parallel builds into a group that must not part: all on one host."""
     _group(world, "affinity", 12)
     active = {row["host"] for row in world.builds() if row["vm_state"] == "active"}
     assert len(active) == 1, f"the group is on {sorted(active)}"
 
 
-def _group(world: World, policy: str, members: int) -> None:
+def _group(world: ChaosWorld, policy: str, members: int) -> None:
     name = f"g-{world.name}"
     world.trio.operator("create_group", name=name, policy=policy)
     with futures.ThreadPoolExecutor(members) as clients:
@@ -84,7 +84,7 @@ def _group(world: World, policy: str, members: int) -> None:
     world.settle()
 
 
-def _reasons(world: World) -> collections.Counter[str]:
+def _reasons(world: ChaosWorld) -> collections.Counter[str]:
     ledger = world.ledger()
     return collections.Counter(
         (ledger.faults[row["uuid"]][-1]["details"] or {}).get("reason_code", "none")

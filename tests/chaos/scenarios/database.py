@@ -10,12 +10,12 @@ import sqlalchemy as sa
 
 from fleet.failpoints import names
 from tests.chaos.run import Scenario
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 
 _AWAY = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'fleet' AND pid <> pg_backend_pid()"
 
 
-def restart(world: World, chance: random.Random) -> None:
+def restart(world: ChaosWorld, chance: random.Random) -> None:
     """The server is killed and started again while builds are at every step."""
     for _request in range(6):
         world.boot(5)
@@ -25,7 +25,7 @@ def restart(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def outage(world: World, chance: random.Random) -> None:
+def outage(world: ChaosWorld, chance: random.Random) -> None:
     """No database for twelve seconds."""
     world.unruly({"host": "*", "do": "hang", "seconds": 0.5})
     world.boot(12)
@@ -36,7 +36,7 @@ def outage(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def half_open(world: World, chance: random.Random) -> None:
+def half_open(world: ChaosWorld, chance: random.Random) -> None:
     """Connections to the database carry nothing for ten seconds; then all of them end."""
     world.boot(12)
     world.to_database.freeze()
@@ -47,7 +47,7 @@ def half_open(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def locked(world: World, chance: random.Random) -> None:
+def locked(world: ChaosWorld, chance: random.Random) -> None:
     """Another session holds locks on all instances and hosts for eight seconds."""
     world.boot(6)
     with world.transaction() as connection:
@@ -58,7 +58,7 @@ def locked(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def lock_timeout(world: World, chance: random.Random) -> None:
+def lock_timeout(world: ChaosWorld, chance: random.Random) -> None:
     """The same with a server that gives up waiting after a second: transactions fail and are tried again."""
     world.database.execute("ALTER DATABASE fleet SET lock_timeout = '1s'")
     world.database.execute(_AWAY)
@@ -69,17 +69,17 @@ def lock_timeout(world: World, chance: random.Random) -> None:
         world.database.execute(_AWAY)
 
 
-def deadlocks(world: World, chance: random.Random) -> None:
+def deadlocks(world: ChaosWorld, chance: random.Random) -> None:
     """Three transactions in ten fail with a deadlock and are repeated."""
     _everywhere(world, "before_commit", {"action": "deadlock", "chance": 0.3, "seed": chance.randrange(1000)})
 
 
-def unknown_outcome(world: World, chance: random.Random) -> None:
+def unknown_outcome(world: ChaosWorld, chance: random.Random) -> None:
     """Three commits in ten succeed but report a failure."""
     _everywhere(world, "after_commit", {"action": "disconnect", "chance": 0.3, "seed": chance.randrange(1000)})
 
 
-def _everywhere(world: World, when: str, point: dict) -> None:
+def _everywhere(world: ChaosWorld, when: str, point: dict) -> None:
     world.arm({f"{step}.{when}": point for step in names.TRANSACTIONS})
     world.unruly({"host": "a1", "do": "fail"})
     for _request in range(6):
@@ -89,7 +89,7 @@ def _everywhere(world: World, when: str, point: dict) -> None:
     world.settle()
 
 
-def read_only(world: World, chance: random.Random) -> None:
+def read_only(world: ChaosWorld, chance: random.Random) -> None:
     """The database takes no writes for eight seconds, as a replica after a fail-over."""
     world.boot(6)
     world.database.execute("ALTER DATABASE fleet SET default_transaction_read_only = on")
@@ -101,7 +101,7 @@ def read_only(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def refuses_rows(world: World, chance: random.Random) -> None:
+def refuses_rows(world: ChaosWorld, chance: random.Random) -> None:
     """The database refuses rows for a while, and shows all that is in them as it does so."""
     world.boot(6)
     for table in ("build_requests", "instances", "instance_events"):

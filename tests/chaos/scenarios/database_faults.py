@@ -11,7 +11,7 @@ from typing import Any
 from tests.chaos.client_load import ClientLoad
 from tests.chaos.disks import Disks
 from tests.chaos.run import Scenario
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 
 #: Seconds from the death of a server to the next accepted request, at most.
 LIMIT_S = 15.0
@@ -29,7 +29,7 @@ def scenarios(cluster: str, servers: str, faults: Mapping[str, Fault]) -> list[S
 
 
 def _scenario(name: str, servers: str, faults: Mapping[str, Fault], count: int) -> Scenario:
-    def hurt(world: World, chance: random.Random) -> None:
+    def hurt(world: ChaosWorld, chance: random.Random) -> None:
         under_load(world, chance, faults, chance.choices(sorted(faults), k=count))
 
     only = (fault.__doc__ for fault in faults.values())
@@ -37,7 +37,7 @@ def _scenario(name: str, servers: str, faults: Mapping[str, Fault], count: int) 
     return Scenario(f"cluster:{name}", hurt, servers=servers)
 
 
-def under_load(world: World, chance: random.Random, faults: Mapping[str, Fault], names: Iterable[str]) -> None:
+def under_load(world: ChaosWorld, chance: random.Random, faults: Mapping[str, Fault], names: Iterable[str]) -> None:
     """Hurt and heal the database, once for each name, while clients go on."""
     disks = Disks(world, ("p",))
     disks.start()

@@ -11,13 +11,13 @@ import random
 from fleet import states
 from fleet.failpoints import names
 from tests.chaos.run import Scenario
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 
 BUILDS = 12
 HURT = 4
 
 
-def killed(world: World, chance: random.Random) -> None:
+def killed(world: ChaosWorld, chance: random.Random) -> None:
     """The processes of four guests end under live agents. Two audits later their rows and ``server list`` show it."""
     _boots(world)
     hurt = chance.sample([row["uuid"] for row in world.builds()], HURT)
@@ -30,14 +30,14 @@ def killed(world: World, chance: random.Random) -> None:
     _told(world, hurt, states.CRASHED, "crashed")
 
 
-def killed_twice(world: World, chance: random.Random, point: str) -> None:
+def killed_twice(world: ChaosWorld, chance: random.Random, point: str) -> None:
     """The conductor dies before or after it records the stopped guests; each stop is recorded once all the same."""
     world.arm({point: {"action": "exit", "times": 1}})
     killed(world, chance)
     assert world.fired(point)
 
 
-def lost(world: World, chance: random.Random) -> None:
+def lost(world: ChaosWorld, chance: random.Random) -> None:
     """An agent is killed and some of its guests lose their disk. After its restart their rows show that."""
     _boots(world)
     mine = [row["uuid"] for row in world.builds() if row["host"].startswith("a")]
@@ -50,19 +50,19 @@ def lost(world: World, chance: random.Random) -> None:
     _told(world, hurt, states.NOSTATE, "gone")
 
 
-def _boots(world: World) -> None:
+def _boots(world: ChaosWorld) -> None:
     world.boot_until_told(BUILDS)
     world.settle()
     assert world.count("active") == BUILDS
 
 
-def _record(world: World, uuid: str) -> pathlib.Path:
+def _record(world: ChaosWorld, uuid: str) -> pathlib.Path:
     """Where the driver keeps a guest."""
     (path,) = (world.trio.instances_path / "fake").glob(f"*/{uuid}.json")
     return path
 
 
-def _told(world: World, hurt: list[str], found: int, name: str) -> None:
+def _told(world: ChaosWorld, hurt: list[str], found: int, name: str) -> None:
     def shown() -> bool:
         rows = {row["uuid"]: row["power_state"] for row in world.builds()}
         return all(rows[uuid] == (found if uuid in hurt else states.RUNNING) for uuid in rows)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import random
 
 from tests.chaos.run import Scenario
-from tests.chaos.world import HOSTS, World
+from tests.chaos.world import HOSTS, ChaosWorld
 
 
-def slow(world: World, chance: random.Random) -> None:
+def slow(world: ChaosWorld, chance: random.Random) -> None:
     """Every spawn takes two seconds; builds wait their turn and end ACTIVE."""
     world.unruly({"host": "*", "do": "hang", "seconds": 2})
     world.boot(30)
@@ -17,14 +17,14 @@ def slow(world: World, chance: random.Random) -> None:
     assert world.count("active") == 30
 
 
-def hung(world: World, chance: random.Random) -> None:
+def hung(world: ChaosWorld, chance: random.Random) -> None:
     """On one host a spawn takes longer than the conductor waits: the attempt is given up, another host takes the build."""
     world.unruly({"host": "a1", "do": "hang", "seconds": 22})
     world.boot(6)
     world.settle()
 
 
-def hung_destroy(world: World, chance: random.Random) -> None:
+def hung_destroy(world: ChaosWorld, chance: random.Random) -> None:
     """On one host nothing can be destroyed for ten seconds, and everything is deleted twice."""
     world.boot(12)
     world.settle()
@@ -34,7 +34,7 @@ def hung_destroy(world: World, chance: random.Random) -> None:
     world.until(lambda: not world.builds(), timeout_s=45)
 
 
-def all_fail(world: World, chance: random.Random) -> None:
+def all_fail(world: ChaosWorld, chance: random.Random) -> None:
     """No host can spawn: every build ends in ERROR and its fault lists the hosts that were tried."""
     world.unruly({"host": "*", "do": "fail"})
     world.boot(6)
@@ -47,7 +47,7 @@ def all_fail(world: World, chance: random.Random) -> None:
         assert len({each["host"] for each in fault["details"]["attempts"]}) == 3
 
 
-def black_hole(world: World, chance: random.Random) -> None:
+def black_hole(world: ChaosWorld, chance: random.Random) -> None:
     """One empty host fails every spawn at once, and so looks the emptiest: all builds end ACTIVE elsewhere."""
     victim = chance.choice(HOSTS)
     world.unruly({"host": victim, "do": "fail"})

@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.amqp.daemons import eventually
 from tests.chaos.run import Scenario
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 from tests.hostile import people
 from tests.hostile.fuzz import Fuzz, Sent
 from tests.hostile.people import MEMBER, OWNER, Person
@@ -100,7 +100,7 @@ class Neighbour(threading.Thread):
 
 
 @contextlib.contextmanager
-def _served(world: World) -> Iterator[int]:
+def _served(world: ChaosWorld) -> Iterator[int]:
     """``fleet-api`` with users; yields its port."""
     passwords, projects = people.write_users(world.directory)
     with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -153,7 +153,7 @@ def _requests(fuzz: Fuzz, seed: int) -> Iterator[Sent]:
         yield fuzz.request(random.Random(f"{seed}/{number}"))
 
 
-def http_fuzz(world: World, chance: random.Random) -> None:
+def http_fuzz(world: ChaosWorld, chance: random.Random) -> None:
     """Fifty thousand damaged requests over HTTP by a member of one project, while another one lists its servers."""
     with _served(world) as port:
         with contextlib.closing(Client(port, MEMBER)) as client:

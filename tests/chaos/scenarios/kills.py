@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from fleet.failpoints import names
 from tests.chaos.run import Scenario
-from tests.chaos.world import HOSTS, World
+from tests.chaos.world import HOSTS, ChaosWorld
 
 BUILDS = 6
 TOO_LARGE = {"vcpus": 1, "memory_mb": 10**6}
 
 
-def kill_daemon(world: World, chance: random.Random, victim: str) -> None:
+def kill_daemon(world: ChaosWorld, chance: random.Random, victim: str) -> None:
     """A daemon dies with all its workers while builds are at every step, and comes back."""
     world.unruly({"host": "*", "do": "hang", "seconds": 0.3})
     for _request in range(6):
@@ -29,7 +29,7 @@ def kill_daemon(world: World, chance: random.Random, victim: str) -> None:
     world.settle()
 
 
-def kill_at(world: World, chance: random.Random, point: str) -> None:
+def kill_at(world: ChaosWorld, chance: random.Random, point: str) -> None:
     """A process dies at this point of a build, and is started again by its parent."""
     prepare = _ROADS.get(_step(point), boots)
     prepare(world, {point: {"action": "exit", "times": 1, "skip": chance.randrange(2)}})
@@ -37,7 +37,7 @@ def kill_at(world: World, chance: random.Random, point: str) -> None:
     world.settle()
 
 
-def delete_at(world: World, chance: random.Random, point: str) -> None:
+def delete_at(world: ChaosWorld, chance: random.Random, point: str) -> None:
     """Everything is deleted, twice, while builds stand still at this point."""
     world.arm({point: {"action": "delay", "seconds": chance.uniform(0.5, 2)}})
     world.boot(BUILDS)
@@ -50,51 +50,51 @@ def delete_at(world: World, chance: random.Random, point: str) -> None:
 # How a build is led to a step
 
 
-def boots(world: World, points: dict) -> None:
+def boots(world: ChaosWorld, points: dict) -> None:
     """So often that a worker comes to the point twice, however requests fall to the workers."""
     world.arm(points)
     for _request in range(BUILDS):
         world.boot(2)
 
 
-def boots_too_large(world: World, points: dict) -> None:
+def boots_too_large(world: ChaosWorld, points: dict) -> None:
     world.arm(points)
     for _request in range(3):
         world.boot(2, flavor=TOO_LARGE)
 
 
-def loses_the_scheduler(world: World, points: dict) -> None:
+def loses_the_scheduler(world: ChaosWorld, points: dict) -> None:
     world.arm({**points, "scheduler.decide.before": {"action": "raise", "times": 4}})
     for _request in range(3):
         world.boot(2)
 
 
-def fails_on_some_hosts(world: World, points: dict) -> None:
+def fails_on_some_hosts(world: ChaosWorld, points: dict) -> None:
     """Some builds have no others: hosts that have failed, in a scenario before, are avoided where there is a choice."""
     world.unruly({"host": "a*", "do": "fail"})
     boots(world, points)
     world.boot(2, ignore_hosts=[host for host in HOSTS if not host.startswith("a")])
 
 
-def aborts(world: World, points: dict) -> None:
+def aborts(world: ChaosWorld, points: dict) -> None:
     world.unruly({"host": "*", "do": "abort"})
     boots(world, points)
 
 
-def terminates(world: World, points: dict) -> None:
+def terminates(world: ChaosWorld, points: dict) -> None:
     world.boot(BUILDS)
     world.settle()
     world.arm(points)
     world.terminate([row["uuid"] for row in world.builds()])
 
 
-def loses_the_hand_out(world: World, points: dict) -> None:
+def loses_the_hand_out(world: ChaosWorld, points: dict) -> None:
     world.arm({**points, "conductor.hand_out.before": {"action": "raise", "times": 3}})
     for _request in range(3):
         world.boot(2)
 
 
-def comes_to_its_deadline(world: World, points: dict) -> None:
+def comes_to_its_deadline(world: ChaosWorld, points: dict) -> None:
     """The deadline is brought forward, rather than waited for."""
     world.arm({**points, "scheduler.decide.before": {"action": "raise"}})
     for _request in range(3):
@@ -106,7 +106,7 @@ def comes_to_its_deadline(world: World, points: dict) -> None:
     )
 
 
-_ROADS: dict[str, Callable[[World, dict], None]] = {
+_ROADS: dict[str, Callable[[ChaosWorld, dict], None]] = {
     "conductor.take": loses_the_hand_out,
     "conductor.fail": boots_too_large,
     "conductor.put_back": loses_the_scheduler,

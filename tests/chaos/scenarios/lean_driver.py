@@ -20,7 +20,7 @@ from fleet.rpc.rabbit.conf import LEAN
 from tests.chaos import proxy
 from tests.chaos.run import Scenario
 from tests.chaos.servers import proxied
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 from tests.functional.test_lean_driver import client_of, opened, serving
 
 REPLIES, FRAMES, CLOSED = 10_000, 10_000, 200
@@ -39,7 +39,7 @@ _ANSWER_S = 1.0
 _MORE_FILES, _MORE_THREADS = 12, 2
 
 
-def replies(world: World, chance: random.Random) -> None:
+def replies(world: ChaosWorld, chance: random.Random) -> None:
     """Ten thousand replies that no server sends, to the reply queues of all daemons, while users boot."""
     listed = world.broker.ctl("list_queues", "name", "--no-table-headers").split()
     queues = [name for name in listed if name.startswith("reply_")]
@@ -56,7 +56,7 @@ def replies(world: World, chance: random.Random) -> None:
     world.measured["replies"] = REPLIES
 
 
-def frames(world: World, chance: random.Random) -> None:
+def frames(world: ChaosWorld, chance: random.Random) -> None:
     """Ten thousand frames that no broker sends, to a caller that is answered after each; nothing of it is left open."""
     process = psutil.Process()
     with _calling(world) as (calls, between, driver):
@@ -82,7 +82,7 @@ def _threads() -> int:
     return sum(each.name.startswith("rpc-") for each in threading.enumerate())
 
 
-def closed(world: World, chance: random.Random) -> None:
+def closed(world: ChaosWorld, chance: random.Random) -> None:
     """The broker closes all connections two hundred times, while two threads of a caller share one, and users boot."""
     again = f"""
     [begin
@@ -117,7 +117,7 @@ def closed(world: World, chance: random.Random) -> None:
 
 
 @contextlib.contextmanager
-def _calling(world: World) -> Iterator[tuple[Any, proxy.Proxy, Any]]:
+def _calling(world: ChaosWorld) -> Iterator[tuple[Any, proxy.Proxy, Any]]:
     """A caller behind a proxy of its own, and a server that is not; the driver of the caller."""
     topic, node = "fuzz", world.broker
     with (

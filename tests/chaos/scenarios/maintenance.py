@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.chaos.run import Scenario
-from tests.chaos.world import HOSTS, World
+from tests.chaos.world import HOSTS, ChaosWorld
 
 NAME = "chaos"
 WAVES = (("a1",), ("a2", "a3"), ("b1",))
 GUESTS = 18
 
 
-def _begin(world: World) -> list[str]:
+def _begin(world: ChaosWorld) -> list[str]:
     """Guests on all hosts, and a maintenance of four of them whose hook succeeds. Return the guests."""
     world.fence("off")
     for number, host in enumerate(HOSTS):
@@ -28,19 +28,19 @@ def _begin(world: World) -> list[str]:
     return uuids
 
 
-def _shown(world: World) -> dict[str, Any]:
+def _shown(world: ChaosWorld) -> dict[str, Any]:
     return dict(world.trio.operator("show_maintenance", name=NAME))
 
 
-def _statuses(world: World) -> list[str]:
+def _statuses(world: ChaosWorld) -> list[str]:
     return [each["status"] for each in _shown(world)["hosts"]]
 
 
-def _is_over(world: World) -> bool:
+def _is_over(world: ChaosWorld) -> bool:
     return _shown(world)["maintenance"]["status"] == "ended"
 
 
-def _ended_well(world: World, uuids: Sequence[str], began: int) -> None:
+def _ended_well(world: ChaosWorld, uuids: Sequence[str], began: int) -> None:
     """Every host had its hook, all take builds again, and all guests run."""
     world.until(lambda: _is_over(world), timeout_s=300)
     assert {"done"} == set(_statuses(world)), _shown(world)
@@ -55,7 +55,7 @@ def _ended_well(world: World, uuids: Sequence[str], began: int) -> None:
     world.measured["moves"] = sum(each["instance_uuid"] in uuids for each in records)
 
 
-def _between_steps(world: World, hurt: Sequence[Callable[[], None]]) -> None:
+def _between_steps(world: ChaosWorld, hurt: Sequence[Callable[[], None]]) -> None:
     """Do each of these when the maintenance has come further than before."""
     for each in hurt:
         before = _statuses(world)
@@ -63,13 +63,13 @@ def _between_steps(world: World, hurt: Sequence[Callable[[], None]]) -> None:
         each()
 
 
-def undisturbed(world: World, chance: random.Random) -> None:
+def undisturbed(world: ChaosWorld, chance: random.Random) -> None:
     """Four hosts in three waves: each guest of theirs moves, most of them once."""
     began = len(world.fences())
     _ended_well(world, _begin(world), began)
 
 
-def kills(world: World, chance: random.Random) -> None:
+def kills(world: ChaosWorld, chance: random.Random) -> None:
     """Conductors, agents, the scheduler and the broker die in random order, each between two steps."""
     began = len(world.fences())
     uuids = _begin(world)
@@ -92,7 +92,7 @@ def kills(world: World, chance: random.Random) -> None:
     world.measured["kills"] = len(hurt)
 
 
-def failing_hook(world: World, chance: random.Random) -> None:
+def failing_hook(world: ChaosWorld, chance: random.Random) -> None:
     """The hook fails: nothing more is emptied until an operator has mended it, and resumes."""
     began = len(world.fences())
     uuids = _begin(world)

@@ -16,13 +16,13 @@ from tests.amqp import fuzz as malformed
 from tests.chaos import figures
 from tests.chaos.run import Scenario
 from tests.chaos.wire import Sent
-from tests.chaos.world import HOSTS, World
+from tests.chaos.world import HOSTS, ChaosWorld
 
 #: Queues that anybody may read. That of a host belongs to its agent's connection, whose loss loses what is in it.
 _ORDERS = ("conductor", "conductor_ledger", "scheduler")
 
 
-def lost(world: World, chance: random.Random) -> None:
+def lost(world: ChaosWorld, chance: random.Random) -> None:
     """A third to a half of all messages never arrive, for six seconds."""
     with world.wire.robbed(*_ORDERS) as stolen:
         for _request in range(6):
@@ -33,7 +33,7 @@ def lost(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def repeated(world: World, chance: random.Random, times: int) -> None:
+def repeated(world: ChaosWorld, chance: random.Random, times: int) -> None:
     """Every message about a build arrives again at once, half of the copies under another id."""
     with world.wire.tapped(echo=times - 1) as heard:
         for _request in range(3):
@@ -44,7 +44,7 @@ def repeated(world: World, chance: random.Random, times: int) -> None:
     assert heard, "nothing was repeated"
 
 
-def reordered(world: World, chance: random.Random) -> None:
+def reordered(world: ChaosWorld, chance: random.Random) -> None:
     """Many messages are held back for two seconds and arrive in any order."""
     with world.wire.robbed(*_ORDERS) as held:
         for _round in range(3):
@@ -58,7 +58,7 @@ def reordered(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def hours_late(world: World, chance: random.Random) -> None:
+def hours_late(world: ChaosWorld, chance: random.Random) -> None:
     """When all builds have long ended and half are deleted, everything that was ever sent about them comes once more."""
     world.unruly({"host": "a1", "do": "fail"})
     with world.wire.tapped() as heard:
@@ -79,7 +79,7 @@ def hours_late(world: World, chance: random.Random) -> None:
     assert not changed, f"late messages have changed {changed}"
 
 
-def senseless(world: World, chance: random.Random) -> None:
+def senseless(world: ChaosWorld, chance: random.Random) -> None:
     """Send each queue messages that are not JSON, have no envelope, are 30 MiB, are nested 100,000 deep, or name unknown
     methods.
     """
@@ -101,7 +101,7 @@ def senseless(world: World, chance: random.Random) -> None:
     world.settle()
 
 
-def flood(world: World, chance: random.Random) -> None:
+def flood(world: ChaosWorld, chance: random.Random) -> None:
     """Five thousand casts that mean nothing, while builds go on."""
     for queue in ("conductor", "conductor_ledger", "scheduler", "compute.a1"):
         world.wire.send([Sent(queue, _cast("nothing", {"number": number})) for number in range(1700)])
@@ -132,7 +132,7 @@ def _cast(method: str, arguments: dict) -> bytes:
     return json.dumps({"oslo.version": "2.0", "oslo.message": json.dumps(message)}).encode()
 
 
-def _states(world: World) -> dict[str, tuple]:
+def _states(world: ChaosWorld) -> dict[str, tuple]:
     rows = [row for row in world.ledger().instances if row["name"].startswith(world.name)]
     return {row["uuid"]: (row["vm_state"], row["task_state"], row["attempt"], row["host"]) for row in rows}
 
@@ -142,7 +142,7 @@ FUZZED = 100_000
 _TROUBLE = ("Traceback", "Logging error", "Connecting to the broker anew", "Failed to process message")
 
 
-def fuzz(world: World, chance: random.Random) -> None:
+def fuzz(world: ChaosWorld, chance: random.Random) -> None:
     """A hundred thousand malformed messages of every kind to every queue, while users boot."""
     before = {name: len(world.trio.log(name)) for name in world.trio.names()}
     with world.wire.channel() as channel:

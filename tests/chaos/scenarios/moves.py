@@ -14,7 +14,7 @@ from fleet import errors, move_states
 from fleet.failpoints.names import AFTER_COMMIT, BEFORE_COMMIT
 from tests.chaos.run import Scenario
 from tests.chaos.scenarios.kills import TOO_LARGE
-from tests.chaos.world import HOSTS, NO_ANSWER, World
+from tests.chaos.world import HOSTS, NO_ANSWER, ChaosWorld
 
 MOVED = 6
 LARGER = {"vcpus": 1, "memory_mb": 96, "root_gb": 1}
@@ -58,7 +58,7 @@ POINTS = {
 }
 
 
-def kill_in_move(world: World, chance: random.Random, act: str) -> None:
+def kill_in_move(world: ChaosWorld, chance: random.Random, act: str) -> None:
     """A process dies at each step of the moves of six instances. Every move ends, or leaves no trace."""
     _PREPARE.get(act, _boots)(world)
     # Which of the six meets a death is left to chance.
@@ -74,11 +74,11 @@ def kill_in_move(world: World, chance: random.Random, act: str) -> None:
     assert not unmet, f"not met: {', '.join(unmet)}"
 
 
-def _all_fired(world: World, act: str) -> bool:
+def _all_fired(world: ChaosWorld, act: str) -> bool:
     return all(world.fired(point) for point in POINTS[act])
 
 
-def _asked(world: World, act: str) -> bool:
+def _asked(world: ChaosWorld, act: str) -> bool:
     """Request every move that is possible now; a move that has ended may be requested again. Always False."""
     waiting = [row["uuid"] for row in world.builds() if row["task_state"] is None and _may(row, act)]
     with futures.ThreadPoolExecutor(MOVED) as pool:
@@ -92,7 +92,7 @@ def _asked(world: World, act: str) -> bool:
     return False
 
 
-def _bring_forward(world: World) -> None:
+def _bring_forward(world: ChaosWorld) -> None:
     """The deadlines of moves under way, rather than wait for them."""
     statuses = ", ".join(f"'{each}'" for each in move_states.UNDER_WAY)
     world.sql(
@@ -108,25 +108,25 @@ def _may(row: dict, act: str) -> bool:
     return row["vm_state"] == ("resized" if act in ("confirm", "revert") else "active")
 
 
-def _ask(world: World, act: str, uuid: str) -> None:
+def _ask(world: ChaosWorld, act: str, uuid: str) -> None:
     method, arguments = _ORDERS[act]
     with contextlib.suppress(*NO_ANSWER, errors.FleetError):
         world.trio.operator(method, name=uuid, **arguments)
 
 
-def _boots(world: World) -> None:
+def _boots(world: ChaosWorld) -> None:
     world.boot_until_told(MOVED)
     world.settle()
 
 
-def _resizes(world: World) -> None:
+def _resizes(world: ChaosWorld) -> None:
     _boots(world)
     _asked(world, "resize")
     world.until(lambda: world.count("resized"), timeout_s=30)
     world.settle()
 
 
-def _loses_hosts(world: World) -> None:
+def _loses_hosts(world: ChaosWorld) -> None:
     # A host that is forced on a build is not forced on its moves, where one to be ignored would be.
     for host in _A_HOSTS:
         world.boot_until_told(MOVED // len(_A_HOSTS), availability_zone=f"nova:{host}")
@@ -135,12 +135,12 @@ def _loses_hosts(world: World) -> None:
     _force_down(world, True)
 
 
-def _force_down(world: World, forced: bool) -> None:
+def _force_down(world: ChaosWorld, forced: bool) -> None:
     for host in _A_HOSTS:
         world.trio.operator("force_down", host=host, forced=forced)
 
 
-def dead_at_an_arrival(world: World, chance: random.Random) -> None:
+def dead_at_an_arrival(world: ChaosWorld, chance: random.Random) -> None:
     """A destination dies before it takes its guest in. The move ends without it; it takes the guest in when it is back."""
     (uuid,) = world.boot_until_told(1, availability_zone="nova:a1")
     world.settle()
@@ -155,7 +155,7 @@ def dead_at_an_arrival(world: World, chance: random.Random) -> None:
     world.trio.restart("agent-a")
 
 
-_PREPARE: dict[str, Callable[[World], None]] = {"confirm": _resizes, "revert": _resizes, "evacuate": _loses_hosts}
+_PREPARE: dict[str, Callable[[ChaosWorld], None]] = {"confirm": _resizes, "revert": _resizes, "evacuate": _loses_hosts}
 
 SCENARIOS = [
     Scenario(f"kill-in-move:{act}", functools.wraps(kill_in_move)(functools.partial(kill_in_move, act=act)))

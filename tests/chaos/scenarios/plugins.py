@@ -7,12 +7,12 @@ import random
 import time
 
 from tests.chaos.run import Scenario
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 
 HANG_S = 15
 
 
-def raises(world: World, chance: random.Random) -> None:
+def raises(world: ChaosWorld, chance: random.Random) -> None:
     """The request ends in ERROR with the filter's name; others are built meanwhile."""
     _beside(world, "raise")
     ledger = world.ledger()
@@ -20,7 +20,7 @@ def raises(world: World, chance: random.Random) -> None:
         assert "UnrulyFilter" in ledger.faults[row["uuid"]][-1]["message"]
 
 
-def hangs(world: World, chance: random.Random) -> None:
+def hangs(world: ChaosWorld, chance: random.Random) -> None:
     """A filter hangs. Until it returns, requests are refused at once with its name: the policy is ``fail``."""
     began = time.monotonic()
     world.boot(2, scheduler_hints={"unruly": f"hang {HANG_S}"})
@@ -35,12 +35,12 @@ def hangs(world: World, chance: random.Random) -> None:
     time.sleep(max(0.0, HANG_S + 2 - took))
 
 
-def poison(world: World, chance: random.Random) -> None:
+def poison(world: ChaosWorld, chance: random.Random) -> None:
     """A request crashes every scheduler that decides it. It ends in ERROR by its deadline; the other requests are built."""
     _beside(world, "crash")
 
 
-def _beside(world: World, order: str) -> None:
+def _beside(world: ChaosWorld, order: str) -> None:
     world.boot(2, scheduler_hints={"unruly": order})
     uuids = [uuid for _request in range(4) for uuid in world.boot_until_told(2)]
     world.settle()
@@ -49,7 +49,7 @@ def _beside(world: World, order: str) -> None:
     assert len(built) == len(uuids), f"only {len(built)} of {len(uuids)} builds beside the bad one ended ACTIVE"
 
 
-def _unruly(world: World) -> list:
+def _unruly(world: ChaosWorld) -> list:
     ledger = world.ledger()
     return [row for row in world.builds() if "unruly" in ledger.spec(row).get("scheduler_hints", {})]
 

@@ -12,7 +12,7 @@ from typing import Any
 from fleet import errors, states
 from tests.chaos.run import Scenario
 from tests.chaos.scenarios.moves import points
-from tests.chaos.world import NO_ANSWER, World
+from tests.chaos.world import NO_ANSWER, ChaosWorld
 
 SWITCHED = 6
 _STEPS = ("agent.power.before", "agent.power.after")
@@ -31,7 +31,7 @@ _POSSIBLE = {
 _TROUBLE: dict[str, dict[str, Any]] = {"overdue": {"agent.power.before": {"action": "delay", "seconds": 3}}}
 
 
-def kill_in_power(world: World, chance: random.Random, act: str) -> None:
+def kill_in_power(world: ChaosWorld, chance: random.Random, act: str) -> None:
     """Six instances get power tasks meanwhile. No task stays, and guests are as their rows say."""
     world.boot_until_told(SWITCHED)
     world.settle()
@@ -45,7 +45,7 @@ def kill_in_power(world: World, chance: random.Random, act: str) -> None:
     assert not unmet, f"not met: {', '.join(unmet)}"
 
 
-def _asked(world: World, chance: random.Random, act: str) -> bool:
+def _asked(world: ChaosWorld, chance: random.Random, act: str) -> bool:
     """Ask for something of every instance without a task. Always False."""
     for row in world.builds():
         if row["task_state"] is None:
@@ -63,7 +63,7 @@ def _asked(world: World, chance: random.Random, act: str) -> bool:
     return False
 
 
-def _of(act: str) -> Callable[[World, random.Random], None]:
+def _of(act: str) -> Callable[[ChaosWorld, random.Random], None]:
     return functools.wraps(kill_in_power)(functools.partial(kill_in_power, act=act))
 
 

@@ -14,7 +14,7 @@ from fleet_trial.private_servers.rabbitmq_server import cut_off, join
 from tests.chaos.load import Load
 from tests.chaos.run import Scenario
 from tests.chaos.servers import RABBITMQ_CLUSTER
-from tests.chaos.world import HOSTS, World
+from tests.chaos.world import HOSTS, ChaosWorld
 
 #: Seconds for which a fault lasts; a node that stands still does so for longer than the others wait for it. Faults of the
 #: scenario in random order.
@@ -27,15 +27,15 @@ _EXPIRES = "x-expires"
 _SHARED = ("conductor", "conductor_ledger", "scheduler")
 _OF_HOSTS = tuple(f"compute.{host}_" for host in HOSTS)
 
-Fault = Callable[[World, random.Random], contextlib.AbstractContextManager[None]]
+Fault = Callable[[ChaosWorld, random.Random], contextlib.AbstractContextManager[None]]
 
 
-def _any(world: World, chance: random.Random) -> RabbitMQ:
+def _any(world: ChaosWorld, chance: random.Random) -> RabbitMQ:
     return chance.choice(world.cluster.nodes)
 
 
 @contextlib.contextmanager
-def _kill(world: World, chance: random.Random) -> Iterator[None]:
+def _kill(world: ChaosWorld, chance: random.Random) -> Iterator[None]:
     """kill -9 of a node; it comes back."""
     node = _any(world, chance)
     node.kill()
@@ -44,7 +44,7 @@ def _kill(world: World, chance: random.Random) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stop(world: World, chance: random.Random) -> Iterator[None]:
+def _stop(world: ChaosWorld, chance: random.Random) -> Iterator[None]:
     """A node stands still (SIGSTOP) for 40 s, goes on, and is restarted."""
     node = _any(world, chance)
     node.hang()
@@ -54,7 +54,7 @@ def _stop(world: World, chance: random.Random) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _partition(world: World, chance: random.Random) -> Iterator[None]:
+def _partition(world: ChaosWorld, chance: random.Random) -> Iterator[None]:
     """A node is cut off from the others, not from its clients, and finds them again."""
     node = _any(world, chance)
     cut_off(node)
@@ -63,7 +63,7 @@ def _partition(world: World, chance: random.Random) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _drain(world: World, chance: random.Random) -> Iterator[None]:
+def _drain(world: ChaosWorld, chance: random.Random) -> Iterator[None]:
     """A node is put into maintenance, and revived."""
     node = _any(world, chance)
     node.tool("rabbitmq-upgrade", "drain")
@@ -72,7 +72,7 @@ def _drain(world: World, chance: random.Random) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _restart(world: World, chance: random.Random) -> Iterator[None]:
+def _restart(world: ChaosWorld, chance: random.Random) -> Iterator[None]:
     """A node is drained, stopped and started, as for an upgrade."""
     node = _any(world, chance)
     node.tool("rabbitmq-upgrade", "await_online_quorum_plus_one")
@@ -84,7 +84,7 @@ def _restart(world: World, chance: random.Random) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _minority(world: World, chance: random.Random) -> Iterator[None]:
+def _minority(world: ChaosWorld, chance: random.Random) -> Iterator[None]:
     """Two of three nodes are killed: the third one pauses until another is back."""
     for node in chance.sample(world.cluster.nodes, 2):
         node.kill()
@@ -93,7 +93,7 @@ def _minority(world: World, chance: random.Random) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _blocked(world: World, chance: random.Random) -> Iterator[None]:
+def _blocked(world: ChaosWorld, chance: random.Random) -> Iterator[None]:
     """The memory alarm of a node blocks all connections that publish, on all nodes (connection.blocked)."""
     node = _any(world, chance)
     node.ctl("set_vm_memory_high_watermark", "absolute", "1")
@@ -102,7 +102,7 @@ def _blocked(world: World, chance: random.Random) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _definitions(world: World, chance: random.Random) -> Iterator[None]:
+def _definitions(world: ChaosWorld, chance: random.Random) -> Iterator[None]:
     """The virtual host is lost with all queues and exchanges, and made anew; users are kept."""
     node = _any(world, chance)
     node.ctl("delete_vhost", "/")
@@ -112,7 +112,7 @@ def _definitions(world: World, chance: random.Random) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _queue(world: World, chance: random.Random) -> Iterator[None]:
+def _queue(world: ChaosWorld, chance: random.Random) -> Iterator[None]:
     """A queue that is in use is deleted: one that services share, or that of a host."""
     node = _any(world, chance)
     listed = node.ctl("list_queues", "name", "--no-table-headers").split()
@@ -135,14 +135,14 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def hurt_once(world: World, chance: random.Random, fault: Fault) -> None:
+def hurt_once(world: ChaosWorld, chance: random.Random, fault: Fault) -> None:
     """Builds, moves, live migrations and volumes go on meanwhile; nothing is lost."""
     with Load(world, chance) as load:
         _measured(world, chance, load, fault)
     _no_queue_is_left(world)
 
 
-def hurt_at_random(world: World, chance: random.Random) -> None:
+def hurt_at_random(world: ChaosWorld, chance: random.Random) -> None:
     """One fault after the other in random order, while builds, moves, live migrations and volumes go on."""
     with Load(world, chance) as load:
         for name in chance.choices(list(FAULTS), k=_FAULTS):
@@ -150,7 +150,7 @@ def hurt_at_random(world: World, chance: random.Random) -> None:
     _no_queue_is_left(world)
 
 
-def kill_each(world: World, chance: random.Random) -> None:
+def kill_each(world: ChaosWorld, chance: random.Random) -> None:
     """Each node is killed once while builds are under way, and comes back before the next one is."""
     with Load(world, chance, more=False) as load:
         for number, node in enumerate(chance.sample(world.cluster.nodes, len(world.cluster.nodes)), start=1):
@@ -161,7 +161,7 @@ def kill_each(world: World, chance: random.Random) -> None:
     _no_queue_is_left(world)
 
 
-def _measured(world: World, chance: random.Random, load: Load, fault: Fault, prefix: str = "") -> None:
+def _measured(world: ChaosWorld, chance: random.Random, load: Load, fault: Fault, prefix: str = "") -> None:
     load.begin()
     with fault(world, chance):
         time.sleep(_LASTS_S)
@@ -169,13 +169,13 @@ def _measured(world: World, chance: random.Random, load: Load, fault: Fault, pre
     _note(world, load, prefix)
 
 
-def _note(world: World, load: Load, prefix: str) -> None:
+def _note(world: ChaosWorld, load: Load, prefix: str) -> None:
     """Wait until every part answers, and keep the seconds of the longest silences."""
     for part, silent_s in load.silences().items():
         world.measured[f"{prefix}{part} silent for s"] = round(silent_s, 1)
 
 
-def _no_queue_is_left(world: World) -> None:
+def _no_queue_is_left(world: ChaosWorld) -> None:
     """Every queue has a reader, or ends by itself; notifications are for others to read."""
 
     def unread() -> list[str]:

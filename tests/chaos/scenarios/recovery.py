@@ -10,7 +10,7 @@ import signal
 from collections.abc import Iterator
 
 from tests.chaos.run import Scenario
-from tests.chaos.world import HOSTS, World
+from tests.chaos.world import HOSTS, ChaosWorld
 from tests.invariants import drivers
 
 #: A rack: the hosts of one agent.
@@ -20,7 +20,7 @@ _AGGREGATE = "recovered"
 
 
 @contextlib.contextmanager
-def _recovered(world: World, guests: int) -> Iterator[list[str]]:
+def _recovered(world: ChaosWorld, guests: int) -> Iterator[list[str]]:
     """Guests on the hosts of the rack, which conductors may recover meanwhile."""
     world.trio.operator("create_aggregate", name=_AGGREGATE, metadata={"recovery": "on"})
     try:
@@ -39,34 +39,34 @@ def _recovered(world: World, guests: int) -> Iterator[list[str]]:
         world.trio.operator("delete_aggregate", name=_AGGREGATE)
 
 
-def _recoveries(world: World) -> dict[str, dict]:
+def _recoveries(world: ChaosWorld) -> dict[str, dict]:
     """The open or newest recovery of each host of the rack."""
     listed = world.trio.operator("list_recoveries", limit=20)["recoveries"]
     return {each["host"]: each for each in reversed(listed) if each["host"] in RACK}
 
 
-def _statuses(world: World) -> set[str]:
+def _statuses(world: ChaosWorld) -> set[str]:
     return {each["status"] for each in _recoveries(world).values()}
 
 
-def _all_moved(world: World) -> bool:
+def _all_moved(world: ChaosWorld) -> bool:
     rows = world.builds()
     return all(row["host"] not in RACK and (row["vm_state"], row["task_state"]) == ("active", None) for row in rows)
 
 
-def _nothing_moved(world: World, uuids: list[str]) -> None:
+def _nothing_moved(world: ChaosWorld, uuids: list[str]) -> None:
     there = drivers.guests(world.trio.instances_path)
     moved = [uuid for uuid in uuids for host in HOSTS if host not in RACK and uuid in there.get(host, {})]
     assert [] == moved, f"spawned elsewhere, without a fence: {moved}"
 
 
-def _measure(world: World) -> None:
+def _measure(world: ChaosWorld) -> None:
     """Seconds from the last heartbeat of the rack until its last guest is ACTIVE elsewhere."""
     seen = max(each["silent_since"] for each in _recoveries(world).values())
     world.measured["recovery_s"] = world.seconds_since(seen)
 
 
-def rack(world: World, chance: random.Random) -> None:
+def rack(world: ChaosWorld, chance: random.Random) -> None:
     """An agent of three hosts dies with 50 guests: each host is fenced once, and all guests run elsewhere, once each."""
     world.fence("off")
     began = len(world.fences())
@@ -81,12 +81,12 @@ def rack(world: World, chance: random.Random) -> None:
         world.until(lambda: not _left(world, uuids), timeout_s=60)
 
 
-def _left(world: World, uuids: list[str]) -> list[str]:
+def _left(world: ChaosWorld, uuids: list[str]) -> list[str]:
     there = drivers.guests(world.trio.instances_path)
     return [uuid for uuid in uuids for host in RACK if uuid in there.get(host, {})]
 
 
-def conductors(world: World, chance: random.Random) -> None:
+def conductors(world: ChaosWorld, chance: random.Random) -> None:
     """All conductors die in the middle of a recovery, while guests are moved. It goes on, and nothing is moved twice."""
     world.fence("off")
     with _recovered(world, GUESTS) as uuids:
@@ -102,7 +102,7 @@ def conductors(world: World, chance: random.Random) -> None:
         assert len(uuids) == len(done)
 
 
-def bad_fence(world: World, chance: random.Random, how: str) -> None:
+def bad_fence(world: ChaosWorld, chance: random.Random, how: str) -> None:
     """The fence hangs, fails or succeeds late: nothing is moved until an operator has it mended, and resumes."""
     world.fence(how)
     with _recovered(world, 6) as uuids:
@@ -115,7 +115,7 @@ def bad_fence(world: World, chance: random.Random, how: str) -> None:
         world.until(lambda: _all_moved(world), timeout_s=120)
 
 
-def partition(world: World, chance: random.Random) -> None:
+def partition(world: ChaosWorld, chance: random.Random) -> None:
     """60 % of the hosts of a room are silent at once, and their guests run on: nothing is fenced, and nothing moved."""
     world.fence("off")
     for host in (*RACK, "b1", "b2"):
@@ -137,7 +137,7 @@ def partition(world: World, chance: random.Random) -> None:
             world.trio.operator("set_host_labels", host=host, labels={"room": None})
 
 
-def _stopped(world: World) -> bool:
+def _stopped(world: ChaosWorld) -> bool:
     return any(each["stopped"] for each in world.trio.operator("list_recoveries", limit=1)["domains"])
 
 

@@ -9,7 +9,7 @@ import signal
 import time
 
 from tests.chaos.run import Scenario
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 
 #: Longer than service_down_time: others have given the daemon up by then.
 ASLEEP_S = 12
@@ -17,7 +17,7 @@ BACKLOG = 1000
 SMALL = {"vcpus": 1, "memory_mb": 16, "root_gb": 0}
 
 
-def stop_and_continue(world: World, chance: random.Random, victim: str) -> None:
+def stop_and_continue(world: ChaosWorld, chance: random.Random, victim: str) -> None:
     """SIGSTOP past the lease, then SIGCONT: the daemon wakes in the middle of work that others have taken over."""
     world.unruly({"host": "*", "do": "hang", "seconds": 0.5})
     for _request in range(4):
@@ -29,7 +29,7 @@ def stop_and_continue(world: World, chance: random.Random, victim: str) -> None:
     world.settle()
 
 
-def end_with_backlog(world: World, chance: random.Random, victim: str) -> None:
+def end_with_backlog(world: ChaosWorld, chance: random.Random, victim: str) -> None:
     """SIGTERM in the middle of a thousand builds: it ends within its limit, and every build ends all the same."""
     world.unruly({"host": "*", "do": "hang", "seconds": 0.2})
     world.boot(BACKLOG, flavor=SMALL)

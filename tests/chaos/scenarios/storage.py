@@ -19,7 +19,7 @@ from oslo_utils import units
 
 from tests.chaos.disks import HOST, Disks
 from tests.chaos.run import Scenario
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 
 _VOLUME = [f"{os.path.dirname(sys.executable)}/fleet-volume"]
 #: Waits while a file exists, with a part of the copy written.
@@ -46,7 +46,7 @@ NONSENSE: list[dict[str, Any]] = [
 ]
 
 
-def broker_outage(world: World, chance: random.Random) -> None:
+def broker_outage(world: ChaosWorld, chance: random.Random) -> None:
     """No broker for some seconds, with volumes at every step. Each ends; ledger, agent and files agree."""
     disks = Disks(world, ("p", "q"))
     disks.start()
@@ -61,7 +61,7 @@ def broker_outage(world: World, chance: random.Random) -> None:
     disks.end()
 
 
-def database_outage(world: World, chance: random.Random) -> None:
+def database_outage(world: ChaosWorld, chance: random.Random) -> None:
     """The same without a database."""
     disks = Disks(world, ("p", "q"))
     disks.start()
@@ -76,7 +76,7 @@ def database_outage(world: World, chance: random.Random) -> None:
     disks.end()
 
 
-def killed_while_copying(world: World, chance: random.Random) -> None:
+def killed_while_copying(world: ChaosWorld, chance: random.Random) -> None:
     """kill -9 of the agent in the middle of a copy. Its next life makes the whole copy, and leaves no part."""
     disks = Disks(world, ("p",))
     tools, hold = disks.directory / "tools", disks.directory / "hold"
@@ -100,7 +100,7 @@ def killed_while_copying(world: World, chance: random.Random) -> None:
     disks.end()
 
 
-def full(world: World, chance: random.Random) -> None:
+def full(world: ChaosWorld, chance: random.Random) -> None:
     """A file system fills up in the middle of a copy. The copy fails with the reason, and leaves room for others."""
     disks = Disks(world, ("p",))
     with _tmpfs(disks, "p", "64m") as mounted:
@@ -118,7 +118,7 @@ def full(world: World, chance: random.Random) -> None:
         world.trio.forget("disks")
 
 
-def limited(world: World, chance: random.Random) -> None:
+def limited(world: ChaosWorld, chance: random.Random) -> None:
     """The agent may write no file of more than 2 GiB. Larger volumes fail, and a volume that cannot grow keeps its size."""
     disks = Disks(world, ("p",))
     limit = f"import os, resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({2 * units.Gi},) * 2); "
@@ -135,7 +135,7 @@ def limited(world: World, chance: random.Random) -> None:
     disks.end()
 
 
-def read_only(world: World, chance: random.Random) -> None:
+def read_only(world: ChaosWorld, chance: random.Random) -> None:
     """A pool cannot be written for a while: its backend is down, and does all that was ordered when it can again."""
     disks = Disks(world, ("p",))
     with _tmpfs(disks, "p", "64m") as mounted:
@@ -154,7 +154,7 @@ def read_only(world: World, chance: random.Random) -> None:
         world.trio.forget("disks")
 
 
-def shrinks(world: World, chance: random.Random) -> None:
+def shrinks(world: ChaosWorld, chance: random.Random) -> None:
     """A pool becomes smaller than what it has promised, while volumes are made. It promises no more until it has room."""
     disks = _unruly(world, {"p": {"total_capacity_gb": 30, "free_capacity_gb": 30}})
     name = f"{HOST}#p"
@@ -178,7 +178,7 @@ def shrinks(world: World, chance: random.Random) -> None:
     disks.end()
 
 
-def nonsense(world: World, chance: random.Random) -> None:
+def nonsense(world: ChaosWorld, chance: random.Random) -> None:
     """A pool reports what no storage has. The report is refused, and the other pool of the backend is not disturbed."""
     sane = {"total_capacity_gb": 30, "free_capacity_gb": 30}
     disks = _unruly(world, {"p": sane, "q": sane})
@@ -199,7 +199,7 @@ def nonsense(world: World, chance: random.Random) -> None:
     disks.end()
 
 
-def _unruly(world: World, report: dict[str, Any]) -> Disks:
+def _unruly(world: ChaosWorld, report: dict[str, Any]) -> Disks:
     """A backend that reports what it is told."""
     disks = Disks(world, tuple(report))
     _report(disks, report)
@@ -236,7 +236,7 @@ def _mount(options: str, disks: Disks, pool: str, *what: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-_ALL: list[tuple[str, Callable[[World, random.Random], None], bool]] = [
+_ALL: list[tuple[str, Callable[[ChaosWorld, random.Random], None], bool]] = [
     ("volume-outage:broker", broker_outage, False),
     ("volume-outage:database", database_outage, False),
     ("volume-disk:killed-while-copying", killed_while_copying, True),

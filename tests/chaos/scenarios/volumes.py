@@ -12,7 +12,7 @@ from typing import Any
 from fleet.failpoints.names import AFTER_COMMIT, BEFORE_COMMIT
 from tests.chaos.disks import HOST, Disks
 from tests.chaos.run import Scenario
-from tests.chaos.world import World
+from tests.chaos.world import ChaosWorld
 
 POOLS = ("p", "q")
 TOO_LARGE = 2**20
@@ -45,7 +45,7 @@ _TROUBLE: dict[str, dict[str, Any]] = {
 }
 
 
-def kill_in_volume(world: World, chance: random.Random, act: str) -> None:
+def kill_in_volume(world: ChaosWorld, chance: random.Random, act: str) -> None:
     """A process dies at each step of volumes on real files. Every volume ends; ledger, agent and files agree."""
     disks = Disks(world, POOLS)
     disks.start()

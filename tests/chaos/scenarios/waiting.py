@@ -8,7 +8,7 @@ import random
 
 from fleet.failpoints.names import AFTER_COMMIT, BEFORE_COMMIT
 from tests.chaos.run import Scenario
-from tests.chaos.world import HOSTS, World
+from tests.chaos.world import HOSTS, ChaosWorld
 
 #: One of these fills a host.
 LARGE = {"vcpus": 1, "memory_mb": 30_000, "root_gb": 1}
@@ -16,23 +16,23 @@ WAITERS = 4
 _POINTS = [f"{step}.{when}" for step in ("conductor.queue", "conductor.wake") for when in (BEFORE_COMMIT, AFTER_COMMIT)]
 
 
-def _fill(world: World) -> list[str]:
+def _fill(world: ChaosWorld) -> list[str]:
     uuids = world.boot_until_told(len(HOSTS), flavor=LARGE)
     world.settle()
     return uuids
 
 
-def _queued(world: World) -> list[str]:
+def _queued(world: ChaosWorld) -> list[str]:
     return [row["uuid"] for row in world.builds() if row["task_state"] == "queued"]
 
 
-def _wait(world: World) -> None:
+def _wait(world: ChaosWorld) -> None:
     for _each in range(WAITERS):
         world.boot_until_told(flavor=LARGE, wait_for_capacity_s=300)
     world.until(lambda: len(_queued(world)) == WAITERS, timeout_s=60)
 
 
-def _free(world: World, uuids: list[str]) -> None:
+def _free(world: ChaosWorld, uuids: list[str]) -> None:
     """Make room for all that wait. None may be left behind."""
 
     def gone() -> bool:
@@ -47,7 +47,7 @@ def _free(world: World, uuids: list[str]) -> None:
     world.settle()
 
 
-def kill_at(world: World, chance: random.Random, point: str) -> None:
+def kill_at(world: ChaosWorld, chance: random.Random, point: str) -> None:
     """A conductor dies at this point, and is started again by its parent."""
     there = _fill(world)
     world.arm({point: {"action": "exit", "times": 1, "skip": chance.randrange(2)}})
@@ -55,7 +55,7 @@ def kill_at(world: World, chance: random.Random, point: str) -> None:
     _free(world, there)
 
 
-def kill_all(world: World, chance: random.Random) -> None:
+def kill_all(world: ChaosWorld, chance: random.Random) -> None:
     """All daemons die while builds wait, and room is freed before the conductor is back."""
     there = _fill(world)
     _wait(world)

@@ -68,7 +68,7 @@ class SlowConductor:
         return {"uuid": uuid}
 
 
-class Stand:
+class BatchedSteps:
     """``ask`` asks in a thread of its own, and returns when the step waits or has been sent."""
 
     def __init__(self, pool: futures.Executor) -> None:
@@ -104,41 +104,41 @@ class Stand:
 
 
 @pytest.fixture
-def stand() -> Iterator[Stand]:
+def world() -> Iterator[BatchedSteps]:
     with futures.ThreadPoolExecutor(80) as pool:
-        stand = Stand(pool)
-        yield stand
+        world = BatchedSteps(pool)
+        yield world
         # A test that fails is to end, too.
-        stand.answer(1000)
+        world.answer(1000)
 
 
 def told(asked: list[futures.Future]) -> list[Any]:
     return [each.exception(WAIT_S) or each.result()["uuid"] for each in asked]
 
 
-def test_one_alone_is_asked_at_once_and_by_itself(stand: Stand) -> None:
+def test_one_alone_is_asked_at_once_and_by_itself(world: BatchedSteps) -> None:
     """A single step is sent at once, and so is the next."""
-    stand.answer(2)
-    assert ["a"] == told(stand.ask("a"))
-    assert ["b"] == told(stand.ask("b"))
-    assert [["a"], ["b"]] == stand.conductor.calls
+    world.answer(2)
+    assert ["a"] == told(world.ask("a"))
+    assert ["b"] == told(world.ask("b"))
+    assert [["a"], ["b"]] == world.conductor.calls
 
 
-def test_those_that_come_meanwhile_go_together(stand: Stand) -> None:
+def test_those_that_come_meanwhile_go_together(world: BatchedSteps) -> None:
     """Claims and finishes in one call, in the order in which they came, each under its own request."""
-    first = stand.ask("a")
-    steps = [stand.step("b"), stand.step("c", "finish_build"), stand.step("d")]
-    others = [stand.join(step) for step in steps]
-    stand.answer(2)
+    first = world.ask("a")
+    steps = [world.step("b"), world.step("c", "finish_build"), world.step("d")]
+    others = [world.join(step) for step in steps]
+    world.answer(2)
     assert ["a", "b", "c", "d"] == told(first + others)
-    assert [["a"], ["b", "c", "d"]] == stand.conductor.calls
-    assert [[step.context.request_id for step in steps]] == stand.conductor.asked_by
+    assert [["a"], ["b", "c", "d"]] == world.conductor.calls
+    assert [[step.context.request_id for step in steps]] == world.conductor.asked_by
 
 
-def test_each_has_its_own_answer_or_error(stand: Stand) -> None:
+def test_each_has_its_own_answer_or_error(world: BatchedSteps) -> None:
     """As it would have had alone: the class, its facts and its sentence."""
-    asked = stand.ask("a", "b", "gone", "stale", "c")
-    stand.answer(2)
+    asked = world.ask("a", "b", "gone", "stale", "c")
+    world.answer(2)
     first, second, gone, stale, third = told(asked)
     assert ["a", "b", "c"] == [first, second, third]
     assert [(errors.NotFound, GONE.kwargs), (errors.StaleBuild, STALE.kwargs)] == [
@@ -147,20 +147,20 @@ def test_each_has_its_own_answer_or_error(stand: Stand) -> None:
     assert [GONE.message, STALE.message] == [gone.message, stale.message]
 
 
-def test_a_call_that_fails_fails_for_all_and_each_asks_again_by_itself(stand: Stand) -> None:
+def test_a_call_that_fails_fails_for_all_and_each_asks_again_by_itself(world: BatchedSteps) -> None:
     """The outcome is unknown. Each step is repeated alone, so that one of them cannot harm the others again."""
-    stand.conductor.failure = oslo_messaging.MessagingTimeout()
-    first = stand.ask("a")
-    steps = [stand.step("b"), stand.step("c")]
-    others = [stand.join(step) for step in steps]
-    stand.answer(2)
+    world.conductor.failure = oslo_messaging.MessagingTimeout()
+    first = world.ask("a")
+    steps = [world.step("b"), world.step("c")]
+    others = [world.join(step) for step in steps]
+    world.answer(2)
     assert ["a"] == told(first)
     assert [oslo_messaging.MessagingTimeout] * 2 == [type(each) for each in told(others)]
 
-    again = [stand.join(step) for step in steps]
-    stand.answer(2)
+    again = [world.join(step) for step in steps]
+    world.answer(2)
     assert ["b", "c"] == told(again)
-    assert [["a"], ["b", "c"], ["b"], ["c"]] == stand.conductor.calls
+    assert [["a"], ["b", "c"], ["b"], ["c"]] == world.conductor.calls
 
 
 REFUSALS = [
@@ -171,56 +171,56 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("what", "failure"), REFUSALS, ids=[case[0] for case in REFUSALS])
-def test_what_is_not_asked_together_is_asked_one_by_one(stand: Stand, what: str, failure: BaseException) -> None:
+def test_what_is_not_asked_together_is_asked_one_by_one(world: BatchedSteps, what: str, failure: BaseException) -> None:
     """If the batch cannot be sent, each of its steps is sent at once by itself."""
-    stand.conductor.failure = failure
-    asked = stand.ask("a", "b", "c", "d")
-    stand.answer(5)
+    world.conductor.failure = failure
+    asked = world.ask("a", "b", "c", "d")
+    world.answer(5)
     found = told(asked)
     if isinstance(failure, SystemExit):
         assert failure is found.pop(1)
     assert ["a", *"bcd"[-len(found) + 1 :]] == found
 
 
-def test_an_old_conductor_is_asked_one_by_one(stand: Stand) -> None:
+def test_an_old_conductor_is_asked_one_by_one(world: BatchedSteps) -> None:
     """All at a time, as before."""
-    stand.conductor.knows_steps = False
-    asked = stand.ask("a", "b", "c")
-    stand.under_way(3)
-    stand.answer(3)
+    world.conductor.knows_steps = False
+    asked = world.ask("a", "b", "c")
+    world.under_way(3)
+    world.answer(3)
     assert ["a", "b", "c"] == told(asked)
 
 
-def test_a_call_that_is_lost_holds_nobody_up(stand: Stand) -> None:
+def test_a_call_that_is_lost_holds_nobody_up(world: BatchedSteps) -> None:
     """After one second the waiting steps are sent, whether the call was answered or not."""
-    lost = stand.ask("a")
-    stand.now += batching.HOLDS_UP_S + 0.1
-    others = stand.ask("b")
-    stand.under_way(2)
-    others += stand.ask("c", "d")
-    stand.answer(3)
+    lost = world.ask("a")
+    world.now += batching.HOLDS_UP_S + 0.1
+    others = world.ask("b")
+    world.under_way(2)
+    others += world.ask("c", "d")
+    world.answer(3)
     assert ["a", "b", "c", "d"] == told(lost + others)
-    assert [["a"], ["b"], ["c", "d"]] == stand.conductor.calls
+    assert [["a"], ["b"], ["c", "d"]] == world.conductor.calls
 
 
-def test_those_that_wait_already_do_not_wait_for_a_lost_call_either(stand: Stand, monkeypatch: Any) -> None:
+def test_those_that_wait_already_do_not_wait_for_a_lost_call_either(world: BatchedSteps, monkeypatch: Any) -> None:
     """Their own patience wakes them."""
     monkeypatch.setattr(batching, "HOLDS_UP_S", 0.01)
-    asked = stand.ask("a", "b")
-    stand.now += 0.02
-    stand.under_way(2)
-    stand.answer(2)
+    asked = world.ask("a", "b")
+    world.now += 0.02
+    world.under_way(2)
+    world.answer(2)
     assert ["a", "b"] == told(asked)
 
 
-def test_a_call_has_so_many_steps_at_most(stand: Stand) -> None:
+def test_a_call_has_so_many_steps_at_most(world: BatchedSteps) -> None:
     """When as many wait they go at once, while another call is under way."""
     uuids = [f"u{number}" for number in range(batching.MOST + 1)]
-    asked = stand.ask("a", *uuids[: batching.MOST - 1])
-    stand.under_way(1)
-    asked += stand.ask(uuids[batching.MOST - 1])
-    stand.under_way(1)
-    asked += stand.ask(uuids[batching.MOST])
-    stand.answer(3)
+    asked = world.ask("a", *uuids[: batching.MOST - 1])
+    world.under_way(1)
+    asked += world.ask(uuids[batching.MOST - 1])
+    world.under_way(1)
+    asked += world.ask(uuids[batching.MOST])
+    world.answer(3)
     assert ["a", *uuids] == told(asked)
-    assert [1, batching.MOST, 1] == [len(call) for call in stand.conductor.calls]
+    assert [1, batching.MOST, 1] == [len(call) for call in world.conductor.calls]

@@ -50,7 +50,7 @@ def a_pool(name: str = "m1@b#p", **changed: Any) -> dict[str, Any]:
 
 
 @dataclasses.dataclass
-class Fleet(Asked):
+class HealthyFleet(Asked):
     """A fleet in good condition, with one agent; with the calls of ``Connection``. An exception is raised, not given."""
 
     examine: Any = dataclasses.field(default_factory=answer_of_conductor)
@@ -88,13 +88,13 @@ def _given(answer: Any) -> Any:
     return answer
 
 
-def of_daemons(fleet: Fleet) -> list[Finding]:
+def of_daemons(fleet: HealthyFleet) -> list[Finding]:
     return examination.daemons(fleet, list, clock=lambda: NOW)  # type: ignore[arg-type]
 
 
 def test_a_fleet_in_good_condition() -> None:
     """Every line is good."""
-    found = examination.broker(Fleet()) + of_daemons(Fleet())  # type: ignore[arg-type]
+    found = examination.broker(HealthyFleet()) + of_daemons(HealthyFleet())  # type: ignore[arg-type]
     assert {Level.OK} == {each.level for each in found}
     checks = {
         "broker",
@@ -113,165 +113,165 @@ def test_a_fleet_in_good_condition() -> None:
 
 
 BAD = [
-    ("no conductor", Fleet(silent=("conductor",)), Level.FAIL, "conductor", "no answer: the call timed out"),
-    ("no scheduler", Fleet(silent=("scheduler",)), Level.FAIL, "scheduler", "no answer: the call timed out"),
+    ("no conductor", HealthyFleet(silent=("conductor",)), Level.FAIL, "conductor", "no answer: the call timed out"),
+    ("no scheduler", HealthyFleet(silent=("scheduler",)), Level.FAIL, "scheduler", "no answer: the call timed out"),
     (
         "a database that is away",
-        Fleet(examine=oslo_messaging.RemoteError("DBError", "gone\nmore")),
+        HealthyFleet(examine=oslo_messaging.RemoteError("DBError", "gone\nmore")),
         Level.FAIL,
         "database",
         "the conductor cannot examine it: DBError: gone",
     ),
     (
         "a slow database",
-        Fleet(examine=answer_of_conductor(database={"took_s": 0.5})),
+        HealthyFleet(examine=answer_of_conductor(database={"took_s": 0.5})),
         Level.WARN,
         "database",
         "postgresql answers the conductor on c1 after 500.0 ms",
     ),
     (
         "an old schema",
-        Fleet(examine=answer_of_conductor(database={"version": "6"})),
+        HealthyFleet(examine=answer_of_conductor(database={"version": "6"})),
         Level.FAIL,
         "schema",
         "the database is at 6, the conductor needs 7",
     ),
     (
         "nobody sweeps",
-        Fleet(examine=answer_of_conductor(overdue=3)),
+        HealthyFleet(examine=answer_of_conductor(overdue=3)),
         Level.FAIL,
         "builds",
         "3 steps are overdue, and no conductor has acted on them",
     ),
     (
         "builds that have waited for room too long",
-        Fleet(examine=answer_of_conductor(queued={"number": 12, "oldest_s": 7500.0})),
+        HealthyFleet(examine=answer_of_conductor(queued={"number": 12, "oldest_s": 7500.0})),
         Level.WARN,
         "queue",
         "12 builds wait for room, the oldest for 2 h 5 min",
     ),
     (
         "orphans",
-        Fleet(examine=answer_of_conductor(orphans=[{"host": "h1", "node": "n", "memory_mb": 64}])),
+        HealthyFleet(examine=answer_of_conductor(orphans=[{"host": "h1", "node": "n", "memory_mb": 64}])),
         Level.WARN,
         "orphans",
         "guests that are not in the ledger run on h1:n (64 MB)",
     ),
     (
         "guests that do not run",
-        Fleet(examine=answer_of_conductor(down=[{"uuid": "u", "name": "web", "host": "h1", "power_state": 6}])),
+        HealthyFleet(examine=answer_of_conductor(down=[{"uuid": "u", "name": "web", "host": "h1", "power_state": 6}])),
         Level.FAIL,
         "guests",
         "1 instances have no running guest: web on h1 (crashed)",
     ),
     (
         "a conductor's clock",
-        Fleet(services=[a_service(), {**a_service(), "binary": "fleet-conductor", "clock_skew_s": 3600.0}]),
+        HealthyFleet(services=[a_service(), {**a_service(), "binary": "fleet-conductor", "clock_skew_s": 3600.0}]),
         Level.FAIL,
         "clocks",
         "off the database's clock: fleet-conductor on h1 by +3600 s",
     ),
     (
         "two conductors' clocks",
-        Fleet(examine=answer_of_conductor(ahead=["fleet-compute on h1"])),
+        HealthyFleet(examine=answer_of_conductor(ahead=["fleet-compute on h1"])),
         Level.FAIL,
         "clocks",
         "by the clock of c1 the heartbeats of these lie in the future: fleet-compute on h1",
     ),
     (
         "hosts that are down",
-        Fleet(services=[a_service(f"h{number}", "down") for number in range(7)]),
+        HealthyFleet(services=[a_service(f"h{number}", "down") for number in range(7)]),
         Level.WARN,
         "services",
         "7 of 7 are down: " + ", ".join(f"fleet-compute on h{number}" for number in range(5)) + " and 2 more",
     ),
     (
         "a host that takes no builds",
-        Fleet(services=[a_service(reason="AUTO: no disk")]),
+        HealthyFleet(services=[a_service(reason="AUTO: no disk")]),
         Level.WARN,
         "services",
         "hosts that take no builds: h1 (AUTO: no disk)",
     ),
     (
         "hosts that are invented",
-        Fleet(services=[a_service(), a_service("h2", driver="fake")]),
+        HealthyFleet(services=[a_service(), a_service("h2", driver="fake")]),
         Level.WARN,
         "driver",
         "1 hosts are simulated, and their instances do not really run: h2",
     ),
     (
         "an agent's clock",
-        Fleet(agent={"now": (NOW - datetime.timedelta(seconds=90)).isoformat()}),
+        HealthyFleet(agent={"now": (NOW - datetime.timedelta(seconds=90)).isoformat()}),
         Level.WARN,
         "clocks",
         "clocks differ from the database's: h1 by -90.0 s",
     ),
     (
         "an agent without a queue",
-        Fleet(agent=oslo_messaging.MessageUndeliverable(None, None, None, None)),
+        HealthyFleet(agent=oslo_messaging.MessageUndeliverable(None, None, None, None)),
         Level.FAIL,
         "agents",
         "no answer from h1 (it has no queue on the broker)",
     ),
     (
         "volumes that no scheduler places",
-        Fleet(services=[a_service(), a_backend()], silent=("volume_scheduler",)),
+        HealthyFleet(services=[a_service(), a_backend()], silent=("volume_scheduler",)),
         Level.FAIL,
         "volume_scheduler",
         "no answer: the call timed out",
     ),
     (
         "volumes that no conductor places",
-        Fleet(services=[a_service(), a_backend()], silent=("volume_conductor",)),
+        HealthyFleet(services=[a_service(), a_backend()], silent=("volume_conductor",)),
         Level.FAIL,
         "volume_conductor",
         "no answer: the call timed out",
     ),
     (
         "a backend without pools",
-        Fleet(services=[a_backend(), a_backend(host="m2@c")]),
+        HealthyFleet(services=[a_backend(), a_backend(host="m2@c")]),
         Level.FAIL,
         "backends",
         "these report no pools: m2@c",
     ),
     (
         "a backend that an operator has disabled",
-        Fleet(services=[a_backend(status="disabled", disabled_reason="new disks")]),
+        HealthyFleet(services=[a_backend(status="disabled", disabled_reason="new disks")]),
         Level.WARN,
         "backends",
         "these are disabled and get no volumes: m1@b (new disks)",
     ),
     (
         "a backend that is silent",
-        Fleet(services=[a_backend(state="down")]),
+        HealthyFleet(services=[a_backend(state="down")]),
         Level.WARN,
         "services",
         "1 of 1 are down: fleet-volume on m1@b",
     ),
     (
         "a pool that has shrunk",
-        Fleet(services=[a_backend()], pools=[a_pool(total_capacity_gb=50.0)]),
+        HealthyFleet(services=[a_backend()], pools=[a_pool(total_capacity_gb=50.0)]),
         Level.WARN,
         "pools",
         "more is promised than allowed: m1@b#p (60 GiB of 50, reserved 10 %, over-subscription 1)",
     ),
     (
         "a pool without free space",
-        Fleet(services=[a_backend()], pools=[a_pool(free_capacity_gb=0.0)]),
+        HealthyFleet(services=[a_backend()], pools=[a_pool(free_capacity_gb=0.0)]),
         Level.FAIL,
         "pools",
         "no free space is left on m1@b#p",
     ),
     (
         "volumes that nobody sweeps",
-        Fleet(services=[a_backend()], examine=answer_of_conductor(volumes={"overdue": 2, "stuck": []})),
+        HealthyFleet(services=[a_backend()], examine=answer_of_conductor(volumes={"overdue": 2, "stuck": []})),
         Level.FAIL,
         "volumes",
         "2 steps are overdue, and no conductor has acted on them",
     ),
     (
         "volumes that are stuck",
-        Fleet(
+        HealthyFleet(
             services=[a_backend()],
             examine=answer_of_conductor(
                 volumes={"overdue": 0, "stuck": [{"name": "v", "status": "error_deleting", "host": "m1@b"}]}
@@ -291,7 +291,7 @@ def test_filters_of_the_default_list_that_are_left_out() -> None:
         {"filter": "AvailabilityZoneFilter", "unjudged": ["availability_zone"]},
         {"filter": "ServerGroupAffinityFilter", "unjudged": ["group/affinity"]},
     ]
-    (found,) = [each for each in of_daemons(Fleet(filters={"left_out": left_out})) if each.level]
+    (found,) = [each for each in of_daemons(HealthyFleet(filters={"left_out": left_out})) if each.level]
     text = (
         "scheduler_default_filters leaves out RetryFilter, AvailabilityZoneFilter, ServerGroupAffinityFilter; "
         "these parts of requests have no effect: availability_zone, group affinity"
@@ -303,25 +303,27 @@ def test_filters_of_the_default_list_that_are_left_out() -> None:
 def test_a_scheduler_that_cannot_describe_its_filters() -> None:
     """An earlier release, or a driver of a user: nothing is said."""
     for failure in (errors.NotSupported(what="x", driver="Mine"), oslo_messaging.MessagingTimeout("late")):
-        assert [] == [each for each in of_daemons(Fleet(filters=failure)) if each.level or each.check == "filters"]
+        assert [] == [
+            each for each in of_daemons(HealthyFleet(filters=failure)) if each.level or each.check == "filters"
+        ]
 
 
 def test_a_fleet_of_volumes_needs_no_scheduler_for_machines() -> None:
     """A fleet without hosts and without backends needs one: it is about to get hosts."""
-    volumes_only = Fleet(services=[a_backend()], silent=("scheduler",))
+    volumes_only = HealthyFleet(services=[a_backend()], silent=("scheduler",))
     assert {Level.OK} == {each.level for each in of_daemons(volumes_only)}
-    (found,) = [each for each in of_daemons(Fleet(services=[], silent=("scheduler",))) if each.level]
+    (found,) = [each for each in of_daemons(HealthyFleet(services=[], silent=("scheduler",))) if each.level]
     assert "scheduler" == found.check
 
 
 def test_thin_volumes_take_no_free_space_by_being_claimed() -> None:
     """What is free is judged by the last report, which does not have the claims since then."""
     promised = a_pool(free_capacity_gb=-20.0, capabilities={"free_capacity_gb": 40.0})
-    assert [] == [each for each in of_daemons(Fleet(services=[a_backend()], pools=[promised])) if each.level]
+    assert [] == [each for each in of_daemons(HealthyFleet(services=[a_backend()], pools=[promised])) if each.level]
 
 
 @pytest.mark.parametrize(("what", "fleet", "level", "check", "text"), BAD, ids=[case[0] for case in BAD])
-def test_what_is_wrong(what: str, fleet: Fleet, level: Level, check: str, text: str) -> None:
+def test_what_is_wrong(what: str, fleet: HealthyFleet, level: Level, check: str, text: str) -> None:
     """Only one line is not OK, and it has the remedy."""
     (found,) = [each for each in of_daemons(fleet) if each.level]
     assert (level, check, text) == (found.level, found.check, found.found)
@@ -329,17 +331,17 @@ def test_what_is_wrong(what: str, fleet: Fleet, level: Level, check: str, text: 
 
 
 QUEUES = [
-    ("no broker", Fleet(queues=BrokerAway("h:1 (refused)")), Level.FAIL, "h:1 (refused)"),
-    ("nobody listens", Fleet(queues={"scheduler": None}), Level.WARN, "scheduler: no daemon serves this queue"),
+    ("no broker", HealthyFleet(queues=BrokerAway("h:1 (refused)")), Level.FAIL, "h:1 (refused)"),
+    ("nobody listens", HealthyFleet(queues={"scheduler": None}), Level.WARN, "scheduler: no daemon serves this queue"),
     (
         "nobody listens, and messages wait",
-        Fleet(queues={"conductor": Depth(9, 0)}),
+        HealthyFleet(queues={"conductor": Depth(9, 0)}),
         Level.WARN,
         "conductor: 9 messages wait, and no daemon serves this queue",
     ),
     (
         "too few",
-        Fleet(queues={"conductor": Depth(900, 2)}),
+        HealthyFleet(queues={"conductor": Depth(900, 2)}),
         Level.WARN,
         "conductor: 900 messages wait, 2 consumers",
     ),
@@ -347,7 +349,7 @@ QUEUES = [
 
 
 @pytest.mark.parametrize(("what", "fleet", "level", "text"), QUEUES, ids=[case[0] for case in QUEUES])
-def test_the_broker(what: str, fleet: Fleet, level: Level, text: str) -> None:
+def test_the_broker(what: str, fleet: HealthyFleet, level: Level, text: str) -> None:
     """A broker that refuses the login is a failure. Growing queues, or queues without consumers, are a warning."""
     (found,) = [each for each in examination.broker(fleet) if each.level]  # type: ignore[arg-type]
     assert (level, text) == (found.level, found.found)
@@ -357,7 +359,7 @@ def test_the_broker(what: str, fleet: Fleet, level: Level, text: str) -> None:
 def test_a_clock_is_compared_with_the_conductors_not_with_ours() -> None:
     """Where the command runs, the clock may be wrong."""
     theirs = (NOW + datetime.timedelta(hours=1)).isoformat()
-    fleet = Fleet(examine=answer_of_conductor(now=theirs), agent={"now": theirs})
+    fleet = HealthyFleet(examine=answer_of_conductor(now=theirs), agent={"now": theirs})
     assert {Level.OK} == {each.level for each in of_daemons(fleet)}
 
 
@@ -421,7 +423,7 @@ REPLICATIONS: list[tuple[str, dict[str, Any] | None, list[tuple[Level, str]]]] =
 )
 def test_copies_of_the_database(replication: dict[str, Any] | None, expected: list[tuple[Level, str]]) -> None:
     """Standbys that are missing or late, and nodes of Galera that are too few or out of step, are named."""
-    found = of_daemons(Fleet(examine=answer_of_conductor(replication=replication)))
+    found = of_daemons(HealthyFleet(examine=answer_of_conductor(replication=replication)))
     copies = [each for each in found if each.check == "replication"]
     assert [level for level, _text in expected] == [each.level for each in copies]
     assert [] == [text for (_level, text), each in zip(expected, copies, strict=True) if text not in each.found]
@@ -451,7 +453,7 @@ NODES: list[tuple[str, list[Node], list[tuple[Level, str]]]] = [
 @pytest.mark.parametrize(("nodes", "expected"), [case[1:] for case in NODES], ids=[case[0] for case in NODES])
 def test_nodes_of_the_broker(nodes: list[Node], expected: list[tuple[Level, str]]) -> None:
     """Each node of ``transport_url`` is tried: a daemon may be connected to any of them."""
-    found = examination.broker(Fleet(broker_nodes=nodes))  # type: ignore[arg-type]
+    found = examination.broker(HealthyFleet(broker_nodes=nodes))  # type: ignore[arg-type]
     about = [each for each in found if each.check == "broker"][1:]
     assert [level for level, _text in expected] == [each.level for each in about]
     assert [] == [text for (_level, text), each in zip(expected, about, strict=True) if text not in each.found]

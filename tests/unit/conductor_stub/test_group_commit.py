@@ -18,7 +18,7 @@ WAIT_S = 10
 REFUSED = LookupError("refused")
 
 
-class Stand:
+class HeldTransactions:
     """Transactions wait until they are let go; ``written`` holds the items of each. The item ``refused`` is refused."""
 
     def __init__(self, pool: futures.Executor) -> None:
@@ -70,57 +70,57 @@ class Stand:
 
 
 @pytest.fixture
-def stand() -> Iterator[Stand]:
+def world() -> Iterator[HeldTransactions]:
     with futures.ThreadPoolExecutor(80) as pool:
-        stand = Stand(pool)
-        yield stand
+        world = HeldTransactions(pool)
+        yield world
         # A test that fails must end, too.
-        stand.end(1000)
+        world.end(1000)
 
 
 def answers(writes: list[futures.Future]) -> list[Any]:
     return [each.exception(WAIT_S) or each.result() for each in writes]
 
 
-def test_an_item_alone_is_written_at_once(stand: Stand) -> None:
+def test_an_item_alone_is_written_at_once(world: HeldTransactions) -> None:
     """And so is the next one."""
-    stand.end(2)
-    assert ["a is written"] == answers(stand.write("a"))
-    assert ["b is written"] == answers(stand.write("b"))
-    assert [["a"], ["b"]] == stand.written
+    world.end(2)
+    assert ["a is written"] == answers(world.write("a"))
+    assert ["b is written"] == answers(world.write("b"))
+    assert [["a"], ["b"]] == world.written
 
 
-def test_items_that_arrive_meanwhile_share_the_next_transaction(stand: Stand) -> None:
+def test_items_that_arrive_meanwhile_share_the_next_transaction(world: HeldTransactions) -> None:
     """In the order in which they arrived."""
-    writes = stand.write("a", "b", "c", "d")
-    stand.end(2)
+    writes = world.write("a", "b", "c", "d")
+    world.end(2)
     assert [f"{item} is written" for item in "abcd"] == answers(writes)
-    assert [["a"], ["b", "c", "d"]] == stand.written
+    assert [["a"], ["b", "c", "d"]] == world.written
 
 
-def test_each_item_has_its_own_answer_or_error(stand: Stand) -> None:
+def test_each_item_has_its_own_answer_or_error(world: HeldTransactions) -> None:
     """A refused item fails no other one."""
-    writes = stand.write("a", "b", "refused", "c")
-    stand.end(2)
+    writes = world.write("a", "b", "refused", "c")
+    world.end(2)
     assert ["a is written", "b is written", REFUSED, "c is written"] == answers(writes)
 
 
-def test_items_of_one_caller_stay_together(stand: Stand) -> None:
+def test_items_of_one_caller_stay_together(world: HeldTransactions) -> None:
     """They have their answers in their order, errors included."""
-    first, several, last = *stand.write("a"), stand.write_each("b", "refused", "c"), *stand.write("d")
-    stand.end(2)
+    first, several, last = *world.write("a"), world.write_each("b", "refused", "c"), *world.write("d")
+    world.end(2)
     assert ["a is written", "d is written"] == answers([first, last])
     assert ["b is written", REFUSED, "c is written"] == several.result(WAIT_S)
-    assert [["a"], ["b", "refused", "c", "d"]] == stand.written
+    assert [["a"], ["b", "refused", "c", "d"]] == world.written
 
 
-def test_a_transaction_that_is_refused_is_written_item_by_item(stand: Stand) -> None:
+def test_a_transaction_that_is_refused_is_written_item_by_item(world: HeldTransactions) -> None:
     """Only the item that cannot be written fails."""
-    stand.failure = ValueError("cannot be written")
-    writes = stand.write("a", "b", "worse", "c")
-    stand.end(5)
-    assert ["a is written", "b is written", stand.failure, "c is written"] == answers(writes)
-    assert [["a"], ["b", "worse", "c"], ["b"], ["worse"], ["c"]] == stand.written
+    world.failure = ValueError("cannot be written")
+    writes = world.write("a", "b", "worse", "c")
+    world.end(5)
+    assert ["a is written", "b is written", world.failure, "c is written"] == answers(writes)
+    assert [["a"], ["b", "worse", "c"], ["b"], ["worse"], ["c"]] == world.written
 
 
 AWAY = [
@@ -130,52 +130,52 @@ AWAY = [
 
 
 @pytest.mark.parametrize(("what", "failure"), AWAY, ids=[case[0] for case in AWAY])
-def test_all_items_fail_whose_outcome_is_unknown(stand: Stand, what: str, failure: BaseException) -> None:
+def test_all_items_fail_whose_outcome_is_unknown(world: HeldTransactions, what: str, failure: BaseException) -> None:
     """No caller waits forever, and no caller gets a success."""
-    stand.failure = failure
-    writes = stand.write("a", "b", "c", "d")
-    stand.end(2)
+    world.failure = failure
+    writes = world.write("a", "b", "c", "d")
+    world.end(2)
     first, *others = answers(writes)
     assert "a is written" == first
     assert all(isinstance(each, BaseException) for each in others)
-    assert [["a"], ["b", "c", "d"]] == stand.written
+    assert [["a"], ["b", "c", "d"]] == world.written
 
 
-def test_items_with_equal_keys_are_written_one_after_the_other(stand: Stand) -> None:
+def test_items_with_equal_keys_are_written_one_after_the_other(world: HeldTransactions) -> None:
     """One transaction cannot take two steps of one row."""
-    stand.together._key = str.lower
-    writes = stand.write("a", "b", "B")
-    stand.end(3)
+    world.together._key = str.lower
+    writes = world.write("a", "b", "B")
+    world.end(3)
     assert ["a is written", "b is written", "B is written"] == answers(writes)
-    assert [["a"], ["b"], ["B"]] == stand.written
+    assert [["a"], ["b"], ["B"]] == world.written
 
 
-def test_a_transaction_that_hangs_delays_others_for_a_second(stand: Stand) -> None:
+def test_a_transaction_that_hangs_delays_others_for_a_second(world: HeldTransactions) -> None:
     """After a second the next transaction begins, whether the first has ended or not."""
-    writes = stand.write("a")
-    stand.now += group_commit.HOLDS_UP_S + 0.1
-    writes += stand.write("b")
-    stand.under_way(2)
-    writes += stand.write("c", "d")
-    stand.end(3)
+    writes = world.write("a")
+    world.now += group_commit.HOLDS_UP_S + 0.1
+    writes += world.write("b")
+    world.under_way(2)
+    writes += world.write("c", "d")
+    world.end(3)
     assert [f"{item} is written" for item in "abcd"] == answers(writes)
-    assert [["a"], ["b"], ["c", "d"]] == stand.written
+    assert [["a"], ["b"], ["c", "d"]] == world.written
 
 
-def test_items_that_wait_already_do_not_wait_longer_than_that(stand: Stand, monkeypatch: Any) -> None:
+def test_items_that_wait_already_do_not_wait_longer_than_that(world: HeldTransactions, monkeypatch: Any) -> None:
     """No other thread wakes them."""
     monkeypatch.setattr(group_commit, "HOLDS_UP_S", 0.01)
-    writes = stand.write("a", "b")
-    stand.now += 0.02
-    stand.under_way(2)
-    stand.end(2)
+    writes = world.write("a", "b")
+    world.now += 0.02
+    world.under_way(2)
+    world.end(2)
     assert ["a is written", "b is written"] == answers(writes)
 
 
-def test_a_transaction_has_a_bounded_number_of_items(stand: Stand) -> None:
+def test_a_transaction_has_a_bounded_number_of_items(world: HeldTransactions) -> None:
     """The rest goes with the one after it."""
     items = [f"i{number}" for number in range(group_commit.MOST + 2)]
-    writes = stand.write("a", *items)
-    stand.end(3)
+    writes = world.write("a", *items)
+    world.end(3)
     assert [f"{item} is written" for item in ("a", *items)] == answers(writes)
-    assert [1, group_commit.MOST, 2] == [len(each) for each in stand.written]
+    assert [1, group_commit.MOST, 2] == [len(each) for each in world.written]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from fleet.objects import RequestSpec
 from tests.unit.scheduler import reference_filters, reference_hardware, reference_weighers
-from tests.unit.scheduler.reference_filters import Check, Host, World
+from tests.unit.scheduler.reference_filters import Check, Context, Host
 from tests.unit.scheduler.reference_weighers import Weigher
 
 #: What runs unless a test says otherwise.
@@ -46,7 +46,7 @@ def select(
     hosts: Sequence[Host], request: RequestSpec, alternates: int, placed: dict[str, str]
 ) -> tuple[list[str], list[list[str]]]:
     """The host of each instance as far as there are any, and the alternates of each, by the default checks."""
-    choice = choose(hosts, request, alternates, World(placed=placed), CHECKS, WEIGHERS)
+    choice = choose(hosts, request, alternates, Context(placed=placed), CHECKS, WEIGHERS)
     return choice.hosts, choice.alternates
 
 
@@ -54,7 +54,7 @@ def choose(
     hosts: Sequence[Host],
     request: RequestSpec,
     alternates: int,
-    world: World,
+    world: Context,
     checks: Sequence[Check],
     weighers: Sequence[Weigher],
 ) -> Choice:
@@ -81,7 +81,7 @@ def choose(
 
 
 def _filtered(
-    hosts: Sequence[Host], passing: set[str], request: RequestSpec, world: World, checks: Sequence[Check]
+    hosts: Sequence[Host], passing: set[str], request: RequestSpec, world: Context, checks: Sequence[Check]
 ) -> tuple[list[Host], list[Host]]:
     """The hosts that may still be chosen some time, and those that may be now.
 
@@ -99,7 +99,7 @@ def _filtered(
 
 
 def _ranked(
-    hosts: Sequence[Host], request: RequestSpec, world: World, weighers: Sequence[Weigher]
+    hosts: Sequence[Host], request: RequestSpec, world: Context, weighers: Sequence[Weigher]
 ) -> list[tuple[float, Host]]:
     """Weight and host, best first, equal ones in their order."""
     scores = [0.0] * len(hosts)
@@ -110,7 +110,7 @@ def _ranked(
     return sorted(zip(scores, hosts, strict=True), key=lambda pair: -pair[0])
 
 
-def _consume(host: Host, request: RequestSpec, world: World) -> Host:
+def _consume(host: Host, request: RequestSpec, world: Context) -> Host:
     host, missing = reference_hardware.consumed(host, request)
     world.missing_devices[host.host] += missing
     return dataclasses.replace(

@@ -20,7 +20,7 @@ Host = Node
 
 
 @dataclasses.dataclass
-class World:
+class Context:
     """All that is around a host: what was picked in this request, and what is where."""
 
     picked: list[str] = dataclasses.field(default_factory=list)
@@ -41,18 +41,18 @@ class World:
         return [instance for instance in self.instances if instance.host == host]
 
 
-Check = Callable[[Host, RequestSpec, World], bool]
+Check = Callable[[Host, RequestSpec, Context], bool]
 
 
-def raw_values(host: Host, world: World, key: str) -> list[str]:
+def raw_values(host: Host, world: Context, key: str) -> list[str]:
     return [metadata[key] for metadata in world.aggregates.get(host.host, ()) if key in metadata]
 
 
-def split_values(host: Host, world: World, key: str) -> list[str]:
+def split_values(host: Host, world: Context, key: str) -> list[str]:
     return [piece.strip() for value in raw_values(host, world, key) for piece in value.split(",")]
 
 
-def smallest(host: Host, world: World, key: str, default: Any, cast: Callable[[str], Any] = float) -> Any:
+def smallest(host: Host, world: Context, key: str, default: Any, cast: Callable[[str], Any] = float) -> Any:
     try:
         return min((cast(value) for value in raw_values(host, world, key)), default=default)
     except ValueError:
@@ -62,7 +62,7 @@ def smallest(host: Host, world: World, key: str, default: Any, cast: Callable[[s
 # -- room ---------------------------------------------------------------------------------------------------------------
 
 
-def ram(host: Host, request: RequestSpec, world: World, ratio: float | None = None) -> bool:
+def ram(host: Host, request: RequestSpec, world: Context, ratio: float | None = None) -> bool:
     asked = request.flavor.memory_mb
     if host.memory_mb - host.reserved_memory_mb < asked:
         return False
@@ -71,7 +71,7 @@ def ram(host: Host, request: RequestSpec, world: World, ratio: float | None = No
     return limit - (host.memory_mb - host.free_ram_mb) >= asked
 
 
-def core(host: Host, request: RequestSpec, world: World, ratio: float | None = None) -> bool:
+def core(host: Host, request: RequestSpec, world: Context, ratio: float | None = None) -> bool:
     asked = request.flavor.vcpus
     if host.vcpus == 0:
         return True
@@ -81,7 +81,7 @@ def core(host: Host, request: RequestSpec, world: World, ratio: float | None = N
     return (host.vcpus - host.reserved_vcpus) * ratio + host.reserved_vcpus - host.vcpus_used >= asked
 
 
-def disk(host: Host, request: RequestSpec, world: World, ratio: float | None = None) -> bool:
+def disk(host: Host, request: RequestSpec, world: Context, ratio: float | None = None) -> bool:
     asked = requested_disk_mb(request)
     total = host.local_gb * 1024
     reserved = host.reserved_disk_gb * 1024
@@ -95,43 +95,43 @@ def requested_disk_mb(request: RequestSpec) -> int:
     return 1024 * (request.flavor.root_gb + request.flavor.ephemeral_gb) + request.flavor.swap
 
 
-def aggregate_ram(host: Host, request: RequestSpec, world: World) -> bool:
+def aggregate_ram(host: Host, request: RequestSpec, world: Context) -> bool:
     return ram(host, request, world, smallest(host, world, "ram_allocation_ratio", None))
 
 
-def aggregate_core(host: Host, request: RequestSpec, world: World) -> bool:
+def aggregate_core(host: Host, request: RequestSpec, world: Context) -> bool:
     return core(host, request, world, smallest(host, world, "cpu_allocation_ratio", None))
 
 
-def aggregate_disk(host: Host, request: RequestSpec, world: World) -> bool:
+def aggregate_disk(host: Host, request: RequestSpec, world: Context) -> bool:
     return disk(host, request, world, smallest(host, world, "disk_allocation_ratio", None))
 
 
-def exact_ram(host: Host, request: RequestSpec, world: World) -> bool:
+def exact_ram(host: Host, request: RequestSpec, world: Context) -> bool:
     return host.free_ram_mb == request.flavor.memory_mb
 
 
-def exact_core(host: Host, request: RequestSpec, world: World) -> bool:
+def exact_core(host: Host, request: RequestSpec, world: Context) -> bool:
     return host.vcpus != 0 and host.vcpus - host.vcpus_used == request.flavor.vcpus
 
 
-def exact_disk(host: Host, request: RequestSpec, world: World) -> bool:
+def exact_disk(host: Host, request: RequestSpec, world: Context) -> bool:
     return host.free_disk_gb * 1024 == requested_disk_mb(request)
 
 
-def io_ops(host: Host, request: RequestSpec, world: World) -> bool:
+def io_ops(host: Host, request: RequestSpec, world: Context) -> bool:
     return host.io_workload < world.options["max_io_ops_per_host"]
 
 
-def aggregate_io_ops(host: Host, request: RequestSpec, world: World) -> bool:
+def aggregate_io_ops(host: Host, request: RequestSpec, world: Context) -> bool:
     return host.io_workload < smallest(host, world, "max_io_ops_per_host", world.options["max_io_ops_per_host"], int)
 
 
-def num_instances(host: Host, request: RequestSpec, world: World) -> bool:
+def num_instances(host: Host, request: RequestSpec, world: Context) -> bool:
     return host.running_vms < world.options["max_instances_per_host"]
 
 
-def aggregate_num_instances(host: Host, request: RequestSpec, world: World) -> bool:
+def aggregate_num_instances(host: Host, request: RequestSpec, world: Context) -> bool:
     most = smallest(host, world, "max_instances_per_host", world.options["max_instances_per_host"], int)
     return host.running_vms < most
 
@@ -139,33 +139,33 @@ def aggregate_num_instances(host: Host, request: RequestSpec, world: World) -> b
 # -- liveness, placement ------------------------------------------------------------------------------------------------
 
 
-def compute(host: Host, request: RequestSpec, world: World) -> bool:
+def compute(host: Host, request: RequestSpec, world: Context) -> bool:
     service = world.services.get(host.host, Service(host.host))
     if service.disabled or service.forced_down or service.last_seen_up is None:
         return False
     return abs(NOW - service.last_seen_up) <= datetime.timedelta(seconds=60)
 
 
-def retry(host: Host, request: RequestSpec, world: World) -> bool:
+def retry(host: Host, request: RequestSpec, world: Context) -> bool:
     return request.retry is None or (host.host, host.hypervisor_hostname) not in request.retry.hosts
 
 
-def availability_zone(host: Host, request: RequestSpec, world: World) -> bool:
+def availability_zone(host: Host, request: RequestSpec, world: Context) -> bool:
     zones = split_values(host, world, "availability_zone")
     wanted = request.instance.availability_zone
     return not wanted or (wanted in zones if zones else wanted == "nova")
 
 
-def type_affinity(host: Host, request: RequestSpec, world: World) -> bool:
+def type_affinity(host: Host, request: RequestSpec, world: Context) -> bool:
     return all(instance.instance_type_id == request.flavor.id for instance in world.on(host.host))
 
 
-def aggregate_type_affinity(host: Host, request: RequestSpec, world: World) -> bool:
+def aggregate_type_affinity(host: Host, request: RequestSpec, world: Context) -> bool:
     names = split_values(host, world, "instance_type")
     return not names or request.flavor.name in names
 
 
-def aggregate_multitenancy(host: Host, request: RequestSpec, world: World) -> bool:
+def aggregate_multitenancy(host: Host, request: RequestSpec, world: Context) -> bool:
     keys = {key for metadata in world.aggregates.get(host.host, ()) for key in metadata}
     tenants = [
         tenant for key in keys if key.startswith("filter_tenant_id") for tenant in split_values(host, world, key)
@@ -173,7 +173,7 @@ def aggregate_multitenancy(host: Host, request: RequestSpec, world: World) -> bo
     return not tenants or request.instance.project_id in tenants
 
 
-def isolated_hosts(host: Host, request: RequestSpec, world: World) -> bool:
+def isolated_hosts(host: Host, request: RequestSpec, world: Context) -> bool:
     image_isolated = request.instance.image_ref in world.options["isolated_images"]
     host_isolated = host.host in world.options["isolated_hosts"]
     if world.options["restrict_isolated_hosts_to_isolated_images"]:
@@ -189,17 +189,17 @@ def _hinted(request: RequestSpec, name: str) -> list[str]:
     return [hint] if isinstance(hint, str) else hint
 
 
-def same_host(host: Host, request: RequestSpec, world: World) -> bool:
+def same_host(host: Host, request: RequestSpec, world: Context) -> bool:
     wanted = _hinted(request, "same_host")
     return not wanted or any(instance.uuid in wanted for instance in world.on(host.host))
 
 
-def different_host(host: Host, request: RequestSpec, world: World) -> bool:
+def different_host(host: Host, request: RequestSpec, world: Context) -> bool:
     unwanted = _hinted(request, "different_host")
     return not any(instance.uuid in unwanted for instance in world.on(host.host))
 
 
-def cidr(host: Host, request: RequestSpec, world: World) -> bool:
+def cidr(host: Host, request: RequestSpec, world: Context) -> bool:
     near = request.scheduler_hints.get("build_near_host_ip")
     if not near:
         return True
@@ -207,7 +207,7 @@ def cidr(host: Host, request: RequestSpec, world: World) -> bool:
     return bool(host.host_ip) and ipaddress.ip_address(host.host_ip) in network
 
 
-def anti_affinity(host: Host, request: RequestSpec, world: World) -> bool:
+def anti_affinity(host: Host, request: RequestSpec, world: Context) -> bool:
     if "anti-affinity" not in request.group_policies:
         return True
     if not request.group_members:
@@ -217,7 +217,7 @@ def anti_affinity(host: Host, request: RequestSpec, world: World) -> bool:
     return members_on(host, request, world) < request.group_max_server_per_host
 
 
-def affinity(host: Host, request: RequestSpec, world: World) -> bool:
+def affinity(host: Host, request: RequestSpec, world: Context) -> bool:
     if "affinity" not in request.group_policies:
         return True
     others = request.group_members - set(request.instance_uuids)
@@ -225,18 +225,18 @@ def affinity(host: Host, request: RequestSpec, world: World) -> bool:
     return not hosts or host.host in hosts
 
 
-def places(request: RequestSpec, world: World) -> set[tuple[str, str]]:
+def places(request: RequestSpec, world: Context) -> set[tuple[str, str]]:
     others = request.group_members - set(request.instance_uuids)
     known = {(uuid, world.placed[uuid]) for uuid in others if uuid in world.placed}
     sent = {(uuid, host) for uuid, host in request.group_places if uuid not in request.instance_uuids}
     return known | sent | {(f"pick {number}", host) for number, host in enumerate(world.picked)}
 
 
-def members_on(host: Host, request: RequestSpec, world: World) -> int:
+def members_on(host: Host, request: RequestSpec, world: Context) -> int:
     return [there for _uuid, there in places(request, world)].count(host.host)
 
 
-def members_in_domains(label: str, request: RequestSpec, world: World) -> dict[str | None, int]:
+def members_in_domains(label: str, request: RequestSpec, world: Context) -> dict[str | None, int]:
     """The number of members of the group by value of the label, 0 for values without any."""
     there = places(request, world)
     there |= {(f"at {host}", host) for host in request.group_hosts if host not in {at for _uuid, at in there}}
@@ -252,11 +252,11 @@ def labels_of(host: Host) -> dict[str, str]:
     return {key: value for key, value in both.items() if value}
 
 
-def failure_domain(host: Host, request: RequestSpec, world: World) -> bool:
+def failure_domain(host: Host, request: RequestSpec, world: Context) -> bool:
     return all(_keeps(rule, host, request, world) for rule in request.group_rules)
 
 
-def _keeps(rule: GroupRule, host: Host, request: RequestSpec, world: World) -> bool:
+def _keeps(rule: GroupRule, host: Host, request: RequestSpec, world: Context) -> bool:
     domain = labels_of(host).get(rule.label)
     members = members_in_domains(rule.label, request, world)
     if rule.policy == "must":
@@ -304,7 +304,7 @@ def match(value: str, wanted: str) -> bool:
     return value == wanted
 
 
-def attributes(host: Host, world: World) -> dict[str, Any]:
+def attributes(host: Host, world: Context) -> dict[str, Any]:
     """nova's names of what a host has."""
     stats = host.stats or {}
     return {
@@ -327,7 +327,7 @@ def attributes(host: Host, world: World) -> dict[str, Any]:
     }
 
 
-def _found(host: Host, world: World, path: Sequence[str]) -> Any:
+def _found(host: Host, world: Context, path: Sequence[str]) -> Any:
     value = attributes(host, world).get(path[0])
     if value is None:
         value = (host.stats or {}).get(path[0])
@@ -341,7 +341,7 @@ def _found(host: Host, world: World, path: Sequence[str]) -> Any:
     return value
 
 
-def compute_capabilities(host: Host, request: RequestSpec, world: World) -> bool:
+def compute_capabilities(host: Host, request: RequestSpec, world: Context) -> bool:
     for key, wanted in request.flavor.extra_specs.items():
         scope, *path = key.split(":")
         if key == "hw:maxphysaddr_bits":
@@ -358,7 +358,7 @@ def compute_capabilities(host: Host, request: RequestSpec, world: World) -> bool
     return True
 
 
-def aggregate_extra_specs(host: Host, request: RequestSpec, world: World) -> bool:
+def aggregate_extra_specs(host: Host, request: RequestSpec, world: Context) -> bool:
     for key, wanted in request.flavor.extra_specs.items():
         scope, colon, rest = key.partition(":")
         if colon and scope != "aggregate_instance_extra_specs":
@@ -369,7 +369,7 @@ def aggregate_extra_specs(host: Host, request: RequestSpec, world: World) -> boo
     return True
 
 
-def trusted(host: Host, request: RequestSpec, world: World) -> bool:
+def trusted(host: Host, request: RequestSpec, world: Context) -> bool:
     wanted = request.flavor.extra_specs.get("trust:trusted_host")
     return not wanted or world.trust.get(host.hypervisor_hostname, "unknown") == wanted
 
@@ -379,7 +379,7 @@ def trusted(host: Host, request: RequestSpec, world: World) -> bool:
 _CANONICAL = {"i386": "i686", "amd64": "x86_64", "xapi": "xen", "pv": "xen", "hv": "hvm"}
 
 
-def image_properties(host: Host, request: RequestSpec, world: World) -> bool:
+def image_properties(host: Host, request: RequestSpec, world: Context) -> bool:
     properties = request.image.properties
     bits = properties.get("hw_maxphysaddr_bits")
     has = _found(host, world, ["cpu_info", "maxphysaddr", "bits"])
@@ -411,7 +411,7 @@ def _version_fits(version: int, required: str | None) -> bool:
     return True
 
 
-def aggregate_image_properties(host: Host, request: RequestSpec, world: World) -> bool:
+def aggregate_image_properties(host: Host, request: RequestSpec, world: Context) -> bool:
     namespace = world.options["aggregate_image_properties_isolation_namespace"]
     for metadata in world.aggregates.get(host.host, ()):
         for key in metadata:
@@ -426,7 +426,7 @@ def aggregate_image_properties(host: Host, request: RequestSpec, world: World) -
 # -- queries, metrics ---------------------------------------------------------------------------------------------------
 
 
-def json_query(host: Host, request: RequestSpec, world: World) -> bool:
+def json_query(host: Host, request: RequestSpec, world: Context) -> bool:
     text = request.scheduler_hints.get("query")
     # A version of 0 is one that the host has not told.
     known = {**attributes(host, world), "hypervisor_version": host.hypervisor_version or None}
@@ -469,18 +469,18 @@ def _apply(name: str, values: list[Any]) -> bool:
         return False
 
 
-def metrics(host: Host, request: RequestSpec, world: World) -> bool:
+def metrics(host: Host, request: RequestSpec, world: Context) -> bool:
     reported = {metric["name"] for metric in host.metrics or ()}
     return all(name in reported for name, _ratio in world.options["weight_setting"])
 
 
-def bridge(host: Node, request: Any, world: World) -> bool:
+def bridge(host: Node, request: Any, world: Context) -> bool:
     """Every bridge is there, or the host does not say which are."""
     there = (host.stats or {}).get("bridges")
     return there is None or all(each in there.split(",") for each in request.instance.bridges or ())
 
 
-def guest_cpu(host: Node, request: Any, world: World) -> bool:
+def guest_cpu(host: Node, request: Any, world: Context) -> bool:
     """A guest that moves while it runs needs every feature, of the same vendor."""
     wanted = request.guest_cpu
     if wanted is None:

@@ -11,23 +11,23 @@ from fleet import errors
 from fleet.objects import RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from tests.unit.scheduler import reference_hardware
-from tests.unit.scheduler.reference_filters import Host, World, labels_of, members_in_domains, members_on, smallest
+from tests.unit.scheduler.reference_filters import Context, Host, labels_of, members_in_domains, members_on, smallest
 
 
 @dataclasses.dataclass(frozen=True)
 class Weigher:
     """``sign`` turns the multiplier round; ``key`` is the aggregate metadata that overrides it."""
 
-    raw: Callable[[Host, RequestSpec, World], float]
+    raw: Callable[[Host, RequestSpec, Context], float]
     key: str
     multiplier: float = 1.0
     minval: float | None = None
     sign: float = 1.0
 
-    def multiplier_of(self, host: Host, world: World) -> float:
+    def multiplier_of(self, host: Host, world: Context) -> float:
         return self.sign * smallest(host, world, self.key, self.multiplier)
 
-    def contributions(self, hosts: Sequence[Host], request: RequestSpec, world: World) -> list[float]:
+    def contributions(self, hosts: Sequence[Host], request: RequestSpec, world: Context) -> list[float]:
         raw = [float(self.raw(host, request, world)) for host in hosts]
         if self.minval is not None:
             raw = [max(weight, self.minval) for weight in raw]
@@ -41,12 +41,12 @@ class Weigher:
         ]
 
 
-def _cpu(host: Host, request: RequestSpec, world: World) -> float:
+def _cpu(host: Host, request: RequestSpec, world: Context) -> float:
     limit = (host.vcpus - host.reserved_vcpus) * host.cpu_allocation_ratio + host.reserved_vcpus
     return limit - host.vcpus_used
 
 
-def _metrics(host: Host, request: RequestSpec, world: World) -> float:
+def _metrics(host: Host, request: RequestSpec, world: Context) -> float:
     reported = {metric["name"]: metric["value"] for metric in host.metrics or ()}
     total = 0.0
     for name, ratio in world.options["weight_setting"]:
@@ -59,19 +59,19 @@ def _metrics(host: Host, request: RequestSpec, world: World) -> float:
     return total
 
 
-def _pci(host: Host, request: RequestSpec, world: World) -> float:
+def _pci(host: Host, request: RequestSpec, world: Context) -> float:
     """What instances were promised is gone, there or not."""
     return 100 - min(reference_hardware.free_devices(host) - world.missing_devices[host.host], 99)
 
 
-def _soft(policy: str, sign: float) -> Callable[[Host, RequestSpec, World], float]:
-    def count(host: Host, request: RequestSpec, world: World) -> float:
+def _soft(policy: str, sign: float) -> Callable[[Host, RequestSpec, Context], float]:
+    def count(host: Host, request: RequestSpec, world: Context) -> float:
         return sign * members_on(host, request, world) if policy in request.group_policies else 0.0
 
     return count
 
 
-def _failure_domain(host: Host, request: RequestSpec, world: World) -> float:
+def _failure_domain(host: Host, request: RequestSpec, world: Context) -> float:
     total = 0.0
     for rule in request.group_rules:
         domain = labels_of(host).get(rule.label)
@@ -85,7 +85,7 @@ def _failure_domain(host: Host, request: RequestSpec, world: World) -> float:
     return total
 
 
-def _image_properties(host: Host, request: RequestSpec, world: World) -> float:
+def _image_properties(host: Host, request: RequestSpec, world: Context) -> float:
     if not world.options["image_props_multiplier"]:
         return 0.0
     wanted = {(name, str(value)) for name, value in request.image.properties.items()}
@@ -110,7 +110,7 @@ MIX = FlavorMix(
 )
 
 
-def _fragmentation(host: Host, request: RequestSpec, world: World) -> float:
+def _fragmentation(host: Host, request: RequestSpec, world: Context) -> float:
     """Minus the weighed number of instances of each shape that fit before and not after."""
     if not world.options["fragmentation_multiplier"]:
         return 0.0
@@ -135,7 +135,7 @@ def _free(host: Host) -> list[float]:
     ]
 
 
-def _alignment(host: Host, request: RequestSpec, world: World) -> float:
+def _alignment(host: Host, request: RequestSpec, world: Context) -> float:
     """The cosine between two arrows, each with its length in mean hosts."""
     if not world.options["alignment_multiplier"]:
         return 0.0
@@ -159,7 +159,9 @@ def _fitting(shape: Shape, free: Sequence[float]) -> int:
 WEIGHERS: dict[str, Callable[..., Weigher]] = {}
 
 
-def _known(name: str, raw: Callable[[Host, RequestSpec, World], float], key: str, default: float = 1.0, **rest: float):
+def _known(
+    name: str, raw: Callable[[Host, RequestSpec, Context], float], key: str, default: float = 1.0, **rest: float
+):
     def make(multiplier: float = default) -> Weigher:
         return Weigher(raw, key, multiplier, **rest)
 

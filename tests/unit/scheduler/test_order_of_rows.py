@@ -49,7 +49,7 @@ def always_followed() -> Iterator[None]:
 
 
 @dataclasses.dataclass
-class World:
+class FeedContents:
     """What the feed tells in any order: rows, services, what is on them, and aggregates."""
 
     domain: Any
@@ -119,7 +119,7 @@ def test_hosts(scene, count, chosen, weighers, chances, seed):
         each.prepare(asked, lambda: [each.hypervisor_hostname for each in scene.nodes])
     made = factories.pipeline(loaded, [scene.weigher(*each) for each in weighers.items()], **chances)
     services, instances = list(scene.world.services.values()), list(scene.world.instances)
-    world = World(VIRTUAL_MACHINES, made, asked, scene.nodes, services, instances, scene.aggregates)
+    world = FeedContents(VIRTUAL_MACHINES, made, asked, scene.nodes, services, instances, scene.aggregates)
     expected = world.at_once()
     assert expected == world.at_once(chance)
     assert expected == world.one_by_one(chance)
@@ -137,7 +137,7 @@ def test_pools(scene, multipliers, chances, seed):
     rated = [pool_weights.CapacityWeigher(multipliers[0]), pool_weights.VolumeNumberWeigher(multipliers[1])]
     services = [factories.Service(host) for host in {pool.host: None for pool in scene.pools}]
     made = volumes.pipeline(weighers=rated, **chances)
-    world = World(POOLS, made, scene.asked, scene.pools, services, scene.volumes)
+    world = FeedContents(POOLS, made, scene.asked, scene.pools, services, scene.volumes)
     chance = random.Random(seed)
     expected = world.at_once()
     assert expected == world.at_once(chance)
@@ -156,7 +156,7 @@ def test_equal_hosts(chances, seed):
         factories.request(count=1),
         factories.pipeline([filters.RamFilter()], [weights.RAMWeigher()], **chances),
     )
-    world = World(
+    world = FeedContents(
         VIRTUAL_MACHINES, made, asked, [node(name) for name in NAMES], [factories.Service(name) for name in NAMES], []
     )
     chance = random.Random(seed)

@@ -15,10 +15,10 @@ from scheduler.compute.planning import survival
 from scheduler.manager import SchedulerManager
 from tests.factories import uuid
 from tests.unit.scheduler.plugins import configuration
-from tests.unit.scheduler.test_rebalance import Fleet
+from tests.unit.scheduler.test_rebalance import FilledHosts
 
 
-def asked(fleet: Fleet) -> list[dict[str, Any]]:
+def asked(fleet: FilledHosts) -> list[dict[str, Any]]:
     found = ((name, fleet.request_of(name)) for name in fleet.sizes)
     return [
         {"uuid": name, "request_spec": each.request_spec, "filter_properties": each.filter_properties}
@@ -26,7 +26,7 @@ def asked(fleet: Fleet) -> list[dict[str, Any]]:
     ]
 
 
-def manager(fleet: Fleet) -> SchedulerManager:
+def manager(fleet: FilledHosts) -> SchedulerManager:
     def plan(hosts: Any, requests: Any) -> dict[str, Any]:
         return survival.answer(configuration(), lambda: fleet.state, hosts, requests)
 
@@ -42,7 +42,7 @@ def refusal(manager: SchedulerManager, requests: list[Any]) -> type[BaseExceptio
 
 
 def test_a_plan() -> None:
-    fleet = Fleet({"a": [3, 3], "b": [4], "c": [5]})
+    fleet = FilledHosts({"a": [3, 3], "b": [4], "c": [5]})
     answer = manager(fleet).plan_loss(new_context(), hosts=["a"], requests=asked(fleet))
     assert ("safe", {uuid(1): {"b", "c"}, uuid(2): {"b", "c"}}) == (
         answer["verdict"],
@@ -52,20 +52,20 @@ def test_a_plan() -> None:
 
 def test_a_plan_spreads_guests_where_it_can() -> None:
     """More guests than hosts: the weighers have them on both, where the tightest fit would fill one."""
-    fleet = Fleet({"a": [1, 1, 1, 1], "b": [], "c": []})
+    fleet = FilledHosts({"a": [1, 1, 1, 1], "b": [], "c": []})
     plan = manager(fleet).plan_loss(new_context(), hosts=["a"], requests=asked(fleet))["plan"]
     assert {"b": 2, "c": 2} == collections.Counter(plan.values())
 
 
 def test_a_plan_packs_guests_where_it_must() -> None:
     """Spread over b and c, the small ones would leave no room for the large one."""
-    fleet = Fleet({"a": [6, 1, 1], "b": [2], "c": [6]})
+    fleet = FilledHosts({"a": [6, 1, 1], "b": [2], "c": [6]})
     plan = manager(fleet).plan_loss(new_context(), hosts=["a"], requests=asked(fleet))["plan"]
     assert {uuid(1): "b", uuid(2): "c", uuid(3): "c"} == plan
 
 
 def test_no_plan() -> None:
-    fleet = Fleet({"a": [6], "b": [4]})
+    fleet = FilledHosts({"a": [6], "b": [4]})
     answer = manager(fleet).plan_loss(new_context(), hosts=["a"], requests=asked(fleet))
     assert ("unsafe", {}) == (answer["verdict"], answer["plan"])
 
@@ -74,7 +74,7 @@ def test_no_plan() -> None:
     "requests", [[None], [{}], [{"uuid": "x"}], [{"uuid": uuid(1)}], [{"uuid": uuid(1), "request_spec": 7}]]
 )
 def test_what_is_no_request_of_an_instance(requests: list[Any]) -> None:
-    fleet = Fleet({"a": [6], "b": [4]})
+    fleet = FilledHosts({"a": [6], "b": [4]})
     assert errors.InvalidInput is refusal(manager(fleet), requests)
 
 

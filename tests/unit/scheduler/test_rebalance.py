@@ -21,7 +21,7 @@ from tests.unit.scheduler.plugins import configuration
 GB = 1024
 
 
-class Fleet:
+class FilledHosts:
     """Hosts, or ``host/node``, and the sizes in GB (and vcpus) of the instances on each."""
 
     def __init__(self, hosts: dict[str, list[int]], **states: dict[str, Any]) -> None:
@@ -133,7 +133,7 @@ FREED = [
 @pytest.mark.parametrize(("hosts", "limits", "freed", "moves"), [case[1:] for case in FREED], ids=[c[0] for c in FREED])
 def test_hosts_are_freed(hosts: dict, limits: dict, freed: list[str], moves: int) -> None:
     """Hosts of 8 vcpus, with instances of these sizes. No host gets more than it has."""
-    fleet = Fleet(hosts)
+    fleet = FilledHosts(hosts)
     plan = fleet.plan(Goal(**{"most_moves": 50, "limit_s": 0.3, **limits}))
     assert (freed, moves) == (list(plan.freed), len(plan.moves))
     after = fleet.after(plan)
@@ -143,7 +143,7 @@ def test_hosts_are_freed(hosts: dict, limits: dict, freed: list[str], moves: int
 
 def test_a_receiver_is_not_freed() -> None:
     """So no instance moves twice, and the moves are independent of each other."""
-    fleet = Fleet({name: [1] for name in "abcdefgh"})
+    fleet = FilledHosts({name: [1] for name in "abcdefgh"})
     plan = fleet.plan(Goal(50, limit_s=0.3))
     sources, destinations = ({getattr(each, end) for each in plan.moves} for end in ("source", "destination"))
     assert not sources & destinations
@@ -152,7 +152,7 @@ def test_a_receiver_is_not_freed() -> None:
 
 def test_what_cannot_move_keeps_its_host() -> None:
     """The reason names the instance."""
-    fleet = Fleet({"a": [1], "b": [4]}, a={"task_state": "resize_prep"}, b={"vm_state": "resized"})
+    fleet = FilledHosts({"a": [1], "b": [4]}, a={"task_state": "resize_prep"}, b={"vm_state": "resized"})
     plan = fleet.plan(Goal(50, limit_s=0.3))
     assert {
         "a": f"instance {uuid(1)} is active (resize_prep)",
@@ -161,7 +161,7 @@ def test_what_cannot_move_keeps_its_host() -> None:
 
 
 def test_hosts_that_are_down_or_disabled_take_no_part() -> None:
-    fleet = Fleet({"a": [1], "b": [1], "c": [4]})
+    fleet = FilledHosts({"a": [1], "b": [1], "c": [4]})
     services = [Service("a"), Service("b", disabled=True), Service("c", forced_down=True)]
     fleet.state = changes(fleet.state.nodes, services=services, instances=fleet.state.instances)
     plan = fleet.plan(Goal(50, limit_s=0.3))
@@ -170,7 +170,7 @@ def test_hosts_that_are_down_or_disabled_take_no_part() -> None:
 
 def test_the_configured_filters_decide() -> None:
     """Without CoreFilter and RamFilter everything goes to one host."""
-    fleet = Fleet({"a": [5], "b": [6]})
+    fleet = FilledHosts({"a": [5], "b": [6]})
     assert not fleet.plan(Goal(50, limit_s=0.3)).freed
     assert fleet.plan(Goal(50, limit_s=0.3), scheduler_default_filters=["ComputeFilter"]).freed
 
@@ -190,7 +190,7 @@ ROOM = [
 )
 def test_room_is_made(hosts: dict, wanted: tuple[int, int], fits: int, moves: list) -> None:
     """For so many instances of so many vcpus, on hosts of 8."""
-    fleet = Fleet(hosts)
+    fleet = FilledHosts(hosts)
     plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, demands=demands(*wanted)))
     made = [(fleet.sizes[each.instance_uuid], each.source, each.destination) for each in plan.moves]
     assert (fits, moves) == (plan.fits, made)
@@ -199,7 +199,7 @@ def test_room_is_made(hosts: dict, wanted: tuple[int, int], fits: int, moves: li
 
 def test_room_for_several() -> None:
     """Room that was made for one is not used for what moves away for the next."""
-    fleet = Fleet({"a": [2], "b": [2], "c": [1, 1, 2], "d": [1, 1]})
+    fleet = FilledHosts({"a": [2], "b": [2], "c": [1, 1, 2], "d": [1, 1]})
     plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, demands=demands(2, 8)))
     assert 2 == plan.fits
     after = fleet.after(plan)
@@ -209,7 +209,7 @@ def test_room_for_several() -> None:
 
 def test_an_instance_that_is_gone_meanwhile() -> None:
     """The conductor no longer knows it: its host is not freed for sure, so it is kept."""
-    fleet = Fleet({"a": [1], "b": [4]})
+    fleet = FilledHosts({"a": [1], "b": [4]})
     known = fleet.request_of
 
     def request_of(name: str) -> Demand:
@@ -223,7 +223,7 @@ def test_an_instance_that_is_gone_meanwhile() -> None:
 
 def test_a_chain_through_a_third_host() -> None:
     """No host can be freed by guests that go straight to others: a smaller one makes room first, in a step of its own."""
-    fleet = Fleet({"a": [5, 1], "b": [2, 3], "c": [6], "d": [7]})
+    fleet = FilledHosts({"a": [5, 1], "b": [2, 3], "c": [6], "d": [7]})
     plan = fleet.plan(Goal(50, free_hosts=1, limit_s=0.3))
     assert (1, 3, 2) == (len(plan.freed), len(plan.moves), max(each.step for each in plan.moves))
     assert fleet.is_kept(plan)
@@ -231,7 +231,7 @@ def test_a_chain_through_a_third_host() -> None:
 
 def test_the_hosts_are_balanced() -> None:
     """20 of 32 are used: no host can be below 5 if one is above; the best is 5 on each."""
-    fleet = Fleet({"a": [1, 2, 2, 3], "b": [2, 3, 3], "c": [2, 2], "d": []})
+    fleet = FilledHosts({"a": [1, 2, 2, 3], "b": [2, 3, 3], "c": [2, 2], "d": []})
     plan = fleet.plan(Goal(50, BALANCE, limit_s=0.5))
     assert [5, 5, 5, 5] == sorted(fleet.after(plan).values())
     assert (62.5, 62.5, 0.0) == (plan.measures[0].reached, plan.measures[0].bound, plan.measures[0].gap)
@@ -239,14 +239,14 @@ def test_the_hosts_are_balanced() -> None:
 
 
 def test_a_balanced_fleet_gets_no_moves() -> None:
-    fleet = Fleet({"a": [2, 3], "b": [5], "c": [1, 4]})
+    fleet = FilledHosts({"a": [2, 3], "b": [5], "c": [1, 4]})
     for kind in (BALANCE, UNDO_SKEW):
         assert [] == list(fleet.plan(Goal(50, kind, limit_s=0.2)).moves)
 
 
 def test_a_skew_is_undone_with_the_least_that_moves() -> None:
     """The mean is 4 of 8, and 5 is allowed: 3 must leave a, and one guest of 3 is enough."""
-    fleet = Fleet({"a": [1, 1, 1, 2, 3], "b": [4], "c": []})
+    fleet = FilledHosts({"a": [1, 1, 1, 2, 3], "b": [4], "c": []})
     plan = fleet.plan(Goal(50, UNDO_SKEW, within=0.125, limit_s=0.5))
     assert [(3, "a", "c")] == [(fleet.sizes[each.instance_uuid], each.source, each.destination) for each in plan.moves]
     assert [(0, 0.0), (3.0, 3.0)] == [(each.reached, each.bound) for each in plan.measures]
@@ -255,11 +255,11 @@ def test_a_skew_is_undone_with_the_least_that_moves() -> None:
 @pytest.mark.parametrize("policy", ["anti-affinity", "soft-anti-affinity"])
 def test_members_stay_apart_in_every_state(policy: str) -> None:
     """b is free, but has a member; the guest goes to c. To balance, soft rules are kept too."""
-    fleet = Fleet({"a": [3, 4], "b": [1], "c": [2]})
+    fleet = FilledHosts({"a": [3, 4], "b": [1], "c": [2]})
     fleet.group(policy, uuid(1), uuid(2), uuid(3))
     plan = fleet.plan(Goal(50, BALANCE, limit_s=0.3))
     assert fleet.is_kept(plan, uuid(2), uuid(3))
-    other = Fleet({"a": [1], "b": [2], "c": [4]})
+    other = FilledHosts({"a": [1], "b": [2], "c": [4]})
     other.group(policy, uuid(1), uuid(3))
     freed = other.plan(Goal(50, FREE_HOSTS, free_hosts=1, limit_s=0.3))
     assert policy != "anti-affinity" or ["b"] == [each.destination for each in freed.moves]
@@ -273,7 +273,7 @@ PINNED = [
 
 @pytest.mark.parametrize(("properties", "why"), [case[1:] for case in PINNED], ids=[case[0] for case in PINNED])
 def test_guests_that_a_plan_cannot_follow_stay(properties: dict, why: str) -> None:
-    fleet = Fleet({"a": [1], "b": [1], "c": [4]})
+    fleet = FilledHosts({"a": [1], "b": [1], "c": [4]})
     for name in (uuid(1), uuid(2)):
         fleet.properties[name] = properties
     plan = fleet.plan(Goal(50, limit_s=0.2))
@@ -283,7 +283,7 @@ def test_guests_that_a_plan_cannot_follow_stay(properties: dict, why: str) -> No
 
 def test_what_another_guest_names_stays() -> None:
     """Guest 2 must not be where guest 1 is: so guest 1 moves only in sight of it, which a plan has not."""
-    fleet = Fleet({"a": [1], "b": [2], "c": [4]})
+    fleet = FilledHosts({"a": [1], "b": [2], "c": [4]})
     fleet.properties[uuid(2)] = {"scheduler_hints": {"different_host": [uuid(1)]}}
     plan = fleet.plan(Goal(50, limit_s=0.2))
     assert {"a": f"instance {uuid(1)} is named in the hints of another instance"} == {"a": plan.kept["a"]}
@@ -292,13 +292,13 @@ def test_what_another_guest_names_stays() -> None:
 
 def test_a_loss_that_is_survived_now_is_survived_in_every_state() -> None:
     """With both guests of 4 on one host, its loss has a place for them; with b full, the loss of b has none."""
-    fleet = Fleet({"a": [4], "b": [4], "c": [4]})
+    fleet = FilledHosts({"a": [4], "b": [4], "c": [4]})
     promised = [Tolerance()]
     assert 1 == len(fleet.plan(Goal(50, limit_s=0.2)).freed)
     plan = fleet.plan(Goal(50, limit_s=0.2, promised=promised))
     full = {host for host, used in fleet.after(plan).items() if used > 4}
     assert (not full) or len(plan.freed) == 1
-    tight = Fleet({"a": [4], "b": [4], "c": [5]})
+    tight = FilledHosts({"a": [4], "b": [4], "c": [5]})
     kept = tight.plan(Goal(50, limit_s=0.2, promised=promised))
     assert [] == list(kept.moves)
     assert "the loss of" in kept.dropped["promise"]

@@ -13,7 +13,7 @@ from fleet import errors
 from scheduler.peers.registration import Registration
 
 
-class FakeConductor:
+class HostRegistry:
     """Has the hosts that registered; with ``away`` calls time out."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class FakeConductor:
 
 def test_registers_once_then_beats() -> None:
     """One registration, then heartbeats."""
-    conductor = FakeConductor()
+    conductor = HostRegistry()
     registration = Registration(conductor, "s1")  # type: ignore[arg-type]
     for _beat in range(3):
         registration.beat()
@@ -58,14 +58,14 @@ def test_registers_once_then_beats() -> None:
 
 def test_a_scheduler_of_volumes_registers_with_its_own_topic() -> None:
     """So it is not counted when hosts are divided among schedulers."""
-    conductor = FakeConductor()
+    conductor = HostRegistry()
     Registration(conductor, "s1", topic="volume_scheduler").beat()  # type: ignore[arg-type]
     assert {"volume_scheduler"} == conductor.topics
 
 
 def test_a_record_that_is_gone_is_made_anew() -> None:
     """An operator removed the record: the answer to a heartbeat shows it, and the next beat registers."""
-    conductor = FakeConductor()
+    conductor = HostRegistry()
     registration = Registration(conductor, "s1")  # type: ignore[arg-type]
     registration.beat()
     conductor.known.clear()
@@ -77,7 +77,7 @@ def test_a_record_that_is_gone_is_made_anew() -> None:
 
 def test_an_absent_conductor_is_asked_again() -> None:
     """After a timeout the registration is repeated at every beat until it is answered."""
-    conductor = FakeConductor()
+    conductor = HostRegistry()
     conductor.away = True
     registration = Registration(conductor, "s1")  # type: ignore[arg-type]
     registration.beat()
@@ -89,7 +89,7 @@ def test_an_absent_conductor_is_asked_again() -> None:
 
 def test_a_conductor_without_its_database_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     """Its typed error is a lost heartbeat as a timeout is, not a failed task at each beat."""
-    conductor = FakeConductor()
+    conductor = HostRegistry()
     registration = Registration(conductor, "s1")  # type: ignore[arg-type]
     away = errors.DatabaseUnavailable(kind="DBConnectionError", problem="away")
     with mock.patch.object(conductor, "register_services", side_effect=away):

@@ -26,23 +26,23 @@ from scheduler.planning.survival.packing import Item
 from scheduler.planning.survival.room import GONE, NO_GROUP, Changed, Losses, Room, Shape, Verdict
 from scheduler.planning.survival.standing import Standing
 from tests import factories
-from tests.bench.promises import Fleet
+from tests.bench.promises import ChangingHosts
 from tests.unit.scheduler.plugins import configuration
-from tests.unit.scheduler.test_survival_proof import NAMES, Checked, World, judge, made
+from tests.unit.scheduler.test_survival_proof import NAMES, Checked, PlacedGuests, judge, made
 
 
 class Living:
     """A world whose guests come and go; their numbers stay."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: PlacedGuests) -> None:
         self._first = world
         self.guests = dict(enumerate(zip(world.where, world.size, world.group, world.barred, strict=True)))
         self._most = len(self.guests)
 
-    def world(self, without: int | None = None) -> World:
+    def world(self, without: int | None = None) -> PlacedGuests:
         left = [each for number, each in sorted(self.guests.items()) if number != without]
         where, size, group, barred = ([each[part] for each in left] for part in range(4))
-        return World(self._first.total, where, size, group, self._first.most, barred)  # type: ignore[arg-type]
+        return PlacedGuests(self._first.total, where, size, group, self._first.most, barred)  # type: ignore[arg-type]
 
     def add(self, chance: random.Random) -> int | None:
         """Put a guest anywhere, and return its host; None if it does not fit there."""
@@ -132,7 +132,7 @@ def test_what_stands_is_right(seeds: range) -> None:
     assert min(stood.values()) > 100, stood
 
 
-class Dated(Fleet):
+class Dated(ChangingHosts):
     """A fleet whose hosts may also come, and be disabled."""
 
     def __init__(self, hosts: int, guests: int) -> None:
@@ -158,7 +158,7 @@ class Dated(Fleet):
         return found if since else dataclasses.replace(found, services=[self._service(host) for host in self.names])
 
 
-def follower_of(fleet: Fleet) -> Follower:
+def follower_of(fleet: ChangingHosts) -> Follower:
     return Follower(configuration(), fleet, lambda: factories.NOW, fleet.requests_of)
 
 

@@ -18,7 +18,7 @@ from scheduler.planning.hypothetical import ChangedRow
 from scheduler.planning.survival.room import Proof, Verdict
 from tests.factories import Service, uuid
 from tests.unit.scheduler.plugins import configuration
-from tests.unit.scheduler.test_rebalance import Fleet
+from tests.unit.scheduler.test_rebalance import FilledHosts
 
 
 class Drill:
@@ -26,7 +26,7 @@ class Drill:
 
     def __init__(self, hosts: dict[str, list[int]], **properties: Mapping[str, Any]) -> None:
         """:param properties: filter properties of single guests: ``g1`` is the first"""
-        self.fleet = Fleet(hosts)
+        self.fleet = FilledHosts(hosts)
         self._properties = {uuid(int(name[1:])): value for name, value in properties.items()}
 
     def requests_of(self, uuids: Sequence[str]) -> dict[str, Demand | errors.FleetError]:

@@ -20,7 +20,7 @@ NAMES = "abcdefgh"
 
 
 @dataclasses.dataclass(frozen=True)
-class World:
+class PlacedGuests:
     """Hosts with two resources, guests with a host, a size and a group. ``barred``: hosts that never take a guest."""
 
     total: list[tuple[int, int]]
@@ -90,7 +90,7 @@ class World:
 class Checked:
     """Accepts by the rules of the world, and places each item where the least is left."""
 
-    def __init__(self, world: World, can_place: bool = True) -> None:
+    def __init__(self, world: PlacedGuests, can_place: bool = True) -> None:
         self._world = world
         self._can_place = can_place
 
@@ -113,19 +113,19 @@ class Checked:
         return not self._world.violations({NAMES.index(each) for each in lost}, plan)
 
 
-def made(seed: int) -> World:
+def made(seed: int) -> PlacedGuests:
     """A small fleet that is nearly full, with groups that hold now."""
     chance = random.Random(seed)
     hosts = chance.randint(2, 6)
     total = [(chance.randint(4, 10), chance.randint(4, 10)) for _ in range(hosts)]
     most: list[int | None] = [chance.choice([None, 1, 2]) for _ in range(chance.randint(0, 2))]
-    world = World(total, [], [], [], most, [])
+    world = PlacedGuests(total, [], [], [], most, [])
     for _ in range(chance.randint(1, 3 * hosts)):
         guest = len(world.where)
         host, size = chance.randrange(hosts), (chance.randint(1, 4), chance.randint(1, 4))
         group = chance.randrange(-1, len(most))
         barred = frozenset(each for each in range(hosts) if each != host and chance.random() < 0.2)
-        grown = World(
+        grown = PlacedGuests(
             total, [*world.where, host], [*world.size, size], [*world.group, group], most, [*world.barred, barred]
         )
         if not grown.violations(set(), {}) and (grown.free() >= 0).all():
@@ -134,11 +134,11 @@ def made(seed: int) -> World:
     return world
 
 
-def proved(world: World, lost: Sequence[str], can_place: bool = True) -> Proof:
+def proved(world: PlacedGuests, lost: Sequence[str], can_place: bool = True) -> Proof:
     return Survival(world.room(), Checked(world, can_place)).of(lost)
 
 
-def judge(world: World, lost: Sequence[str], proof: Proof) -> None:
+def judge(world: PlacedGuests, lost: Sequence[str], proof: Proof) -> None:
     gone = {NAMES.index(each) for each in lost}
     guests = [number for number, host in enumerate(world.where) if host in gone]
     assert len(guests) == proof.guests
@@ -195,14 +195,14 @@ def test_all_losses_at_once(seed: int) -> None:
 
 def test_a_fleet_with_room_in_sum_is_not_safe() -> None:
     """A third of all is free, and the guest of a fits nowhere."""
-    world = World([(4, 4), (4, 4), (4, 4)], [0, 1, 2], [(3, 3), (2, 2), (2, 2)], [-1] * 3, [], [frozenset()] * 3)
+    world = PlacedGuests([(4, 4), (4, 4), (4, 4)], [0, 1, 2], [(3, 3), (2, 2), (2, 2)], [-1] * 3, [], [frozenset()] * 3)
     proof = proved(world, ["a"])
     assert (Verdict.UNSAFE, ["guest-0"]) == (proof.verdict, proof.lacking)
     assert "guest-0 fits on no other host, even alone" == proof.why
 
 
 def test_an_unreadable_request_proves_nothing() -> None:
-    world = World([(4, 4), (4, 4)], [0], [(1, 1)], [-1], [], [frozenset()])
+    world = PlacedGuests([(4, 4), (4, 4)], [0], [(1, 1)], [-1], [], [frozenset()])
     room = dataclasses.replace(world.room(), unreadable={0: "it is gone"})
     proof = Survival(room, Checked(world)).of(["a"])
     assert Verdict.NOT_PROVED is proof.verdict
@@ -210,13 +210,13 @@ def test_an_unreadable_request_proves_nothing() -> None:
 
 
 def test_a_host_without_guests_is_safe_to_lose() -> None:
-    world = World([(4, 4), (4, 4)], [0], [(1, 1)], [-1], [], [frozenset()])
+    world = PlacedGuests([(4, 4), (4, 4)], [0], [(1, 1)], [-1], [], [frozenset()])
     assert (Verdict.SAFE, 0) == (proved(world, ["b"]).verdict, proved(world, ["b"]).guests)
     assert Verdict.SAFE is proved(world, ["nosuch"]).verdict
 
 
 def test_a_resource_without_a_limit_forbids_nothing() -> None:
-    world = World([(4, 4), (4, 4)], [0, 0, 0], [(1, 1)] * 3, [-1] * 3, [], [frozenset()] * 3)
+    world = PlacedGuests([(4, 4), (4, 4)], [0, 0, 0], [(1, 1)] * 3, [-1] * 3, [], [frozenset()] * 3)
     room = world.room()
     room.free[:, 1] = UNLIMITED
     assert Verdict.SAFE is Survival(room, Checked(world)).of(["a"]).verdict

@@ -22,7 +22,7 @@ from scheduler.planning.hypothetical import FixedFeed
 from scheduler.state.booking import Booking
 from tests.factories import NOW, uuid
 from tests.unit.scheduler.plugins import configuration
-from tests.unit.scheduler.test_rebalance import Fleet, spec
+from tests.unit.scheduler.test_rebalance import FilledHosts, spec
 
 SIZE = 8
 
@@ -36,7 +36,7 @@ class Stage:
     """Hosts of 8 vcpus and 8 GB with guests of these sizes in both; a scheduler over them, and its prover."""
 
     def __init__(self, hosts: dict[str, list[int]], *promises: Tolerance) -> None:
-        self.fleet = Fleet(hosts)
+        self.fleet = FilledHosts(hosts)
         self.promises = list(promises)
         conf = configuration()
         feed = FixedFeed(self.fleet.state)

@@ -17,15 +17,15 @@ from fleet.objects.waves import WavesGoal, WavesPlan
 from fleet.objects.whatif import Demand
 from scheduler.compute.planning import waves
 from tests.unit.scheduler.plugins import configuration
-from tests.unit.scheduler.test_rebalance import Fleet
+from tests.unit.scheduler.test_rebalance import FilledHosts
 
 
-def plan(fleet: Fleet, *hosts: str, at_a_time: int = 10, promised: Sequence[Tolerance] = ()) -> WavesPlan:
+def plan(fleet: FilledHosts, *hosts: str, at_a_time: int = 10, promised: Sequence[Tolerance] = ()) -> WavesPlan:
     goal = WavesGoal(hosts or list(dict.fromkeys(node.host for node in fleet.state.nodes)), at_a_time, promised)
     return waves.run(configuration(), fleet.state, goal, fleet.request_of, lambda _host: None)
 
 
-def violations(fleet: Fleet, found: WavesPlan) -> list[str]:
+def violations(fleet: FilledHosts, found: WavesPlan) -> list[str]:
     """Make the moves wave by wave, by these numbers alone: what is wrong on the way."""
     where, wrong = dict(fleet.hosts), []
     for number, wave in enumerate(found.waves, 1):
@@ -52,7 +52,7 @@ CASES = [
 @pytest.mark.parametrize(("hosts", "at_a_time", "expected"), [case[1:] for case in CASES], ids=[c[0] for c in CASES])
 def test_waves(hosts: dict[str, list[int]], at_a_time: int, expected: list[list[str]]) -> None:
     """Hosts of 8 vcpus, with guests of these sizes."""
-    fleet = Fleet(hosts)
+    fleet = FilledHosts(hosts)
     found = plan(fleet, at_a_time=at_a_time)
     assert (expected, {}) == ([list(each.hosts) for each in found.waves], found.stuck)
     assert [] == violations(fleet, found)
@@ -60,7 +60,7 @@ def test_waves(hosts: dict[str, list[int]], at_a_time: int, expected: list[list[
 
 def test_guests_move_once_where_there_is_room() -> None:
     """Hosts that are not to be emptied, and those that had their turn, take the guests."""
-    fleet = Fleet({"spare": [], **{f"h{number}": [4, 4] for number in range(8)}})
+    fleet = FilledHosts({"spare": [], **{f"h{number}": [4, 4] for number in range(8)}})
     found = plan(fleet, *(f"h{number}" for number in range(8)))
     assert [] == violations(fleet, found)
     assert 16 == found.guests == sum(len(each.moves) for each in found.waves)
@@ -69,16 +69,16 @@ def test_guests_move_once_where_there_is_room() -> None:
 
 def test_what_cannot_be_emptied_is_named() -> None:
     """A host whose guests fit nowhere, and one with a guest that is not at rest."""
-    full = plan(Fleet({"a": [8], "b": [8]}))
+    full = plan(FilledHosts({"a": [8], "b": [8]}))
     assert ([], {"a", "b"}) == (list(full.waves), set(full.stuck))
     assert all("finds no other host" in each for each in full.stuck.values())
-    busy = plan(Fleet({"a": [1], "b": []}, a={"vm_state": "error"}))
+    busy = plan(FilledHosts({"a": [1], "b": []}, a={"vm_state": "error"}))
     assert "is error" in busy.stuck["a"]
     assert [["b"]] == [list(each.hosts) for each in busy.waves]
 
 
 def test_a_host_that_is_down_is_left_out() -> None:
-    fleet = Fleet({"a": [1], "b": []})
+    fleet = FilledHosts({"a": [1], "b": []})
     services = [dataclasses.replace(each, disabled=each.host == "a") for each in fleet.state.services]
     fleet.state = dataclasses.replace(fleet.state, services=services)
     assert {"a": "is down or disabled"} == plan(fleet).stuck
@@ -94,7 +94,7 @@ def test_no_wave_breaks_anything(seed: int) -> None:
         while sum(sizes) < 8 * chance.random():
             sizes.append(chance.choice([1, 1, 2, 3]))
         hosts[f"h{number:02}"] = sizes if sum(sizes) <= 8 else sizes[:-1]
-    fleet = Fleet(hosts)
+    fleet = FilledHosts(hosts)
     found = plan(fleet, at_a_time=chance.choice([1, 3, 12]))
     assert [] == violations(fleet, found)
     assert sorted(hosts) == sorted([*(host for each in found.waves for host in each.hosts), *found.stuck])
@@ -104,25 +104,25 @@ def test_no_wave_breaks_anything(seed: int) -> None:
 def test_a_wave_leaves_room_for_a_loss() -> None:
     """With two hosts empty, the guests of none of the others have a place; with one, those of any."""
     hosts = {"a": [], "b": [], "c": [5], "d": [5]}
-    assert [["a", "b"]] == [list(each.hosts) for each in plan(Fleet(hosts), "a", "b").waves]
-    found = plan(Fleet(hosts), "a", "b", promised=[Tolerance()])
+    assert [["a", "b"]] == [list(each.hosts) for each in plan(FilledHosts(hosts), "a", "b").waves]
+    found = plan(FilledHosts(hosts), "a", "b", promised=[Tolerance()])
     assert ([["a"], ["b"]], {}) == ([list(each.hosts) for each in found.waves], found.stuck)
 
 
 def test_a_host_whose_maintenance_would_break_a_promise_is_stuck() -> None:
     """b is the only place for the guest of a."""
-    found = plan(Fleet({"a": [5], "b": []}), "b", promised=[Tolerance()])
+    found = plan(FilledHosts({"a": [5], "b": []}), "b", promised=[Tolerance()])
     assert [] == found.waves
     assert "the promise would not hold while it is empty: the loss of a is not survived" == found.stuck["b"]
 
 
 def test_what_is_lost_already_holds_up_no_maintenance() -> None:
     """The guest of a has no place anyway."""
-    found = plan(Fleet({"a": [8], "b": [1], "c": [1], "d": [1]}), "b", promised=[Tolerance()])
+    found = plan(FilledHosts({"a": [8], "b": [1], "c": [1], "d": [1]}), "b", promised=[Tolerance()])
     assert [["b"]] == [list(each.hosts) for each in found.waves]
 
 
-class Pinned(Fleet):
+class Pinned(FilledHosts):
     """All hosts have two cells with 3 CPUs for pinning; all guests pin 2, so a cell has room for one of them."""
 
     HOST = numa.HostTopology(

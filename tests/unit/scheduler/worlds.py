@@ -20,7 +20,7 @@ from scheduler.engine.hosts.candidates import Candidates
 from tests import factories
 from tests.factories import NOW, Node, PlacedInstance, Service, uuid
 from tests.unit.hardware import builders
-from tests.unit.scheduler.reference_filters import World
+from tests.unit.scheduler.reference_filters import Context
 from tests.unit.scheduler.reference_weighers import MIX
 
 NAMES = [f"host{number}" for number in range(7)]
@@ -341,7 +341,7 @@ class Scene:
     """One fleet and one request, in the factories' terms."""
 
     nodes: list[Node]
-    world: World
+    world: Context
     aggregates: list[Any]
     request: dict[str, Any]
 
@@ -433,7 +433,7 @@ def scenes(draw: Any, asking: st.SearchStrategy = SOME_HARDWARE_ASKED) -> Scene:
         st.sampled_from([None, {"os": "linux"}, {"os": "windows", "ns.os": "bsd"}]),
     )
     where = [*placed.items(), *((uuid(5 + number), host) for number, host in enumerate(others))]
-    world = World(
+    world = Context(
         placed=placed,
         aggregates={name: [metadata for hosts, metadata in aggregates if name in hosts] for name in names},
         services={name: Service(name, **draw(SERVICES)) for name in names},

@@ -17,7 +17,7 @@ from tests import factories
 from tests.factories import changes, node, request
 from tests.unit.scheduler.judging import passed
 from tests.unit.scheduler.test_manager import Scheduler, explained
-from tests.unit.scheduler.test_rebalance import Fleet
+from tests.unit.scheduler.test_rebalance import FilledHosts
 from tests.unit.scheduler.test_survival import Drill
 
 HOSTS = (
@@ -80,7 +80,7 @@ def test_a_request_with_another_bridge_is_not_answered_from_the_cache() -> None:
     assert ["first", "second", "first"] == [chosen("br0"), chosen("br1"), chosen("br0")]
 
 
-class Wired(Fleet):
+class Wired(FilledHosts):
     """Host ``c`` lacks the bridge of every guest's network; the others have it."""
 
     def __init__(self, hosts: dict[str, list[int]]) -> None:
@@ -100,7 +100,7 @@ class Wired(Fleet):
 def test_a_rebalance() -> None:
     """The fullest host with room has no such bridge: guests go to the other."""
     hosts = {"a": [1], "b": [2], "c": [4]}
-    assert ["c"] == list({each.destination for each in Fleet(hosts).plan(Goal(50)).moves})
+    assert ["c"] == list({each.destination for each in FilledHosts(hosts).plan(Goal(50)).moves})
     assert ["b"] == list({each.destination for each in Wired(hosts).plan(Goal(50)).moves})
 
 

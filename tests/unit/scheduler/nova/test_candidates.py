@@ -14,14 +14,14 @@ from scheduler.nova.request_filters import RequestFilters
 from tests.factories import uuid
 from tests.unit.scheduler.nova.recordings import arguments, envelope, flavor
 from tests.unit.scheduler.nova.test_claims import Answer
-from tests.unit.scheduler.nova.worlds import UUIDS, World, node_row
+from tests.unit.scheduler.nova.worlds import UUIDS, EndpointInMemory, node_row
 
 _AMOUNTS = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
 _GOLD = {"flavor": flavor(extra_specs={"resources1:CUSTOM_GOLD": "1"})}
 _CHILDREN = [uuid(501), uuid(502)]
 
 
-class Nested(World):
+class Nested(EndpointInMemory):
     """Placement has two children under cmp2 with one CUSTOM_GOLD each, and offers both."""
 
     adapter: Any
@@ -155,7 +155,7 @@ def test_two_groups_with_one_suffix() -> None:
 
 def test_without_placement() -> None:
     """Such a request is refused."""
-    world = World(claims=False)
+    world = EndpointInMemory(claims=False)
     assert "resources need placement" in world.refused(arguments(**_GOLD)).replace("resources: ", "resources ")
 
 
@@ -185,7 +185,7 @@ def test_request_filters(switches: Any, aggregates: Any, wanted: tuple[int, ...]
 
 def test_a_project_without_an_aggregate() -> None:
     """Is refused if it needs one."""
-    world = World()
+    world = EndpointInMemory()
     world.placing._request_filters = RequestFilters(True, True)
     assert "No host aggregate has filter_tenant_id" in world.refused(arguments())
 

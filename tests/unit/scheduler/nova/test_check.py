@@ -17,7 +17,7 @@ from scheduler.nova.placement import Placement
 from tests.factories import uuid
 from tests.unit.scheduler.nova.recordings import arguments, flavor
 from tests.unit.scheduler.nova.test_claims import Answer, FakeAdapter, candidates
-from tests.unit.scheduler.nova.worlds import UUIDS, World, node_row
+from tests.unit.scheduler.nova.worlds import UUIDS, EndpointInMemory, node_row
 from tests.unit.scheduler.plugins import configuration
 
 #: The options of nova 34 by section, as its sample has them.
@@ -134,13 +134,13 @@ def _compared(world, adapter, *specs, nova=None):
 
 def test_the_same_candidates():
     """Are counted."""
-    found = _compared(World(), Offering("cmp1", "cmp2", "cmp3"), arguments()["spec_obj"])
+    found = _compared(EndpointInMemory(), Offering("cmp1", "cmp2", "cmp3"), arguments()["spec_obj"])
     assert ["1 requests have the candidates that placement offers"] == found
 
 
 def test_other_candidates():
     """Are named, with the filters that drop them."""
-    world = World(node_row("cmp1", free_ram_mb=0), node_row("cmp2"), node_row("cmp3"))
+    world = EndpointInMemory(node_row("cmp1", free_ram_mb=0), node_row("cmp2"), node_row("cmp3"))
     first, last = _compared(world, Offering("cmp1", "cmp2"), arguments()["spec_obj"])
     assert "filters here drop cmp1 (RamFilter 1)" in first
     assert "placement does not offer cmp3" in first
@@ -150,7 +150,7 @@ def test_other_candidates():
 def test_a_request_that_placement_refuses():
     """Is named with its reason; the others are compared all the same."""
     refused = arguments(flavor=flavor(extra_specs={"resources:VGPU": "1"}))["spec_obj"]
-    first, last = _compared(World(), Offering("cmp1", "cmp2", "cmp3"), refused, arguments()["spec_obj"])
+    first, last = _compared(EndpointInMemory(), Offering("cmp1", "cmp2", "cmp3"), refused, arguments()["spec_obj"])
     assert "would be refused" in first
     assert "1 requests" in last
 
@@ -173,7 +173,7 @@ def test_with_novas_own_filters(tmp_path, nova_python):
     """What passes there is compared; they are asked for the providers that placement offers."""
     filters = nova_python(json.dumps([[UUIDS["cmp1"]]]))
     spec = arguments()["spec_obj"]
-    first, last = _compared(World(), Offering("cmp1", "cmp2"), spec, nova=filters)
+    first, last = _compared(EndpointInMemory(), Offering("cmp1", "cmp2"), spec, nova=filters)
     assert "placement and nova's filters refuse cmp2, cmp3" in first
     assert "0 requests have the candidates that pass nova's filters" == last
     assert [{"spec": spec, "providers": sorted([UUIDS["cmp1"], UUIDS["cmp2"]])}] == json.loads(

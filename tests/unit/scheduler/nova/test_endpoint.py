@@ -14,7 +14,7 @@ from fleet.rpc import deferred
 from scheduler.nova.context import NovaContextSerializer
 from tests.unit.scheduler.nova import recordings
 from tests.unit.scheduler.nova.recordings import arguments, contents, envelope, flavor, message
-from tests.unit.scheduler.nova.worlds import CELL, OTHER_CELL, UUIDS, World, instance_row, node_row
+from tests.unit.scheduler.nova.worlds import CELL, OTHER_CELL, UUIDS, EndpointInMemory, instance_row, node_row
 
 #: Requests that these three hosts cannot serve, and the word of the reason.
 REFUSED = {
@@ -32,8 +32,8 @@ FILTERS = [
 
 
 @pytest.fixture
-def world() -> World:
-    return World(scheduler_default_filters=FILTERS)
+def world() -> EndpointInMemory:
+    return EndpointInMemory(scheduler_default_filters=FILTERS)
 
 
 def _hosts(selections) -> list[list[str]]:
@@ -72,7 +72,7 @@ def test_what_is_answered_is_claimed_and_booked(world):
 
 def test_alternates():
     """At most two with nova's default of three attempts, and none where they are not wanted."""
-    world = World()
+    world = EndpointInMemory()
     (build,), (move,) = (
         _hosts(world.select(message("req_build_1")["args"])),
         _hosts(world.select(message("req_live_migration")["args"])),
@@ -82,7 +82,7 @@ def test_alternates():
 
 def test_alternates_are_of_the_same_cell():
     """nova's conductor cannot go on in another."""
-    world = World(
+    world = EndpointInMemory(
         node_row("cmp1"), node_row("cmp2", cell_uuid=OTHER_CELL), node_row("cmp3", memory_mb=4096, free_ram_mb=4096)
     )
     (found,) = contents(world.select(message("req_build_1")["args"]))
@@ -117,7 +117,7 @@ def test_placement_is_away(world):
 
 def test_without_claims():
     """The answer asks nova to claim nothing."""
-    world = World(claims=False)
+    world = EndpointInMemory(claims=False)
     ((first, *_),) = contents(world.select(message("req_build_1")["args"]))
     assert ("null", None) == (first["allocation_request"], first["allocation_request_version"])
 
@@ -174,7 +174,7 @@ def test_traits(world):
 
 def test_the_check_of_a_rebuild():
     """Filters that judge an image run on the instance's own host, which may be full; nothing is claimed or booked."""
-    world = World(*(node_row(host, free_ram_mb=0) for host in UUIDS))
+    world = EndpointInMemory(*(node_row(host, free_ram_mb=0) for host in UUIDS))
     sent = message("req_rebuild_check")["args"]
     assert "ImagePropertiesFilter" in world.refused(sent)
     sent["spec_obj"]["nova_object.data"]["image"]["nova_object.data"]["properties"] = envelope("ImageMetaProps", "1.44")
@@ -263,7 +263,7 @@ def test_a_malformed_cast(world, caplog):
 
 def test_one_warning_a_minute_while_placement_is_away(caplog):
     """Requests are refused. One line a minute warns the operator, however many requests there are."""
-    world = World()
+    world = EndpointInMemory()
     world.adapter.down = True
     for _request in range(3):
         assert "Placement cannot be used now" in world.refused(arguments())
@@ -273,7 +273,7 @@ def test_one_warning_a_minute_while_placement_is_away(caplog):
 
 def test_a_zone_without_a_filter_for_it():
     """nova's own list of filters has none: zones hold all the same."""
-    world = World(scheduler_default_filters=["ComputeFilter", "ImagePropertiesFilter"])
+    world = EndpointInMemory(scheduler_default_filters=["ComputeFilter", "ImagePropertiesFilter"])
     ((chosen, *_others),) = world.select(arguments(availability_zone="az1"))
     assert "cmp1" == chosen["nova_object.data"]["service_host"]
     assert "AvailabilityZoneFilter" in world.refused(arguments(availability_zone="az2"))

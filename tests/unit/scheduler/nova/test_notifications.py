@@ -15,7 +15,7 @@ from scheduler.nova import conf as nova_conf
 from scheduler.nova.notifications import Notifications
 from tests.unit.scheduler.nova import recordings
 from tests.unit.scheduler.nova.recordings import message
-from tests.unit.scheduler.nova.worlds import CELL, World
+from tests.unit.scheduler.nova.worlds import CELL, EndpointInMemory
 from tests.unit.scheduler.plugins import configuration
 
 
@@ -29,7 +29,7 @@ class Listener:
         self.heard.append((event_type, payload))
 
 
-def _listened(world: World) -> tuple[Listener, Listener]:
+def _listened(world: EndpointInMemory) -> tuple[Listener, Listener]:
     older, versioned = Listener(), Listener()
     world.endpoint._notifications = Notifications(older, versioned)
     return older, versioned
@@ -37,7 +37,7 @@ def _listened(world: World) -> tuple[Listener, Listener]:
 
 def test_a_request_that_is_answered() -> None:
     """A start and an end, each in both forms."""
-    world = World()
+    world = EndpointInMemory()
     older, versioned = _listened(world)
     world.select(message("req_build_1")["args"])
     events = ["scheduler.select_destinations.start", "scheduler.select_destinations.end"]
@@ -51,7 +51,7 @@ def test_a_request_that_is_answered() -> None:
 
 def test_a_request_that_is_refused() -> None:
     """Has no end, as with nova-scheduler; and one that cannot be read has not begun."""
-    world = World()
+    world = EndpointInMemory()
     older, versioned = _listened(world)
     args = message("req_build_1")["args"]
     args["spec_obj"]["nova_object.data"]["flavor"]["nova_object.data"]["memory_mb"] = 10**6
@@ -64,7 +64,7 @@ def test_a_request_that_is_refused() -> None:
 
 def test_a_request_of_an_old_conductor() -> None:
     """Has the older form only."""
-    world = World()
+    world = EndpointInMemory()
     older, versioned = _listened(world)
     world.select(message("req_v40")["args"])
     assert (2, []) == (len(older.heard), versioned.heard)

@@ -16,7 +16,7 @@ from scheduler.nova.operator import NovaOperator
 from tests.factories import uuid
 from tests.unit.scheduler.nova.recordings import arguments, envelope
 from tests.unit.scheduler.nova.test_claims import Answer
-from tests.unit.scheduler.nova.worlds import UUIDS, World, instance_row
+from tests.unit.scheduler.nova.worlds import UUIDS, EndpointInMemory, instance_row
 
 SMALL = {
     "id": 1,
@@ -55,8 +55,8 @@ HINTED = {"scheduler_hints": {"requested_host": ["cmp1"]}}
 
 
 @pytest.fixture
-def world() -> World:
-    made = World(instances=[instance_row(1, "cmp2"), instance_row(2, "cmp3")])
+def world() -> EndpointInMemory:
+    made = EndpointInMemory(instances=[instance_row(1, "cmp2"), instance_row(2, "cmp3")])
     made.api = FakeApi()
     made.operator = NovaOperator(made.driver, made.api)
     return made

@@ -12,10 +12,10 @@ import pytest
 from scheduler.nova import refusals
 from tests.factories import uuid
 from tests.unit.scheduler.nova.recordings import arguments
-from tests.unit.scheduler.nova.worlds import UUIDS, World, node_row
+from tests.unit.scheduler.nova.worlds import UUIDS, EndpointInMemory, node_row
 
 
-class Broken(World):
+class Broken(EndpointInMemory):
     """cmp1 has the most room, and placement does not know it."""
 
     adapter: Any
@@ -86,7 +86,7 @@ class Reading:
 
 def test_a_request_that_fails_during_a_reading_is_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was decided by what was known before; the reading shows room. A further one within the second reads nothing."""
-    world = World()
+    world = EndpointInMemory()
     world.placing._notes = Reading()  # type: ignore[assignment]
     monkeypatch.setattr(world.host_manager, "poll", lambda: time.sleep(0.01))
     before = time.monotonic()
@@ -103,7 +103,7 @@ def test_full_hosts_are_not_tried_one_by_one() -> None:
         node_row(f"cmp{number}", id=number + 1, uuid=uuid(101 + number), free_ram_mb=8192 - number)
         for number in range(151)
     ]
-    world = World(*nodes)
+    world = EndpointInMemory(*nodes)
     adapter: Any = world.adapter
     adapter.room = {str(each.uuid): 0 for each in nodes[:-1]} | {str(nodes[-1].uuid): 8}
     assert "cmp150" == host_of(world.select(arguments()))

@@ -17,10 +17,10 @@ from scheduler.why.shadow.outcome import Kind
 from scheduler.why.shadow.verdict import Verdict
 from tests.factories import uuid
 from tests.unit.scheduler.nova.recordings import arguments, envelope, flavor, message
-from tests.unit.scheduler.nova.worlds import CELL, World, instance_row, node_row
+from tests.unit.scheduler.nova.worlds import CELL, EndpointInMemory, instance_row, node_row
 
 
-class Shadowed(World):
+class Shadowed(EndpointInMemory):
     """cmp1 is the emptiest host, cmp3 is full."""
 
     adapter: Any

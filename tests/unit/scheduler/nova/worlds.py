@@ -84,7 +84,7 @@ def instance_row(number: int, host: str | None, **fields: Any) -> InstanceRow:
     return InstanceRow(**{**values, **fields})
 
 
-class World:
+class EndpointInMemory:
     """The endpoint over three hosts, cmp1 in zone az1; ``adapter`` is its placement, None to claim nothing."""
 
     def __init__(self, *nodes: NodeRow, claims: bool = True, instances: Any = (), **options: Any) -> None:

@@ -15,8 +15,8 @@ from fleet.pool_capacity import Space, asks_for_thin
 from scheduler.volumes.domain.request import VolumeRequest
 from tests.unit.scheduler.volumes.pools import Pool, Volume
 
-World = Mapping[str, Volume]
-Check = Callable[[Pool, VolumeRequest, World], bool]
+Volumes = Mapping[str, Volume]
+Check = Callable[[Pool, VolumeRequest, Volumes], bool]
 FAMILIES = {"iSCSI": ["iSCSI", "iscsi"], "FC": ["FC", "fibre_channel", "fc"]}
 TRUE = ("t", "true", "on", "y", "yes", "1")
 
@@ -38,20 +38,20 @@ def report(pool: Pool) -> dict[str, Any]:
     return {**found, "storage_protocol": FAMILIES.get(protocol, protocol)} if protocol else found
 
 
-def capacity(pool: Pool, asked: VolumeRequest, world: World) -> bool:
+def capacity(pool: Pool, asked: VolumeRequest, world: Volumes) -> bool:
     if asked.exists_on == pool.name and asked.new_size_gb is None:
         return True
     return space(pool).lacks_gb(asked.requested_gb, asks_for_thin(dict(asked.extra_specs))) == 0
 
 
-def zone(pool: Pool, asked: VolumeRequest, world: World) -> bool:
+def zone(pool: Pool, asked: VolumeRequest, world: Volumes) -> bool:
     if asked.zones:
         return pool.availability_zone in asked.zones
     wanted = asked.properties.availability_zone
     return not wanted or asked.operation == "migrate_volume_to_host" or pool.availability_zone == wanted
 
 
-def capabilities(pool: Pool, asked: VolumeRequest, world: World) -> bool:
+def capabilities(pool: Pool, asked: VolumeRequest, world: Volumes) -> bool:
     said = report(pool)
     in_use = asked.properties.attach_status != "detached"
     if asked.operation == "extend_volume" and in_use and said.get("online_extend_support") is False:
@@ -96,13 +96,13 @@ def meets(value: Any, wanted: str | None) -> bool:
     return isinstance(value, str) and value == wanted
 
 
-def untried(pool: Pool, asked: VolumeRequest, world: World) -> bool:
+def untried(pool: Pool, asked: VolumeRequest, world: Volumes) -> bool:
     retry = asked.retry
     tried = [] if retry is None else (retry.hosts if retry.backends is None else retry.backends) or []
     return pool.name not in tried
 
 
-def _named(pool: Pool, asked: VolumeRequest, world: World, hint: str) -> bool | None:
+def _named(pool: Pool, asked: VolumeRequest, world: Volumes, hint: str) -> bool | None:
     """Whether the pool has any of the volumes of a hint; None if the hint is wrong."""
     value = asked.scheduler_hints[hint]
     named = value if isinstance(value, list) else [value]
@@ -113,23 +113,23 @@ def _named(pool: Pool, asked: VolumeRequest, world: World, hint: str) -> bool | 
     return any((each.host, each.pool) == (pool.host, pool.pool) for each in seen)
 
 
-def same(pool: Pool, asked: VolumeRequest, world: World) -> bool:
+def same(pool: Pool, asked: VolumeRequest, world: Volumes) -> bool:
     return asked.scheduler_hints.get("same_host") in (None, []) or _named(pool, asked, world, "same_host") is True
 
 
-def different(pool: Pool, asked: VolumeRequest, world: World) -> bool:
+def different(pool: Pool, asked: VolumeRequest, world: Volumes) -> bool:
     return (
         asked.scheduler_hints.get("different_host") in (None, [])
         or _named(pool, asked, world, "different_host") is False
     )
 
 
-def local(pool: Pool, asked: VolumeRequest, world: World) -> bool:
+def local(pool: Pool, asked: VolumeRequest, world: Volumes) -> bool:
     hint = asked.scheduler_hints.get("local_to_instance")
     return not hint or pool.host.split("@")[0] == asked.local_host
 
 
-def query(pool: Pool, asked: VolumeRequest, world: World) -> bool:
+def query(pool: Pool, asked: VolumeRequest, world: Volumes) -> bool:
     """Understands ``[">=", "$free_capacity_gb", number]`` only."""
     text = asked.scheduler_hints.get("query")
     if not text:
@@ -138,7 +138,7 @@ def query(pool: Pool, asked: VolumeRequest, world: World) -> bool:
     return pool.free_capacity_gb is not None and pool.free_capacity_gb >= least
 
 
-def driver(pool: Pool, asked: VolumeRequest, world: World) -> bool:
+def driver(pool: Pool, asked: VolumeRequest, world: Volumes) -> bool:
     return equation(str(report(pool).get("filter_function", "1")), pool, asked) not in (0, None)
 
 
@@ -212,7 +212,7 @@ RATINGS: dict[str, Callable[[Sequence[Pool], VolumeRequest, float], list[float]]
 
 
 def choose(
-    pools: Sequence[Pool], asked: VolumeRequest, world: World, checks: Sequence[str], ratings: Mapping[str, float]
+    pools: Sequence[Pool], asked: VolumeRequest, world: Volumes, checks: Sequence[str], ratings: Mapping[str, float]
 ) -> list[str]:
     """Names of the pools that pass, the heaviest first, equal ones in their order."""
     left = [pool for pool in pools if all(CHECKS[name](pool, asked, world) for name in checks)]
