@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole conductor over a real database, with fakes for its neighbours and a clock that is moved."""
+"""A whole conductor over a real database, for functional tests: its neighbours are fakes, and the test moves its clock."""
 
 from __future__ import annotations
 

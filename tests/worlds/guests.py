@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A conductor with storage backends and hosts, for tests of volumes that guests have."""
+"""A conductor with storage backends and hosts, for functional tests of volumes that guests have."""
 
 from __future__ import annotations
 

@@ -24,8 +24,6 @@ _NEXT = {
     move_states.REVERTING: move_states.RESUMING,
     move_states.RESUMING: move_states.REVERTED,
 }
-
-
 _NEXT_LIVE = {
     move_states.PRE_MIGRATING: move_states.RUNNING,
     move_states.RUNNING: move_states.POST_MIGRATING,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor's neighbours, in one process: they honour the interfaces of ``fleet.rpc.clients``."""
+"""The neighbours of a whole conductor as fakes: they honour the interfaces of ``fleet.rpc.clients``."""
 
 from __future__ import annotations
 

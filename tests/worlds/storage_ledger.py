@@ -13,12 +13,8 @@ from fleet.objects import Volume
 def _following(volume: Volume) -> Volume:
     """The volume after its backend has done its part."""
     if volume.step == "copying":
-        places = {
-            "host": volume.held_host,
-            "pool": volume.held_pool,
-            "held_host": volume.host,
-            "held_pool": volume.pool,
-        }
+        now = {"host": volume.held_host, "pool": volume.held_pool}
+        places = {**now, "held_host": volume.host, "held_pool": volume.pool}
         return dataclasses.replace(volume, **places, status="available", step="removing", attempt=volume.attempt + 1)
     if volume.step == "removing":
         return dataclasses.replace(volume, held_host=None, held_pool=None, step=None)

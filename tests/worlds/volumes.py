@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A conductor with two storage backends, whose agents are played by the test."""
+"""A conductor with two storage backends, for functional tests of volumes: the test plays the agents."""
 
 from __future__ import annotations
 
