@@ -26,7 +26,7 @@ LIMIT_S = 10.0
 
 
 class Endpoint:
-    """Puts ``conductor`` behind a topic and tells of each call when it has been answered."""
+    """Serves the methods of ``conductor`` over RPC, and notifies ``answered`` after each call."""
 
     def __init__(
         self, conductor: AgentLedger | MoveLedger, answered: threading.Condition, namespace: str | None

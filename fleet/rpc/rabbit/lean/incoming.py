@@ -135,7 +135,7 @@ class Listener(base.PollStyleListener):
     def _listen(self, deadline: float | None) -> None:
         """Wait until messages may have arrived. A lost connection is opened again."""
         current = self._current or self._opened()
-        if current is None or self._stopped.is_set():  # stop() wakes nobody while a connection opens
+        if current is None or self._stopped.is_set():  # a stop() while it opened found no connection to wake
             return
         link = current.link
         left = link.tick_s if deadline is None else min(link.tick_s, max(0.0, deadline - time.monotonic()))

@@ -11,8 +11,7 @@ Publishers write to it, and wait for what they want::
 
 A thread of the driver opens the connection. Those that wait read it (:mod:`.reading`).
 
-The lock of the link guards the connection; ``_lock`` guards which connection is used. The lock of the link
-is taken first.
+The lock of the link guards the connection; ``_lock`` guards which connection is used. The lock of the link is taken first.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class Outgoing:
         #: Replies that are sent when there is a connection again, and those that the broker has rejected.
         self._again: collections.deque[Publication] = collections.deque(maxlen=_MOST_REPLIES)
         self._rejected = Again(self._try, self._closing)
-        #: Set when the driver's thread has something else to do than to wait; with the lock, as the connection is.
+        #: Set when the driver's thread has something else to do than to wait. ``_lock`` guards it, as it does ``_link``.
         self._wanted = threading.Event()
         self._reading = Reading(lambda: self._link, self._lost)
 
@@ -299,7 +298,7 @@ class Outgoing:
                     self._problem = self.refusal = ""
                     self._declared.clear()
                     self._queues.clear()
-                    if not self._closing.is_set():  # else the thread would attend to the connection that nobody wants
+                    if not self._closing.is_set():  # close() waits for the driver's thread to end
                         self._wanted.clear()
                     self._ready.notify_all()
         except BaseException:
