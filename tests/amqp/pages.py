@@ -36,10 +36,35 @@ class Page:
         tab.on("console", lambda message: self.said.append(message.text))
         tab.on("pageerror", lambda failure: self.said.append(str(failure)))
         tab.on("dialog", self._opened)
+        #: Calls of the page that have no answer yet.
+        self._asked: set[sync_api.Request] = set()
+        tab.on("request", self._begun)
+        tab.on("requestfinished", self._ended)
+        tab.on("requestfailed", self._ended)
 
     def _opened(self, dialog: sync_api.Dialog) -> None:
         self.said.append(f"dialog: {dialog.message}")
         dialog.dismiss()
+
+    def _begun(self, request: sync_api.Request) -> None:
+        # The stream of events never ends.
+        if "/fleet/v1/" in request.url and "/fleet/v1/events" not in request.url:
+            self._asked.add(request)
+
+    def _ended(self, request: sync_api.Request) -> None:
+        self._asked.discard(request)
+
+    def hold(self) -> list[sync_api.Route]:
+        """Let no call be answered from now on, and return a list that grows by each. Those before it have their answers."""
+        held: list[sync_api.Route] = []
+        self.tab.route("**/fleet/v1/**", lambda route: held.append(route))
+        eventually(lambda: self._pumped() and self._asked <= {each.request for each in held})
+        return held
+
+    def _pumped(self) -> bool:
+        """Let the events of the browser be heard."""
+        self.tab.wait_for_timeout(1)
+        return True
 
     def open(self, view: str = "") -> None:
         """Load the page anew, at this view."""

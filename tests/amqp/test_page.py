@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import requests
-from playwright import sync_api
 
 from tests.amqp.daemons import Trio
 from tests.amqp.pages import NARROW, Page, browser, open_url, page
@@ -187,8 +186,7 @@ def test_a_dead_backend_is_told_within_five_seconds(page: Page, view: str) -> No
     page.tab.evaluate("import(`${location.origin}/ui/base/api.js`).then((api) => api.call('session')).then(() => null)")
     page.tab.clock.run_for(250)
     page.gone("#away")
-    held: list[sync_api.Route] = []
-    page.tab.route("**/fleet/v1/**", lambda route: held.append(route))
+    held = page.hold()
     page.forgive("ERR_FAILED")
     for _look in range(100):
         page.tab.clock.run_for(250)

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy
-from scipy import sparse
-from scipy.sparse import csgraph
+import scipy
 
 from scheduler.planning.survival.room import NO_GROUP, Losses, Room
 
@@ -136,6 +135,6 @@ def match(candidates: Sequence[numpy.ndarray]) -> list[int] | None:
     if columns is None:
         return []
     ends = numpy.cumsum([0, *(len(each) for each in few)])
-    graph = sparse.csr_matrix((numpy.ones(len(columns), dtype=bool), columns, ends), shape=(number, len(rows)))
-    found = csgraph.maximum_bipartite_matching(graph, perm_type="column")
+    graph = scipy.sparse.csr_matrix((numpy.ones(len(columns), dtype=bool), columns, ends), shape=(number, len(rows)))
+    found = scipy.sparse.csgraph.maximum_bipartite_matching(graph, perm_type="column")
     return None if (found < 0).any() else [int(rows[column]) for column in found]

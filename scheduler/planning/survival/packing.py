@@ -3,7 +3,8 @@
 
 It is a relaxation: cells, devices and other rules of filters are not in it. So if it has no solution, there is none;
 if it has one, the decision code must accept it. HiGHS (Huangfu and Hall, Math. Prog. Comp. 10, 2018) solves it, from
-scipy. Called by the modules beside it and those of :mod:`scheduler.compute.planning.losses`.
+scipy, which imports it when it is used first: it takes 0.3 s and 40 MB. Called by the modules beside it and those of
+:mod:`scheduler.compute.planning.losses`.
 
 Equal guests are one variable for each host, their number there. For each size t that occurs, the sum of a host is also taken
 in whole parts of t, rounded down on both sides (Chvátal, Discrete Math. 4, 1973): so even without whole numbers, which is
@@ -17,7 +18,7 @@ import enum
 from collections.abc import Sequence
 
 import numpy
-from scipy import optimize, sparse
+import scipy
 
 from scheduler.planning.survival.room import NO_GROUP, UNLIMITED
 
@@ -62,7 +63,7 @@ class Packing:
         some = [items[kind[0]] for kind in self._kinds]
         self._of_kind = numpy.repeat(numpy.arange(len(some)), [len(each.hosts) for each in some])
         self._of_host = numpy.concatenate([each.hosts for each in some]) if some else numpy.array([], dtype=int)
-        self._constraints: list[optimize.LinearConstraint] = []
+        self._constraints: list[scipy.optimize.LinearConstraint] = []
         if 0 < len(self._of_host) <= MOST_VARIABLES:
             counts = numpy.array([len(kind) for kind in self._kinds], dtype=float)
             self._constraints = [
@@ -93,23 +94,23 @@ class Packing:
         if not self._constraints:
             return Outcome.OUT_OF_TIME, nothing
         most = numpy.array([len(kind) for kind in self._kinds])[self._of_kind]
-        result = optimize.milp(
+        result = scipy.optimize.milp(
             c=numpy.zeros(variables),
             constraints=self._constraints,
             integrality=numpy.full(variables, int(is_whole)),
-            bounds=optimize.Bounds(0, most),
+            bounds=scipy.optimize.Bounds(0, most),
             options={"time_limit": max(limit_s, 0.1)},
         )
         if result.status == _INFEASIBLE:
             return Outcome.IMPOSSIBLE, nothing
         return (Outcome.OUT_OF_TIME, nothing) if result.x is None else (Outcome.FOUND, result.x)
 
-    def _all_placed(self, counts: numpy.ndarray) -> optimize.LinearConstraint:
+    def _all_placed(self, counts: numpy.ndarray) -> scipy.optimize.LinearConstraint:
         one = numpy.ones(len(self._of_kind))
-        matrix = sparse.csr_matrix((one, (self._of_kind, numpy.arange(len(one)))), shape=(len(counts), len(one)))
-        return optimize.LinearConstraint(matrix, counts, counts)
+        matrix = scipy.sparse.csr_matrix((one, (self._of_kind, numpy.arange(len(one)))), shape=(len(counts), len(one)))
+        return scipy.optimize.LinearConstraint(matrix, counts, counts)
 
-    def _sums(self, some: Sequence[Item], free: numpy.ndarray) -> list[optimize.LinearConstraint]:
+    def _sums(self, some: Sequence[Item], free: numpy.ndarray) -> list[scipy.optimize.LinearConstraint]:
         """Return the sums of each resource over the items of a host, also in whole parts of each size."""
         rows, place = numpy.unique(self._of_host, return_inverse=True)
         demands = numpy.array([each.demand for each in some], dtype=numpy.int64)
@@ -125,25 +126,27 @@ class Packing:
             for size in dict.fromkeys((unit, *sizes[-_PARTS:].tolist())):
                 parts = amounts // size
                 used = parts > 0
-                matrix = sparse.csr_matrix(
+                matrix = scipy.sparse.csr_matrix(
                     (parts[used].astype(float), (place[used], numpy.flatnonzero(used))),
                     shape=(len(rows), len(amounts)),
                 )
                 bound = numpy.where(limited, most // size, numpy.inf)
                 # Rows without a variable say nothing.
                 there = numpy.flatnonzero(numpy.diff(matrix.indptr))
-                found.append(optimize.LinearConstraint(matrix[there], -numpy.inf, bound[there]))
+                found.append(scipy.optimize.LinearConstraint(matrix[there], -numpy.inf, bound[there]))
         return found
 
-    def _groups(self, some: Sequence[Item], room_of_group: dict[int, numpy.ndarray]) -> list[optimize.LinearConstraint]:
+    def _groups(
+        self, some: Sequence[Item], room_of_group: dict[int, numpy.ndarray]
+    ) -> list[scipy.optimize.LinearConstraint]:
         """Return how many members of a group each host has."""
         groups = numpy.array([each.group for each in some])[self._of_kind]
         found = []
         for group, room in room_of_group.items():
             mine = numpy.flatnonzero(groups == group)
             rows, place = numpy.unique(self._of_host[mine], return_inverse=True)
-            matrix = sparse.csr_matrix((numpy.ones(len(mine)), (place, mine)), shape=(len(rows), len(groups)))
-            found.append(optimize.LinearConstraint(matrix, -numpy.inf, room[rows].astype(float)))
+            matrix = scipy.sparse.csr_matrix((numpy.ones(len(mine)), (place, mine)), shape=(len(rows), len(groups)))
+            found.append(scipy.optimize.LinearConstraint(matrix, -numpy.inf, room[rows].astype(float)))
         return found
 
 
