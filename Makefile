@@ -46,7 +46,8 @@ up: $(STAMP) $(if $(filter libvirt,$(DRIVER)),hypervisor) ## run a trial fleet u
 	@$(BIN)/python -m fleet_trial.trio up --broker $(BROKER) --database $(DB) $(if $(HOSTS),--hosts $(HOSTS)) \
 	$(if $(filter libvirt,$(DRIVER)),--driver libvirt --directory .fleet-libvirt)
 
-test: $(STAMP) servers hypervisor client ## lint and all suites but for make long; one test with a real guest
+test: ## lint and all suites but for make long; one test with a real guest
+	@$(MAKE) --no-print-directory --jobs 2 $(STAMP) servers hypervisor client
 	@$(MAKE) --no-print-directory --jobs 2 lint suites
 
 suites: $(STAMP)
