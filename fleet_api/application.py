@@ -17,8 +17,8 @@ from oslo_config import cfg
 
 from fleet_api.access import known_projects, tokens
 from fleet_api.access.identity import Identity, is_public
-from fleet_api.access.policies import DOCUMENT, SESSION
 from fleet_api.access.projects import Projects
+from fleet_api.access.rules import DOCUMENT, SESSION
 from fleet_api.access.sessions import Sessions
 from fleet_api.block_storage.routes import routes as block_storage
 from fleet_api.compute import quota_names

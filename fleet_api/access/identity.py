@@ -22,7 +22,8 @@ from fleet.json_codec import JSONObject
 from fleet.rpc.trust import grants
 from fleet_api.access import tokens
 from fleet_api.access.attempts import Attempts
-from fleet_api.access.policies import ALL_PROJECTS, AS_ADMINISTRATOR, FREE_CHOICE, OF_CHOICES, OTHERS, PUBLIC, Policies
+from fleet_api.access.policies import Policies
+from fleet_api.access.rules import ALL_PROJECTS, AS_ADMINISTRATOR, FREE_CHOICE, OF_CHOICES, OTHERS, PUBLIC
 from fleet_api.access.users import Busy, User, Users
 from fleet_api.conf import HTTP_BASIC, KEYSTONE
 from fleet_api.requests import page

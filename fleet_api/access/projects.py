@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from fleet.json_codec import JSONObject
 from fleet_api.access import identity
-from fleet_api.access.policies import ALL_QUOTAS
+from fleet_api.access.rules import ALL_QUOTAS
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from fleet import errors, volume_states
 from fleet.json_codec import JSONMapping, JSONObject
-from fleet_api.access import identity, policies
+from fleet_api.access import identity, rules
 from fleet_api.access.identity import ADMIN
 from fleet_api.requests import answers, bodies, microversions, paging
 
@@ -264,13 +264,13 @@ def filters(request: falcon.Request, known: Mapping[str, str]) -> JSONObject:
     if not (bodies.flag(request, "all_tenants") or request.context.is_open):
         found["project_id"] = request.context.caller.project_id
     elif not request.context.is_open:
-        identity.require(request, policies.ALL_VOLUMES)
+        identity.require(request, rules.ALL_VOLUMES)
     return found
 
 
 def sees_all(request: falcon.Request) -> bool:
     """Return True if the sender may see volumes of all projects, and their pools."""
-    return identity.allows(request, policies.ALL_VOLUMES)
+    return identity.allows(request, rules.ALL_VOLUMES)
 
 
 def require_own(request: falcon.Request, found: JSONMapping, kind: str, name: str) -> None:

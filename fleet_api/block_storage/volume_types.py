@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from fleet import errors
 from fleet.json_codec import JSONObject
 from fleet.objects import VolumeType, fields
-from fleet_api.access import identity, policies
+from fleet_api.access import identity, rules
 from fleet_api.block_storage import views
 from fleet_api.requests import answers, bodies, guard, paging
 from fleet_api.requests.conductor import Conductor
@@ -236,7 +236,7 @@ def _all(conductor: Conductor, request: falcon.Request) -> list[VolumeType]:
 def _is_asked(request: falcon.Request, known: VolumeType) -> bool:
     """The administrator asks for public types or others, and otherwise gets all. Members see those that they may use."""
     given = request.get_param("is_public")
-    if given in (None, "None", "none") or not identity.allows(request, policies.OTHERS):
+    if given in (None, "None", "none") or not identity.allows(request, rules.OTHERS):
         return True
     return known.is_public == bodies.flag(request, "is_public")
 
@@ -251,6 +251,6 @@ def _view(request: falcon.Request, known: VolumeType) -> _TypeShown:
         "os-volume-type-access:is_public": known.is_public,
         "qos_specs_id": None,
     }
-    if identity.allows(request, policies.ALL_VOLUMES):
+    if identity.allows(request, rules.ALL_VOLUMES):
         shown["extra_specs"] = known.extra_specs
     return shown

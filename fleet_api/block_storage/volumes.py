@@ -17,7 +17,7 @@ from fleet.objects import fields
 from fleet.objects.answers.volumes import VolumeView
 from fleet.objects.changes import NewMetadata
 from fleet.objects.volume import Size
-from fleet_api.access import identity, policies
+from fleet_api.access import identity, rules
 from fleet_api.block_storage import views, volume_request, volume_types
 from fleet_api.block_storage.metadata import Metadata
 from fleet_api.requests import answers, bodies, guard
@@ -216,7 +216,7 @@ class Volumes:
         self._conductor.operator(request).extend_volume(name=volume_id, size=size)
 
     def _migrate(self, request: falcon.Request, volume_id: str, wanted: object) -> None:
-        identity.require(request, policies.MIGRATE_VOLUME)
+        identity.require(request, rules.MIGRATE_VOLUME)
         host = fields.parse(_Migrate, wanted, "os-migrate_volume").host
         with bodies.naming("os-migrate_volume.host"):
             self._conductor.operator(request).migrate_volume(name=volume_id, **({"host": host} if host else {}))
@@ -230,7 +230,7 @@ class Volumes:
 
     def _unmanage(self, request: falcon.Request, volume_id: str, _wanted: object) -> None:
         """The volume goes, and its data stay on their pool."""
-        identity.require(request, policies.MANAGE_VOLUME)
+        identity.require(request, rules.MANAGE_VOLUME)
         self._conductor.operator(request).unmanage_volume(name=volume_id)
 
     def _set_bootable(self, request: falcon.Request, volume_id: str, wanted: object) -> None:
@@ -239,7 +239,7 @@ class Volumes:
 
     def _force_delete(self, request: falcon.Request, volume_id: str, _wanted: object) -> None:
         """A volume is deleted in any status, so there is nothing to force."""
-        identity.require(request, policies.FORCE_DELETE_VOLUME)
+        identity.require(request, rules.FORCE_DELETE_VOLUME)
         self._conductor.operator(request).delete_volume(name=volume_id)
 
     def _found(self, request: falcon.Request) -> list[VolumeView]:

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from fleet.objects.quota import UNLIMITED
 from fleet_api.access import identity
-from fleet_api.access.policies import ALL_QUOTAS
+from fleet_api.access.rules import ALL_QUOTAS
 from fleet_api.compute import quotas
 from fleet_api.compute.quota_names import Face
 from fleet_api.requests import answers, bodies, guard

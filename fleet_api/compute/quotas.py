@@ -15,7 +15,7 @@ from fleet.objects import fields
 from fleet.objects.answers.catalog import QuotaView
 from fleet.objects.quota import UNLIMITED
 from fleet_api.access import identity
-from fleet_api.access.policies import ALL_QUOTAS
+from fleet_api.access.rules import ALL_QUOTAS
 from fleet_api.compute import quota_names
 from fleet_api.compute.quota_names import Face
 from fleet_api.requests import answers, bodies, guard

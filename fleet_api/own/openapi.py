@@ -21,7 +21,8 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from fleet.json_codec import JSONObject
 from fleet.rpc import versions
-from fleet_api.access.policies import CALLS, DOCUMENT, OTHERS, RULES
+from fleet_api.access.policies import RULES
+from fleet_api.access.rules import CALLS, DOCUMENT, OTHERS
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.paths import templates
 

@@ -18,7 +18,7 @@ from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 from fleet.objects.changes import DiskConfig
-from fleet_api.access import identity, policies
+from fleet_api.access import identity, rules
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import NotHere
@@ -122,11 +122,11 @@ _UNSHELVE_SINCE = {"availability_zone": (2, 77), "host": (2, 91)}
 _LOCK_REASON = (2, 73)
 #: Actions with a rule of their own.
 _ADMINISTRATIVE = {
-    "migrate": policies.MIGRATE,
-    "evacuate": policies.EVACUATE,
-    "os-migrateLive": policies.MIGRATE_LIVE,
-    "os-resetState": policies.RESET_STATE,
-    "shelveOffload": policies.SHELVE_OFFLOAD,
+    "migrate": rules.MIGRATE,
+    "evacuate": rules.EVACUATE,
+    "os-migrateLive": rules.MIGRATE_LIVE,
+    "os-resetState": rules.RESET_STATE,
+    "shelveOffload": rules.SHELVE_OFFLOAD,
 }
 
 
@@ -271,7 +271,7 @@ class Actions:
         if "availability_zone" in body:
             to["availability_zone"] = given.availability_zone or ""
         if given.host:
-            identity.require(request, policies.UNSHELVE_HOST)
+            identity.require(request, rules.UNSHELVE_HOST)
             to["host"] = given.host
         with bodies.naming("unshelve.host"):
             self._conductor.operator(request).call("unshelve_instance", name=server_id, **to)
@@ -289,7 +289,7 @@ class Actions:
 
     def _delete(self, request: falcon.Request, server_id: str, wanted: object) -> None:
         """Delete the server, as each deletion does it: at once."""
-        identity.require(request, policies.DELETE)
+        identity.require(request, rules.DELETE)
         _arguments(wanted)
         self._conductor.terminate(request, server_id)
 

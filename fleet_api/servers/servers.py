@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from fleet import errors, states
 from fleet.json_codec import JSONMapping, JSONObject
-from fleet_api.access import identity, policies
+from fleet_api.access import identity, rules
 from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
 from fleet_api.servers import addresses, server_view
@@ -82,9 +82,9 @@ class Servers:
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = server_request.parse(request, self._conductor)
         if ":" in wanted.build["availability_zone"]:
-            identity.require(request, policies.FORCED_HOST)
+            identity.require(request, rules.FORCED_HOST)
         if wanted.build.get("block_device_mapping"):
-            identity.require(request, policies.ATTACH)
+            identity.require(request, rules.ATTACH)
         self._set_password(request, wanted.build)
         made = self._create(request, wanted.build)
         response.status = falcon.HTTP_202

@@ -20,7 +20,7 @@ from fleet import errors
 from fleet.clock import utcnow
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.access import identity
-from fleet_api.access.policies import ALL_QUOTAS
+from fleet_api.access.rules import ALL_QUOTAS
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.servers import server_view

@@ -16,7 +16,7 @@ from conductor_stub.operators.tenancy import Tenancy
 from fleet import errors
 from fleet.rpc import batch_answers
 from fleet_api import conf as api_conf
-from fleet_api.access.policies import CALLS, FREE_CHOICE
+from fleet_api.access.rules import CALLS, FREE_CHOICE
 from fleet_api.application import application
 from tests.configuration import configuration
 from tests.unit.api.test_identity import PASSWORDS, as_user, htpasswd

@@ -11,7 +11,7 @@ import pytest
 from falcon import testing
 
 from fleet_api import conf as api_conf
-from fleet_api.access.policies import DOCUMENT
+from fleet_api.access.rules import DOCUMENT
 from fleet_api.application import routes
 from fleet_api.own.openapi import Route, document
 from fleet_api.requests import guard

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
-from fleet_api.access import identity, policies
+from fleet_api.access import identity, rules
 from fleet_api.compute.catalog.flavor_view import (
     DESCRIPTION,
     BriefFlavor,
@@ -161,7 +161,7 @@ def _is_asked(request: falcon.Request, offer: JSONMapping) -> bool:
 
     Members see those that they may use.
     """
-    if not identity.allows(request, policies.OTHERS):
+    if not identity.allows(request, rules.OTHERS):
         return True
     given = request.get_param("is_public")
     if given in ("None", "none"):

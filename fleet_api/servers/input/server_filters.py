@@ -11,7 +11,7 @@ from oslo_utils import timeutils
 
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import name_pattern
-from fleet_api.access import identity, policies
+from fleet_api.access import identity, rules
 from fleet_api.requests import bodies
 from fleet_api.servers import server_view
 
@@ -81,7 +81,7 @@ def _own_project(request: falcon.Request) -> str | None:
     if request.context.is_open:
         return None
     if any(_is_set(request, name) for name in ("all_tenants", "all_projects")):
-        identity.require(request, policies.ALL_PROJECTS)
+        identity.require(request, rules.ALL_PROJECTS)
         return None
     project: str = request.context.caller.project_id
     return project

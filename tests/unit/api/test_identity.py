@@ -21,8 +21,9 @@ from conductor_stub.operators.tenancy import CHECKS
 from fleet import errors
 from fleet.objects.quota import NO_LIMITS, RESOURCES
 from fleet_api import conf as api_conf
-from fleet_api.access import policies, users
-from fleet_api.access.policies import CALLS, OTHERS, RULES
+from fleet_api.access import policies, rules, users
+from fleet_api.access.policies import RULES
+from fleet_api.access.rules import CALLS, OTHERS
 from fleet_api.access.users import Users
 from fleet_api.application import application, guarded, routes, streams_of
 from fleet_api.own.openapi import OpenAPI, Route
@@ -468,16 +469,16 @@ def test_a_session_says_what_its_user_may_do(client, conductor) -> None:
 def test_each_responder_names_the_rule_that_the_policy_file_documents(conductor: TwoProjects) -> None:
     """And no other request needs no user. A rule that nobody documents is for administrators."""
     conf = configuration(api_conf.register_opts)
-    found = guarded([*routes(conductor, conf, streams_of(conf)), Route(policies.DOCUMENT, OpenAPI([]))])
+    found = guarded([*routes(conductor, conf, streams_of(conf)), Route(rules.DOCUMENT, OpenAPI([]))])
     documented = policies.documented()
     wrong = {
         key: (rule, documented.get(key))
         for key, rule in found.items()
-        if rule not in (guard.NOBODY, documented.get(key, policies.OTHERS))
+        if rule not in (guard.NOBODY, documented.get(key, rules.OTHERS))
     }
     assert {} == wrong
-    assert policies.PUBLIC == {key for key, rule in found.items() if rule == guard.NOBODY}
-    real = {key for key in documented if key[1].startswith("/") and not key[1].startswith(f"{policies.CALLS}/")}
+    assert rules.PUBLIC == {key for key, rule in found.items() if rule == guard.NOBODY}
+    real = {key for key in documented if key[1].startswith("/") and not key[1].startswith(f"{rules.CALLS}/")}
     # With a remark, such as (with a host), it is a part of another request.
     assert set() == {key for key in real if not re.search(r"[ ?]|[.]{3}", key[1])} - found.keys()
 

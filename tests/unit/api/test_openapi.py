@@ -14,7 +14,7 @@ import pytest
 from falcon import testing
 
 from fleet_api import conf as api_conf
-from fleet_api.access.policies import DOCUMENT
+from fleet_api.access.rules import DOCUMENT
 from fleet_api.application import application
 from fleet_api.block_storage.volumes import Volumes
 from fleet_api.requests.bodies import Body, part, taken_by, takes
