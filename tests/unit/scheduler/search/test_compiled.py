@@ -87,3 +87,26 @@ def test_without_numba_the_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> No
     found = anneal(of, 1e9, 1, most_steps=100, clock=lambda: 0.0)
     assert (100, []) == (found.steps, broken(of, found.at))
     assert found.cost < Assignment(of).cost()
+
+
+def test_many_small_items_get_as_cold_as_few_large_ones() -> None:
+    """The last temperature is a share of one item's cost. A share of the whole cost would be above each change here."""
+    items, places = 20_000, 20
+    numbers = numpy.arange(places)
+    gains = (numbers[None] - numbers[:, None]) % places / places
+    start = numpy.arange(items) % places
+    of = Problem(
+        need=numpy.ones((items, 1), dtype=int),
+        capacity=numpy.full((places, 1), items),
+        start=start,
+        transient=numpy.array([False]),
+        terms=Terms(numpy.full((places, 1), 50.0 * items / places), numpy.ones((1, 1)), numpy.array([1.0])),
+        moves=MoveCosts(numpy.zeros(items), -gains.astype(numpy.float32), 0.0),
+        groups=Groups.apart([], places),
+        group_of=numpy.full(items, NO_GROUP),
+        fits=numpy.ones((1, places), dtype=bool),
+        shape_of=numpy.zeros(items, dtype=int),
+    )
+    found = anneal(of, 1e9, 1, most_steps=200, clock=lambda: 0.0)
+    gained = gains[start, found.at]
+    assert gained.mean() > 0.6
