@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from typing import Any
 
 import sqlalchemy as sa
@@ -229,22 +230,33 @@ CELL_UUID = "f8464d1d-76ba-4d71-b8b1-338b6e4feb55"
 CELL0 = "00000000-0000-0000-0000-000000000000"
 
 
+@functools.cache
+def _engine(url: str) -> sa.Engine:
+    """One connection for all tests of a process: the set-up of each would open thirty."""
+    return sa.create_engine(url, pool_size=1)
+
+
 class Databases:
     """An API database and a cell, which are one database here: their tables have different names."""
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._engine = sa.create_engine(url, poolclass=sa.NullPool)
+        self._engine = _engine(url)
 
     def create(self) -> None:
-        for metadata in (API, CELL, PLACEMENT):
-            metadata.drop_all(self._engine)
-            metadata.create_all(self._engine)
-        self.insert(CELLS, id=1, uuid=CELL0, name="cell0", database_connection="nonsense", disabled=False)
-        self.insert(CELLS, id=2, uuid=CELL_UUID, name="cell1", database_connection=self.url, disabled=False)
-        for table, ids in ((RESOURCE_CLASSES, CLASSES), (TRAITS, TRAIT_IDS)):
-            for name, number in ids.items():
-                self.insert(table, id=number, name=name)
+        """Make the tables, or empty them if they are there, which takes a tenth of the time."""
+        with self._engine.begin() as connection:
+            there = set(sa.inspect(connection).get_table_names())
+            for metadata in (API, CELL, PLACEMENT):
+                if not metadata.tables.keys() <= there:
+                    metadata.create_all(connection)
+                for table in metadata.sorted_tables:
+                    connection.execute(table.delete())
+            cell0 = dict(id=1, uuid=CELL0, name="cell0", database_connection="nonsense", disabled=False)
+            cell1 = dict(id=2, uuid=CELL_UUID, name="cell1", database_connection=self.url, disabled=False)
+            connection.execute(CELLS.insert(), [cell0, cell1])
+            for table, ids in ((RESOURCE_CLASSES, CLASSES), (TRAITS, TRAIT_IDS)):
+                connection.execute(table.insert(), [{"id": number, "name": name} for name, number in ids.items()])
 
     def insert(self, table: sa.Table, **values: Any) -> None:
         with self._engine.begin() as connection:
