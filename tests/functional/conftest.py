@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``database`` runs a test once per engine; ``conductor`` is a whole conductor over it."""
+"""``database`` runs a test once per engine; ``conductor`` is a whole conductor over it.
+
+``make test`` tests a file on SQLite and on one of the two servers, half of the files on each, and ``make long`` on the other
+one. Files about what the engines do differently have the mark ``every_database``: ``make test`` tests them on all three.
+"""
 
 from __future__ import annotations
 
 import pathlib
+import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -18,8 +23,22 @@ from tests.functional.nova_schema import Databases
 from tests.unordered_statements import Watch
 from tests.worlds.conductor import Conductor
 
+SERVERS = ("postgresql", "mariadb")
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql", "mariadb"])
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        server = callspec.params.get("opened_database") if callspec is not None else None
+        if server not in SERVERS or item.get_closest_marker("every_database") is not None:
+            continue
+        file = item.nodeid.partition("::")[0]
+        if server != SERVERS[zlib.crc32(file.encode()) % len(SERVERS)]:
+            item.add_marker("long")
+
+
+@pytest.fixture(scope="session", params=["sqlite", *SERVERS])
 def opened_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path_factory.mktemp('ledger')}/fleet.db"

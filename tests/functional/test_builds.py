@@ -16,6 +16,8 @@ from fleet.objects import HostLimits, Place
 from tests.worlds.conductor import INCARNATION, Conductor, context
 from tests.worlds.neighbours import no_valid_host
 
+pytestmark = pytest.mark.every_database
+
 FAILED = Failure(step="spawn", code="SpawnFailed", message="The driver said no", duration_s=0.5)
 
 

@@ -17,6 +17,8 @@ from tests.clock import FakeClock
 from tests.configuration import of_database
 from tests.worlds.conductor import Conductor
 
+pytestmark = pytest.mark.every_database
+
 SECRET = "hunter2-planted"
 FLAVORS = models.flavors
 _BROKEN = "ALTER TABLE instances ADD CONSTRAINT planted CHECK (name <> 'refused')"

@@ -22,6 +22,8 @@ from fleet.objects import HostReport
 from tests.clock import FakeClock
 from tests.worlds.conductor import Conductor
 
+pytestmark = pytest.mark.every_database
+
 CLOCK = FakeClock()
 
 

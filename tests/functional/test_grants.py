@@ -18,7 +18,10 @@ from tests.functional.manage import Manage
 from tests.worlds.conductor import Conductor
 
 #: SQLite has no roles.
-pytestmark = pytest.mark.parametrize("opened_database", ["postgresql", "mariadb"], indirect=True)
+pytestmark = [
+    pytest.mark.every_database,
+    pytest.mark.parametrize("opened_database", ["postgresql", "mariadb"], indirect=True),
+]
 
 
 @pytest.fixture

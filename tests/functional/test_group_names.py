@@ -20,6 +20,8 @@ from fleet.db.schema import migration, schema
 from fleet.db.tables import models
 from tests.worlds.conductor import Conductor
 
+pytestmark = pytest.mark.every_database
+
 GROUPS = models.instance_groups
 #: Before projects had names of their own.
 BEFORE = "0027"

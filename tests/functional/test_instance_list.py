@@ -17,6 +17,8 @@ from fleet.db.instances import instance_listing, instance_values
 from fleet.objects import BuildRequest, Image
 from tests.worlds.conductor import Conductor, context
 
+pytestmark = pytest.mark.every_database
+
 
 def test_a_list_shows_what_each_instance_is(conductor: Conductor) -> None:
     """Placed, claimed and waiting ones, with hints, image and metadata or without."""

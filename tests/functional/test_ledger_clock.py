@@ -19,6 +19,8 @@ from fleet.db.upkeep import clock as ledger_clock
 from fleet.db.upkeep.clock import LedgerClock
 from tests.worlds.conductor import Conductor
 
+pytestmark = pytest.mark.every_database
+
 #: Test machine and test database are the same one: what differs by more is wrong by zones or units.
 NEAR = seconds(60)
 HOUR = datetime.timedelta(hours=1)

@@ -12,6 +12,8 @@ from fleet import errors
 from fleet.db.upkeep import acts
 from tests.worlds.conductor import Conductor
 
+pytestmark = pytest.mark.every_database
+
 #: What a member may still do with one that is locked.
 HARMLESS = {"show_instance", "get_console_output", "lock_instance", "unlock_instance"}
 CHANGES = [

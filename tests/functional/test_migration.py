@@ -11,6 +11,8 @@ from fleet.db.engine.database import Database
 from fleet.db.schema import migration, schema
 from tests.configuration import of_database
 
+pytestmark = pytest.mark.every_database
+
 
 @pytest.fixture
 def version_row(database: Database):

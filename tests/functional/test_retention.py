@@ -19,6 +19,8 @@ from tests.functional.test_moves import Stage
 from tests.worlds.conductor import Conductor, context
 from tests.worlds.volumes import Volumes
 
+pytestmark = pytest.mark.every_database
+
 DAY_S = 86400
 
 

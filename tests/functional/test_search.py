@@ -12,6 +12,8 @@ from conductor_stub.operators.search import SearchManager
 from fleet import errors
 from tests.worlds.conductor import Conductor, context
 
+pytestmark = pytest.mark.every_database
+
 HOSTS = ("h1", "h2")
 SMALL = {"vcpus": 1, "memory_mb": 512, "root_gb": 1, "ephemeral_gb": 2, "name": "small"}
 LARGE = {"vcpus": 4, "memory_mb": 64, "root_gb": 8, "name": "large"}

@@ -19,6 +19,8 @@ from fleet.objects import BuildRequest
 from tests.functional import databases
 from tests.worlds.conductor import Conductor, Operator, context
 
+pytestmark = pytest.mark.every_database
+
 NAMED = (models.instances, models.volumes, models.instance_groups)
 NAME, UUIDS = {"name": "target"}, ["{instance}"]
 #: Arguments of each call; ``target`` names an object of the caller. Calls of one object have NAME.

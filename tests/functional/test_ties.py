@@ -25,6 +25,8 @@ from tests.configuration import of_scheduler
 from tests.unit.scheduler.volumes import pools
 from tests.worlds.conductor import Conductor
 
+pytestmark = pytest.mark.every_database
+
 #: In the order of code points: some databases sort letters of either case together.
 HOSTS = ("Berta", "anna", "h1", "h10", "h2")
 ORDERS = {"upwards": HOSTS, "downwards": HOSTS[::-1], "mixed": ("h2", "anna", "h10", "Berta", "h1")}

@@ -15,6 +15,8 @@ from fleet.db.tables import models
 from fleet.objects import HostReport
 from tests.clock import FakeClock
 
+pytestmark = pytest.mark.every_database
+
 CLOCK = FakeClock()
 SERVICES = models.services
 FLAVORS = models.flavors

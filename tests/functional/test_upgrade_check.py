@@ -15,6 +15,8 @@ from fleet.rpc import versions
 from tests.functional.manage import Manage
 from tests.worlds.conductor import Conductor
 
+pytestmark = pytest.mark.every_database
+
 BUS = "[DEFAULT]\ntransport_url = fake://\n"
 
 
