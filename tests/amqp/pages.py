@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +15,7 @@ import requests
 from playwright import sync_api
 
 from fleet.context import new_context
+from tests import browsers
 from tests.amqp.daemons import Trio, eventually
 
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
@@ -107,12 +107,12 @@ class Page:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[sync_api.Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed: apt install chromium")
+    found = browsers.find()
+    if found is None:
+        pytest.skip("chromium is not installed: apt install chromium-headless-shell")
     with sync_api.sync_playwright() as driver:
         options = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=chromium, args=options)
+        browser = driver.chromium.launch(executable_path=found, args=options)
         yield browser
         browser.close()
 

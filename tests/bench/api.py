@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import shutil
 import socket
 import statistics
 from typing import Any
@@ -26,6 +25,7 @@ from fleet.db.engine.database import Database
 from fleet.db.tables import models
 from fleet.rpc import transport
 from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI
+from tests import browsers
 from tests.bench import figures, ledger
 from tests.bench.daemons import site
 
@@ -144,13 +144,13 @@ def _list(url: str) -> None:
 
 def _page(url: str) -> None:
     """Open each view in a browser that has nothing in its cache, until it shows its figures."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
+    found = browsers.find()
+    if found is None:
         figures.report("api-page", skipped="chromium is not installed")
         return
     with sync_api.sync_playwright() as driver:
         options = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=chromium, args=options)
+        browser = driver.chromium.launch(executable_path=found, args=options)
 
         def look(view: str, selector: str, text: str) -> None:
             tab = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()

@@ -6,11 +6,12 @@ from __future__ import annotations
 import io
 import os
 import pathlib
-import shutil
 from collections.abc import Iterator
 
 from PIL import Image
 from playwright import sync_api
+
+from tests import browsers
 
 #: Name of a picture, user, view, and the selector of what must be there before it is taken.
 VIEWS = (
@@ -43,7 +44,7 @@ def take(url: str, passwords: dict[str, str], names: dict[str, str], directory: 
     """
     with sync_api.sync_playwright() as driver:
         options = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=options)
+        browser = driver.chromium.launch(executable_path=browsers.find(), args=options)
         for theme in THEMES:
             for size, (width, height) in SIZES.items():
                 for name, user, view, there in VIEWS:
