@@ -18,7 +18,7 @@ from oslo_config import cfg
 from fleet import failpoints
 from fleet.db.engine.database import Database
 from tests.factories import NOW
-from tests.functional import databases
+from tests.functional import databases, nova_schema
 from tests.functional.nova_schema import Databases
 from tests.unordered_statements import Watch
 from tests.worlds.conductor import Conductor
@@ -88,11 +88,18 @@ def conductor(request: pytest.FixtureRequest, database: Database) -> Conductor:
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql", "mariadb"])
-def nova_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+def nova_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A database in which nova's tables can be made."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path_factory.mktemp('nova')}/nova.db"
-    server = sa.make_url(request.getfixturevalue(f"{request.param}_url"))
+        url = f"sqlite:///{tmp_path_factory.mktemp('nova')}/nova.db"
+    else:
+        url = _database_of_nova(request.getfixturevalue(f"{request.param}_url"))
+    yield url
+    nova_schema.engine(url).dispose()
+
+
+def _database_of_nova(url: str) -> str:
+    server = sa.make_url(url)
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
         connection.execute(sa.text("DROP DATABASE IF EXISTS nova_cell"))

@@ -231,8 +231,8 @@ CELL0 = "00000000-0000-0000-0000-000000000000"
 
 
 @functools.cache
-def _engine(url: str) -> sa.Engine:
-    """One connection for all tests of a process: the set-up of each would open thirty."""
+def engine(url: str) -> sa.Engine:
+    """One connection for many tests: the set-up of each would open thirty. Dispose of the engine after them."""
     return sa.create_engine(url, pool_size=1)
 
 
@@ -241,7 +241,7 @@ class Databases:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._engine = _engine(url)
+        self._engine = engine(url)
 
     def create(self) -> None:
         """Make the tables, or empty them if they are there, which takes a tenth of the time."""
