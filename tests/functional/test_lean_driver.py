@@ -22,6 +22,7 @@ from fleet.rpc.rabbit.conf import LEAN, STOCK
 from fleet.rpc.rabbit.lean.driver import LeanDriver
 from fleet_trial import private_servers
 from tests.configuration import configuration
+from tests.ha.keeper import kept
 
 #: Other suites declare the default exchange with other arguments.
 EXCHANGE = "four-ways"
@@ -93,6 +94,20 @@ def eventually(reached: Any, timeout_s: float = 30) -> None:
     while not reached():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def own_node() -> Iterator[private_servers.RabbitMQ]:
+    with private_servers.rabbitmq_node() as made, kept([made]):
+        yield made
+
+
+@pytest.fixture
+def node(own_node: private_servers.RabbitMQ) -> private_servers.RabbitMQ:
+    """A broker that no other file uses: a test may kill it. It runs."""
+    if not own_node.is_running:
+        own_node.start()
+    return own_node
 
 
 @pytest.fixture
@@ -241,13 +256,9 @@ def test_notifications(rabbitmq_url: str, topic: str, client: str, server: str) 
     assert [("me", "compute.start", {"a": 1})] == heard
 
 
-def test_the_broker_restarts(topic: str) -> None:
+def test_the_broker_restarts(node: private_servers.RabbitMQ, topic: str) -> None:
     """Client and server connect again, and a call that was under way when the broker died is answered or times out."""
-    with (
-        private_servers.rabbitmq_node() as node,
-        serving(node.url, LEAN, topic) as endpoint,
-        opened(node.url, LEAN) as bus,
-    ):
+    with serving(node.url, LEAN, topic) as endpoint, opened(node.url, LEAN) as bus:
         calls = client_of(bus, topic)
         assert 1 == calls.call({}, "echo", value=1)
         node.kill()
@@ -257,13 +268,9 @@ def test_the_broker_restarts(topic: str) -> None:
         eventually(lambda: 3 in endpoint.heard)
 
 
-def test_a_cast_waits_for_the_broker(topic: str) -> None:
+def test_a_cast_waits_for_the_broker(node: private_servers.RabbitMQ, topic: str) -> None:
     """A cast that is sent while the broker is away arrives once, when it is back."""
-    with (
-        private_servers.rabbitmq_node() as node,
-        serving(node.url, LEAN, topic) as endpoint,
-        opened(node.url, LEAN) as bus,
-    ):
+    with serving(node.url, LEAN, topic) as endpoint, opened(node.url, LEAN) as bus:
         calls = client_of(bus, topic)
         calls.call({}, "echo", value=1)
         node.kill()
@@ -276,9 +283,9 @@ def test_a_cast_waits_for_the_broker(topic: str) -> None:
         assert 1 == endpoint.heard.count("later")
 
 
-def test_a_forbidden_message_fails(topic: str) -> None:
+def test_a_forbidden_message_fails(node: private_servers.RabbitMQ, topic: str) -> None:
     """A cast and a call to an exchange that the user may not write to fail after a few attempts; others go through."""
-    with private_servers.rabbitmq_node() as node, serving(node.url, LEAN, topic) as endpoint:
+    with serving(node.url, LEAN, topic) as endpoint:
         url = node.add_user("agent", "")
         node.ctl("set_permissions", "agent", ".*", "^(amq.default|reply_.*|four-ways|.*_fanout)$", ".*")
         with opened(url, LEAN) as bus:
@@ -293,9 +300,9 @@ def test_a_forbidden_message_fails(topic: str) -> None:
         assert [2] == endpoint.heard
 
 
-def test_no_queue_is_transient_and_shared(topic: str) -> None:
+def test_no_queue_is_transient_and_shared(node: private_servers.RabbitMQ, topic: str) -> None:
     """Brokers since RabbitMQ 4.3 refuse such queues: every queue of client, server and hosts is durable or exclusive."""
-    with private_servers.rabbitmq_node() as node, serving(node.url, LEAN, topic), opened(node.url, LEAN) as bus:
+    with serving(node.url, LEAN, topic), opened(node.url, LEAN) as bus:
         client_of(bus, topic).call({}, "echo", value=1)
         queues = bus._driver.shared_queues("compute", "fleet_hosts")
         queues.serve("h1", lambda incoming: None)
@@ -329,9 +336,9 @@ def test_hosts_share_a_connection(rabbitmq_url: str, topic: str) -> None:
         hosts.cleanup()
 
 
-def test_the_broker_is_known_to_be_away(topic: str) -> None:
+def test_the_broker_is_known_to_be_away(node: private_servers.RabbitMQ, topic: str) -> None:
     """Whoever does not want to wait is told why; nothing is said while a broker accepts connections."""
-    with private_servers.rabbitmq_node() as node, serving(node.url, LEAN, topic), opened(node.url, LEAN) as bus:
+    with serving(node.url, LEAN, topic), opened(node.url, LEAN) as bus:
         assert "" == transport.refusal(bus)
         client_of(bus, topic).call({}, "echo", value=1)
         node.kill()

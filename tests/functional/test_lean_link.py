@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import time
 from collections.abc import Iterator
@@ -25,34 +26,49 @@ FRAME_S = 1.0
 MESSAGE = bytes(2**25)
 
 
-@pytest.fixture(params=["tcp", "tls"])
-def connection(
-    request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[link.Link]:
-    """A connection, whose broker then stands still."""
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def node(authority: trustme.CA) -> Iterator[private_servers.RabbitMQ]:
+    """A broker that tests let stand still."""
     issued = authority.issue_cert("localhost")
     chain = "".join(pem.bytes().decode() for pem in issued.cert_chain_pems)
     certificate = private_servers.Certificate(chain, issued.private_key_pem.bytes().decode())
-    monkeypatch.setattr(link, "FRAME_S", FRAME_S)
-    with private_servers.rabbitmq_node(certificate) as node:
-        port, more = (
-            (node.port, "") if request.param == "tcp" else (node.tls_port, f"?ssl=1&ssl_ca_file={tmp_path}/ca.pem")
-        )
-        with opened(f"rabbit://guest:{node.password}@localhost:{port}/{more}", LEAN) as bus:
-            settings = Settings.parse(bus.conf, bus._driver._url)
-            made = link.opened_to(settings.brokers[0], settings)
-        parent = psutil.Process(node.pid)
-        processes = [parent, *parent.children(recursive=True)]
-        for each in processes:
-            each.suspend()
-        while any(each.status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE) for each in processes):
-            time.sleep(0.01)
+    with private_servers.rabbitmq_node(certificate) as made:
         yield made
-        for each in processes:
+
+
+@pytest.fixture(params=["tcp", "tls"])
+def connection(
+    request: pytest.FixtureRequest,
+    authority: trustme.CA,
+    node: private_servers.RabbitMQ,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[link.Link]:
+    """A connection, whose broker then stands still."""
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    monkeypatch.setattr(link, "FRAME_S", FRAME_S)
+    port, more = node.port, ""
+    if request.param == "tls":
+        port, more = node.tls_port, f"?ssl=1&ssl_ca_file={tmp_path}/ca.pem"
+    with opened(f"rabbit://guest:{node.password}@localhost:{port}/{more}", LEAN) as bus:
+        settings = Settings.parse(bus.conf, bus._driver._url)
+        made = link.opened_to(settings.brokers[0], settings)
+    parent = psutil.Process(node.pid)
+    processes = [parent, *parent.children(recursive=True)]
+    for each in processes:
+        each.suspend()
+    while any(each.status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE) for each in processes):
+        time.sleep(0.01)
+    yield made
+    for each in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
             each.resume()
-        made.close()
+    made.close()
 
 
 def test_a_write_ends(connection: link.Link) -> None:
