@@ -22,8 +22,9 @@ from scheduler.planning.search.schedule import Found, Task
 _SLICE, _OF_A_STEP = 20_000, 4096
 #: Times the mean change of a move: the first temperature.
 _HOT = 16.0
-#: Shares of the best cost of one item, in the mean, and of the first cost: the last temperature.
-_COLD, _COLDEST = 4e-3, 5e-10
+#: Shares of the best cost of one item, in the mean, and of the first cost: the last temperature. Fewer items than _FEW are
+#: as cold as so many.
+_COLD, _COLDEST, _FEW = 4e-3, 5e-10, 1000
 _SWAPS, _HOMEWARD = 0.5, 0.1
 #: The price in the beginning, times what the same amount costs above the safety capacity, and its limits.
 _PRICE, _CHEAPEST, _DEAREST = 10.0, 0.1, 1e7
@@ -48,7 +49,7 @@ def search(task: Task) -> Found:
         share = max((at - began) / (task.until - began), steps / most)
         if share >= 1:
             break
-        cold = max(_COLD * t.numbers[BEST] / task.problem.items, _COLDEST * first, 1e-300)
+        cold = max(_COLD * t.numbers[BEST] / max(task.problem.items, _FEW), _COLDEST * first, 1e-300)
         hotter = max(hot, cold)
         kernel.run(t, _SLICE, hotter * (cold / hotter) ** share, price, _SWAPS, _HOMEWARD, task.most_moves)
         steps += _SLICE
