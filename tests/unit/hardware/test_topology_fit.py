@@ -94,9 +94,9 @@ def test_a_hopeless_search_ends():
     """Ten alike cells and an eleventh device that no arrangement reaches: not ten factorial permutations."""
     there = host(*(host_cell(number, range(4 * number, 4 * number + 4)) for number in range(11)))
     asked = instance(*(cell(number, [number]) for number in range(10)))
-    begun = time.monotonic()
+    begun = time.process_time()
     assert None is fit_topology(there, asked, NO_OVERCOMMIT, (), [devices()])
-    assert 10 > time.monotonic() - begun
+    assert 10 > time.process_time() - begun
 
 
 SIZES = st.lists(st.sampled_from([500, 1000, 2000, 3000]), min_size=1, max_size=4)

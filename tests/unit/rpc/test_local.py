@@ -237,14 +237,12 @@ def test_a_mandatory_cast_without_a_queue_fails_at_once(connect: Connect, serve:
     assert "work.absent" == undeliverable.value.routing_key
 
 
-def test_stopping_an_idle_server_is_quick(connect: Connect) -> None:
-    """stop() wakes the listener instead of waiting for a poll to end."""
+def test_an_idle_server_stops(connect: Connect) -> None:
+    """stop() wakes the listener, whose poll would never end."""
     idle = server.get_server(connect(), "work", "one", [Endpoint()])
     idle.start()
-    started = time.monotonic()
     idle.stop()
     idle.wait()
-    assert time.monotonic() - started < 1
 
 
 def test_notifications_reach_their_listener(connect: Connect) -> None:

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import Any
 
 import pytest
 
-from scheduler.nova import refusals
+from scheduler.nova import placing, refusals
+from tests.clock import Time
 from tests.factories import uuid
 from tests.unit.scheduler.nova.recordings import arguments
 from tests.unit.scheduler.nova.worlds import UUIDS, EndpointInMemory, node_row
@@ -88,12 +88,14 @@ def test_a_request_that_fails_during_a_reading_is_decided_again(monkeypatch: pyt
     """It was decided by what was known before; the reading shows room. A further one within the second reads nothing."""
     world = EndpointInMemory()
     world.placing._notes = Reading()  # type: ignore[assignment]
-    monkeypatch.setattr(world.host_manager, "poll", lambda: time.sleep(0.01))
-    before = time.monotonic()
+    clock = Time()
+    monkeypatch.setattr(placing, "time", clock)
+    monkeypatch.setattr(world.host_manager, "poll", lambda: clock.sleep(0.2))
+    before = clock.monotonic()
     assert world.placing._has_looked(before)
-    during = world.placing._looked_at + 0.005
-    assert world.placing._has_looked(during)
-    assert not world.placing._has_looked(time.monotonic())
+    assert world.placing._has_looked(before + 0.1)
+    clock.sleep(0.5)
+    assert not world.placing._has_looked(clock.monotonic())
     assert 1 == world.placing._notes.usage_wanted  # type: ignore[union-attr]
 
 
