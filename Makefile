@@ -54,7 +54,7 @@ suites: $(STAMP)
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) -m 'not long' tests/amqp tests/functional tests/guests/test_boot.py \
 	tests/hostile tests/simulation tests/tempest tests/unit tests/upgrade
 
-long: $(STAMP) servers client ## what takes long and finds little more: each night and before a release; six minutes
+long: $(STAMP) servers client ## what takes long and finds little more: each night and before a release; some minutes
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) -m long tests/amqp tests/functional tests/ha/test_broker.py tests/ha/test_databases.py tests/simulation
 
 lint: $(STAMP) ## ruff, the import contracts, mypy
