@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 from collections.abc import Callable, Iterator
@@ -107,12 +106,10 @@ class Page:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[sync_api.Browser]:
-    found = browsers.find()
-    if found is None:
+    if browsers.find() is None:
         pytest.skip("chromium is not installed: apt install chromium-headless-shell")
     with sync_api.sync_playwright() as driver:
-        options = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=found, args=options)
+        browser = browsers.launch(driver)
         yield browser
         browser.close()
 

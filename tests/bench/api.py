@@ -7,7 +7,6 @@ Both kinds of requests are sent in turns by one client, so that they meet the sa
 from __future__ import annotations
 
 import functools
-import os
 import re
 import socket
 import statistics
@@ -144,13 +143,11 @@ def _list(url: str) -> None:
 
 def _page(url: str) -> None:
     """Open each view in a browser that has nothing in its cache, until it shows its figures."""
-    found = browsers.find()
-    if found is None:
+    if browsers.find() is None:
         figures.report("api-page", skipped="chromium is not installed")
         return
     with sync_api.sync_playwright() as driver:
-        options = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=found, args=options)
+        browser = browsers.launch(driver)
 
         def look(view: str, selector: str, text: str) -> None:
             tab = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import os
 import pathlib
 from collections.abc import Iterator
 
@@ -43,8 +42,7 @@ def take(url: str, passwords: dict[str, str], names: dict[str, str], directory: 
     :param names: what stands for ``{failed}`` and the like in VIEWS
     """
     with sync_api.sync_playwright() as driver:
-        options = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=browsers.find(), args=options)
+        browser = browsers.launch(driver)
         for theme in THEMES:
             for size, (width, height) in SIZES.items():
                 for name, user, view, there in VIEWS:
