@@ -34,14 +34,7 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Find the tests that are long on a database, and begin each suite with its longest files where processes share them.
-
-    No process shall wait for the last file.
-    """
-    for item in items:
-        on = item.get_closest_marker("long_on")
-        if on is not None and item.callspec.params.get("opened_database") in on.args:  # type: ignore[attr-defined]
-            item.add_marker("long")
+    """Begin each suite with its longest files where processes share them: no process shall wait for the last file."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         seconds = costs.known()
         items.sort(key=lambda item: costs.place(item.nodeid, seconds))

@@ -29,13 +29,22 @@ SERVERS = ("postgresql", "mariadb")
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        callspec = getattr(item, "callspec", None)
-        server = callspec.params.get("opened_database") if callspec is not None else None
-        if server not in SERVERS or item.get_closest_marker("every_database") is not None:
-            continue
-        file = item.nodeid.partition("::")[0]
-        if server != SERVERS[zlib.crc32(file.encode()) % len(SERVERS)]:
+        if _is_long(item):
             item.add_marker("long")
+
+
+def _is_long(item: pytest.Item) -> bool:
+    """Return True if the test is for ``make long`` because of its database."""
+    callspec = getattr(item, "callspec", None)
+    server = callspec.params.get("opened_database") if callspec is not None else None
+    if server not in SERVERS:
+        return False
+    long_on = item.get_closest_marker("long_on")
+    if long_on is not None and server in long_on.args:
+        return True
+    file = item.nodeid.partition("::")[0]
+    of_file = SERVERS[zlib.crc32(file.encode()) % len(SERVERS)]
+    return server != of_file and item.get_closest_marker("every_database") is None
 
 
 @pytest.fixture(scope="session", params=["sqlite", *SERVERS])
@@ -87,7 +96,7 @@ def conductor(request: pytest.FixtureRequest, database: Database) -> Conductor:
     return made
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql", "mariadb"])
+@pytest.fixture(scope="session", params=["sqlite", *SERVERS])
 def nova_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A database in which nova's tables can be made."""
     if request.param == "sqlite":
