@@ -14,19 +14,18 @@ from oslo_policy import opts as policy_opts
 from oslo_policy import policy
 
 from fleet_api.access import compute_rules, rules, volume_rules
-from fleet_api.access.rules import calls, rule
 from fleet_api.requests import guard
 
 _OWN = [
-    rule("fleet:session:get", rules.READER, "See who one is: user, project and roles.", f"GET {rules.SESSION}"),
-    rule(
+    rules.rule("fleet:session:get", rules.READER, "See who one is: user, project and roles.", f"GET {rules.SESSION}"),
+    rules.rule(
         "fleet:events",
         rules.READER,
         "Follow what happens to instances and volumes of the own project.",
         "GET /fleet/v1/events",
-        *calls("list_events"),
+        *rules.calls("list_events"),
     ),
-    rule(
+    rules.rule(
         rules.OTHERS,
         rules.ADMIN,
         "All else: hosts, services, aggregates, changes of flavors, and all under /fleet/v1.",
