@@ -39,16 +39,16 @@ def ledger_url(postgresql_url: str) -> str:
 
 @pytest.fixture(scope="session")
 def health_port() -> int:
-    """The first of four free ports in a row: two conductor workers, the scheduler, the first agent.
+    """The first of six free ports in a row: two conductor workers, the scheduler, the first agent, and two for a test.
 
     They are below those that the system gives to clients. Each process looks at random places, whatever the seed of the
     run: another process, of this run or of another checkout, may look at the same time.
     """
     anywhere = secrets.SystemRandom()
     for _attempt in range(1000):
-        first = anywhere.randrange(20000, 32000, 4)
+        first = anywhere.randrange(20000, 32000, 6)
         try:
-            for port in range(first, first + 4):
+            for port in range(first, first + 6):
                 socket.create_server(("127.0.0.1", port)).close()
         except OSError:
             continue

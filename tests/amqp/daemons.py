@@ -19,6 +19,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from fleet import conf as fleet_conf
+from fleet import errors
 from fleet.context import new_context
 from fleet.rpc import transport
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, ConductorAPI, OperatorAPI, SchedulerAPI
@@ -323,6 +324,13 @@ def eventually(
             answer = failure
         assert time.monotonic() < deadline, f"not within {timeout_s} s; last answer: {answer!r}"
         time.sleep(0.1)
+
+
+def delete_service(trio: Trio, host: str, binary: str) -> None:
+    """Delete the record of a daemon that was stopped: it is up until its farewell is in the ledger."""
+    eventually(
+        lambda: (trio.operator("delete_service", host=host, binary=binary),), timeout_s=60, retry_on=errors.Conflict
+    )
 
 
 @contextlib.contextmanager

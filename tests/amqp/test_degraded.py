@@ -60,7 +60,7 @@ def test_daemons_wait_for_their_database_and_broker(
     trio: Trio, rabbitmq_url: str, far: dict[str, proxy.Proxy], tmp_path: pathlib.Path, health_port: int
 ) -> None:
     """They run and report that they are not ready. When both answer, they serve without a restart or a traceback."""
-    ports = {name: health_port + 100 * number for number, name in enumerate(DAEMONS, 1)}
+    ports = {name: health_port + number for number, name in enumerate(DAEMONS, 4)}
     try:
         config = behind_proxies(trio, rabbitmq_url, far, tmp_path / "late.conf")
         for name, program in DAEMONS.items():
@@ -76,7 +76,8 @@ def test_daemons_wait_for_their_database_and_broker(
         far["broker"].heal()
         for name, program in DAEMONS.items():
             eventually(lambda name=name: health(ports[name])["ready"], retry_on=OSError)  # type: ignore[misc]
-            assert f"{program} is ready" in trio.log(name)
+            # It is written after the page tells.
+            eventually(lambda name=name, program=program: f"{program} is ready" in trio.log(name))  # type: ignore[misc]
             assert "Traceback" not in trio.log(name)
     finally:
         for name in DAEMONS:

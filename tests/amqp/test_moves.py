@@ -10,7 +10,7 @@ import pytest
 from tests.amqp.daemons import Trio
 from tests.amqp.invariants import come_to_rest
 
-WAIT = ("--wait", "--timeout", "60")
+WAIT = ("--wait", "--timeout", "240")
 
 
 def boot(trio: Trio, **request) -> tuple[str, str]:
@@ -60,7 +60,7 @@ def test_evacuate(trio: Trio) -> None:
     try:
         fleet(trio, "service", "force-down", source)
         # The hint that named its host would keep it there.
-        failed = trio.cli("server", "evacuate", uuid, *WAIT)
+        failed = trio.cli("server", "evacuate", uuid, "--wait", "--timeout", "60")
         assert failed.returncode == 1
         assert ("active", source) == (trio.state(uuid), trio.show(uuid)["instance"]["host"])
         free, _host = boot(trio, ignore_hosts=["a1", "a2", "a3"])

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from fleet import errors
-from tests.amqp.daemons import Trio, eventually
+from tests.amqp.daemons import Trio, delete_service, eventually
 from tests.amqp.pages import Page, browser, open_url, page, people, people_url
 
 __all__ = ["browser", "open_url", "page", "people", "people_url"]
@@ -36,9 +34,7 @@ def vault(trio: Trio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     eventually(lambda: [each["state"] for each in trio.operator("list_pools")] == ["up"])
     yield
     trio.stop("vault")
-    # It is up until its farewell is in the ledger.
-    gone = functools.partial(trio.operator, "delete_service", host="vault@files", binary="fleet-volume")
-    eventually(lambda: (gone(),), retry_on=errors.Conflict)
+    delete_service(trio, "vault@files", "fleet-volume")
     trio.forget("vault")
 
 

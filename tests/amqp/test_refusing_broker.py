@@ -99,6 +99,8 @@ def test_in_life(
         let_in()
     require_calm(stand, before)
     until_ready(ports)
+    # A heartbeat may still wait for the answer that was lost.
+    stand.wait_for_hosts(1)
     (uuid,) = stand.boot()
     stand.wait_for([uuid], "active")
     stand.terminate([uuid])

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.amqp.daemons import Trio, eventually
+from tests.amqp.daemons import Trio, delete_service, eventually
 from tests.amqp.openstack_client import VENV, environment
 from tests.amqp.test_api import Api, api
 
@@ -51,7 +51,7 @@ def cloud(api: Api, trio: Trio, tmp_path_factory: pytest.TempPathFactory) -> Ite
     yield api.url
     trio.stop("pools")
     for backend in ("first", "second"):
-        trio.operator("delete_service", host=f"sdk@{backend}", binary="fleet-volume")
+        delete_service(trio, f"sdk@{backend}", "fleet-volume")
     trio.cli("network", "delete", "lab")
     for name in ("tiny", "double"):
         trio.cli("flavor", "delete", name)

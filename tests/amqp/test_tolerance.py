@@ -25,6 +25,7 @@ def test_the_last_empty_host_stays_empty(trio: Trio) -> None:
             state = trio.wait_for([uuid], "active", "error")[uuid]
             faults = trio.show(uuid)["faults"]
             trio.terminate([uuid])
+            trio.wait_for([uuid], "deleted")
             return faults[0]["details"]["reason_code"] if state == "error" else ""
 
         assert "TOLERANCE" == eventually(refused)

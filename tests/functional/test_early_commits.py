@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import psutil
 import pytest
 
 from conductor_stub.steps.limits import StepLimits
@@ -12,18 +13,31 @@ from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
 from fleet_trial import private_servers
+from tests.amqp.daemons import eventually
 from tests.functional import databases
 from tests.ha.keeper import kept
 from tests.worlds.conductor import Conductor
 from tests.worlds.guests import Guests
 
-#: The server writes nothing by itself for as long as a test takes.
+#: The server writes nothing by itself for as long as a test takes: its writer of the log stands still (:func:`quiet`).
 LAZY = {"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", "autovacuum": "off"}
+
+
+def quiet(server: private_servers.PostgreSQL) -> None:
+    """Suspend the process that writes commits which nobody waits for: it looks every ten seconds, whenever that is."""
+
+    def writers() -> list[psutil.Process]:
+        children = psutil.Process(server.pid).children(recursive=True)
+        return [each for each in children if "walwriter" in " ".join(each.cmdline())]
+
+    (writer,) = eventually(writers)
+    writer.suspend()
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[private_servers.PostgreSQL]:
     with private_servers.postgresql_server(settings=LAZY) as made, kept([made]):
+        quiet(made)
         yield made
 
 
@@ -41,6 +55,7 @@ def crash(server: private_servers.PostgreSQL) -> Callable[[], None]:
     def kill() -> None:
         server.kill()
         server.start()
+        quiet(server)
 
     return kill
 

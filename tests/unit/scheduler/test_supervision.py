@@ -288,7 +288,7 @@ def test_it_is_named_while_it_hangs(caplog, patience):
     """Before it is given up, a WARNING says that requests wait for it."""
     stuck = Stuck(True)
     with pytest.raises(errors.PluginFailed):
-        decided(SometimesBad(stuck), PluginWatch(slow_ms=10, limit_s=LIMIT))
+        decided(SometimesBad(stuck), PluginWatch(slow_ms=10, limit_s=LIMIT, clock=Clock()))
     stuck.released.set()
     (said,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert said.startswith("Filter SometimesBad has not answered for 10 ms, all requests wait for it: threading.py:")
