@@ -34,10 +34,14 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin each suite with its longest files where processes share them: no process shall wait for the last file."""
+    """Mix the suites where processes share them, the longest files first: no process shall wait for the last file."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        seconds = costs.known()
-        items.sort(key=lambda item: costs.place(item.nodeid, seconds))
+        places = costs.places((_file(item) for item in items), costs.known())
+        items.sort(key=lambda item: places[_file(item)])
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(tryfirst=True)

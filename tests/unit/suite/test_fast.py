@@ -66,17 +66,22 @@ def test_the_nearest_tests_run_as_long_as_there_is_time() -> None:
     assert (["z", "c", "b", "a", "d"], []) == fast.choose(found, seconds, budget_s=8.0)
 
 
-def test_each_suite_begins_with_its_longest_files() -> None:
-    """The tests of a file keep their order."""
-    tests = [
-        "tests/unit/a.py::z",
-        "tests/unit/a.py::b",
-        "tests/amqp/c.py::x",
-        "tests/unit/d/e.py::x",
-        "tests/unit/b.py::x",
-    ]
-    in_order = sorted(tests, key=lambda test: costs.place(test, {"tests/unit/d/e.py": 9.0, "tests/amqp/c.py": 1.0}))
-    assert ["tests/amqp/c.py::x", "tests/unit/d/e.py::x", *tests[:2], "tests/unit/b.py::x"] == in_order
+def test_suites_are_mixed_and_begin_with_their_longest_files() -> None:
+    """Files that are not known are small. The tests of daemons wait, so they begin before the last part of a run."""
+    files = ["tests/unit/a.py", "tests/unit/d/e.py", "tests/unit/b.py", *(f"tests/amqp/{name}.py" for name in "xyz")]
+    seconds = {"tests/unit/d/e.py": 9.0, "tests/amqp/y.py": 5.0, "tests/amqp/x.py": 3.0, "tests/amqp/z.py": 2.0}
+    places = costs.places(files, seconds)
+    expected = ["amqp/y", "unit/d/e", "amqp/x", "amqp/z", "unit/a", "unit/b"]
+    assert [f"tests/{name}.py" for name in expected] == sorted(files, key=lambda file: places[file])
+
+
+def test_costs_are_read_from_a_report(tmp_path: pathlib.Path) -> None:
+    """The tests of a class count for their file; a file that takes little is not named."""
+    cases = [("tests.unit.test_a", 3), ("tests.unit.test_a.TestB", 2.04), ("tests.amqp.test_c", 1)]
+    said = "".join(f'<testcase classname="{name}" name="test" time="{spent_s}"/>' for name, spent_s in cases)
+    report = tmp_path / "report.xml"
+    report.write_text(f"<testsuites><testsuite>{said}</testsuite></testsuites>")
+    assert {"tests/unit/test_a.py": 5.0} == costs.measured(str(report))
 
 
 def test_changes_are_those_since_the_merge_base(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
