@@ -15,10 +15,13 @@ from fleet.db.feed.feed import Changes
 from fleet.objects import Holding, RequestSpec
 from fleet.objects.rebalance import Move
 from fleet.objects.whatif import Demand
+from scheduler.compute.domain import liveness
 from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.weights import CPUWeigher, RAMWeigher
 from scheduler.engine import pipeline
+from scheduler.engine.decision import StateAge
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.copied_fleet import CopiedFleet
 
 #: Returns the request that places an existing instance, from its uuid.
@@ -52,11 +55,21 @@ class Ground:
         self._instances: dict[str, list[Any]] = collections.defaultdict(list)
         for each in state.instances:
             self._instances[each.host].append(each)
+        self._host_of = {each.uuid: each.host for each in state.instances}
 
     def copy(self, state: Changes | None = None) -> CopiedFleet:
         """Return a copy with the configured filters, and weighers that prefer the fullest host."""
         asked = loading.load_pipeline(self._conf)
         return CopiedFleet(packing(asked), state or self.state, self._conf.service_down_time, HostManager)
+
+    def hosts_alive(self, fleet: CopiedFleet) -> set[str]:
+        """Return the hosts whose agents are up, disabled or not."""
+
+        def alive(hosts: Candidates, _state: StateAge) -> set[str]:
+            up = hosts.present() & liveness.is_up(hosts, self._conf.service_down_time)
+            return {hosts.key(row)[0] for row in hosts.rows[up].tolist()}
+
+        return fleet.read(alive)
 
     def count(self, host: str) -> int:
         return len(self._instances[host])
@@ -65,13 +78,17 @@ class Ground:
         """Return the hosts that have instances."""
         return [host for host, there in self._instances.items() if there]
 
-    def why_not(self, host: str) -> str:
-        """Return why an instance of this host cannot be moved now; empty if all can."""
+    def why_not_emptied(self, host: str) -> str:
+        """Return why a guest that runs on this host cannot be moved now; empty if all can."""
         for each in self._instances[host]:
-            reason = _busy(each)
+            reason = "" if _rests(each) else _busy(each)
             if reason:
                 return f"instance {each.uuid} {reason}"
         return ""
+
+    def at_rest(self, host: str) -> set[str]:
+        """Return the instances of this host whose guests do not run, as their owners want it."""
+        return {each.uuid for each in self._instances[host] if _rests(each)}
 
     def busy(self) -> dict[str, str]:
         """Return by uuid why instances cannot be moved now."""
@@ -87,15 +104,28 @@ class Ground:
                     demand = self._request_of(each.uuid)
                 except errors.FleetError:
                     continue
-                self._known[each.uuid] = Movable(each.uuid, each.host, each.node, _request(demand))
+                self._known[each.uuid] = Movable(each.uuid, each.host, each.node, self._request(demand))
             found.append(self._known[each.uuid])
         return found
+
+    def _request(self, demand: Demand) -> RequestSpec:
+        """Return the request without the places of members that this fleet shows: they move, and copies know where to."""
+        request = RequestSpec.from_wire(demand.request_spec, demand.filter_properties)
+        places = frozenset(pair for pair in request.group_places if self._host_of.get(pair[0]) != pair[1])
+        told = {host for _uuid, host in request.group_places}
+        shown = {self._host_of.get(uuid) for uuid in request.group_members}
+        hosts = request.group_hosts.difference(told, shown).union(host for _uuid, host in places)
+        return dataclasses.replace(request, group_hosts=frozenset(hosts), group_places=places)
 
 
 def _busy(row: Any) -> str:
     if (row.vm_state, row.task_state) == (states.ACTIVE, None):
         return ""
     return f"is {row.vm_state} ({row.task_state or 'no task'})"
+
+
+def _rests(row: Any) -> bool:
+    return row.vm_state in states.AT_REST and row.task_state is None
 
 
 def packing(asked: pipeline.Pipeline) -> pipeline.Pipeline:
@@ -124,7 +154,3 @@ def elsewhere(fleet: CopiedFleet, instance: Movable, without: Iterable[str], pur
         disk_gb=held.disk_gb if held else wanted.root_gb + wanted.ephemeral_gb,
         purpose=purpose,
     )
-
-
-def _request(demand: Demand) -> RequestSpec:
-    return RequestSpec.from_wire(demand.request_spec, demand.filter_properties)

@@ -2,9 +2,9 @@
 """``fleet maintenance plan``: waves of hosts that can be empty together, computed on a copy of the fleet.
 
 The emptiest hosts go first. A guest moves to a host that has had its turn, or that needs none, if one passes the filters:
-then it moves once. Only otherwise it moves to a host whose turn is still to come. A host whose guests do not all find a
-place waits for a later wave. Each wave is planned on a copy in which the moves of the waves before it are made. A wave has
-fewer hosts if the fleet would not keep its promises to survive losses while they are empty.
+then it moves once. Only otherwise it moves to a host whose turn is still to come. A guest at rest stays. A host whose guests
+do not all find a place waits for a later wave. Each wave is planned on a copy in which the moves of the waves before it are
+made. A wave has fewer hosts if the fleet would not keep its promises to survive losses while they are empty.
 """
 
 from __future__ import annotations
@@ -76,16 +76,20 @@ class _Planner:
         self._guests: dict[str, Movable] = {}
         #: Guests by the host where the moves so far have brought them.
         self._there: dict[str, list[Movable]] = collections.defaultdict(list)
+        #: Guests that stay where they are.
+        self._resting: dict[str, list[Movable]] = collections.defaultdict(list)
         self._left = list(dict.fromkeys(goal.hosts))
         self._stuck: dict[str, str] = {}
 
     def plan(self) -> WavesPlan:
         fleet = self._ground.copy()
-        up = set(fleet.hosts_up())
+        alive = self._ground.hosts_alive(fleet)
         for host in self._left:
-            self._there[host] = self._ground.movable(host)
+            resting = self._ground.at_rest(host)
+            for each in self._ground.movable(host):
+                (self._resting if each.uuid in resting else self._there)[host].append(each)
             self._guests.update({each.uuid: each for each in self._there[host]})
-            reason = self._ground.why_not(host) if host in up else "is down or disabled"
+            reason = self._ground.why_not_emptied(host) if host in alive else "is down"
             if reason:
                 self._stuck[host] = reason
         self._left = [host for host in self._left if host not in self._stuck]
@@ -99,7 +103,7 @@ class _Planner:
             self._moves += wave.moves
             self._state = self._after(self._moves)
         planned = [host for wave in waves for host in wave.hosts]
-        return WavesPlan(waves, self._stuck, guests, _bound(fleet, planned, self._goal.at_a_time))
+        return WavesPlan(waves, self._stuck, guests, _bound(fleet, planned, self._resting, self._goal.at_a_time))
 
     def _next_wave(self) -> Wave | None:
         """Return the next wave, and put its guests where they go. None: no host that is left can be emptied."""
@@ -219,19 +223,27 @@ def _book(fleet: CopiedFleet, guest: Movable, host: str) -> None:
     fleet.decide(wanted)
 
 
-def _bound(fleet: CopiedFleet, hosts: Collection[str], at_a_time: int) -> int:
+def _bound(fleet: CopiedFleet, hosts: Collection[str], resting: Mapping[str, Sequence[Movable]], at_a_time: int) -> int:
     """Return the fewest waves that any plan for these hosts needs.
 
-    What the guests of all hosts use must fit on the hosts outside a wave: even if the smallest hosts of the goal are taken
-    first, no more hosts can be empty at a time.
+    What the running guests of all hosts use must fit on the hosts outside a wave: even if the smallest hosts of the goal are
+    taken first, no more hosts can be empty at a time. What guests at rest use is neither free nor moved.
     """
     names = fleet.read(readings.host_names)
     use = fleet.read(readings.utilization)
     most = at_a_time
-    for used, free in ((use.vcpus_used, use.free[0]), (use.memory_mb_used, use.free[1])):
+    for field, used, free in (("vcpus", use.vcpus_used, use.free[0]), ("memory_mb", use.memory_mb_used, use.free[1])):
+        stays = {host: sum(_held(each, field) for each in there) for host, there in resting.items()}
         capacity = dict(zip(names, (used + free).tolist(), strict=True))
-        most = min(most, _empty_at_once(capacity, hosts, float(used.sum())))
+        capacity = {host: size - stays.get(host, 0) for host, size in capacity.items()}
+        most = min(most, _empty_at_once(capacity, hosts, float(used.sum()) - sum(stays.values())))
     return -(-len(hosts) // max(most, 1))
+
+
+def _held(guest: Movable, field: str) -> float:
+    claimed = guest.holding.claimed
+    held: float = getattr(guest.request if claimed is None else claimed, field)
+    return held
 
 
 def _empty_at_once(capacity: Mapping[str, float], hosts: Collection[str], used: float) -> int:

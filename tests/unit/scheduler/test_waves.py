@@ -7,15 +7,18 @@ import collections
 import dataclasses
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from fleet import states
 from fleet.hardware.node import Hardware, Wanted, fit, take
 from fleet.objects import numa
 from fleet.objects.tolerance import Tolerance
 from fleet.objects.waves import WavesGoal, WavesPlan
 from fleet.objects.whatif import Demand
 from scheduler.compute.planning import waves
+from tests.factories import uuid
 from tests.unit.scheduler.plugins import configuration
 from tests.unit.scheduler.test_rebalance import FilledHosts
 
@@ -78,10 +81,46 @@ def test_what_cannot_be_emptied_is_named() -> None:
 
 
 def test_a_host_that_is_down_is_left_out() -> None:
-    fleet = FilledHosts({"a": [1], "b": []})
-    services = [dataclasses.replace(each, disabled=each.host == "a") for each in fleet.state.services]
+    """One that is disabled, maybe for its maintenance, is not."""
+    fleet = FilledHosts({"a": [1], "b": [1], "c": []})
+    of = {"a": {"disabled": True}, "b": {"forced_down": True}}
+    services = [dataclasses.replace(each, **of.get(each.host, {})) for each in fleet.state.services]
     fleet.state = dataclasses.replace(fleet.state, services=services)
-    assert {"a": "is down or disabled"} == plan(fleet).stuck
+    found = plan(fleet)
+    assert ({"b": "is down"}, [["c"], ["a"]]) == (found.stuck, [list(each.hosts) for each in found.waves])
+    assert [] == violations(fleet, found)
+
+
+@pytest.mark.parametrize("state", states.AT_REST)
+def test_guests_at_rest_stay(state: str) -> None:
+    """They hold their room, which is neither free for others nor to be moved: two waves are enough, and needed."""
+    fleet = FilledHosts({"a": [4], "b": [6], "c": [3]}, b={"vm_state": state})
+    found = plan(fleet)
+    assert ([["b", "c"], ["a"]], {}) == ([list(each.hosts) for each in found.waves], found.stuck)
+    assert (2, 2) == (found.guests, found.bound)
+    moves = [(each.source, each.destination) for wave in found.waves for each in wave.moves]
+    assert [("c", "a"), ("a", "c"), ("a", "c")] == moves
+
+
+@pytest.mark.parametrize("more", [{}, {"group_places": True}], ids=["hosts", "places"])
+def test_a_host_that_a_member_has_left_is_free_for_another(more: dict[str, Any]) -> None:
+    """The conductor says where the members of a group are; the plan knows where its moves bring them."""
+    fleet = FilledHosts({"a": [1], "b": [1], "c": []})
+    first, second = fleet.hosts
+    fleet.group("anti-affinity", first, second)
+    if more:
+        for name, other in ((first, second), (second, first)):
+            fleet.properties[name]["group_places"] = [[other, fleet.hosts[other]]]
+    found = plan(fleet, at_a_time=1)
+    assert ({}, [["c"], ["a"], ["b"]]) == (found.stuck, [list(each.hosts) for each in found.waves])
+
+
+def test_a_member_that_the_fleet_does_not_show_counts() -> None:
+    """It is being built on c, which is no place for another member."""
+    fleet = FilledHosts({"a": [1], "c": []})
+    (name,) = fleet.hosts
+    fleet.group("anti-affinity", name, group_members=[name, uuid(99)], group_hosts=["c"])
+    assert "finds no other host" in plan(fleet, "a").stuck["a"]
 
 
 @pytest.mark.parametrize("seed", range(20))
