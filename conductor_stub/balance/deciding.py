@@ -35,6 +35,7 @@ class Host:
     :param vcpus_free, memory_free_mb: what the limits leave for further guests
     :param takes: guests may come
     :param smooth: the load is the mean of some minutes
+    :param vcpus: their limit, if the load is what is allocated of them; else 0
     """
 
     name: str
@@ -46,6 +47,7 @@ class Host:
     memory_mb: float
     takes: bool = True
     smooth: bool = False
+    vcpus: float = 0.0
 
     @property
     def load(self) -> float:
@@ -55,11 +57,19 @@ class Host:
         """Return the host as it should be when the guest has come (1) or gone (-1)."""
         return dataclasses.replace(
             self,
-            cpu=self.cpu + sign * guest.cores / max(self.cores, 1e-9),
+            cpu=self.cpu + sign * self._share(guest),
             memory=self.memory + sign * guest.pressing_mb / max(self.memory_mb, 1.0),
             vcpus_free=self.vcpus_free - sign * guest.vcpus,
             memory_free_mb=self.memory_free_mb - sign * guest.memory_mb,
         )
+
+    def _share(self, guest: Guest) -> float:
+        """Return the part of the processors that a guest takes. One that is measured takes no less where nothing is."""
+        busy = guest.cores / max(self.cores, 1e-9)
+        if not self.vcpus:
+            return busy
+        allocated = guest.vcpus / self.vcpus
+        return max(allocated, busy) if guest.measured else allocated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +78,7 @@ class Guest:
     :param pressing_mb: its part of the load of the memory
     :param stays: why it cannot move now; "" if it can
     :param takers: hosts that take the running guest
+    :param measured: what it keeps busy is measured, not a share of what its host does
     """
 
     uuid: str
@@ -80,6 +91,7 @@ class Guest:
     pressing_mb: float = 0.0
     stays: str = ""
     takers: frozenset[str] = frozenset()
+    measured: bool = False
 
     @property
     def gib(self) -> float:
@@ -128,7 +140,7 @@ def decide(
 ) -> Round:
     """:param hot_since: of the look before"""
     loads = {each.name: each.load for each in hosts}
-    mean = sum(loads.values()) / len(loads) if loads else 0.0
+    mean = _mean(loads)
     level = max(mean + settings.threshold, settings.least_load)
     hot = {name: hot_since.get(name, now) for name, load in loads.items() if load > level}
     choosing = _Choosing(hosts, guests, level, settings, refuses)
@@ -143,12 +155,15 @@ def decide(
         if why:
             not_done[name] = why
     after = {each.name: each.load for each in choosing.hosts.values()}
-    return Round(
-        mean, _above(loads, mean), _above(after, mean), loads, hot, choosing.moves, not_done, frozenset(waiting)
-    )
+    return Round(mean, _above(loads), _above(after), loads, hot, choosing.moves, not_done, frozenset(waiting))
 
 
-def _above(loads: Mapping[str, float], mean: float) -> float:
+def _mean(loads: Mapping[str, float]) -> float:
+    return sum(loads.values()) / len(loads) if loads else 0.0
+
+
+def _above(loads: Mapping[str, float]) -> float:
+    mean = _mean(loads)
     return max(loads.values(), default=mean) - mean
 
 

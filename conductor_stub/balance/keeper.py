@@ -34,6 +34,8 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds between two looks at what is due.
 EVERY_S = 5
+#: Seconds after a round until its loads are measured: an agent measures a guest that has come from its second audit on.
+_SETTLED_S = 150
 _ENDED = (balance_states.DONE, balance_states.FAILED)
 
 
@@ -166,7 +168,7 @@ def _keep(
     last = rounds[0] if rounds else None
     if last is not None and last.status == balance_states.DONE and last.after is None and last.ended_at is not None:
         # What was measured before the moves had ended says nothing of them.
-        settled = now - last.ended_at >= seconds(settings.interval_s)
+        settled = now - last.ended_at >= seconds(max(settings.interval_s, _SETTLED_S))
         balances.change(tx, last, after=record["seen"]["before"] if settled else None)
     if last is not None and last.status == balance_states.MOVING:
         return False

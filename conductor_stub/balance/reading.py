@@ -68,6 +68,7 @@ def read(
     since = now - seconds(settings.cooldown_s)
     lately = balances.moved_since(connection, names, since) | balances.failed_since(connection, aggregate, since)
     way = ways.of_rows(connection, rows, names)
+    guests_measured = {uuid for there in loads.values() for uuid in there}
     guests = [
         _guest(
             row,
@@ -75,6 +76,7 @@ def read(
             way.obstacle(row),
             row.uuid in lately,
             way.takers(row),
+            row.uuid in guests_measured,
         )
         for row in rows
     ]
@@ -83,7 +85,12 @@ def read(
 
 
 def _guest(
-    row: RequestedInstance, load: tuple[float, float], obstacle: str, lately: bool, takers: frozenset[str]
+    row: RequestedInstance,
+    load: tuple[float, float],
+    obstacle: str,
+    lately: bool,
+    takers: frozenset[str],
+    measured: bool,
 ) -> Guest:
     stays = obstacle
     if (row.vm_state, row.task_state) != (states.ACTIVE, None):
@@ -93,7 +100,7 @@ def _guest(
     elif lately:
         stays = "has moved within its cooldown, or could not"
     held = row.claimed_vcpus, row.claimed_memory_mb, row.claimed_disk_gb
-    return Guest(row.uuid, row.name, str(row.host), *held, *load, stays, takers)
+    return Guest(row.uuid, row.name, str(row.host), *held, *load, stays, takers, measured)
 
 
 def _preferring(

@@ -104,6 +104,9 @@ def test_a_suggestion_is_run_and_measured(stage: BalanceStage) -> None:
     assert sorted(uuid for uuid, _host in wanted) == sorted(each["instance_uuid"] for each in stage.moving())
     stage.arrive(*(host for _uuid, host in wanted))
     stage.pass_looks(3)
+    # The agents do not measure guests that have just come.
+    assert next(each for each in stage.rounds() if each["uuid"] == suggested["uuid"])["after"] is None
+    stage.pass_looks(2)
     told = [(event, said["uuid"]) for each in (stage.conductor, stage.other) for event, said in each.notifier.infos]
     assert {("balance.round.suggested", suggested["uuid"]), ("balance.round.done", suggested["uuid"])} <= set(told)
     done = next(each for each in stage.rounds() if each["uuid"] == suggested["uuid"])

@@ -136,6 +136,22 @@ def test_the_load_of_measured_guests_is_waited_for_less_long() -> None:
     assert [("large", "b")] == pairs(plan(smooth, HOT, since=three))
 
 
+def test_a_measured_guest_weighs_no_less_where_nothing_is_measured() -> None:
+    """b has no guest, so its agent measures none, and its load is what is allocated of 160 vcpus. Two guests there would be
+    the next to be hot: one goes, and the loads are 50 and 40.
+    """
+    guests = [guest(name, "a", 4.0, measured=True) for name in ("x", "y")]
+    found = plan([host("a", 0.9), host("b", 0.0, vcpus=160.0)], guests)
+    assert ([("x", "b")], 5.0) == (pairs(found), round(found.expected, 6))
+
+
+def test_a_guest_that_is_not_measured_takes_what_is_allocated() -> None:
+    """Two of 20 vcpus, whatever its share of the load of its former host is."""
+    for vcpus, after in ((20.0, 0.4), (0.0, 0.8)):
+        there = host("b", 0.3, vcpus=vcpus).with_guest(guest("x", "a", 5.0), 1)
+        assert after == pytest.approx(there.cpu)
+
+
 def test_a_reason_that_reads_as_a_wait_is_none() -> None:
     """Reasons have names of guests, which their users choose."""
     found = plan([host("a", 0.9), host("b", 0.3)], [guest("hot since ever", "a", 5.0, stays="is locked")])
