@@ -8,6 +8,9 @@ import pathlib
 
 from fleet.clock import durations
 
+#: The largest whole number of an argument: counts and seconds beyond it are mistakes.
+MOST = 2**31 - 1
+
 
 def pair(text: str) -> tuple[str, str]:
     """An argparse type: ``KEY=VALUE``."""
@@ -19,16 +22,12 @@ def pair(text: str) -> tuple[str, str]:
 
 def positive(text: str) -> int:
     """An argparse type: a whole number from 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
-    return int(text)
+    return _whole(text, 1)
 
 
 def natural(text: str) -> int:
     """An argparse type: a whole number from 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {text!r}")
-    return int(text)
+    return _whole(text, 0)
 
 
 def file(text: str) -> bytes:
@@ -49,6 +48,16 @@ def duration(text: str) -> int:
 
 def limit(text: str) -> int:
     """An argparse type: a whole number from 0, or -1 for unlimited."""
-    if text != "-1" and not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0, or -1 for unlimited, got {text!r}")
+    return -1 if text == "-1" else _whole(text, 0, ", or -1 for unlimited")
+
+
+def _whole(text: str, least: int, more: str = "") -> int:
+    """:param more: what else is allowed"""
+    # The length first: Python reads no number of thousands of digits.
+    if text.isdecimal() and len(text.lstrip("0")) > len(str(MOST)):
+        raise argparse.ArgumentTypeError(f"must be at most {MOST}, got a number of {len(text)} digits")
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"must be a whole number from {least}{more}, got {text!r}")
+    if int(text) > MOST:
+        raise argparse.ArgumentTypeError(f"must be at most {MOST}, got {text}")
     return int(text)
