@@ -170,13 +170,15 @@ def _views(connection: Connection) -> list[BalanceView]:
     known = balances.list_all(connection)
     found: list[BalanceView] = []
     for each in sorted(aggregates.list_all(connection), key=lambda each: each.name):
-        row = known.get(each.name)
         mode = each.metadata.get(balance_states.METADATA, balance_states.OFF)
+        mode = mode if mode in balance_states.MODES else balance_states.OFF
+        # What was seen before it was turned off is its history.
+        row = known.get(each.name) if mode != balance_states.OFF else None
         last = balances.newest(connection, each.name, 1) if row is not None else ()
         found.append(
             {
                 "aggregate": each.name,
-                "mode": mode if mode in balance_states.MODES else balance_states.OFF,
+                "mode": mode,
                 "paused": bool(row is not None and row.paused),
                 "looked_at": plain(row.looked_at) if row is not None else None,
                 "hot_since": dict(row.hot_since) if row is not None else {},

@@ -85,6 +85,8 @@ class Measure:
         if self.bound is None:
             return f"{self.what}: {self.reached:g}"
         word = "at most" if self.is_most else "at least"
+        if (self.reached > self.bound) if self.is_most else (self.reached < self.bound):
+            return f"{self.what}: {self.reached:g}; {word} {self.bound:g} by any plan that reaches the goal"
         told = "the plan is the best there is" if not self.gap else f"gap {100 * self.gap:.1f} %"
         return f"{self.what}: {self.reached:g}; {word} {self.bound:g} by any plan; {told}"
 

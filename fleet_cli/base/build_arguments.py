@@ -34,6 +34,12 @@ def add_flavor(parser: Arguments, required: bool) -> None:
     )
 
 
+#: What :func:`add_conditions` adds.
+CONDITIONS = (
+    *("hint", "availability_zone", "group", "image", "image_property", "ignore_host", "network", "project", "user"),
+)
+
+
 def add_conditions(parser: Arguments) -> None:
     """Add what a request may require of its hosts."""
     parser.add_argument("--hint", type=argument_types.pair, action="append", default=[], metavar="KEY=VALUE",

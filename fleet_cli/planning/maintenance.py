@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 
 from fleet.client import argument_types, connection, ways
+from fleet.objects.answers.hosts import AggregateView, HostView
 from fleet.objects.maintenance import MOST_HOSTS
 from fleet.objects.waves import ENTRY_POINTS, WavesGoal, WavesPlan
 from fleet_cli.base import command, database_command, listing
@@ -31,7 +32,8 @@ class _Command(command.Lister):
             action="append",
             required=True,
             metavar="WHICH",
-            help="The hosts: an aggregate, a label such as rack=r7, or names with commas between. May be repeated.",
+            help="The hosts: an aggregate (its name or uuid), a label such as rack=r7, or names with commas between. May be "
+            "repeated.",
         ),
         command.argument(
             "--at-a-time",
@@ -47,7 +49,9 @@ class _Command(command.Lister):
 
     def planned(self, parsed_args: argparse.Namespace) -> tuple[WavesPlan, Mapping[str, str]]:
         """Return the plan, and by guest why it cannot move while it runs."""
-        hosts = self._hosts(parsed_args.hosts)
+        hosts = hosts_named(
+            parsed_args.hosts, self.conductor.operator.list_hosts(), self.conductor.operator.list_aggregates()
+        )
         with database_command.plain_failures():
             state = planning.state(self.app.conf, "maintenance")
             guests = [each.uuid for each in state.instances if each.host in set(hosts)]
@@ -67,28 +71,6 @@ class _Command(command.Lister):
         obstacles = ways.obstacles(self.conductor, guests)
         return plan, {uuid: why for uuid, why in obstacles.items() if why}
 
-    def _hosts(self, wanted: Sequence[str]) -> list[str]:
-        """:raises errors.NotFound: connection.CommandFailed: there is no such host, aggregate or label"""
-        known = {each["host"]: each.get("labels") or {} for each in self.conductor.operator.list_hosts()}
-        aggregates = {each["name"]: each["hosts"] for each in self.conductor.operator.list_aggregates()}
-        found: list[str] = []
-        for each in wanted:
-            key, _, value = each.partition("=")
-            if value:
-                hosts = [host for host, labels in known.items() if labels.get(key) == value]
-            else:
-                hosts = list(aggregates.get(each, each.split(",")))
-            unknown = [host for host in hosts if host not in known]
-            if unknown or not hosts:
-                raise connection.CommandFailed(
-                    f"--hosts: there is no host, aggregate or label {(unknown or [each])[0]}"
-                )
-            found += hosts
-        hosts = list(dict.fromkeys(found))
-        if len(hosts) > MOST_HOSTS:
-            raise connection.CommandFailed(f"--hosts: {len(hosts)} hosts, at most {MOST_HOSTS} are allowed at a time")
-        return hosts
-
     def tell(self, plan: WavesPlan, cold: Mapping[str, str], allowed: bool) -> None:
         hosts, moves = sum(len(each.hosts) for each in plan.waves), [move for each in plan.waves for move in each.moves]
         moved = len({each.instance_uuid for each in moves})
@@ -100,6 +82,38 @@ class _Command(command.Lister):
             listing.remark(f"  {host} is left out: {why}")
         for uuid, why in itertools.islice(cold.items(), _LINES):
             listing.remark(f"  {uuid} {'is switched off for its move' if allowed else 'holds its host up'}: it {why}")
+
+
+def hosts_named(wanted: Sequence[str], known: Sequence[HostView], aggregates: Sequence[AggregateView]) -> list[str]:
+    """Return the hosts that ``--hosts`` names, each once.
+
+    :raises connection.CommandFailed: there is no such host, aggregate or label, a name has two meanings, or too many hosts
+    """
+    labels = {each["host"]: each.get("labels") or {} for each in known}
+    members = {each[by]: each["hosts"] for by in ("name", "uuid") for each in aggregates}
+    found: list[str] = []
+    for each in wanted:
+        key, _, value = each.partition("=")
+        if each in members and each in labels:
+            raise connection.CommandFailed(
+                f"--hosts: {each} is a host and an aggregate: '{each},' is the host, its uuid is the aggregate"
+            )
+        if each in members:
+            hosts = [host for host in members[each] if host in labels]
+            if not hosts:
+                raise connection.CommandFailed(f"--hosts: no host is in the aggregate {each}")
+        elif value:
+            hosts = [host for host, its_labels in labels.items() if its_labels.get(key) == value]
+        else:
+            hosts = [name.strip() for name in each.split(",") if name.strip()]
+        unknown = [host for host in hosts if host not in labels]
+        if unknown or not hosts:
+            raise connection.CommandFailed(f"--hosts: there is no host, aggregate or label {(unknown or [each])[0]}")
+        found += hosts
+    found = list(dict.fromkeys(found))
+    if len(found) > MOST_HOSTS:
+        raise connection.CommandFailed(f"--hosts: {len(found)} hosts, at most {MOST_HOSTS} are allowed at a time")
+    return found
 
 
 class PlanMaintenance(_Command):
@@ -115,10 +129,10 @@ class PlanMaintenance(_Command):
 
 
 class RunMaintenance(_Command):
-    """Plan waves as 'fleet maintenance plan' does, and begin them: conductors drain each host, run the hook, wait until its
-    agent is back, and go on with the next wave.
+    """Plan waves as 'fleet maintenance plan' does, and begin them.
 
-    It goes on without this command. Without --hook do the work on each host that is empty, and start its agent anew.
+    Conductors drain each host, run the hook, wait until its agent is back, and go on with the next wave, also without this
+    command. Without --hook do the work on each host that is empty, and start its agent anew.
     """
 
     arguments = (
@@ -157,10 +171,11 @@ class RunMaintenance(_Command):
         self.conductor.operator.create_maintenance(wanted)
         listing.remark(f"{name} has begun: 'fleet maintenance show {name}'")
         if parsed_args.wait:
-            self._follow(name, parsed_args.timeout, sum(len(each.hosts) for each in plan.waves))
+            self._follow(name, parsed_args.timeout, sum(len(each.hosts) for each in plan.waves), len(plan.stuck))
         return COLUMNS, _rows(plan, cold)
 
-    def _follow(self, name: str, timeout_s: float, hosts: int) -> None:
+    def _follow(self, name: str, timeout_s: float, hosts: int, left_out: int) -> None:
+        """:param left_out: hosts that are in no wave"""
         with progress.shown(hosts, "hosts", self.app.options.verbose_level) as shown:
             try:
                 found = maintenance.follow(self.conductor, name, timeout_s, lambda *now: shown.show_of(*now))
@@ -168,7 +183,7 @@ class RunMaintenance(_Command):
                 shown.close()
                 listing.remark(f"Interrupted. {name} goes on: 'fleet maintenance show {name}'")
                 raise
-        skipped = found["maintenance"]["hosts"].get("skipped", 0)
+        skipped = found["maintenance"]["hosts"].get("skipped", 0) + left_out
         if skipped or found["maintenance"]["status"] != "ended":
             raise connection.CommandFailed(f"{name} is {found['maintenance']['status']}; {skipped} hosts were left out")
 

@@ -22,6 +22,7 @@ _SHORT_UUID = 8
 _LINES = 10
 #: What the planner does, at least: it reads, searches and looks at what it found.
 _DOINGS = 3
+_WITHIN = 10
 
 
 class Rebalance(command.Lister):
@@ -44,9 +45,9 @@ class Rebalance(command.Lister):
         goal.add_argument("--balance", action="store_true", help="Make the fullest hosts less full.")
         goal.add_argument("--undo-skew", action="store_true",
                           help="After a failure: bring all hosts near the mean, with the least that moves.")  # fmt: skip
-        parser.add_argument("--within", type=argument_types.positive, default=10, metavar="POINTS",
+        parser.add_argument("--within", type=argument_types.positive, metavar="POINTS",
                             help="With --undo-skew: a host may use so many percent of its vcpus or memory more than the "
-                            "mean. Default: %(default)s.")  # fmt: skip
+                            f"mean. Default: {_WITHIN}.")  # fmt: skip
         parser.add_argument("--time-limit", type=argument_types.positive, default=10, metavar="SECONDS",
                             help="Stop the search after this time. Default: %(default)s.")  # fmt: skip
         parser.add_argument("--max-moves", type=argument_types.positive, default=50, metavar="N",
@@ -59,14 +60,25 @@ class Rebalance(command.Lister):
                             help="With --apply: begin no move after this time. Default: %(default)s.")  # fmt: skip
         room = parser.add_argument_group("make room, in place of freeing hosts")
         build_arguments.add_flavor(room, required=False)
-        room.add_argument("--count", type=argument_types.positive, default=1, metavar="N",
-                          help="Instances of the flavor that shall fit. Default: %(default)s.")  # fmt: skip
+        room.add_argument("--count", type=argument_types.positive, metavar="N",
+                          help="Instances of the flavor that shall fit. Default: 1.")  # fmt: skip
         build_arguments.add_conditions(room)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+    def _require_goal(self, parsed_args: argparse.Namespace) -> None:
+        """:raises connection.CommandFailed: an option is for another goal, which it would not change"""
         if parsed_args.flavor and (parsed_args.free_hosts or parsed_args.balance or parsed_args.undo_skew):
             raise connection.CommandFailed("use --flavor, --free-hosts, --balance or --undo-skew, not two of them")
+        if parsed_args.within and not parsed_args.undo_skew:
+            raise connection.CommandFailed("--within needs --undo-skew")
+        given = [name for name in ("count", *build_arguments.CONDITIONS) if getattr(parsed_args, name)]
+        if given and not parsed_args.flavor:
+            raise connection.CommandFailed(f"--{given[0].replace('_', '-')} needs --flavor")
+        parsed_args.count = parsed_args.count or 1
+        parsed_args.within = parsed_args.within or _WITHIN
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple:
+        self._require_goal(parsed_args)
         with database_command.plain_failures():
             plan = self._plan(parsed_args)
         for line in _summary(plan, parsed_args.count if parsed_args.flavor else 0):

@@ -70,11 +70,27 @@ def stage(database: Database) -> BalanceStage:
 
 
 def test_nothing_is_looked_at_unless_it_is_wanted(stage: BalanceStage) -> None:
-    """Also not with a mode that there is none of."""
+    """A mode that there is none of is refused."""
     stage.pass_looks(LOOKS + 1)
-    stage.set_mode("always")
+    for mode in ("always", "AUTO"):
+        with pytest.raises(
+            errors.InvalidInput, match=r"^metadata.balance must be one of suggest, confirm, auto, off, got"
+        ):
+            stage.set_mode(mode)
+        with pytest.raises(errors.InvalidInput):
+            stage.conductor.operator.create_aggregate("other", {"balance": mode})
+    stage.set_mode("off")
     stage.pass_looks(LOOKS + 1)
     assert ([], "off") == (stage.rounds(), stage.conductor.operator.list_balances()[0]["mode"])
+
+
+def test_what_was_seen_before_it_was_turned_off_is_its_history(stage: BalanceStage) -> None:
+    stage.set_mode("suggest")
+    stage.pass_looks(LOOKS)
+    assert stage.conductor.operator.list_balances()[0]["last"]
+    stage.set_mode("off")
+    (shown,) = stage.conductor.operator.list_balances()
+    assert ("off", {}, None, 1) == (shown["mode"], shown["hot_since"], shown["last"], len(stage.rounds()))
 
 
 def test_a_lasting_imbalance_is_suggested_once(stage: BalanceStage) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
-from fleet import errors
+from fleet import balance_states, errors
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
@@ -154,6 +154,13 @@ def set_metadata(tx: Transaction, name: str, metadata: Mapping[str, str | None])
 
 
 def _set_metadata(tx: Transaction, key: int, metadata: Mapping[str, str | None]) -> None:
+    """:raises errors.InvalidInput: the mode of balancing is none"""
+    mode = metadata.get(balance_states.METADATA)
+    modes = (*balance_states.MODES, balance_states.OFF)
+    if mode is not None and mode not in modes:
+        raise errors.InvalidInput(
+            field=f"metadata.{balance_states.METADATA}", reason=f"must be one of {', '.join(modes)}, got {mode!r}"
+        )
     tx.execute(METADATA.delete().where(METADATA.c.aggregate_id == key, METADATA.c.key.in_(list(metadata))))
     kept = [{"aggregate_id": key, "key": name, "value": value} for name, value in metadata.items() if value is not None]
     if kept:

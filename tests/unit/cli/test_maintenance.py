@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from fleet.client import connection
+from fleet.objects.waves import Wave, WavesPlan
 from fleet_cli.hosts import maintenance
+from fleet_cli.planning import maintenance as planned
 from tests.clock import Time
 from tests.operator_calls import Asked
 from tests.unit.cli import fakes
@@ -103,3 +105,61 @@ def test_it_is_followed_to_its_end() -> None:
     assert (1, 3, "h2 draining: web has 1 volume: data") == told[0]
     with pytest.raises(connection.CommandFailed, match="it goes on"):
         maintenance.follow(Following(going), "kernel", 60, lambda *now: None, time, time.sleep)  # type: ignore[arg-type]
+
+
+KNOWN: Any = [{"host": name, "labels": {"rack": name[-1]}} for name in ("h1", "h2", "h3")]
+AGGREGATES: Any = [
+    {"name": "web", "uuid": "u-web", "hosts": ["h2", "gone"]},
+    {"name": "a=b", "uuid": "u-equal", "hosts": ["h3"]},
+    {"name": "h1", "uuid": "u-host", "hosts": ["h3"]},
+    {"name": "empty", "uuid": "u-empty", "hosts": []},
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "hosts"),
+    [
+        (["web"], ["h2"]),
+        (["a=b"], ["h3"]),
+        (["rack=3", "web"], ["h3", "h2"]),
+        (["h3, h2 ", "h2"], ["h3", "h2"]),
+        (["h1,"], ["h1"]),
+        (["u-host"], ["h3"]),
+    ],
+    ids=str,
+)
+def test_hosts_are_named(wanted: list[str], hosts: list[str]) -> None:
+    """By an aggregate, also one whose name looks like a label, by a label, and by their names."""
+    assert hosts == planned.hosts_named(wanted, KNOWN, AGGREGATES)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ("h1", "h1 is a host and an aggregate: 'h1,' is the host, its uuid is the aggregate"),
+        ("empty", "no host is in the aggregate empty"),
+        ("rack=9", "there is no host, aggregate or label rack=9"),
+        ("h2,nobody", "there is no host, aggregate or label nobody"),
+        (",", "there is no host, aggregate or label ,"),
+    ],
+)
+def test_a_wrong_name_of_hosts(wanted: str, why: str) -> None:
+    with pytest.raises(connection.CommandFailed) as refused:
+        planned.hosts_named([wanted], KNOWN, AGGREGATES)
+    assert f"--hosts: {why}" == str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("stuck", "status"), [({}, 0), ({"h9": "instance x is paused (no task)"}, 1)], ids=["all", "some"]
+)
+def test_hosts_that_are_left_out_are_no_good_end(
+    run: Any, monkeypatch: pytest.MonkeyPatch, stuck: dict[str, str], status: int
+) -> None:
+    """Of one that is waited for."""
+    plan = WavesPlan([Wave(["h1"], [])], stuck, 0, 1)
+    monkeypatch.setattr(planned.RunMaintenance, "planned", lambda *_arguments: (plan, {}))
+    conductor = fakes.Conductor()
+    ended = {**PLAN, "status": "ended", "hosts": {"done": 1}, "ended_at": "2026-01-01T01:00:00.000Z"}
+    conductor.answers.update(create_maintenance=ended, show_maintenance={"maintenance": ended, "hosts": HOSTS[:1]})
+    ran, _printed, said = run(conductor, "maintenance", "run", "--hosts", "h1", "--wait", "--name", "kernel")
+    assert (status, bool(stuck)) == (ran, "kernel is ended; 1 hosts were left out" in said)

@@ -12,6 +12,7 @@ from fleet import errors
 from fleet.objects.rebalance import Move
 from fleet_cli.servers.move_list import MoveList
 from tests.operator_calls import Asked
+from tests.unit.cli import fakes
 
 #: The statuses of a move, one a look.
 WELL = ["accepted", "pre-migrating", "finished", "confirming", "confirmed"]
@@ -140,3 +141,19 @@ def test_a_time_limit() -> None:
     run = run_of(Conductor(a=["accepted"]), "a", "b", at_a_time=1, clock=lambda: float(next(clock)))
     run.run(10)
     assert (0, ["a"], 1) == (run.done, list(run.under_way), run.begun)
+
+
+@pytest.mark.parametrize(
+    ("options", "needs"),
+    [
+        (("--availability-zone", "here", "--apply"), "--availability-zone needs --flavor"),
+        (("--count", "3"), "--count needs --flavor"),
+        (("--hint", "a=b", "--balance"), "--hint needs --flavor"),
+        (("--within", "5"), "--within needs --undo-skew"),
+    ],
+)
+def test_an_option_of_another_goal_is_refused(run: Any, options: tuple[str, ...], needs: str) -> None:
+    """Nothing is asked, so nothing moves."""
+    conductor = fakes.Conductor()
+    status, _printed, said = run(conductor, "rebalance", *options)
+    assert (1, f"{needs}\n", []) == (status, said, conductor.calls)

@@ -309,3 +309,5 @@ def test_a_measure_says_how_far_it_is_from_the_bound() -> None:
     assert "GiB moved: 12; at least 10 by any plan; gap 20.0 %" == str(Measure("GiB moved", 12, 10))
     assert "GiB moved: 3; at least 3 by any plan; the plan is the best there is" == str(Measure("GiB moved", 3, 3))
     assert "GiB moved: 3" == str(Measure("GiB moved", 3))
+    # Less than the least is no better plan: it does not reach the goal.
+    assert "GiB moved: 2; at least 3 by any plan that reaches the goal" == str(Measure("GiB moved", 2, 3))
