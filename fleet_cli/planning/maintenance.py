@@ -75,9 +75,9 @@ class _Command(command.Lister):
         hosts, moves = sum(len(each.hosts) for each in plan.waves), [move for each in plan.waves for move in each.moves]
         moved = len({each.instance_uuid for each in moves})
         each = f", {len(moves) / moved:.2f} for each of {moved} guests" if moved else ""
-        listing.remark(
-            f"{hosts} hosts in {len(plan.waves)} waves (no plan has fewer than {plan.bound}); {len(moves)} moves{each}"
-        )
+        counted = f"{hosts} of {hosts + len(plan.stuck)} hosts" if plan.stuck else f"{hosts} hosts"
+        fewest = f"no plan for them has fewer than {plan.bound}"
+        listing.remark(f"{counted} in {len(plan.waves)} waves ({fewest}); {len(moves)} moves{each}")
         for host, why in itertools.islice(plan.stuck.items(), _LINES):
             listing.remark(f"  {host} is left out: {why}")
         for uuid, why in itertools.islice(cold.items(), _LINES):

@@ -163,3 +163,5 @@ def test_hosts_that_are_left_out_are_no_good_end(
     conductor.answers.update(create_maintenance=ended, show_maintenance={"maintenance": ended, "hosts": HOSTS[:1]})
     ran, _printed, said = run(conductor, "maintenance", "run", "--hosts", "h1", "--wait", "--name", "kernel")
     assert (status, bool(stuck)) == (ran, "kernel is ended; 1 hosts were left out" in said)
+    counted = "1 of 2 hosts" if stuck else "1 hosts"
+    assert f"{counted} in 1 waves (no plan for them has fewer than 1); 0 moves" in said
