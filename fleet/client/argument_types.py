@@ -30,6 +30,11 @@ def natural(text: str) -> int:
     return _whole(text, 0)
 
 
+def size(text: str) -> int:
+    """An argparse type: a number of bytes."""
+    return _whole(text, 0, most=2**63 - 1)
+
+
 def file(text: str) -> bytes:
     """An argparse type: the content of a file."""
     try:
@@ -51,13 +56,13 @@ def limit(text: str) -> int:
     return -1 if text == "-1" else _whole(text, 0, ", or -1 for unlimited")
 
 
-def _whole(text: str, least: int, more: str = "") -> int:
+def _whole(text: str, least: int, more: str = "", most: int = MOST) -> int:
     """:param more: what else is allowed"""
     # The length first: Python reads no number of thousands of digits.
-    if text.isdecimal() and len(text.lstrip("0")) > len(str(MOST)):
-        raise argparse.ArgumentTypeError(f"must be at most {MOST}, got a number of {len(text)} digits")
+    if text.isdecimal() and len(text.lstrip("0")) > len(str(most)):
+        raise argparse.ArgumentTypeError(f"must be at most {most}, got a number of {len(text)} digits")
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(f"must be a whole number from {least}{more}, got {text!r}")
-    if int(text) > MOST:
-        raise argparse.ArgumentTypeError(f"must be at most {MOST}, got {text}")
+    if int(text) > most:
+        raise argparse.ArgumentTypeError(f"must be at most {most}, got {text}")
     return int(text)

@@ -202,6 +202,6 @@ def flavor(text: str) -> str | dict[str, int]:
 def _number(name: str, text: str) -> int:
     """:raises argparse.ArgumentTypeError: the field is named"""
     try:
-        return argument_types.natural(text)
+        return argument_types.size(text) if name == "size" else argument_types.natural(text)
     except argparse.ArgumentTypeError as wrong:
         raise argparse.ArgumentTypeError(f"{name} {wrong}") from None

@@ -67,7 +67,7 @@ class CreateImage(command.ShowOne):
             help="The least root disk that a flavor for it must have. Default: %(default)s.",
         ),
         command.argument(
-            "--size", type=argument_types.natural, default=0, metavar="BYTES", help="Default: 0, which is not known."
+            "--size", type=argument_types.size, default=0, metavar="BYTES", help="Default: 0, which is not known."
         ),
         command.argument(
             "--property",
