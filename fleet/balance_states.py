@@ -3,7 +3,7 @@
 
 ::
 
-    suggested ── mode auto, or an operator runs it ──▶ moving ── all moves have ended ──▶ done ── an interval later: measured
+    suggested ── mode auto, or an operator runs it ──▶ moving ── all moves have ended ──▶ done ── minutes later: measured
         └── another suggestion, or no host is hot any more ──▶ superseded
 
     nothing: a host is hot, and no move helps, or something forbids moves now

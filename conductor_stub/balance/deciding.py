@@ -35,7 +35,7 @@ class Host:
     :param vcpus_free, memory_free_mb: what the limits leave for further guests
     :param takes: guests may come
     :param smooth: the load is the mean of some minutes
-    :param vcpus: their limit, if the load is what is allocated of them; else 0
+    :param vcpus: their limit, if the loads are what is allocated; else 0
     """
 
     name: str
@@ -55,21 +55,23 @@ class Host:
 
     def with_guest(self, guest: Guest, sign: int) -> Host:
         """Return the host as it should be when the guest has come (1) or gone (-1)."""
+        cpu, memory = self._shares(guest)
         return dataclasses.replace(
             self,
-            cpu=self.cpu + sign * self._share(guest),
-            memory=self.memory + sign * guest.pressing_mb / max(self.memory_mb, 1.0),
+            cpu=self.cpu + sign * cpu,
+            memory=self.memory + sign * memory,
             vcpus_free=self.vcpus_free - sign * guest.vcpus,
             memory_free_mb=self.memory_free_mb - sign * guest.memory_mb,
         )
 
-    def _share(self, guest: Guest) -> float:
-        """Return the part of the processors that a guest takes. One that is measured takes no less where nothing is."""
-        busy = guest.cores / max(self.cores, 1e-9)
+    def _shares(self, guest: Guest) -> tuple[float, float]:
+        """Return the parts of the two loads that a guest makes. One that is measured takes no less where nothing is."""
+        cores, memory_mb = max(self.cores, 1e-9), max(self.memory_mb, 1.0)
+        cpu, memory = guest.cores / cores, guest.pressing_mb / memory_mb
         if not self.vcpus:
-            return busy
-        allocated = guest.vcpus / self.vcpus
-        return max(allocated, busy) if guest.measured else allocated
+            return cpu, memory
+        of_vcpus, of_memory = guest.vcpus / self.vcpus, guest.memory_mb / memory_mb
+        return (max(cpu, of_vcpus), max(memory, of_memory)) if guest.measured else (of_vcpus, of_memory)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -166,10 +166,11 @@ def _keep(
     balances.update(tx, aggregate, hot_since=dict(hot))
     rounds = balances.newest(tx, aggregate, 1)
     last = rounds[0] if rounds else None
-    if last is not None and last.status == balance_states.DONE and last.after is None and last.ended_at is not None:
+    made = balances.newest_made(tx, aggregate)
+    if made is not None and made.status == balance_states.DONE and made.after is None and made.ended_at is not None:
         # What was measured before the moves had ended says nothing of them.
-        settled = now - last.ended_at >= seconds(max(settings.interval_s, _SETTLED_S))
-        balances.change(tx, last, after=record["seen"]["before"] if settled else None)
+        settled = now - made.ended_at >= seconds(max(settings.interval_s, _SETTLED_S))
+        balances.change(tx, made, after=record["seen"]["before"] if settled else None)
     if last is not None and last.status == balance_states.MOVING:
         return False
     if last is not None and _same(last, mode, record):

@@ -172,16 +172,18 @@ def _views(connection: Connection) -> list[BalanceView]:
     for each in sorted(aggregates.list_all(connection), key=lambda each: each.name):
         mode = each.metadata.get(balance_states.METADATA, balance_states.OFF)
         mode = mode if mode in balance_states.MODES else balance_states.OFF
-        # What was seen before it was turned off is its history.
-        row = known.get(each.name) if mode != balance_states.OFF else None
+        row = known.get(each.name)
         last = balances.newest(connection, each.name, 1) if row is not None else ()
+        is_off = mode == balance_states.OFF
+        if is_off and last and last[0].status != balance_states.MOVING:
+            last = ()  # what was seen before it was turned off is its history
         found.append(
             {
                 "aggregate": each.name,
                 "mode": mode,
                 "paused": bool(row is not None and row.paused),
                 "looked_at": plain(row.looked_at) if row is not None else None,
-                "hot_since": dict(row.hot_since) if row is not None else {},
+                "hot_since": dict(row.hot_since) if row is not None and not is_off else {},
                 "last": _round(last[0]) if last else None,
             }
         )

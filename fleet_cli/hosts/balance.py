@@ -89,7 +89,7 @@ class BalanceHistory(listing.List):
     """List rounds, the newest first: what was seen, what was done and what it brought, and what was not done and why.
 
     'before' is how far the hottest host was above the mean, in points; 'expected' is what the moves should make of it, and
-    'after' what it was an interval after their end.
+    'after' what it was some minutes after their end.
     """
 
     things = "rounds"

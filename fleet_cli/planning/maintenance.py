@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import itertools
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 
+from fleet import states
 from fleet.client import argument_types, connection, ways
 from fleet.objects.answers.hosts import AggregateView, HostView
 from fleet.objects.maintenance import MOST_HOSTS
@@ -49,12 +51,15 @@ class _Command(command.Lister):
 
     def planned(self, parsed_args: argparse.Namespace) -> tuple[WavesPlan, Mapping[str, str]]:
         """Return the plan, and by guest why it cannot move while it runs."""
-        hosts = hosts_named(
+        named = hosts_named(
             parsed_args.hosts, self.conductor.operator.list_hosts(), self.conductor.operator.list_aggregates()
         )
+        taken = self._taken()
+        hosts = [host for host in named if host not in taken]
         with database_command.plain_failures():
             state = planning.state(self.app.conf, "maintenance")
-            guests = [each.uuid for each in state.instances if each.host in set(hosts)]
+            there = [each for each in state.instances if each.host in set(hosts)]
+            guests = [each.uuid for each in there]
             promised = planning.promised(self.conductor, state)
             everybody = [each.uuid for each in state.instances if each.host]
             requests = planning.of_instances(
@@ -68,8 +73,19 @@ class _Command(command.Lister):
                     *(self.app.conf, state, WavesGoal(hosts, parsed_args.at_a_time, promised)),
                     *(lambda uuid: planning.known(requests, uuid), lambda host: shown.show(next(done), host)),
                 )
-        obstacles = ways.obstacles(self.conductor, guests)
+        obstacles = ways.obstacles(self.conductor, [each.uuid for each in there if each.vm_state not in states.AT_REST])
+        others = {host: f"is in the maintenance {taken[host]}" for host in named if host in taken}
+        plan = dataclasses.replace(plan, stuck={**others, **plan.stuck})
         return plan, {uuid: why for uuid, why in obstacles.items() if why}
+
+    def _taken(self) -> dict[str, str]:
+        """Return by host the name of the maintenance that it is in."""
+        found = {}
+        for each in self.conductor.operator.list_maintenances():
+            if each["ended_at"] is None:
+                shown = self.conductor.operator.show_maintenance(name=each["uuid"])
+                found.update({host["host"]: each["name"] for host in shown["hosts"] if host["ended_at"] is None})
+        return found
 
     def tell(self, plan: WavesPlan, cold: Mapping[str, str], allowed: bool) -> None:
         hosts, moves = sum(len(each.hosts) for each in plan.waves), [move for each in plan.waves for move in each.moves]

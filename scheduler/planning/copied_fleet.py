@@ -91,9 +91,9 @@ class CopiedFleet:
     def change(self, work: Callable[[HostCache], object]) -> None:
         self._manager.hint(work)
 
-    def hosts_up(self) -> list[str]:
-        """Return the names of hosts that are up and enabled."""
-        return self._manager.hosts_up()[0]
+    def hosts_up(self, disabled: bool = False) -> list[str]:
+        """Return the names of hosts that are up and enabled. :param disabled: those that are disabled, too"""
+        return self._manager.hosts_up(disabled)[0]
 
 
 def _built(domain: Domain, request: object) -> Consumption:

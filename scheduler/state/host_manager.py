@@ -265,12 +265,17 @@ class HostManager:
     def _state(self, now: float) -> StateAge:
         return StateAge(self._cache.generation, max(now - self._read_at, 0.0), self.stale, self._cache.mix_version)
 
-    def hosts_up(self) -> tuple[list[str], StateAge]:
-        """Names of hosts whose service is enabled and alive, sorted; and how old that is."""
+    def hosts_up(self, disabled: bool = False) -> tuple[list[str], StateAge]:
+        """Names of hosts whose service is alive and enabled, sorted; and how old that is.
+
+        :param disabled: return those that are disabled, too
+        """
         now = epoch_s(self._clock())
         with self._lock:
             hosts = self._candidates()
-            up = self.domain.rows.is_up(hosts, self._service_down_time_s) & ~hosts.column("disabled") & hosts.present()
+            up = self.domain.rows.is_up(hosts, self._service_down_time_s) & hosts.present()
+            if not disabled:
+                up &= ~hosts.column("disabled")
             return sorted({hosts.key(row)[0] for row in hosts.rows[up].tolist()}), self._state(now)
 
     def node_names(self) -> list[str]:

@@ -57,7 +57,9 @@ class _Run:
         began = time.monotonic()
         arguments = ("--hosts", self._names(), "--at-a-time", str(_AT_A_TIME), "--moves-at-a-time", str(_MOVES))
         begun = self._trio.cli("maintenance", "run", *arguments, "--hook", "work", "--name", NAME)
-        planned = re.search(r"hosts in (\d+) waves \(no plan for them has fewer than (\d+)\)", begun.stderr + begun.stdout)
+        planned = re.search(
+            r"hosts in (\d+) waves \(no plan for them has fewer than (\d+)\)", begun.stderr + begun.stdout
+        )
         if begun.returncode or planned is None:
             raise RuntimeError(begun.stdout + begun.stderr)
         planned_s = time.monotonic() - began

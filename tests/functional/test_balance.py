@@ -91,6 +91,16 @@ def test_what_was_seen_before_it_was_turned_off_is_its_history(stage: BalanceSta
     stage.set_mode("off")
     (shown,) = stage.conductor.operator.list_balances()
     assert ("off", {}, None, 1) == (shown["mode"], shown["hot_since"], shown["last"], len(stage.rounds()))
+    stage.conductor.operator.pause_balance("web", True)
+    assert stage.conductor.operator.list_balances()[0]["paused"]
+
+
+def test_moves_under_way_are_shown_though_it_was_turned_off(stage: BalanceStage) -> None:
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS + 1)
+    stage.set_mode("off")
+    (shown,) = stage.conductor.operator.list_balances()
+    assert ("off", "moving") == (shown["mode"], shown["last"]["status"])
 
 
 def test_a_lasting_imbalance_is_suggested_once(stage: BalanceStage) -> None:
@@ -130,6 +140,21 @@ def test_a_suggestion_is_run_and_measured(stage: BalanceStage) -> None:
     assert done["after"] == pytest.approx(done["seen"]["expected"])
     with pytest.raises(errors.Conflict, match="has no suggestion"):
         stage.conductor.operator.run_balance("web")
+
+
+def test_a_round_is_measured_though_another_one_was_seen_meanwhile(database: Database) -> None:
+    """One move does not relieve h1, so there is another suggestion before agents have measured what it brought."""
+    stage = BalanceStage(database, BalanceSettings(most_moves=1))
+    stage.set_mode("confirm")
+    stage.pass_looks(LOOKS)
+    first = stage.rounds()[0]["uuid"]
+    stage.conductor.operator.run_balance("web", first)
+    stage.pass_looks()
+    stage.arrive(stage.rounds()[0]["moves"][0]["destination"])
+    stage.pass_looks(6)
+    newest, *_others, made = stage.rounds()
+    assert ("suggested", first, "done") == (newest["status"], made["uuid"], made["status"])
+    assert made["after"] == pytest.approx(made["seen"]["expected"])
 
 
 def test_by_itself(stage: BalanceStage) -> None:

@@ -113,6 +113,13 @@ def newest(connection: Transaction | sa.Connection, aggregate: str | None, limit
     return cast("Sequence[BalanceRoundRow]", connection.execute(query.limit(limit)).all())
 
 
+def newest_made(connection: Transaction | sa.Connection, aggregate: str) -> BalanceRoundRow | None:
+    """Return the newest round whose moves have begun; None if there is none."""
+    begun = ROUNDS.c.status.in_((balance_states.MOVING, balance_states.DONE))
+    query = _NEWEST.where(ROUNDS.c.aggregate == aggregate, begun).limit(1)
+    return cast("BalanceRoundRow | None", connection.execute(query).first())
+
+
 def moving(connection: Transaction | sa.Connection) -> Sequence[BalanceRoundRow]:
     """Return the rounds whose moves have not all ended."""
     return cast("Sequence[BalanceRoundRow]", connection.execute(_MOVING).all())

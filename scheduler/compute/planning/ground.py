@@ -15,13 +15,10 @@ from fleet.db.feed.feed import Changes
 from fleet.objects import Holding, RequestSpec
 from fleet.objects.rebalance import Move
 from fleet.objects.whatif import Demand
-from scheduler.compute.domain import liveness
 from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.weights import CPUWeigher, RAMWeigher
 from scheduler.engine import pipeline
-from scheduler.engine.decision import StateAge
-from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.copied_fleet import CopiedFleet
 
 #: Returns the request that places an existing instance, from its uuid.
@@ -62,15 +59,6 @@ class Ground:
         asked = loading.load_pipeline(self._conf)
         return CopiedFleet(packing(asked), state or self.state, self._conf.service_down_time, HostManager)
 
-    def hosts_alive(self, fleet: CopiedFleet) -> set[str]:
-        """Return the hosts whose agents are up, disabled or not."""
-
-        def alive(hosts: Candidates, _state: StateAge) -> set[str]:
-            up = hosts.present() & liveness.is_up(hosts, self._conf.service_down_time)
-            return {hosts.key(row)[0] for row in hosts.rows[up].tolist()}
-
-        return fleet.read(alive)
-
     def count(self, host: str) -> int:
         return len(self._instances[host])
 
@@ -109,9 +97,13 @@ class Ground:
         return found
 
     def _request(self, demand: Demand) -> RequestSpec:
-        """Return the request without the places of members that this fleet shows: they move, and copies know where to."""
+        """Return the request without the places of members that this fleet shows: they move, and copies know where to.
+
+        A member that has another place beside is being moved, so no plan moves it: both its places stay.
+        """
         request = RequestSpec.from_wire(demand.request_spec, demand.filter_properties)
-        places = frozenset(pair for pair in request.group_places if self._host_of.get(pair[0]) != pair[1])
+        staying = {uuid for uuid, host in request.group_places if self._host_of.get(uuid) != host}
+        places = frozenset(pair for pair in request.group_places if pair[0] in staying)
         told = {host for _uuid, host in request.group_places}
         shown = {self._host_of.get(uuid) for uuid in request.group_members}
         hosts = request.group_hosts.difference(told, shown).union(host for _uuid, host in places)

@@ -13,6 +13,7 @@ import collections
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+import numpy
 from oslo_config import cfg
 
 from fleet import errors
@@ -83,7 +84,7 @@ class _Planner:
 
     def plan(self) -> WavesPlan:
         fleet = self._ground.copy()
-        alive = self._ground.hosts_alive(fleet)
+        alive = set(fleet.hosts_up(disabled=True))
         for host in self._left:
             resting = self._ground.at_rest(host)
             for each in self._ground.movable(host):
@@ -234,8 +235,10 @@ def _bound(fleet: CopiedFleet, hosts: Collection[str], resting: Mapping[str, Seq
     most = at_a_time
     for field, used, free in (("vcpus", use.vcpus_used, use.free[0]), ("memory_mb", use.memory_mb_used, use.free[1])):
         stays = {host: sum(_held(each, field) for each in there) for host, there in resting.items()}
-        capacity = dict(zip(names, (used + free).tolist(), strict=True))
-        capacity = {host: size - stays.get(host, 0) for host, size in capacity.items()}
+        capacity = collections.Counter({host: -held for host, held in stays.items()})
+        # What is above a limit stays there, too.
+        for host, size in zip(names, (used + numpy.maximum(free, 0)).tolist(), strict=True):
+            capacity[host] += size
         most = min(most, _empty_at_once(capacity, hosts, float(used.sum()) - sum(stays.values())))
     return -(-len(hosts) // max(most, 1))
 

@@ -11,7 +11,9 @@ from fleet.client import connection
 from fleet.objects.waves import Wave, WavesPlan
 from fleet_cli.hosts import maintenance
 from fleet_cli.planning import maintenance as planned
+from fleet_cli.planning import planning
 from tests.clock import Time
+from tests.factories import PlacedInstance, changes, node, uuid
 from tests.operator_calls import Asked
 from tests.unit.cli import fakes
 
@@ -165,3 +167,29 @@ def test_hosts_that_are_left_out_are_no_good_end(
     assert (status, bool(stuck)) == (ran, "kernel is ended; 1 hosts were left out" in said)
     counted = "1 of 2 hosts" if stuck else "1 hosts"
     assert f"{counted} in 1 waves (no plan for them has fewer than 1); 0 moves" in said
+
+
+def test_a_plan_leaves_hosts_of_other_maintenances_out(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """h2 waits in one that has not ended; h1 and h3 have ended there. A guest at rest is not asked whether it can move."""
+    resting, running = (PlacedInstance(uuid(n), "h1", vm_state=state) for n, state in ((1, "stopped"), (2, "active")))
+    nodes = [node(each["host"], vcpus=8) for each in KNOWN]
+    monkeypatch.setattr(planning, "state", lambda *_arguments: changes(nodes, instances=[resting, running]))
+    monkeypatch.setattr(planning, "promised", lambda *_arguments: ())
+    conductor = fakes.Conductor()
+    other = [
+        {**each, "host": name, "ended_at": ended}
+        for each, name, ended in zip(HOSTS, ("h1", "h2", "h3"), ("x", None, "x"), strict=True)
+    ]
+    conductor.answers.update(
+        list_hosts=KNOWN,
+        list_aggregates=[],
+        list_maintenances=[PLAN, {**PLAN, "name": "former", "ended_at": "2026-01-01T00:00:00.000Z"}],
+        show_maintenance={"maintenance": PLAN, "hosts": other},
+        requests_of=[],
+        live_obstacles={},
+    )
+    status, printed, said = run(conductor, "maintenance", "plan", "--hosts", "h2,h3,h1", "-f", "value", "-c", "host")
+    assert (0, "h1\nh3\n") == (status, printed), said
+    assert "2 of 3 hosts" in said
+    assert "h2 is left out: is in the maintenance kernel" in said
+    assert [{"uuids": [running.uuid]}] == [given for name, given in conductor.calls if name == "live_obstacles"]

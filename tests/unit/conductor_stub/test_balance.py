@@ -152,6 +152,13 @@ def test_a_guest_that_is_not_measured_takes_what_is_allocated() -> None:
         assert after == pytest.approx(there.cpu)
 
 
+def test_an_idle_guest_takes_its_memory_where_nothing_is_measured() -> None:
+    """Nothing waits for memory on its host, so it presses nobody there."""
+    idle = dataclasses.replace(guest("x", "a", 3.0, gib=75, measured=True), pressing_mb=0.0)
+    for vcpus, after in ((20.0, 0.95), (0.0, 0.2)):
+        assert after == pytest.approx(host("b", 0.3, vcpus=vcpus).with_guest(idle, 1).memory)
+
+
 def test_a_reason_that_reads_as_a_wait_is_none() -> None:
     """Reasons have names of guests, which their users choose."""
     found = plan([host("a", 0.9), host("b", 0.3)], [guest("hot since ever", "a", 5.0, stays="is locked")])

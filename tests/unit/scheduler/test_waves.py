@@ -18,6 +18,7 @@ from fleet.objects.tolerance import Tolerance
 from fleet.objects.waves import WavesGoal, WavesPlan
 from fleet.objects.whatif import Demand
 from scheduler.compute.planning import waves
+from scheduler.compute.planning.ground import Ground
 from tests.factories import uuid
 from tests.unit.scheduler.plugins import configuration
 from tests.unit.scheduler.test_rebalance import FilledHosts
@@ -113,6 +114,24 @@ def test_a_host_that_a_member_has_left_is_free_for_another(more: dict[str, Any])
             fleet.properties[name]["group_places"] = [[other, fleet.hosts[other]]]
     found = plan(fleet, at_a_time=1)
     assert ({}, [["c"], ["a"], ["b"]]) == (found.stuck, [list(each.hosts) for each in found.waves])
+
+
+def test_a_member_with_two_places_keeps_both() -> None:
+    """It is being moved, so no plan moves it. The conductor says what the feed does not show."""
+    fleet = FilledHosts({"a": [1], "b": [1], "c": []})
+    guest, member = fleet.hosts
+    places = [[member, "b"], [member, "c"]]
+    fleet.group("anti-affinity", guest, member)
+    fleet.properties[guest].update(group_places=places, group_hosts=["b", "c"])
+    (asked,) = Ground(configuration(), fleet.state, fleet.request_of).movable("a")
+    assert ({(member, "b"), (member, "c")}, {"b", "c"}) == (asked.request.group_places, asked.request.group_hosts)
+    assert "finds no other host" in plan(fleet, "a").stuck["a"]
+
+
+def test_a_host_over_its_limit_needs_no_room_for_it_elsewhere() -> None:
+    """a has 24 of 8 and stays: b and c can be empty together."""
+    found = plan(FilledHosts({"a": [8, 8, 8], "b": [], "c": [], "d": []}), "b", "c")
+    assert (1, [["b", "c"]]) == (found.bound, [list(each.hosts) for each in found.waves])
 
 
 def test_a_member_that_the_fleet_does_not_show_counts() -> None:
