@@ -93,7 +93,8 @@ class _Command(command.Lister):
         each = f", {len(moves) / moved:.2f} for each of {moved} guests" if moved else ""
         counted = f"{hosts} of {hosts + len(plan.stuck)} hosts" if plan.stuck else f"{hosts} hosts"
         fewest = f"no plan for them has fewer than {plan.bound}"
-        listing.remark(f"{counted} in {len(plan.waves)} waves ({fewest}); {len(moves)} moves{each}")
+        if plan.waves:
+            listing.remark(f"{counted} in {len(plan.waves)} waves ({fewest}); {len(moves)} moves{each}")
         for host, why in itertools.islice(plan.stuck.items(), _LINES):
             listing.remark(f"  {host} is left out: {why}")
         for uuid, why in itertools.islice(cold.items(), _LINES):
