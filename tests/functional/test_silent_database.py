@@ -28,11 +28,21 @@ def server() -> Iterator[private_servers.PostgreSQL]:
 @pytest.fixture
 def ledger(server: private_servers.PostgreSQL) -> Iterator[Database]:
     """Short limits, and no retries: a test sees the first error."""
+    yield from _opened(server, connect_timeout=2)
+
+
+@pytest.fixture
+def patient(server: private_servers.PostgreSQL) -> Iterator[Database]:
+    """One that waits for a slow server, and looks at a silent one as early as the other."""
+    yield from _opened(server, connect_timeout=60)
+
+
+def _opened(server: private_servers.PostgreSQL, connect_timeout: int) -> Iterator[Database]:
     conf = cfg.ConfigOpts()
     database_options.set_defaults(conf, connection=server.url())
     options.register_limits(conf)
     conf([])
-    for name, value in {"connect_timeout": 2, "peer_timeout": 1, "db_max_retries": 0}.items():
+    for name, value in {"connect_timeout": connect_timeout, "peer_timeout": 1, "db_max_retries": 0}.items():
         conf.set_override(name, value, "database")
     with Database(conf).disposed() as database:
         models.METADATA.create_all(database.engine)
@@ -78,9 +88,9 @@ def test_a_server_that_hangs(server: private_servers.PostgreSQL, ledger: Databas
     ledger.ping()
 
 
-def test_a_statement_that_takes_long_is_left_alone(ledger: Database) -> None:
+def test_a_statement_that_takes_long_is_left_alone(patient: Database) -> None:
     """The server answers others, and is the same: it is not silent."""
-    ledger.read_once(lambda connection: connection.execute(sa.text("SELECT pg_sleep(4)")).all())
+    patient.read_once(lambda connection: connection.execute(sa.text("SELECT pg_sleep(4)")).all())
 
 
 def test_a_session_of_another_server_is_cut(
