@@ -17,7 +17,16 @@ from scheduler.engine.filtering import setting_limits
 from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.domain import Domain
 from scheduler.engine.names import Properties, Request
-from scheduler.engine.plugins import BaseHostFilter, BaseHostWeigher, ColumnFilter, Plugin, is_cacheable, over_columns
+from scheduler.engine.plugins import (
+    BaseHostFilter,
+    BaseHostWeigher,
+    ColumnFilter,
+    ColumnWeigher,
+    Plugin,
+    is_cacheable,
+    is_column_weigher,
+    over_columns,
+)
 from scheduler.engine.prepared_request import PARSED, PreparedRequest
 from scheduler.engine.supervision.supervision import PluginWatch, Supervision, is_ours
 
@@ -69,6 +78,11 @@ class Pipeline:
         return [each for each in self.filters if each.run_on_forced]
 
     @functools.cached_property
+    def reading(self) -> Sequence[ColumnWeigher]:
+        """The weighers that read the fleet as a whole."""
+        return reading(self.weighers)
+
+    @functools.cached_property
     def is_quick(self) -> bool:
         """True if :func:`prepare` takes no noticeable time: no plugin of a user is called, and none calls a service."""
         return not self.preparing and all(is_ours(each) for each in self._plugins)
@@ -106,7 +120,13 @@ def prepare(
         pipeline.domain.requests.consumption(request),
         pipeline.domain.requests.request_key(request) if is_cached else None,
         pipeline.domain.defaults.normalisation,
+        pipeline.reading if weighers is pipeline.weighers else reading(weighers),
     )
+
+
+def reading(weighers: Sequence[BaseHostWeigher]) -> Sequence[ColumnWeigher]:
+    """Return the weighers that read the fleet as a whole."""
+    return [each for each in weighers if is_column_weigher(each) and each.reads_fleet]
 
 
 def plugin_properties(

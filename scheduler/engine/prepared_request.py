@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import Normalisation
 from scheduler.engine.names import Properties, Request
-from scheduler.engine.plugins import BaseHostFilter, BaseHostWeigher
+from scheduler.engine.plugins import BaseHostFilter, BaseHostWeigher, ColumnWeigher
 from scheduler.engine.supervision.supervision import PluginWatch, Supervision
 
 #: Key of ``filter_properties`` that holds the parsed request (nova's name for it).
@@ -24,6 +24,7 @@ class PreparedRequest:
     :param properties: ``filter_properties`` for plugins of one host at a time
     :param supervision: calls the plugins
     :param consumption: what one instance takes of its host
+    :param reading: the weighers that read the fleet as a whole
     :param cache_key: equal for requests that the plugins cannot tell apart; None if the result must not be cached
     """
 
@@ -35,3 +36,4 @@ class PreparedRequest:
     consumption: Consumption = dataclasses.field(default_factory=lambda: Consumption({}))
     cache_key: Hashable | None = None
     normalisation: Normalisation = "clamp"
+    reading: Sequence[ColumnWeigher] = ()

@@ -60,6 +60,7 @@ OFTEN_UNIFORM = ("failed_builds", "free_pci_devices", "hypervisor_version")
 RARE = ("stats", "metrics")
 #: Hosts with equal texts share one parsed value.
 _PARSED = 4096
+_NOTHING: frozenset[str] = frozenset()
 #: Labels of a host: pairs of key and value.
 Labels = tuple[tuple[str, str], ...]
 
@@ -149,13 +150,13 @@ def rare(node: Any) -> JSONObject:
 
 def bridges(stats: object) -> frozenset[str]:
     """Return the bridges that a host reports: empty if it does not say, the empty name alone if it has none."""
-    reported = stats.get(host_report.BRIDGES) if isinstance(stats, Mapping) else None
-    return _names(reported) if isinstance(reported, str) else frozenset()
+    reported = stats.get(host_report.BRIDGES) if stats and isinstance(stats, Mapping) else None
+    return _names(reported) if isinstance(reported, str) else _NOTHING
 
 
 def labels(stats: Any, administered: Mapping[str, str] | None) -> Labels:
     """Return the labels of a host as pairs, in the order of their keys."""
-    reported = stats.get(host_labels.LABELS) if isinstance(stats, Mapping) else None
+    reported = stats.get(host_labels.LABELS) if stats and isinstance(stats, Mapping) else None
     if not reported and not administered:
         return ()
     return tuple(host_labels.effective(reported, administered).items())

@@ -19,9 +19,10 @@ def request_key(request: RequestSpec) -> Hashable | None:
     """
     retried = request.retry is not None and request.retry.hosts
     grouped = request.group_policies or request.group_hosts or request.group_members
-    among_members = any(rule.policy not in group_rule.OF_HOSTS for rule in request.group_rules)
-    moves = request.guest_cpu is not None
-    if retried or request.scheduler_hints or grouped or among_members or moves:
+    if retried or request.scheduler_hints or grouped or request.guest_cpu is not None:
+        return None
+    rules = request.group_rules
+    if rules and any(rule.policy not in group_rule.OF_HOSTS for rule in rules):
         return None
     flavor, image, instance, parts = request.flavor, request.image, request.instance, wanted(request)
     return (
@@ -32,5 +33,5 @@ def request_key(request: RequestSpec) -> Hashable | None:
         (instance.image_ref, instance.project_id, instance.user_id, instance.availability_zone),
         parts.key() if parts else None,
         frozenset(instance.bridges) if instance.bridges else None,
-        frozenset(request.group_rules) if request.group_rules else None,
+        frozenset(rules) if rules else None,
     )

@@ -272,7 +272,10 @@ class HostTable:
         self._touch(row)
 
     def share(self, row: int, name: str, value: Hashable) -> None:
-        number, numbers = self.interned[name].number(value), self._arrays[name]
+        interned, numbers = self.interned[name], self._arrays[name]
+        if interned.values[numbers[row]] is value:  # most hosts have an empty one, as before
+            return
+        number = interned.number(value)
         if numbers[row] != number:
             numbers[row] = number
             self._touch(row)

@@ -39,8 +39,7 @@ def applying(prepared: PreparedRequest) -> list[BaseHostWeigher]:
 
 def of_fleet(prepared: PreparedRequest, hosts: Candidates) -> Sequence[Hashable]:
     """Return what the weighers read of the fleet as a whole."""
-    reading = [each for each in prepared.weighers if is_column_weigher(each) and each.reads_fleet]
-    return tuple(prepared.supervision.ask("Weigher", each, each.of_fleet, hosts) for each in reading)
+    return [prepared.supervision.ask("Weigher", each, each.of_fleet, hosts) for each in prepared.reading]
 
 
 def weigh(
