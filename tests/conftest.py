@@ -20,6 +20,7 @@ from fleet.agent import commands
 from fleet_trial import private_servers
 from tests import costs, evidence, seeds
 from tests.collecting import pytest_collection  # noqa: F401  (a hook)
+from tests.lanes import pytest_xdist_make_scheduler  # noqa: F401  (a hook)
 from tests.leftovers import logging_stays_as_it_was, nothing_is_left_behind  # noqa: F401  (fixtures of every test)
 
 _MISSING: set[str] = set()
@@ -34,7 +35,10 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mix the suites where processes share them, the longest files first: no process shall wait for the last file."""
+    """Mix the suites where processes share them, the longest files first: no process shall wait for the last file.
+
+    :mod:`tests.lanes` says which process begins with which.
+    """
     if "PYTEST_XDIST_WORKER" in os.environ:
         places = costs.places((_file(item) for item in items), costs.known())
         items.sort(key=lambda item: places[_file(item)])

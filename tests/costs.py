@@ -19,8 +19,6 @@ from xml.etree import ElementTree
 SMALL_S = 0.4
 #: Files that take less are not named.
 _NAMED_S = 4.0
-#: Suites whose files take much longer than they compute, and the part of the run in which they begin.
-_WAITING, _WAITING_ENDS = frozenset({"tests/amqp"}), 0.85
 
 
 _FILE = pathlib.Path(__file__).with_suffix(".json")
@@ -41,19 +39,15 @@ def measured(report: str) -> dict[str, float]:
 
 
 def places(files: Iterable[str], seconds: Mapping[str, float]) -> dict[str, tuple[float, str]]:
-    """Return keys that sort files: all suites side by side, each with its longest files first.
-
-    The tests of daemons wait most of the time, those of units compute: beside each other they keep the processors busy.
-    """
+    """Return keys that sort files: all suites side by side, each with its longest files first."""
     suites: dict[str, list[str]] = {}
     for file in sorted(set(files), key=lambda file: (-seconds.get(file, SMALL_S), file)):
         suites.setdefault("/".join(file.split("/")[:2]), []).append(file)
     found = {}
-    for suite, its_files in suites.items():
+    for its_files in suites.values():
         costs = [seconds.get(file, SMALL_S) for file in its_files]
-        end = _WAITING_ENDS if suite in _WAITING else 1.0
         for file, done in zip(its_files, itertools.accumulate(costs, initial=0.0), strict=False):
-            found[file] = done / sum(costs) * end, file
+            found[file] = done / sum(costs), file
     return found
 
 

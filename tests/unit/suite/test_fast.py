@@ -67,7 +67,7 @@ def test_the_nearest_tests_run_as_long_as_there_is_time() -> None:
 
 
 def test_suites_are_mixed_and_begin_with_their_longest_files() -> None:
-    """Files that are not known are small. The tests of daemons wait, so they begin before the last part of a run."""
+    """Files that are not known are small."""
     files = ["tests/unit/a.py", "tests/unit/d/e.py", "tests/unit/b.py", *(f"tests/amqp/{name}.py" for name in "xyz")]
     seconds = {"tests/unit/d/e.py": 9.0, "tests/amqp/y.py": 5.0, "tests/amqp/x.py": 3.0, "tests/amqp/z.py": 2.0}
     places = costs.places(files, seconds)
