@@ -7,6 +7,8 @@ together. The Makefile's ``--dist loadfile`` is what is refined here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
@@ -18,11 +20,14 @@ _WAITING = "tests/amqp/"
 
 class Lanes(LoadFileScheduling):
     def _assign_work_unit(self, node: WorkerController) -> None:
-        waits = self.nodes.index(node) % 2 == 0
-        first = next((file for file in self.workqueue if file.startswith(_WAITING) == waits), None)
-        if first is not None:
-            self.workqueue.move_to_end(first, last=False)
+        self.workqueue.move_to_end(next_file(self.workqueue, waits=self.nodes.index(node) % 2 == 0), last=False)
         super()._assign_work_unit(node)
+
+
+def next_file(files: Iterable[str], waits: bool) -> str:
+    """Return the next file for a process: one of its kind as long as there is one. :param files: in their order"""
+    left = list(files)
+    return next((file for file in left if file.startswith(_WAITING) == waits), left[0])
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes | None:

@@ -8,7 +8,7 @@ import pathlib
 import grimp
 import pytest
 
-from tests import costs, fast
+from tests import costs, fast, lanes
 
 #: Real files, because a file that a change has removed is not run.
 NEAR = "tests/unit/scheduler/test_filters.py"
@@ -73,6 +73,16 @@ def test_suites_are_mixed_and_begin_with_their_longest_files() -> None:
     places = costs.places(files, seconds)
     expected = ["amqp/y", "unit/d/e", "amqp/x", "amqp/z", "unit/a", "unit/b"]
     assert [f"tests/{name}.py" for name in expected] == sorted(files, key=lambda file: places[file])
+
+
+def test_a_process_takes_files_of_its_kind_first() -> None:
+    """Those that need daemons, or the others; what is left when there are none."""
+    files = ["tests/unit/a.py", "tests/amqp/b.py", "tests/unit/c.py", "tests/amqp/d.py"]
+    assert ("tests/amqp/b.py", "tests/unit/a.py") == (lanes.next_file(files, True), lanes.next_file(files, False))
+    assert ("tests/unit/a.py", "tests/amqp/b.py") == (
+        lanes.next_file(files[::2], True),
+        lanes.next_file(files[1::2], False),
+    )
 
 
 def test_costs_are_read_from_a_report(tmp_path: pathlib.Path) -> None:
