@@ -234,6 +234,7 @@ class Trio:
     def configure(self, text: str) -> None:
         """Replace the configuration file at once: a daemon that reads it meanwhile sees the old one or the new one."""
         draft = self.config_file.with_suffix(".new")
+        draft.touch(mode=0o600)  # as before: the doctor looks at it
         draft.write_text(text)
         draft.replace(self.config_file)
 
