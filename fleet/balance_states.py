@@ -13,6 +13,7 @@ A move of a round is waiting until it is begun, then moving, and done or failed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 SUGGESTED: Final = "suggested"
@@ -31,3 +32,9 @@ AUTO: Final = "auto"
 MODES = (SUGGEST, CONFIRM, AUTO)
 #: Key of an aggregate's metadata: its mode.
 METADATA: Final = "balance"
+
+
+def mode_of(metadata: Mapping[str, str]) -> str:
+    """Return the mode of an aggregate with this metadata. A value that is no mode, as of an earlier release, is off."""
+    mode = metadata.get(METADATA, OFF)
+    return mode if mode in MODES else OFF

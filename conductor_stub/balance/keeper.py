@@ -128,8 +128,8 @@ class BalanceKeeper:
 
 
 def _modes(connection: Connection) -> dict[str, str]:
-    found = {each.name: each.metadata.get(balance_states.METADATA, "") for each in aggregates.list_all(connection)}
-    return {name: mode for name, mode in sorted(found.items()) if mode in balance_states.MODES}
+    found = {each.name: balance_states.mode_of(each.metadata) for each in aggregates.list_all(connection)}
+    return {name: mode for name, mode in sorted(found.items()) if mode != balance_states.OFF}
 
 
 @failpoints.commits("conductor.balance_look")

@@ -170,8 +170,7 @@ def _views(connection: Connection) -> list[BalanceView]:
     known = balances.list_all(connection)
     found: list[BalanceView] = []
     for each in sorted(aggregates.list_all(connection), key=lambda each: each.name):
-        mode = each.metadata.get(balance_states.METADATA, balance_states.OFF)
-        mode = mode if mode in balance_states.MODES else balance_states.OFF
+        mode = balance_states.mode_of(each.metadata)
         row = known.get(each.name)
         last = balances.newest(connection, each.name, 1) if row is not None else ()
         is_off = mode == balance_states.OFF

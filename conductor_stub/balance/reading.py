@@ -68,7 +68,6 @@ def read(
     since = now - seconds(settings.cooldown_s)
     lately = balances.moved_since(connection, names, since) | balances.failed_since(connection, aggregate, since)
     way = ways.of_rows(connection, rows, names)
-    guests_measured = {uuid for there in loads.values() for uuid in there}
     guests = [
         _guest(
             row,
@@ -76,7 +75,7 @@ def read(
             way.obstacle(row),
             row.uuid in lately,
             way.takers(row),
-            row.uuid in guests_measured,
+            row.uuid in loads.get(str(row.host), {}),
         )
         for row in rows
     ]
