@@ -30,8 +30,6 @@ _COST_OF_ONE = 30
 _JUDGED_AHEAD = 32
 #: Following changes saves nothing below this number of rows.
 WORTH_FOLLOWING = 4096
-#: nova's own answer, which ``run_filter_once_per_request`` decides.
-_FOR_ALL = BaseHostFilter.run_filter_for_index
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,10 +132,8 @@ class Evaluation:
     def _judge_all(self, prepared: PreparedRequest, hosts: Candidates, allowed: numpy.ndarray, known: bool) -> None:
         """:param known: True if an equal request was judged before, and no aggregate has changed since"""
         silent: frozenset[BaseHostFilter] = self._silent if known else frozenset()
-        # The others run for the first instance of a request.
-        choosing = [each for each in prepared.filters if type(each).run_filter_for_index is not _FOR_ALL]
-        idle = [each for each in choosing if not _runs_for(prepared, each, 0)]
-        result = filtering.run(prepared, hosts, allowed, silent.union(idle) if idle else silent)
+        idle = [each for each in prepared.filters if not _runs_for(prepared, each, 0)]
+        result = filtering.run(prepared, hosts, allowed, silent.union(idle))
         self._silent = silent.union(result.silent)
         self.dropped_by, self.alive_count = result.dropped_by, result.count
         self._dropped, self.considered, self._alive = result.dropped, result.considered, None
@@ -246,6 +242,6 @@ class Evaluation:
 
 
 def _runs_for(prepared: PreparedRequest, each: BaseHostFilter, index: int) -> bool:
-    if type(each).run_filter_for_index is _FOR_ALL:
+    if type(each).run_filter_for_index is BaseHostFilter.run_filter_for_index:
         return index == 0 or not each.run_filter_once_per_request
     return bool(prepared.supervision.ask("Filter", each, each.run_filter_for_index, index))

@@ -24,8 +24,8 @@ class PreparedRequest:
     :param properties: ``filter_properties`` for plugins of one host at a time
     :param supervision: calls the plugins
     :param consumption: what one instance takes of its host
-    :param reading: the weighers that read the fleet as a whole
     :param cache_key: equal for requests that the plugins cannot tell apart; None if the result must not be cached
+    :param reading: the weighers that read the fleet as a whole
     """
 
     request: Request

@@ -24,6 +24,7 @@ from fleet.objects.whatif import Demand
 from scheduler.compute import conf as compute_conf
 from scheduler.compute.planning.ground import Ground, Movable, elsewhere
 from scheduler.compute.planning.losses import kept_promises
+from scheduler.compute.planning.moves.columns import amount
 from scheduler.compute.planning.moves.moved import joined, moved
 from scheduler.planning import readings
 from scheduler.planning.copied_fleet import CopiedFleet
@@ -233,20 +234,14 @@ def _bound(fleet: CopiedFleet, hosts: Collection[str], resting: Mapping[str, Seq
     names = fleet.read(readings.host_names)
     use = fleet.read(readings.utilization)
     most = at_a_time
-    for field, used, free in (("vcpus", use.vcpus_used, use.free[0]), ("memory_mb", use.memory_mb_used, use.free[1])):
-        stays = {host: sum(_held(each, field) for each in there) for host, there in resting.items()}
+    for resource, (used, free) in enumerate(((use.vcpus_used, use.free[0]), (use.memory_mb_used, use.free[1]))):
+        stays = {host: sum(amount(each)[resource] for each in there) for host, there in resting.items()}
         capacity = collections.Counter({host: -held for host, held in stays.items()})
         # What is above a limit stays there, too.
         for host, size in zip(names, (used + numpy.maximum(free, 0)).tolist(), strict=True):
             capacity[host] += size
         most = min(most, _empty_at_once(capacity, hosts, float(used.sum()) - sum(stays.values())))
     return -(-len(hosts) // max(most, 1))
-
-
-def _held(guest: Movable, field: str) -> float:
-    claimed = guest.holding.claimed
-    held: float = getattr(guest.request if claimed is None else claimed, field)
-    return held
 
 
 def _empty_at_once(capacity: Mapping[str, float], hosts: Collection[str], used: float) -> int:
