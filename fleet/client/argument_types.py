@@ -9,7 +9,7 @@ import pathlib
 from fleet.clock import durations
 
 #: The largest whole number of an argument: counts and seconds beyond it are mistakes.
-MOST = 2**31 - 1
+_MOST = 2**31 - 1
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -56,7 +56,7 @@ def limit(text: str) -> int:
     return -1 if text == "-1" else _whole(text, 0, ", or -1 for unlimited")
 
 
-def _whole(text: str, least: int, more: str = "", most: int = MOST) -> int:
+def _whole(text: str, least: int, more: str = "", most: int = _MOST) -> int:
     """:param more: what else is allowed"""
     # The length first: Python reads no number of thousands of digits.
     if text.isdecimal() and len(text.lstrip("0")) > len(str(most)):

@@ -34,12 +34,6 @@ def add_flavor(parser: Arguments, required: bool) -> None:
     )
 
 
-#: What :func:`add_conditions` adds.
-CONDITIONS = (
-    *("hint", "availability_zone", "group", "image", "image_property", "ignore_host", "network", "project", "user"),
-)
-
-
 def add_conditions(parser: Arguments) -> None:
     """Add what a request may require of its hosts."""
     parser.add_argument("--hint", type=argument_types.pair, action="append", default=[], metavar="KEY=VALUE",
@@ -63,6 +57,14 @@ def add_conditions(parser: Arguments) -> None:
                         "use, if there is one. Default: auto.")  # fmt: skip
     parser.add_argument("--project", metavar="ID", help="The project that the instances belong to. Default: none.")
     parser.add_argument("--user", metavar="ID", help="The user that the instances belong to. Default: none.")
+
+
+def conditions_given(parsed_args: argparse.Namespace) -> list[str]:
+    """Return the options of :func:`add_conditions` that a command line has, such as ``--hint``."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_conditions(parser)
+    defaults = vars(parser.parse_args([]))
+    return [f"--{name.replace('_', '-')}" for name in defaults if getattr(parsed_args, name) != defaults[name]]
 
 
 def add_build(parser: Arguments) -> None:

@@ -71,14 +71,14 @@ class Rebalance(command.Lister):
             raise connection.CommandFailed("use --flavor, --free-hosts, --balance or --undo-skew, not two of them")
         if parsed_args.within and not parsed_args.undo_skew:
             raise connection.CommandFailed("--within needs --undo-skew")
-        given = [name for name in ("count", *build_arguments.CONDITIONS) if getattr(parsed_args, name)]
+        given = [*(["--count"] if parsed_args.count else []), *build_arguments.conditions_given(parsed_args)]
         if given and not parsed_args.flavor:
-            raise connection.CommandFailed(f"--{given[0].replace('_', '-')} needs --flavor")
-        parsed_args.count = parsed_args.count or 1
-        parsed_args.within = parsed_args.within or _WITHIN
+            raise connection.CommandFailed(f"{given[0]} needs --flavor")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         self._require_goal(parsed_args)
+        parsed_args.count = parsed_args.count or 1
+        parsed_args.within = parsed_args.within or _WITHIN
         with database_command.plain_failures():
             plan = self._plan(parsed_args)
         for line in _summary(plan, parsed_args.count if parsed_args.flavor else 0):
