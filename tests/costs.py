@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What files of tests cost, from ``costs.json``: seconds by path in a run of ``make test``. It orders tests, and decides
-nothing else.
+"""What files of tests cost, from ``costs.json``: seconds by path in a run of ``make test``.
 
-``python -m tests.costs REPORT`` writes it anew from a report that pytest made with ``--junitxml=REPORT``.
+It orders tests, and decides nothing else. ``python -m tests.costs REPORT`` writes it anew from a
+report that pytest made with ``--junitxml=REPORT``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from xml.etree import ElementTree
 SMALL_S = 0.4
 #: Files that take less are not named.
 _NAMED_S = 4.0
-
-
 _FILE = pathlib.Path(__file__).with_suffix(".json")
 
 

@@ -329,9 +329,7 @@ def eventually(
 
 def delete_service(trio: Trio, host: str, binary: str) -> None:
     """Delete the record of a daemon that was stopped: it is up until its farewell is in the ledger."""
-    eventually(
-        lambda: (trio.operator("delete_service", host=host, binary=binary),), timeout_s=60, retry_on=errors.Conflict
-    )
+    eventually(lambda: (trio.operator("delete_service", host=host, binary=binary),), retry_on=errors.Conflict)
 
 
 @contextlib.contextmanager

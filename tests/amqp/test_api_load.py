@@ -15,8 +15,7 @@ from concurrent import futures
 import pytest
 import requests
 
-from fleet import errors
-from tests.amqp.daemons import Trio, eventually
+from tests.amqp.daemons import Trio, delete_service, eventually
 from tests.amqp.test_api import Api, api, flavor
 
 __all__ = ["api", "flavor"]
@@ -86,7 +85,7 @@ def test_two_hundred_clients(trio: Trio, api: Api, flavor: str) -> None:
         trio.stop("second")
         trio.forget("second")
     # It is up until it was silent for service_down_time.
-    eventually(lambda: _forgotten(trio), retry_on=errors.Conflict)
+    delete_service(trio, "second", "fleet-conductor")
     print(f"answers: {dict(crowd.seen)}")
     assert crowd.seen.keys() <= {"202", *CLEAR}
     assert CLIENTS * POSTS == crowd.seen["202"] == len(crowd.servers)
@@ -102,11 +101,6 @@ def test_two_hundred_clients(trio: Trio, api: Api, flavor: str) -> None:
     assert CLIENTS * POSTS == ended["active"] + len(failed)
     for start in range(0, len(made), _PART):
         trio.terminate([uuid for _, uuid in made[start : start + _PART]])
-
-
-def _forgotten(trio: Trio) -> bool:
-    trio.operator("delete_service", host="second", binary="fleet-conductor")
-    return True
 
 
 def _ended(trio: Trio, wanted: set[str]) -> collections.Counter[str]:

@@ -76,7 +76,7 @@ def test_daemons_wait_for_their_database_and_broker(
         far["broker"].heal()
         for name, program in DAEMONS.items():
             eventually(lambda name=name: health(ports[name])["ready"], retry_on=OSError)  # type: ignore[misc]
-            # It is written after the page tells.
+            # The daemon logs it after its health page says so.
             eventually(lambda name=name, program=program: f"{program} is ready" in trio.log(name))  # type: ignore[misc]
             assert "Traceback" not in trio.log(name)
     finally:

@@ -24,7 +24,7 @@ LAZY = {"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", "autovacuum"
 
 
 def quiet(server: private_servers.PostgreSQL) -> None:
-    """Suspend the process that writes commits which nobody waits for: it looks every ten seconds, whenever that is."""
+    """Suspend PostgreSQL's WAL writer: every ten seconds it writes asynchronous commits, which a test wants to lose."""
 
     def writers() -> list[psutil.Process]:
         children = psutil.Process(server.pid).children(recursive=True)

@@ -146,14 +146,14 @@ def test_a_measured_guest_weighs_no_less_where_nothing_is_measured() -> None:
 
 
 def test_a_guest_that_is_not_measured_takes_what_is_allocated() -> None:
-    """Two of 20 vcpus, whatever its share of the load of its former host is."""
+    """On a host with a limit of 20 vcpus, a guest of 2 is predicted to add a tenth, however busy it was before."""
     for vcpus, after in ((20.0, 0.4), (0.0, 0.8)):
         there = host("b", 0.3, vcpus=vcpus).with_guest(guest("x", "a", 5.0), 1)
         assert after == pytest.approx(there.cpu)
 
 
 def test_an_idle_guest_takes_its_memory_where_nothing_is_measured() -> None:
-    """Nothing waits for memory on its host, so it presses nobody there."""
+    """Its own host reports no memory pressure. Without measurements, the prediction adds the memory of its flavor."""
     idle = dataclasses.replace(guest("x", "a", 3.0, gib=75, measured=True), pressing_mb=0.0)
     for vcpus, after in ((20.0, 0.95), (0.0, 0.2)):
         assert after == pytest.approx(host("b", 0.3, vcpus=vcpus).with_guest(idle, 1).memory)
