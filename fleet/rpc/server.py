@@ -103,11 +103,11 @@ def get_server(
     )
     target = oslo_messaging.Target(exchange=options.exchange, topic=topic, server=server)
     parts = (transport, target, dispatching, "threading")
-    if options.queues is not None:
-        served = rpc_server.HostServer(options.queues, *parts)
-    else:
-        served = rpc_server.LeaderFollowersServer(*parts)
-    served.acknowledged_late = frozenset(options.acknowledged_late)
+    served = (
+        rpc_server.of(frozenset(options.acknowledged_late), *parts)
+        if options.queues is None
+        else rpc_server.HostServer(options.queues, *parts)
+    )
     return Server(served, options.draining, options.threads)
 
 

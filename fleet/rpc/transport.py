@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import oslo_messaging
 from oslo_config import cfg
 
-from fleet.rpc import nova_broker, serializer
+from fleet.rpc import nova_broker, oslo_drivers, serializer
 from fleet.rpc.rabbit import broker_refusals, defaults
 from fleet.rpc.rabbit.conf import LEAN, OPTIONS
 
@@ -62,7 +62,7 @@ def refusal(transport: oslo_messaging.RPCTransport) -> str:
 
     The stock driver does not say.
     """
-    return str(getattr(transport._driver, "refusal", ""))
+    return str(getattr(oslo_drivers.driver_of(transport), "refusal", ""))
 
 
 def host_exchange(conf: cfg.ConfigOpts) -> str:

@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Callable
 
 import oslo_messaging
-from oslo_messaging._drivers import base, common  # noqa: TID251  (a driver of oslo.messaging implements these)
 from oslo_serialization import jsonutils
 
 from fleet.json_codec import JSONObject
+from fleet.rpc import oslo_drivers
 from fleet.rpc.local import bridge, hub
 
 #: Waits for the next frame of an answer; returns None after that many seconds without one.
@@ -63,7 +63,7 @@ class _Hubs:
 _HUBS = _Hubs()
 
 
-class LocalDriver(base.BaseDriver):
+class LocalDriver(oslo_drivers.BaseDriver):
     """A process that listens hosts the hub. A process that only sends uses the hub of another process."""
 
     def __init__(
@@ -100,7 +100,7 @@ class LocalDriver(base.BaseDriver):
         except hub.Unroutable as unroutable:
             raise oslo_messaging.MessageUndeliverable(unroutable, delivery.exchange, delivery.key, message) from None
         if "failure" in answer:
-            raise common.deserialize_remote_exception(answer["failure"], self._allowed_remote_exmods)
+            raise oslo_drivers.deserialize_remote_exception(answer["failure"], self._allowed_remote_exmods)
         return answer.get("result")
 
     def send_notification(
@@ -114,7 +114,9 @@ class LocalDriver(base.BaseDriver):
         """Send a notification. It is dropped if there is no listener: an embedded fleet keeps no backlog."""
         self.send(target, ctxt, message)
 
-    def listen(self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None) -> base.Listener:
+    def listen(
+        self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None
+    ) -> oslo_drivers.Listener:
         exchange = target.exchange or self._default_exchange or ""
         fanout = hub.Binding(exchange, f"{target.topic}_fanout", f"{target.topic}_fanout_{uuid.uuid4().hex}")
         bindings, passing = [fanout, hub.Binding(exchange, target.topic, target.topic)], [fanout]
@@ -130,7 +132,7 @@ class LocalDriver(base.BaseDriver):
         pool: str | None,
         batch_size: int,
         batch_timeout: float | None,
-    ) -> base.Listener:
+    ) -> oslo_drivers.Listener:
         bindings = []
         for target, priority in targets_and_priorities:
             key = f"{target.topic}.{priority}"
@@ -142,13 +144,13 @@ class LocalDriver(base.BaseDriver):
 
     def _listener(
         self, bindings: list[hub.Binding], passing: list[hub.Binding], batch_size: int, batch_timeout: float | None
-    ) -> base.Listener:
+    ) -> oslo_drivers.Listener:
         try:
             hosted = _HUBS.open(self._address, self)
         except (bridge.AddressInUse, OSError) as unusable:
             # Not TransportDriverError: MessageHandlingServer.start fails on it (18.3 reads a missing attribute).
             raise oslo_messaging.MessagingException(str(unusable)) from unusable
-        return base.PollStyleListenerAdapter(_Listener(hosted, bindings, passing), batch_size, batch_timeout)
+        return oslo_drivers.PollStyleListenerAdapter(_Listener(hosted, bindings, passing), batch_size, batch_timeout)
 
     def _send(self, delivery: hub.Delivery, wants_reply: bool, timeout: float | None) -> dict[str, object]:
         hosted = _HUBS.find(self._address)
@@ -207,7 +209,7 @@ class _ReplyBox:
             return None
 
 
-class _Listener(base.PollStyleListener):
+class _Listener(oslo_drivers.PollStyleListener):
     def __init__(self, hosted: hub.Hub, bindings: list[hub.Binding], passing: list[hub.Binding]) -> None:
         super().__init__()
         self._hub = hosted
@@ -215,7 +217,7 @@ class _Listener(base.PollStyleListener):
 
     def poll(
         self, timeout: float | None = None, batch_size: int = 1, batch_timeout: float | None = None
-    ) -> list[base.IncomingMessage]:
+    ) -> list[oslo_drivers.IncomingMessage]:
         deliveries = self._subscription.take(batch_size, timeout, batch_timeout)
         return [_Incoming(delivery) for delivery in deliveries]
 
@@ -224,7 +226,7 @@ class _Listener(base.PollStyleListener):
         self._hub.unsubscribe(self._subscription)
 
 
-class _Incoming(base.RpcIncomingMessage):
+class _Incoming(oslo_drivers.RpcIncomingMessage):
     def __init__(self, delivery: hub.Delivery) -> None:
         body = jsonutils.loads(delivery.body)
         super().__init__(body["ctxt"], body["message"])
@@ -234,7 +236,7 @@ class _Incoming(base.RpcIncomingMessage):
     def reply(self, reply: object = None, failure: tuple | None = None) -> None:
         if self._delivery.reply_to is None:
             return
-        answer = {"failure": common.serialize_remote_exception(failure)} if failure else {"result": reply}
+        answer = {"failure": oslo_drivers.serialize_remote_exception(failure)} if failure else {"result": reply}
         self._delivery.reply_to.send(jsonutils.dumps(answer), final=True)
 
     def heartbeat(self) -> None:

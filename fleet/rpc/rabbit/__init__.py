@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RabbitMQ: the only package that imports amqp, kombu or private parts of oslo.messaging.
+"""RabbitMQ: the only package that imports amqp or kombu.
 
 ``conf`` chooses between two drivers: ``lean``, which is this project's own, and oslo.messaging's as it is. ``defaults`` sets
 options of both. ``rpc_server`` is oslo.messaging's server with other ways to receive: ``leader_followers`` (the threads of a

@@ -13,8 +13,8 @@ import amqp
 import kombu.exceptions
 import oslo_messaging
 from oslo_log import log as logging
-from oslo_messaging._drivers import common
 
+from fleet.rpc import oslo_drivers
 from fleet.telemetry import rate_limited_log
 
 LOG = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ REFUSALS = (
     amqp.exceptions.AMQPError,
     kombu.exceptions.KombuError,
     kombu.exceptions.OperationalError,
-    common.RPCException,
+    oslo_drivers.RPCException,
 )
 #: The same, and the errors that oslo.messaging raises in their place.
 AWAY = (*REFUSALS, oslo_messaging.MessagingException)

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 import oslo_messaging
-from oslo_messaging._drivers import base
 
-from fleet.rpc.rabbit.lean.driver import LeanDriver
+from fleet.rpc import oslo_drivers
+from fleet.rpc.rabbit.lean import driver
 from fleet.rpc.rabbit.lean.shared_queues import OnIncoming, SharedQueues
 
 
@@ -18,11 +18,11 @@ def of(transport: oslo_messaging.RPCTransport, topic: str, exchange: str) -> Sha
 
     With the stock driver, that is a connection and three queues for each host.
     """
-    driver = transport._driver
-    return driver.shared_queues(topic, exchange) if isinstance(driver, LeanDriver) else None
+    lean = driver.of(transport)
+    return None if lean is None else lean.shared_queues(topic, exchange)
 
 
-class Listener(base.Listener):
+class Listener(oslo_drivers.Listener):
     """The listener of one host's server: it has no connection of its own."""
 
     def __init__(self, queues: SharedQueues, host: str) -> None:

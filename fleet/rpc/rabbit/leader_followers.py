@@ -23,11 +23,9 @@ import threading
 from collections.abc import Callable
 
 from oslo_log import log as logging
-from oslo_messaging._drivers import base
 
-from fleet.rpc import backoff
+from fleet.rpc import backoff, oslo_drivers
 from fleet.rpc.rabbit import broker_refusals
-from fleet.rpc.rabbit.lean import incoming
 
 LOG = logging.getLogger(__name__)
 
@@ -35,22 +33,28 @@ LOG = logging.getLogger(__name__)
 BEGIN_AGAIN_S = 1.0
 LONGEST_PAUSE_S = 30.0
 
-_OnIncoming = Callable[[list[base.RpcIncomingMessage]], object]
+_OnIncoming = Callable[[list[oslo_drivers.RpcIncomingMessage]], object]
 
 
-class Listener(base.Listener):
+class Listener(oslo_drivers.Listener):
     """Replaces oslo.messaging's adapter, and uses the driver's own listener.
 
     ``_guard`` guards the list of threads and the number of threads that receive or wait for their turn.
 
     :param threads: messages handled at a time; each thread is started when it is first needed
+    :param turn: held by the thread that polls the driver's listener
     """
 
-    def __init__(self, adapter: base.PollStyleListenerAdapter, threads: int) -> None:
+    def __init__(
+        self,
+        adapter: oslo_drivers.PollStyleListenerAdapter,
+        threads: int,
+        turn: contextlib.AbstractContextManager[object],
+    ) -> None:
         super().__init__(adapter.batch_size, adapter.batch_timeout, adapter.prefetch_size)
-        self.polled: base.PollStyleListener = adapter._poll_style_listener
+        self.polled = oslo_drivers.polled_by(adapter)
         self._most = threads
-        self._turn = contextlib.nullcontext() if isinstance(self.polled, incoming.Listener) else threading.Lock()
+        self._turn = turn
         self._guard = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._free = 0
@@ -112,7 +116,7 @@ class Listener(base.Listener):
             with self._guard:
                 self._free += 1
 
-    def _take(self) -> list[base.RpcIncomingMessage] | None:
+    def _take(self) -> list[oslo_drivers.RpcIncomingMessage] | None:
         """Wait for this thread's turn and return the next message; None when the intake has ended."""
         with self._turn:
             taken = self._listen()
@@ -124,7 +128,7 @@ class Listener(base.Listener):
         self._begin(thread)
         return taken
 
-    def _listen(self) -> list[base.RpcIncomingMessage] | None:
+    def _listen(self) -> list[oslo_drivers.RpcIncomingMessage] | None:
         while True:
             # Read before the poll: messages that came until then must still be received.
             ending = self._ending

@@ -100,7 +100,7 @@ def handler(queue: Queue) -> Handler:
 @pytest.fixture
 def listener(queue: Queue) -> leader_followers.Listener:
     """Of two threads; the test starts it."""
-    return leader_followers.Listener(base.PollStyleListenerAdapter(queue, 1, None), 2)
+    return leader_followers.Listener(base.PollStyleListenerAdapter(queue, 1, None), 2, threading.Lock())
 
 
 def test_another_listens_while_a_message_is_handled(
@@ -139,7 +139,7 @@ def test_a_message_is_taken_only_when_a_thread_is_free(
 
 def test_threads_are_started_when_they_are_needed(queue: Queue, handler: Handler) -> None:
     """Messages that arrive one after the other need two threads of the many allowed."""
-    many = leader_followers.Listener(base.PollStyleListenerAdapter(queue, 1, None), 64)
+    many = leader_followers.Listener(base.PollStyleListenerAdapter(queue, 1, None), 64, threading.Lock())
     many.start(handler)
     messages = [str(number) for number in range(20)]
     handler.open(*messages)

@@ -21,9 +21,9 @@ from typing import Any
 import orjson
 import oslo_messaging
 from oslo_config import cfg
-from oslo_messaging._drivers import base, common
 
 from fleet.json_codec import JSONObject
+from fleet.rpc import oslo_drivers
 from fleet.rpc.rabbit import defaults
 from fleet.rpc.rabbit.conf import OPTIONS
 from fleet.rpc.rabbit.lean import topology, wire
@@ -41,7 +41,7 @@ _ATTEMPT_S = 2.0
 _DEAD_NODE = "the broker's node with the queue for it is dead"
 
 
-class LeanDriver(base.BaseDriver):
+class LeanDriver(oslo_drivers.BaseDriver):
     """An oslo.messaging driver. Peers with the stock RabbitMQ driver cannot tell the difference."""
 
     def __init__(
@@ -225,7 +225,7 @@ class LeanDriver(base.BaseDriver):
         if reply.failure is None:
             return reply.result
         try:
-            failure = common.deserialize_remote_exception(reply.failure, self._allowed_remote_exmods)
+            failure = oslo_drivers.deserialize_remote_exception(reply.failure, self._allowed_remote_exmods)
         except Exception as misfit:  # an error of another release may take other arguments
             kind = orjson.loads(reply.failure)["class"]
             failure = oslo_messaging.RemoteError(kind, f"an error that cannot be made here: {misfit}", [])
@@ -233,7 +233,7 @@ class LeanDriver(base.BaseDriver):
 
     def listen(
         self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None
-    ) -> base.PollStyleListenerAdapter:
+    ) -> oslo_drivers.PollStyleListenerAdapter:
         exchange = target.exchange or self._default_exchange
         queues = [
             topology.topic_queue(self.settings, exchange, target.topic),
@@ -241,11 +241,11 @@ class LeanDriver(base.BaseDriver):
             topology.fanout_queue(self.settings, target.topic),
         ]
         listener = Listener(self.settings, self._out(), queues)
-        return base.PollStyleListenerAdapter(listener, batch_size, batch_timeout)
+        return oslo_drivers.PollStyleListenerAdapter(listener, batch_size, batch_timeout)
 
     def listen_for_notifications(
         self, targets_and_priorities: Any, pool: str | None, batch_size: int, batch_timeout: float | None
-    ) -> base.PollStyleListenerAdapter:
+    ) -> oslo_drivers.PollStyleListenerAdapter:
         queues = [
             topology.topic_queue(
                 self.settings, target.exchange or self._default_exchange, f"{target.topic}.{priority}", pool or ""
@@ -253,7 +253,7 @@ class LeanDriver(base.BaseDriver):
             for target, priority in targets_and_priorities
         ]
         listener = Listener(self.settings, self._out(), queues)
-        return base.PollStyleListenerAdapter(listener, batch_size, batch_timeout)
+        return oslo_drivers.PollStyleListenerAdapter(listener, batch_size, batch_timeout)
 
     def shared_queues(self, topic: str, exchange: str) -> SharedQueues:
         """Return the queues of many hosts, which share one connection."""
@@ -264,6 +264,12 @@ class LeanDriver(base.BaseDriver):
             outgoing, self._outgoing = self._outgoing, None
         if outgoing is not None:
             outgoing.close()
+
+
+def of(transport: oslo_messaging.RPCTransport) -> LeanDriver | None:
+    """Return the driver of a transport if it is this one."""
+    driver = oslo_drivers.driver_of(transport)
+    return driver if isinstance(driver, LeanDriver) else None
 
 
 def _undeliverable(where: topology.Exchange, key: str) -> oslo_messaging.MessageUndeliverable:

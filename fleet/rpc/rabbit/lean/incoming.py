@@ -22,9 +22,8 @@ from collections.abc import Callable, Collection, Iterable
 
 import amqp
 from oslo_log import log as logging
-from oslo_messaging._drivers import base
 
-from fleet.rpc import backoff
+from fleet.rpc import backoff, oslo_drivers
 from fleet.rpc.rabbit import broker_refusals, message_body
 from fleet.rpc.rabbit.lean import topology, wire
 from fleet.rpc.rabbit.lean.consumption import Consumption
@@ -43,7 +42,7 @@ _LONGEST_PAUSE_S = 5.0
 _dropped = rate_limited_log.RateLimit()
 
 
-class Incoming(base.RpcIncomingMessage):
+class Incoming(oslo_drivers.RpcIncomingMessage):
     """A request that was taken. Replies go out on the driver's outgoing connection."""
 
     def __init__(self, request: wire.Request, outgoing: Outgoing, settle: Callable[[], object] | None = None) -> None:
@@ -76,7 +75,7 @@ class Incoming(base.RpcIncomingMessage):
         """Nothing: the message has been acknowledged."""
 
 
-class Listener(base.PollStyleListener):
+class Listener(oslo_drivers.PollStyleListener):
     """Consumes some queues on a connection of its own. Any number of threads may call :meth:`poll` at a time.
 
     ``_opening`` guards the opening of a connection, ``_lock`` the ids that are remembered.

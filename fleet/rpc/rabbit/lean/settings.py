@@ -12,9 +12,9 @@ from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
-from oslo_messaging._drivers import common
 
 from fleet.json_codec import JSONMapping, JSONObject
+from fleet.rpc import oslo_drivers
 from fleet.rpc.rabbit.defaults import GROUP
 
 _PORT = 5672
@@ -60,7 +60,7 @@ class Settings:
 
     @classmethod
     def parse(cls, conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> Settings:
-        rabbit = common.ConfigOptsProxy(conf, url, GROUP)[GROUP]
+        rabbit = oslo_drivers.ConfigOptsProxy(conf, url, GROUP)[GROUP]
         hosts = url.hosts or [oslo_messaging.TransportHost(hostname="localhost", username="guest", password="guest")]
         arguments: JSONObject = {"x-ha-policy": "all"} if rabbit.rabbit_ha_queues else {}
         if rabbit.rabbit_quorum_queue:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import amqp
 from oslo_log import log as logging
-from oslo_messaging._drivers import base
 
+from fleet.rpc import oslo_drivers
 from fleet.rpc.rabbit.lean import topology
 from fleet.rpc.rabbit.lean.incoming import Incoming, Listener
 from fleet.rpc.rabbit.lean.link import LOST, Link, broken
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 #: Seconds that a host which leaves waits for the reading thread to hand over what has arrived.
 _SETTLE_S = 5.0
 _outdated = rate_limited_log.RateLimit()
-OnIncoming = Callable[[list[base.RpcIncomingMessage]], object]
+OnIncoming = Callable[[list[oslo_drivers.RpcIncomingMessage]], object]
 
 
 class SharedQueues:

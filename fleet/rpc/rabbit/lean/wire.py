@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import orjson
-from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 
 from fleet.json_codec import JSONMapping, JSONObject
+from fleet.rpc import oslo_drivers
 
 _ENCODER = json.JSONEncoder(default=jsonutils.to_primitive)
 _CONTEXT = "_context_"
@@ -86,7 +86,7 @@ def notification_body(context: Any, message: Mapping[str, object], version: floa
 
 def reply_body(msg_id: str, result: object = None, failure: object = None, ending: bool = True) -> bytes:
     """:param failure: ``sys.exc_info()`` in place of a result"""
-    error = common.serialize_remote_exception(failure) if failure else None
+    error = oslo_drivers.serialize_remote_exception(failure) if failure else None
     content = {"result": result, "failure": error, "ending": ending, "_msg_id": msg_id, _UNIQUE_ID: new_id()}
     return enveloped(content)
 
