@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import oslo_messaging
@@ -30,12 +30,13 @@ from fleet.db.tables.operations.maintenance import MaintenanceHostRow, Maintenan
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.answers.maintenances import MaintenanceHostView, MaintenanceView, ShownMaintenance
-from fleet.objects.maintenance import Maintenance
+from fleet.objects.maintenance import MOST_HOSTS, Maintenance
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
 #: Maintenances of one answer.
 Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
+LeftOut = Annotated[dict[fields.Name, fields.Text], pydantic.Field(max_length=MOST_HOSTS)]
 
 
 class MaintenanceManager:
@@ -50,9 +51,13 @@ class MaintenanceManager:
         self._acts = Acts(database, clock)
 
     @endpoint
-    def create_maintenance(self, context: RequestContext, maintenance: JSONObject) -> ShownMaintenance:
-        """Begin a maintenance. :param maintenance: a Maintenance
+    def create_maintenance(
+        self, context: RequestContext, maintenance: JSONObject, left_out: LeftOut | None = None
+    ) -> ShownMaintenance:
+        """Begin a maintenance.
 
+        :param maintenance: a Maintenance
+        :param left_out: by host that is in no wave, why
         :raises errors.InvalidInput: errors.NotFound: a host has no agent
         :raises errors.Conflict: the name, or a host, is in a maintenance that has not ended
         """
@@ -61,9 +66,14 @@ class MaintenanceManager:
             known = ", ".join(sorted(self._settings.hooks)) or "none"
             reason = f"is {wanted.hook}, and [maintenance] hooks of the conductors has {known}"
             raise errors.InvalidInput(field="maintenance.hook", reason=reason)
+        skipped = left_out or {}
+        for host in skipped.keys() & {host for wave in wanted.waves for host in wave}:
+            raise errors.InvalidInput(field="left_out", reason=f"has {host}, which is in a wave")
         uuid = uuidutils.generate_uuid()
         shown = functools.partial(_seen, uuid=uuid)
-        self._acts.write(context, "maintenance.create", wanted.name, shown, _create, uuid, wanted, self._clock())
+        self._acts.write(
+            context, "maintenance.create", wanted.name, shown, _create, uuid, wanted, skipped, self._clock()
+        )
         return self._database.read(_shown, uuid)
 
     @endpoint
@@ -111,15 +121,17 @@ class MaintenanceManager:
         return self._database.read(_shown, row.uuid)
 
 
-def _create(tx: Transaction, uuid: str, wanted: Maintenance, now: datetime.datetime) -> None:
-    for host in (host for wave in wanted.waves for host in wave):
+def _create(
+    tx: Transaction, uuid: str, wanted: Maintenance, left_out: Mapping[str, str], now: datetime.datetime
+) -> None:
+    for host in (*(host for wave in wanted.waves for host in wave), *left_out):
         services.require(tx, host, services.COMPUTE)
     values = {
         **{name: getattr(wanted, name) for name in ("name", "hook", "wanted_release", "cold", "moves_at_a_time")},
         "uuid": uuid,
         "created_at": now,
     }
-    maintenances.create(tx, values, wanted.waves, wanted.destinations)
+    maintenances.create(tx, values, wanted.waves, wanted.destinations, left_out)
 
 
 def _require_open(tx: Transaction, uuid: str) -> MaintenanceRow:

@@ -46,7 +46,7 @@ class ListMaintenances(listing.List):
 
 
 class ShowMaintenance(command.ShowOne):
-    """Show a maintenance, how long it may still take, and what its hosts wait for."""
+    """Show a maintenance, how long it may still take, what its hosts wait for, and which are left out."""
 
     arguments = (_NAME,)
 
@@ -60,8 +60,15 @@ class ShowMaintenance(command.ShowOne):
             "wave": _wave(plan),
             "left": "" if left_s is None else f"about {datetime.timedelta(seconds=left_s)}",
             "waiting_for": command.Listed(waiting_for(found)),
+            "skipped": command.Listed(
+                [
+                    _with_problem(each, each["host"])
+                    for each in found["hosts"]
+                    if each["status"] == maintenance_states.SKIPPED
+                ]
+            ),
         }
-        return command.one((*_SHOWN, "created_at", "ended_at", "left", "waiting_for"), record)
+        return command.one((*_SHOWN, "created_at", "ended_at", "left", "waiting_for", "skipped"), record)
 
 
 class ListMaintenanceHosts(command.Lister):
@@ -140,10 +147,14 @@ def waiting_for(found: ShownMaintenance) -> list[str]:
     """Return what holds up the hosts of the present wave."""
     wave = found["maintenance"]["wave"]
     return [
-        f"{each['host']} {each['status']}" + (f": {each['problem']}" if each["problem"] else "")
+        _with_problem(each, f"{each['host']} {each['status']}")
         for each in found["hosts"]
         if each["wave"] == wave and each["ended_at"] is None
     ]
+
+
+def _with_problem(host: MaintenanceHostView, said: str) -> str:
+    return f"{said}: {host['problem']}" if host["problem"] else said
 
 
 def seconds_left(hosts: Sequence[MaintenanceHostView]) -> int | None:

@@ -23,6 +23,8 @@ from fleet_cli.planning import planning
 COLUMNS = ("wave", "host", "guests", "memory_mb", "live", "cold")
 #: Lines of progress if standard error is no terminal.
 _LINES = 10
+#: Characters of why a host is left out.
+_LONGEST = 255
 
 
 class _Command(command.Lister):
@@ -185,14 +187,14 @@ class RunMaintenance(_Command):
             "cold": parsed_args.cold,
             "moves_at_a_time": parsed_args.moves_at_a_time,
         }
-        self.conductor.operator.create_maintenance(wanted)
+        left_out = {host: why[:_LONGEST] for host, why in plan.stuck.items()}
+        self.conductor.operator.create_maintenance(wanted, left_out=left_out)
         listing.remark(f"{name} has begun: 'fleet maintenance show {name}'")
         if parsed_args.wait:
-            self._follow(name, parsed_args.timeout, sum(len(each.hosts) for each in plan.waves), len(plan.stuck))
+            self._follow(name, parsed_args.timeout, sum(len(each.hosts) for each in plan.waves))
         return COLUMNS, _rows(plan, cold)
 
-    def _follow(self, name: str, timeout_s: float, hosts: int, left_out: int) -> None:
-        """:param left_out: hosts that are in no wave"""
+    def _follow(self, name: str, timeout_s: float, hosts: int) -> None:
         with progress.shown(hosts, "hosts", self.app.options.verbose_level) as shown:
             try:
                 found = maintenance.follow(self.conductor, name, timeout_s, lambda *now: shown.show_of(*now))
@@ -200,7 +202,7 @@ class RunMaintenance(_Command):
                 shown.close()
                 listing.remark(f"Interrupted. {name} goes on: 'fleet maintenance show {name}'")
                 raise
-        skipped = found["maintenance"]["hosts"].get("skipped", 0) + left_out
+        skipped = found["maintenance"]["hosts"].get("skipped", 0)
         if skipped or found["maintenance"]["status"] != "ended":
             raise connection.CommandFailed(f"{name} is {found['maintenance']['status']}; {skipped} hosts were left out")
 

@@ -320,6 +320,25 @@ def test_what_is_refused(stage: Stage, asked: dict[str, Any], error: type[Except
     assert [] == stage.conductor.operator.list_maintenances()
 
 
+def test_hosts_that_are_left_out_are_named(stage: Stage) -> None:
+    """They are in no wave, and another maintenance may have them."""
+    create, wanted = stage.conductor.operator.create_maintenance, {"name": "kernel", "waves": [["h1"]]}
+    with pytest.raises(errors.InvalidInput, match="left_out has h1, which is in a wave"):
+        create(wanted, left_out={"h1": ""})
+    with pytest.raises(errors.NotFound, match="h9"):
+        create(wanted, left_out={"h9": ""})
+    shown = create(wanted, left_out={"h2": "it is down"})
+    assert [(0, "h2", "skipped", "it is down"), (1, "h1", "waiting", None)] == [
+        (each["wave"], each["host"], each["status"], each["problem"]) for each in shown["hosts"]
+    ]
+    assert (1, 1, {"skipped": 1, "waiting": 1}) == tuple(
+        shown["maintenance"][name] for name in ("wave", "waves", "hosts")
+    )
+    create({"name": "other", "waves": [["h2"]]}, left_out={"h1": "is in kernel"})
+    stage.conductor.operator.cancel_maintenance("other")
+    assert {"h1": "waiting", "h2": "skipped"} == stage.hosts()
+
+
 def test_a_host_is_in_one_maintenance_at_a_time(stage: Stage) -> None:
     stage.run(["h1"])
     for name, message in (("other", "Host h1 is in a maintenance"), ("kernel", "Maintenance kernel has not ended")):
@@ -478,7 +497,7 @@ def test_a_commit_whose_outcome_was_unknown(stage: Stage, database: Database) ->
     assert orders[0] == orders[1] is not None
     values = {"uuid": "again", "name": "twice", "moves_at_a_time": 1, "created_at": stage.conductor.clock()}
     for _ in range(2):
-        database.write(maintenances.create, values, [["h2"]], {})
+        database.write(maintenances.create, values, [["h2"]], {}, {})
 
 
 def test_while_agents_are_too_old(

@@ -192,8 +192,12 @@ def create(
     values: Values,
     waves: Sequence[Sequence[str]],
     destinations: Mapping[str, Mapping[str, str]],
+    left_out: Mapping[str, str],
 ) -> None:
-    """:param waves: hosts of each wave; ``destinations``: by host, by uuid of a guest
+    """
+    :param waves: hosts of each wave
+    :param destinations: by host, by uuid of a guest
+    :param left_out: by host that is in no wave, why
 
     :raises errors.Conflict: the name, or a host, is in a maintenance that has not ended
     """
@@ -214,6 +218,9 @@ def create(
         for host in each
     ]
     tx.insert_all(HOSTS, rows)
+    skipped = {**shared, "wave": 0, "status": maintenance_states.SKIPPED, "ended_at": values["created_at"]}
+    if left_out:
+        tx.insert_all(HOSTS, [{**skipped, "host": host, "problem": why} for host, why in left_out.items()])
     guests = [
         {**shared, "host": host, "instance_uuid": uuid, "destination": destination}
         for host, of_host in destinations.items()

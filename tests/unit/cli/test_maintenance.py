@@ -59,10 +59,12 @@ def test_a_list(run: Any) -> None:
 def test_one(run: Any) -> None:
     """It says how long the waves that are left may take, as those before took, and what is waited for."""
     conductor = fakes.Conductor()
-    conductor.answers["show_maintenance"] = {"maintenance": PLAN, "hosts": HOSTS}
+    left_out = host("h4", 0, "skipped", None, "2026-01-01T00:00:00.000Z", "it is down")
+    conductor.answers["show_maintenance"] = {"maintenance": PLAN, "hosts": [left_out, *HOSTS]}
     _status, printed, _said = run(conductor, "maintenance", "show", "kernel")
     assert "about 0:20:00" in printed
     assert "h2 draining: web has 1 volume: data" in printed
+    assert "h4: it is down" in printed
     _status, printed, _said = run(conductor, "maintenance", "hosts", "kernel", "-c", "host", "-c", "status")
     assert "| h2   | draining |" in printed
 
@@ -161,10 +163,16 @@ def test_hosts_that_are_left_out_are_no_good_end(
     plan = WavesPlan([Wave(["h1"], [])], stuck, 0, 1)
     monkeypatch.setattr(planned.RunMaintenance, "planned", lambda *_arguments: (plan, {}))
     conductor = fakes.Conductor()
-    ended = {**PLAN, "status": "ended", "hosts": {"done": 1}, "ended_at": "2026-01-01T01:00:00.000Z"}
+    ended = {
+        **PLAN,
+        "status": "ended",
+        "hosts": {"done": 1, "skipped": len(stuck)},
+        "ended_at": "2026-01-01T01:00:00.000Z",
+    }
     conductor.answers.update(create_maintenance=ended, show_maintenance={"maintenance": ended, "hosts": HOSTS[:1]})
     ran, _printed, said = run(conductor, "maintenance", "run", "--hosts", "h1", "--wait", "--name", "kernel")
     assert (status, bool(stuck)) == (ran, "kernel is ended; 1 hosts were left out" in said)
+    assert [stuck] == [given["left_out"] for name, given in conductor.calls if name == "create_maintenance"]
     counted = "1 of 2 hosts" if stuck else "1 hosts"
     assert f"{counted} in 1 waves (no plan for them has fewer than 1); 0 moves" in said
 

@@ -355,3 +355,12 @@ def test_an_agent_that_is_too_old_for_networks(conf: cfg.ConfigOpts, pin: str, r
     compute.require_networks()
     compute.build_and_run_instance(new_context(), "h1", **order)
     assert order == agent.taken[0]["args"]
+
+
+@pytest.mark.parametrize(("serves", "sent"), [("1.23", None), ("1.24", {"h2": "it is down"})])
+def test_hosts_that_are_left_out_are_told_where_they_are_kept(conf: cfg.ConfigOpts, serves: str, sent: object) -> None:
+    conf.set_override("conductor", serves, group="upgrade_levels")
+    conductor = Receiver(serves, {})
+    api = clients.OperatorAPI(sending(conf, conductor), conf)
+    api.call(new_context(), "create_maintenance", maintenance={"name": "kernel"}, left_out={"h2": "it is down"})
+    assert [sent] == [message["args"].get("left_out") for message in conductor.taken]

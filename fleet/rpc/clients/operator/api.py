@@ -105,8 +105,12 @@ NEEDED_ARGUMENTS = {
     "list_events": {"last": "1.17", "host": "1.17", "uuid": "1.17"},
 }
 #: Arguments that make an answer smaller, or a plan better, and the version that introduced them. They are left out where it
-#: cannot be sent: the caller then gets more than it reads, or some moves of its plan are refused later.
-SPARING_ARGUMENTS = {"list_instances": {"brief": "1.16"}, "requests_of": {"live": "1.22"}}
+#: cannot be sent: the caller then gets more than it reads, some moves of its plan are refused later, or less is shown.
+SPARING_ARGUMENTS = {
+    "list_instances": {"brief": "1.16"},
+    "requests_of": {"live": "1.22"},
+    "create_maintenance": {"left_out": "1.24"},
+}
 #: Keys of a request for volumes without which it would mean something else.
 _ORIGINS = ("snapshot", "image")
 #: Arguments that version 1.5 introduced; an older conductor does not get them.

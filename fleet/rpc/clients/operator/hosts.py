@@ -47,6 +47,12 @@ class Period(TypedDict, total=False):
     points: int
 
 
+class LeftOut(TypedDict, total=False):
+    """By host that is in no wave, why."""
+
+    left_out: dict[str, str]
+
+
 class Newest(TypedDict, total=False):
     """How many of the newest."""
 
@@ -110,9 +116,9 @@ class HostCalls(Caller):
         answer: RecoveryView = self.call("start_recovery", host=host)
         return answer
 
-    def create_maintenance(self, maintenance: Mapping[str, object]) -> ShownMaintenance:
+    def create_maintenance(self, maintenance: Mapping[str, object], **more: Unpack[LeftOut]) -> ShownMaintenance:
         """:param maintenance: a Maintenance"""
-        answer: ShownMaintenance = self.call("create_maintenance", maintenance=dict(maintenance))
+        answer: ShownMaintenance = self.call("create_maintenance", maintenance=dict(maintenance), **more)
         return answer
 
     def list_maintenances(self, **newest: Unpack[Newest]) -> list[MaintenanceView]:
