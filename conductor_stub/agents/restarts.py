@@ -15,7 +15,7 @@ from oslo_utils import uuidutils
 
 from conductor_stub.agents import guests
 from conductor_stub.agents.guests import Observation
-from conductor_stub.moves import intake
+from conductor_stub.moves import acceptance
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, move_states, states
@@ -111,7 +111,7 @@ class Restarts:
             return Answer(Fate.WAIT)
         if answer.fate is Fate.MOVED:
             LOG.warning("The instance moves to another host: %s", answer.why)
-            self._placement.hand_out(context.about(migration=migration), [migration], intake.FIRST_ATTEMPT)
+            self._placement.hand_out(context.about(migration=migration), [migration], acceptance.FIRST_ATTEMPT)
         elif answer.fate is Fate.FAILED:
             LOG.warning("The instance is in ERROR: %s", answer.why)
         return answer
@@ -135,7 +135,7 @@ def _given_up(
         against = pinned or _not_movable(tx, row, death.limits, ctx)
         if not against:
             try:
-                intake.accept(tx, migration, row.uuid, move_states.RESIZE, None, ctx, confirms=True)
+                acceptance.accept(tx, migration, row.uuid, move_states.RESIZE, None, ctx, confirms=True)
             except errors.DatabaseError:
                 raise
             except errors.FleetError as refused:

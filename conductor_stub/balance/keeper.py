@@ -14,7 +14,7 @@ from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from conductor_stub.balance.trying import Trying
-from conductor_stub.moves import intake
+from conductor_stub.moves import acceptance
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.parts import Tell
 from conductor_stub.steps.balance_settings import BalanceSettings
@@ -221,7 +221,7 @@ def _begin(tx: Transaction, uuid: str, number: int, migration: str, ctx: StepCon
     move = moves[number]
     if move["migration"] == migration:
         # The outcome of its commit was unknown.
-        return intake.FIRST_ATTEMPT
+        return acceptance.FIRST_ATTEMPT
     if row.status != balance_states.MOVING or move["status"] != balance_states.WAITING:
         return None
     attempt = None
@@ -230,7 +230,7 @@ def _begin(tx: Transaction, uuid: str, number: int, migration: str, ctx: StepCon
         move.update(status=balance_states.FAILED, why=against)
     else:
         try:
-            accepted = intake.accept(
+            accepted = acceptance.accept(
                 tx, migration, move["instance_uuid"], move_states.LIVE_MIGRATION, None, ctx, move["destination"]
             )
         except errors.DatabaseError:

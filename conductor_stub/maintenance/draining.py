@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
 
-from conductor_stub.moves import intake, ways
+from conductor_stub.moves import acceptance, ways
 from conductor_stub.moves.machine import Move
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, maintenance_states, move_states, states
@@ -98,7 +98,7 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
     keep_disabled(tx, plan, row.host, ctx)
     busy = maintenances.busy(tx, row.host)
     cold = [each for each in busy if each.source_compute == row.host and each.status == move_states.FINISHED]
-    confirmed = [intake.confirm(tx, each.instance_uuid, ctx) for each in cold if each.new_spec == each.old_spec]
+    confirmed = [acceptance.confirm(tx, each.instance_uuid, ctx) for each in cold if each.new_spec == each.old_spec]
     running = guests_on(tx, row.host)
     coming = ctx.now < row.began_at + seconds(ctx.limits.placing_timeout_s)
     if not running and not busy and not (coming and maintenances.is_placing(tx, row.began_at)):
@@ -139,7 +139,7 @@ def begin_move(
     refusal = None
     for destination in dict.fromkeys((guest.destination, None)):
         try:
-            return intake.accept(tx, migration, guest.uuid, guest.kind, None, ctx, destination)
+            return acceptance.accept(tx, migration, guest.uuid, guest.kind, None, ctx, destination)
         except errors.DatabaseError:
             raise
         except errors.FleetError as refused:

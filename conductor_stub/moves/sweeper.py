@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from oslo_log import log as logging
 
-from conductor_stub.moves import failures, intake
+from conductor_stub.moves import acceptance, failures
 from conductor_stub.moves.machine import Move, MoveMachine
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.steps.limits import StepLimits
@@ -70,7 +70,7 @@ class MoveSweeper(PlacedSweeper[Move, Move]):
             move = Move(*pair)
             context = self._context(move)
             try:
-                confirmed = self._database.write(intake.confirm, move.instance.uuid, self._step_context(move))
+                confirmed = self._database.write(acceptance.confirm, move.instance.uuid, self._step_context(move))
             except (errors.Conflict, errors.NotFound) as decided:
                 LOG.debug("A resize is not confirmed here, as another decision was faster: %s", decided)
                 continue

@@ -11,7 +11,7 @@ import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
 
-from conductor_stub.moves import intake
+from conductor_stub.moves import acceptance
 from conductor_stub.moves.machine import Move
 from conductor_stub.recovery import fencing, order
 from conductor_stub.steps.limits import StepContext
@@ -109,7 +109,7 @@ def begin_move(
         return None
     kind = move_states.EVACUATION
     try:
-        move = intake.accept(tx, migration, each.instance_uuid, kind, None, ctx, each.destination)
+        move = acceptance.accept(tx, migration, each.instance_uuid, kind, None, ctx, each.destination)
     except errors.DatabaseError:
         raise
     except errors.FleetError as refused:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from conductor_stub.moves import intake
+from conductor_stub.moves import acceptance
 from conductor_stub.steps.balance_settings import BalanceSettings
 from fleet import errors, failpoints
 from fleet.db.engine.database import Database
@@ -336,7 +336,7 @@ def test_a_move_that_fails_is_not_tried_again_at_once(stage: BalanceStage, monke
     def refuses(*_args: object) -> None:
         raise errors.Conflict(kind="Instance", name="x", reason="is refused")
 
-    monkeypatch.setattr(intake, "accept", refuses)
+    monkeypatch.setattr(acceptance, "accept", refuses)
     stage.set_mode("auto")
     stage.pass_looks(LOOKS + 10)
     tried = [each["instance_uuid"] for found in stage.rounds() for each in found["moves"]]
