@@ -10,10 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import re
 import shutil
-import stat
-import struct
 from collections.abc import Collection
 from typing import Any
 
@@ -24,26 +21,17 @@ from fleet import errors
 from fleet.agent import commands, image, whole_file
 from fleet.agent.image import QCOW2, RAW
 from fleet.objects import Volume, VolumeConnection, VolumeImage
+from volume_agent.drivers import volume_files
 from volume_agent.drivers.base import Existing, Stored, VolumeDriver
 
 LOG = logging.getLogger(__name__)
 
 _QEMU_IMG = "qemu-img"
-_KINDS = ("volume", "snapshot")
 #: Begins the ``location_info`` of a pool; its path follows.
 _LOCATION = "directory:"
-#: The format is part of the name: the first bytes of a raw volume are its user's, who may write an image's header there.
-_NAME = re.compile(rf"(?:{'|'.join(_KINDS)})-([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})(\.qcow2)?")
-#: Begins every qcow2 image. Then come its version, and where the name of its backing file is.
-_QCOW2_BEGIN = struct.Struct(">4sIQ")
-_QCOW2_MAGIC = b"QFI\xfb"
-#: Incompatible features of a qcow2 image of version 3; one says that its data are in another file.
-_QCOW2_FEATURES, _EXTERNAL_DATA = struct.Struct(">72xQ"), 4
 _UNMANAGED = "unmanaged"
 #: Of the directory of a pool. A hypervisor's user goes through it to the volumes of its guests, and cannot list it.
 _MODE = 0o711
-#: The virtual size in the header of a qcow2 image.
-_QCOW2_SIZE = struct.Struct(">24xQ")
 
 
 class DirectoryDriver(VolumeDriver):
@@ -89,21 +77,21 @@ class DirectoryDriver(VolumeDriver):
         found: list[Stored] = []
         for pool, directory in self._pools.items():
             for entry in os.scandir(directory):
-                name = _NAME.fullmatch(entry.name)
+                name = volume_files.NAME.fullmatch(entry.name)
                 if name is not None:
                     with contextlib.suppress(FileNotFoundError):
-                        size = _virtual_size(entry.path, bool(name.group(2)))
+                        size = volume_files.virtual_size(entry.path, bool(name.group(2)))
                         found.append(Stored(name.group(1), pool, size // units.Gi))
         return found
 
     def create(self, volume: Volume) -> None:
         directory = self._directory(volume.pool)
-        if _find(directory, volume.uuid) is not None:
+        if volume_files.find(directory, volume.uuid) is not None:
             return
         if volume.source_uuid is not None:
-            self._copy(volume, _require(directory, volume.source_uuid), directory)
+            self._copy(volume, volume_files.require(directory, volume.source_uuid), directory)
             return
-        with whole_file.written(_path(directory, volume, self._format == QCOW2)) as part:
+        with whole_file.written(volume_files.path_of(directory, volume, self._format == QCOW2)) as part:
             if volume.image is None:
                 self._write(part, volume.size_gb * units.Gi, _is_thick(volume))
             else:
@@ -138,13 +126,13 @@ class DirectoryDriver(VolumeDriver):
     def receive(self, volume: Volume, pool: str) -> None:
         """The source is a file that this machine can read: on a pool of the machine, or on a shared file system."""
         directory = self._directory(pool)
-        if _find(directory, volume.uuid) is None:
+        if volume_files.find(directory, volume.uuid) is None:
             self._copy(volume, _source_of(volume), directory)
 
     def copied_percent(self, volume: Volume, pool: str) -> int | None:
         """By the size of the part, which grows as it is written; holes are jumped over."""
         source = _source_of(volume)
-        part = whole_file.part_of(_path(self._directory(pool), volume, _is_image(source)))
+        part = whole_file.part_of(volume_files.path_of(self._directory(pool), volume, volume_files.is_qcow2(source)))
         done, size = part.stat().st_size, source.stat().st_size
         return min(100 * done // size, 100)
 
@@ -155,14 +143,14 @@ class DirectoryDriver(VolumeDriver):
         """
         thick = _is_thick(volume)
         shared = ("--reflink=never", "--sparse=never") if thick else ("--reflink=auto", "--sparse=always")
-        with whole_file.written(_path(directory, volume, _is_image(source))) as part:
+        with whole_file.written(volume_files.path_of(directory, volume, volume_files.is_qcow2(source))) as part:
             commands.run("cp", *shared, "--", str(source), str(part))
-            self._cut(part, _is_image(source), volume.size_gb * units.Gi)
-            self._grow(part, _is_image(source), volume.size_gb * units.Gi, thick)
+            self._cut(part, volume_files.is_qcow2(source), volume.size_gb * units.Gi)
+            self._grow(part, volume_files.is_qcow2(source), volume.size_gb * units.Gi, thick)
 
     @staticmethod
     def _cut(path: pathlib.Path, is_image: bool, size: int) -> None:
-        if _virtual_size(path, is_image) <= size:
+        if volume_files.virtual_size(path, is_image) <= size:
             return
         if is_image:
             commands.run(_QEMU_IMG, "resize", "-q", "--shrink", "-f", QCOW2, str(path), str(size))
@@ -182,16 +170,16 @@ class DirectoryDriver(VolumeDriver):
                 file.truncate(size)
 
     def extend(self, volume: Volume, size_gb: int) -> None:
-        path = _require(self._directory(volume.pool), volume.uuid)
-        self._grow(path, _is_image(path), size_gb * units.Gi, _is_thick(volume))
+        path = volume_files.require(self._directory(volume.pool), volume.uuid)
+        self._grow(path, volume_files.is_qcow2(path), size_gb * units.Gi, _is_thick(volume))
         whole_file.flush(path)
 
     def retype(self, volume: Volume) -> None:
         """A volume that becomes thick gets all its space; one that becomes thin keeps what it has."""
-        path = _require(self._directory(volume.pool), volume.uuid)
+        path = volume_files.require(self._directory(volume.pool), volume.uuid)
         if not _is_thick(volume):
             return
-        if _is_image(path):
+        if volume_files.is_qcow2(path):
             raise OSError("a qcow2 image cannot be made thick where it is")
         with open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, volume.size_gb * units.Gi)
@@ -200,7 +188,7 @@ class DirectoryDriver(VolumeDriver):
     @staticmethod
     def _grow(path: pathlib.Path, is_image: bool, size: int, thick: bool) -> None:
         """Grow a volume to ``size`` bytes, unless it has them."""
-        before = _virtual_size(path, is_image)
+        before = volume_files.virtual_size(path, is_image)
         if before >= size:
             return
         if is_image:
@@ -208,24 +196,24 @@ class DirectoryDriver(VolumeDriver):
                 _QEMU_IMG, "resize", "-q", f"--preallocation={'falloc' if thick else 'off'}", str(path), str(size)
             )
         else:
-            _grow_raw(path, before, size, thick)
+            volume_files.grow_raw(path, before, size, thick)
 
     def delete(self, uuid: str, pool: str) -> None:
         directory = self._directory(pool)
-        for path in _candidates(directory, uuid):
+        for path in volume_files.candidates(directory, uuid):
             path.unlink(missing_ok=True)
         whole_file.flush(directory)
 
     def connection(self, uuid: str, pool: str) -> VolumeConnection:
-        path = _require(self._directory(pool), uuid)
-        return VolumeConnection("file", str(path), QCOW2 if _is_image(path) else RAW)
+        path = volume_files.require(self._directory(pool), uuid)
+        return VolumeConnection("file", str(path), QCOW2 if volume_files.is_qcow2(path) else RAW)
 
     def manageable(self) -> Collection[Existing]:
         found: list[Existing] = []
         for pool, directory in self._pools.items():
             names = (entry.name for entry in os.scandir(directory) if not entry.is_dir(follow_symlinks=False))
             for name in sorted(names):
-                if _NAME.fullmatch(name) or name.startswith(whole_file.PART):
+                if volume_files.NAME.fullmatch(name) or name.startswith(whole_file.PART):
                     continue
                 try:
                     found.append(self.measure(name, pool))
@@ -244,7 +232,7 @@ class DirectoryDriver(VolumeDriver):
             reason = "it is a symbolic link" if path.is_symlink() else f"it cannot be read: {failure.strerror}"
             raise errors.InvalidReference(reference=reference, reason=reason) from None
         try:
-            return Existing(reference, pool, _usable_size(descriptor, path))
+            return Existing(reference, pool, volume_files.usable_size(descriptor, path))
         except ValueError as reason:
             raise errors.InvalidReference(reference=reference, reason=str(reason)) from None
         finally:
@@ -254,7 +242,7 @@ class DirectoryDriver(VolumeDriver):
         """:raises errors.InvalidReference: this may be no file of a user"""
         directory = self._directory(pool)
         name = reference.removeprefix(f"{directory}/")
-        belongs = _NAME.fullmatch(name)
+        belongs = volume_files.NAME.fullmatch(name)
         if "/" in name or name in ("", ".", ".."):
             reason = f"it must be the name of a file in {directory}, the path of pool {pool}"
         elif belongs:
@@ -267,13 +255,13 @@ class DirectoryDriver(VolumeDriver):
 
     def manage(self, volume: Volume) -> None:
         directory = self._directory(volume.pool)
-        if _find(directory, volume.uuid) is not None:
+        if volume_files.find(directory, volume.uuid) is not None:
             return
         assert volume.reference is not None, "the ledger has what is to be managed"
         assert volume.pool is not None, "the ledger has given the volume its pool"
         self._require_size(self.measure(volume.reference, volume.pool), volume)
         path = self._path_of(volume.reference, volume.pool)
-        is_image, is_thick = _is_image(path), _is_thick(volume)
+        is_image, is_thick = volume_files.is_qcow2(path), _is_thick(volume)
         if is_thick and is_image:
             raise errors.InvalidReference(reference=volume.reference, reason="a qcow2 image cannot be made thick")
         path.chmod(0o600)
@@ -283,12 +271,12 @@ class DirectoryDriver(VolumeDriver):
             with open(path, "r+b") as file:
                 os.posix_fallocate(file.fileno(), 0, size)
         whole_file.flush(path)
-        path.rename(_path(directory, volume, is_image))
+        path.rename(volume_files.path_of(directory, volume, is_image))
         whole_file.flush(directory)
 
     def unmanage(self, uuid: str, pool: str) -> None:
         directory = self._directory(pool)
-        path = _find(directory, uuid)
+        path = volume_files.find(directory, uuid)
         if path is not None:
             path.rename(directory / f"{_UNMANAGED}-{uuid}{path.suffix}")
             whole_file.flush(directory)
@@ -299,94 +287,12 @@ class DirectoryDriver(VolumeDriver):
         return self._pools[pool]
 
 
-def _usable_size(descriptor: int, path: pathlib.Path) -> int:
-    """Return the bytes that a guest would see of an open file. :raises ValueError: why it cannot become a volume"""
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError("it is not a regular file")
-    if status.st_nlink > 1:
-        raise ValueError(f"it has {status.st_nlink} names: another file shares its data")
-    if not os.access(path, os.W_OK):
-        raise ValueError("the agent may not write it")
-    header = os.pread(descriptor, _QCOW2_FEATURES.size, 0)
-    size = status.st_size
-    if _is_image(path):
-        size = _size_of_image(header)
-    elif header.startswith(_QCOW2_MAGIC):
-        raise ValueError(f"it is a qcow2 image: give it a name that ends in .{QCOW2}")
-    if not size:
-        raise ValueError("it is empty")
-    return size
-
-
-def _size_of_image(header: bytes) -> int:
-    """:raises ValueError: it is no qcow2 image, or depends on another file"""
-    if not header.startswith(_QCOW2_MAGIC) or len(header) < _QCOW2_FEATURES.size:
-        raise ValueError("it is no qcow2 image, although it is named so")
-    _magic, version, backing_file = _QCOW2_BEGIN.unpack_from(header)
-    if backing_file:
-        raise ValueError("it has a backing file: its data are not complete without it")
-    if version > 2 and _QCOW2_FEATURES.unpack(header)[0] & _EXTERNAL_DATA:
-        raise ValueError("it has its data in another file")
-    size: int = _QCOW2_SIZE.unpack_from(header)[0]
-    return size
-
-
 def _is_thick(volume: Volume) -> bool:
     return volume.volume_type is not None and not volume.volume_type.thin
-
-
-def _grow_raw(path: pathlib.Path, before: int, size: int, thick: bool) -> None:
-    """Grow a raw volume. If the file system is full, it keeps its size."""
-    with open(path, "r+b") as file:
-        if not thick:
-            file.truncate(size)
-            return
-        try:
-            os.posix_fallocate(file.fileno(), before, size - before)
-        except OSError:
-            file.truncate(before)
-            raise
-
-
-def _virtual_size(path: str | os.PathLike[str], is_image: bool) -> int:
-    """Return the bytes that a guest sees of a volume."""
-    if not is_image:
-        return os.stat(path).st_size
-    with open(path, "rb") as file:
-        size: int = _QCOW2_SIZE.unpack(file.read(_QCOW2_SIZE.size))[0]
-    return size
-
-
-def _path(directory: pathlib.Path, volume: Volume, is_image: bool) -> pathlib.Path:
-    """Return the path of a volume or snapshot that is to be made."""
-    kind = "volume" if volume.snapshot_of is None else "snapshot"
-    return directory / f"{kind}-{volume.uuid}{f'.{QCOW2}' if is_image else ''}"
-
-
-def _candidates(directory: pathlib.Path, uuid: str) -> list[pathlib.Path]:
-    """Return the paths that a volume or snapshot may have."""
-    return [directory / f"{kind}-{uuid}{suffix}" for kind in _KINDS for suffix in ("", f".{QCOW2}")]
-
-
-def _find(directory: pathlib.Path, uuid: str) -> pathlib.Path | None:
-    return next((path for path in _candidates(directory, uuid) if path.exists()), None)
 
 
 def _source_of(volume: Volume) -> pathlib.Path:
     """The file that a migration copies. :raises FileNotFoundError: it is not on this machine"""
     if volume.copy_from is None or not volume.copy_from.startswith(_LOCATION):
         raise FileNotFoundError(f"the data of {volume.location} are in no directory")
-    return _require(pathlib.Path(volume.copy_from.removeprefix(_LOCATION)), volume.uuid)
-
-
-def _require(directory: pathlib.Path, uuid: str) -> pathlib.Path:
-    """:raises FileNotFoundError: neither a volume nor a snapshot with this uuid is there"""
-    found = _find(directory, uuid)
-    if found is None:
-        raise FileNotFoundError(f"{directory} has no volume or snapshot {uuid}")
-    return found
-
-
-def _is_image(path: pathlib.Path) -> bool:
-    return path.suffix == f".{QCOW2}"
+    return volume_files.require(pathlib.Path(volume.copy_from.removeprefix(_LOCATION)), volume.uuid)
