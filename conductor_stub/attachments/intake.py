@@ -14,7 +14,7 @@ from conductor_stub.attachments import machine
 from conductor_stub.attachments.connections import connection_of
 from conductor_stub.steps import casting, devices
 from conductor_stub.steps.limits import StepContext, StepLimits
-from conductor_stub.volumes import claims, views
+from conductor_stub.volumes import conditions, views
 from fleet import errors, failpoints, states, volume_states
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -135,8 +135,8 @@ def attach(
     for row in there:
         if row.volume_uuid == volume.uuid and row.status != volume_states.DETACHING:
             return row.uuid
-    claims.require_settled(volume)
-    claims.require_unchanged(volume, seen)
+    conditions.require_settled(volume)
+    conditions.require_unchanged(volume, seen)
     if where is None:
         raise errors.Conflict(kind="Volume", name=volume.name, reason="was not available: try again")
     _require_guest(tx, instance, ctx)

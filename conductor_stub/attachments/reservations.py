@@ -14,7 +14,7 @@ from conductor_stub.attachments import machine
 from conductor_stub.attachments.connections import connection_of
 from conductor_stub.builds.reserving import Reserved
 from conductor_stub.steps import devices
-from conductor_stub.volumes import claims
+from conductor_stub.volumes import conditions
 from fleet import errors, volume_states
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
@@ -43,7 +43,7 @@ class Reservations:
         if len({row.uuid for row in found}) < len(found):
             raise errors.InvalidInput(field="request.block_device_mapping", reason="names a volume twice")
         for row in found:
-            claims.require_settled(row)
+            conditions.require_settled(row)
         names = _devices(wanted, flavor)
         return [
             Reserved(row, name, connection_of(self._backends, context, row))
@@ -53,8 +53,8 @@ class Reservations:
     def require(self, tx: Transaction, planned: Sequence[Reserved]) -> None:
         for each in planned:
             row = volumes.lock(tx, each.seen.uuid)
-            claims.require_settled(row)
-            claims.require_unchanged(row, each.seen)
+            conditions.require_settled(row)
+            conditions.require_unchanged(row, each.seen)
 
     def write(self, tx: Transaction, planned: Sequence[Reserved], instance: JSONObject) -> None:
         for each in planned:

@@ -6,5 +6,6 @@ shared machine, over volume rows), ``placement`` (the scheduler is called, space
 notified), ``claims`` (the steps of a volume that succeeds), ``together`` (steps of several volumes in one transaction),
 ``failures`` (a backend cannot do its part: the next alternate, the scheduler again, or the end), ``progress`` (what
 agents read and report), ``sweeper`` (steps that are overdue), ``manager`` (the RPC surface for agents and conductors).
-``request_spec`` makes what the scheduler receives, ``views`` what users see.
+``conditions`` has what must hold before something is done with a volume. ``request_spec`` makes what the scheduler
+receives, ``views`` what users see.
 """

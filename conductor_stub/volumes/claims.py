@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
+from conductor_stub.volumes import conditions
 from conductor_stub.volumes.machine import SETTLED, VolumeMachine
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
 from fleet.db.catalog import quotas
 from fleet.db.engine.database import Transaction
 from fleet.db.tables.volumes import VolumeRow
-from fleet.db.upkeep import removal
 from fleet.db.volumes import pools, volumes
 from fleet.json_codec import JSONObject
 from fleet.objects import Place
@@ -167,7 +167,7 @@ def extend(tx: Transaction, uuid: str, size_gb: int, ctx: StepContext) -> Volume
     if (row.status, row.claimed_gb) == (volume_states.EXTENDING, size_gb):
         return row
     if row.status != volume_states.ERROR_EXTENDING:
-        require_settled(row)
+        conditions.require_settled(row)
     elif size_gb < row.claimed_gb:
         # Its backend may have extended it.
         raise errors.InvalidInput(field="size", reason=f"must be at least {row.claimed_gb} GiB, got {size_gb}")
@@ -267,48 +267,6 @@ def _removed(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     return volumes.write(tx, row, ctx.now, **released, **going, attempt=row.attempt + 1)
 
 
-def require_available(row: VolumeRow) -> None:
-    """:raises errors.Conflict: nothing can be made of the volume or snapshot now"""
-    require_no_guest(row)
-    if row.spec.get(volumes.WITH_SNAPSHOTS):
-        raise errors.Conflict(kind="Volume", name=row.name, reason="is being deleted, after its snapshots")
-    if row.status != volume_states.AVAILABLE:
-        kind = "Snapshot" if row.snapshot_of else "Volume"
-        raise errors.Conflict(kind=kind, name=row.name, reason=f"is {row.status}, not available")
-
-
-def require_no_guest(row: VolumeRow) -> None:
-    """:raises errors.Conflict: a guest has the volume, or is to get or lose it"""
-    if row.status in volume_states.WITH_A_GUEST:
-        advice = "an instance is being built with it"
-        if row.status != volume_states.RESERVED:
-            advice = "detach it from its instance first"
-        reason = f"is {row.status}, not available: {advice}"
-        raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
-
-
-def require_settled(row: VolumeRow) -> None:
-    """:raises errors.Conflict: the volume is not available, or holds space of a second pool"""
-    require_available(row)
-    if row.step is not None:
-        reason = f"is still being removed from {row.held_host}#{row.held_pool}"
-        raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
-
-
-def require_unchanged(row: VolumeRow, seen: VolumeRow) -> None:
-    """:raises errors.Conflict: the volume is elsewhere than when its agent was asked where its data are"""
-    if (seen.host, seen.pool, seen.attempt) != (row.host, row.pool, row.attempt):
-        raise errors.Conflict(kind="Volume", name=row.name, reason="has changed meanwhile: try again")
-
-
-def require_no_snapshots(tx: Transaction, row: VolumeRow) -> None:
-    """:raises errors.Conflict:"""
-    names = volumes.snapshots_of(tx, row.uuid)
-    if names:
-        reason = f"has {removal.few(names, 'snapshot')}; delete them first"
-        raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
-
-
 @failpoints.commits("conductor.volume_delete")
 def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext, with_snapshots: bool = False) -> VolumeRow:
     """``→ deleting``, or ``→ deleted`` at once if no backend has anything of the volume or snapshot.
@@ -322,13 +280,13 @@ def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext, with_snapshots:
         return row
     if row.status in volume_states.FOUND:
         return _unmanage(tx, row, ctx)
-    require_no_guest(row)
+    conditions.require_no_guest(row)
     if with_snapshots:
         for snapshot in volumes.snapshot_uuids(tx, uuid):
             begin_deletion(tx, snapshot, ctx)
         if volumes.snapshot_uuids(tx, uuid):
             return volumes.note(tx, row, spec={**row.spec, volumes.WITH_SNAPSHOTS: True})
-    require_no_snapshots(tx, row)
+    conditions.require_no_snapshots(tx, row)
     if row.host is None:
         return _deleted(tx, row, ctx)
     step = volume_states.WORKING if row.held_host is None else volume_states.REMOVING
@@ -342,8 +300,8 @@ def begin_unmanaging(tx: Transaction, uuid: str, ctx: StepContext) -> VolumeRow:
     if row.deleted or row.status == volume_states.UNMANAGING:
         return row
     if row.status not in volume_states.FOUND:
-        require_settled(row)
-        require_no_snapshots(tx, row)
+        conditions.require_settled(row)
+        conditions.require_no_snapshots(tx, row)
     return _unmanage(tx, row, ctx)
 
 

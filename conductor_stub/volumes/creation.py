@@ -17,7 +17,7 @@ from conductor_stub.steps import client_token
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.steps.local_placement import LocalPlacement
-from conductor_stub.volumes import claims, views
+from conductor_stub.volumes import conditions, views
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
@@ -212,7 +212,7 @@ def _resolve(connection: Connection, asked: VolumeRequest, project: str | None) 
     if source is None:
         image = images.find(connection, asked.image) if asked.image else None
         return _Wanted(_size_of(asked, image), named, None, _to_be_read(image) if image else None)
-    claims.require_available(source)
+    conditions.require_available(source)
     size_gb = asked.size or source.size_gb
     if size_gb < source.size_gb:
         raise errors.InvalidInput(

@@ -13,7 +13,7 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.steps.limits import StepContext
-from conductor_stub.volumes import claims, failures, views
+from conductor_stub.volumes import claims, conditions, failures, views
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.context import RequestContext
@@ -86,8 +86,8 @@ def begin(tx: Transaction, uuid: str, host: str | None, ctx: StepContext) -> Vol
     row = volumes.lock(tx, uuid)
     if row.status == volume_states.MIGRATING and row.plan.get("to") == host:
         return row
-    claims.require_settled(row)
-    claims.require_no_snapshots(tx, row)
+    conditions.require_settled(row)
+    conditions.require_no_snapshots(tx, row)
     return _begun(tx, row, volume_states.MIGRATING, ctx, plan={"to": host}, spec={**row.spec, "migrated": False})
 
 
@@ -97,9 +97,9 @@ def begin_retype(tx: Transaction, uuid: str, asked: Mapping[str, object], ctx: S
     row = volumes.lock(tx, uuid)
     if row.status == volume_states.RETYPING and row.spec["retype"] == asked:
         return row
-    claims.require_settled(row)
+    conditions.require_settled(row)
     if asked["migration_policy"] != failures.NEVER:
-        claims.require_no_snapshots(tx, row)
+        conditions.require_no_snapshots(tx, row)
     return _begun(tx, row, volume_states.RETYPING, ctx, plan={}, spec={**row.spec, "retype": dict(asked)})
 
 

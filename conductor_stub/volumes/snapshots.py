@@ -15,7 +15,7 @@ from oslo_utils import uuidutils
 
 from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext
-from conductor_stub.volumes import claims, views
+from conductor_stub.volumes import claims, conditions, views
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
@@ -123,7 +123,7 @@ def create(tx: Transaction, of: str, asked: JSONMapping, said: Mapping[str, obje
         # The commit was repeated.
         return known[0]
     volume = volumes.lock(tx, of)
-    claims.require_available(volume)
+    conditions.require_available(volume)
     claims.take_gigabytes(tx, asked["project_id"], volume.size_gb, ctx)
     pools.claim(tx, *volumes.place_of(volume), claims.request_of(volume, volume.size_gb), ctx.now, volumes=0)
     where = {"uuid": volume.uuid, "host": location.append_host(volume.host, volume.pool)}
