@@ -19,7 +19,7 @@ from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 from scheduler.compute import filters
 from scheduler.compute.domain.tracked_instance import TrackedInstance
-from scheduler.compute.planning.losses import room_reader
+from scheduler.compute.planning.losses import guests
 from scheduler.compute.planning.losses.promised_losses import Follower
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.survival.packing import Item
@@ -334,5 +334,5 @@ def test_all_requests_are_read_again_once_in_a_while() -> None:
 @pytest.mark.parametrize("now", [{"task_state": "rebuilding"}, {"vm_state": "stopped"}, {"instance_type_id": 2}])
 def test_a_guest_whose_request_may_be_another_is_asked_about(now: dict[str, Any]) -> None:
     known = TrackedInstance("u", "h1", "h1", "active", None, 1)
-    assert room_reader._is_same(known, dataclasses.replace(known))
-    assert not room_reader._is_same(known, dataclasses.replace(known, **now))
+    assert guests.is_same(known, dataclasses.replace(known))
+    assert not guests.is_same(known, dataclasses.replace(known, **now))
