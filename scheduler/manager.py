@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -17,7 +16,7 @@ from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec, Selection, fields
 from fleet.objects.whatif import Demand
-from fleet.rpc import deferred, versions
+from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 from fleet.telemetry import rate_limited_log
 from scheduler.compute.domain.tracked_instance import TrackedInstance
@@ -80,7 +79,7 @@ class SchedulerManager:
             self._require_caller(request)
             return self._driver.select_destinations(context, request)
 
-        return [selection.to_wire() for selection in logged(decision_log.Words.of(request), select)]
+        return [selection.to_wire() for selection in decision_log.logged(decision_log.Words.of(request), select)]
 
     def _require_caller(self, request: RequestSpec) -> None:
         if request.begin_by is None:
@@ -248,23 +247,3 @@ class SchedulerManager:
             self._driver.refresh()
         except errors.StaleState as lost:
             LOG.warning("%s A cast is all there is to go by.", lost.message)
-
-
-def logged(words: decision_log.Words, select: Callable[[], Sequence[Selection]]) -> Sequence[Selection]:
-    """Return what ``select`` returns, and log and count the decision after the answer is sent."""
-    started = time.monotonic()
-    try:
-        selections = select()
-    except errors.NoValidHost as refusal:
-        _tell(decision_log.refused, words, refusal, started)
-        raise
-    except errors.FleetError as failure:
-        _tell(decision_log.failed, words, failure, started)
-        raise
-    _tell(decision_log.placed, words, selections, started)
-    return selections
-
-
-def _tell(tell: Callable[..., None], words: decision_log.Words, outcome: object, started: float) -> None:
-    """Log and count after the answer is sent."""
-    deferred.after_reply(functools.partial(tell, words, outcome, time.monotonic() - started))

@@ -18,7 +18,7 @@ from fleet.objects import Selection, structure
 from fleet.rpc.endpoint import require_size
 from fleet.telemetry import rate_limited_log
 from scheduler.compute.drivers.driver import Scheduler
-from scheduler.manager import SchedulerManager, logged
+from scheduler.manager import SchedulerManager
 from scheduler.nova import answer, decoder, traits, wanted
 from scheduler.nova.errors import in_novas_form
 from scheduler.nova.notifications import Notifications, silent
@@ -27,7 +27,7 @@ from scheduler.nova.placing import Placed, Placing
 from scheduler.nova.rebuild import RebuildCheck
 from scheduler.nova.request import Call, NovaRequest
 from scheduler.nova.resource_request import MAIN
-from scheduler.why.decision_log import Words
+from scheduler.why.decision_log import Words, logged
 
 LOG = logging.getLogger(__name__)
 #: The newest version of nova's scheduler API. Its minor versions differ in arguments that are all optional here.

@@ -26,12 +26,11 @@ from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 from scheduler.engine.decision import StateAge
 from scheduler.engine.hosts.candidates import Candidates
-from scheduler.manager import logged
 from scheduler.volumes.domain.pool_state import name_of
 from scheduler.volumes.domain.request import EXTEND, MIGRATE, VolumeRequest
 from scheduler.volumes.drivers.driver import Scheduler
 from scheduler.volumes.filters.instance_locality import HINT
-from scheduler.why.decision_log import Words
+from scheduler.why.decision_log import Words, logged
 from scheduler.why.explain import Words as Explained
 from scheduler.why.explain import explanation
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import time
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from oslo_log import log as logging
@@ -11,6 +13,7 @@ from oslo_log import log as logging
 from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Place, RequestSpec, Selection
+from fleet.rpc import deferred
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -33,6 +36,26 @@ class Words(NamedTuple):
 
     def name(self, place: Selection | Place) -> str:
         return place.host if self.place == "host" else f"{place.host}#{place.nodename}"
+
+
+def logged(words: Words, select: Callable[[], Sequence[Selection]]) -> Sequence[Selection]:
+    """Return what ``select`` returns, and log and count the decision after the answer is sent."""
+    started = time.monotonic()
+    try:
+        selections = select()
+    except errors.NoValidHost as refusal:
+        _tell(refused, words, refusal, started)
+        raise
+    except errors.FleetError as failure:
+        _tell(failed, words, failure, started)
+        raise
+    _tell(placed, words, selections, started)
+    return selections
+
+
+def _tell(tell: Callable[..., None], words: Words, outcome: object, started: float) -> None:
+    """Log and count after the answer is sent."""
+    deferred.after_reply(functools.partial(tell, words, outcome, time.monotonic() - started))
 
 
 def placed(words: Words, selections: Sequence[Selection], took_s: float) -> None:
