@@ -24,7 +24,7 @@ from fleet.db.upkeep.clock import LedgerClock
 from fleet.domains import COMPUTE, VOLUME
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import nova_broker, server
-from fleet.rpc.clients import ConductorAPI, OperatorAPI, SchedulerAPI
+from fleet.rpc.clients import ConductorAPI, OperatorAPI, OperatorCalls, SchedulerAPI
 from fleet.rpc.pins import Pins
 from fleet.rpc.transport import get_notifier, get_transport
 from fleet.rpc.trust import signing
@@ -118,7 +118,7 @@ def _machines(
             *(conf, driver.admission),
             lambda: database.read(tolerances.promised, of_fleet),
             *(feed, clock),
-            lambda uuids: operator.call(new_context(), "requests_of", uuids=uuids),
+            lambda uuids: OperatorCalls(functools.partial(operator.call, new_context())).requests_of(uuids),
         )
         runs.append(service.Periodic("tolerance", prover.prove, conf.scheduler_tolerance_interval))
     if conf.scheduler_prefer_own_hosts:

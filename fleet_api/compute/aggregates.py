@@ -13,6 +13,8 @@ from typing_extensions import TypedDict
 from fleet import errors
 from fleet.json_codec import JSONMapping
 from fleet.objects import fields
+from fleet.objects.answers.hosts import AggregateView
+from fleet.rpc.clients import OperatorCalls
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 
@@ -104,10 +106,12 @@ _ACTIONS: JSONMapping = {"add_host": _Host, "remove_host": _Host, "set_metadata"
 class Aggregates:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
-        self._actions: Mapping[str, Callable[..., Any]] = {
-            "add_host": lambda ask, wanted: ask("add_aggregate_host", host=wanted.host),
-            "remove_host": lambda ask, wanted: ask("remove_aggregate_host", host=wanted.host),
-            "set_metadata": lambda ask, wanted: ask("set_aggregate_metadata", metadata=wanted.metadata),
+        self._actions: Mapping[str, Callable[[OperatorCalls, str, Any], AggregateView]] = {
+            "add_host": lambda calls, name, wanted: calls.add_aggregate_host(name=name, host=wanted.host),
+            "remove_host": lambda calls, name, wanted: calls.remove_aggregate_host(name=name, host=wanted.host),
+            "set_metadata": lambda calls, name, wanted: calls.set_aggregate_metadata(
+                name=name, metadata=wanted.metadata
+            ),
         }
 
     @guard.by("fleet:others")
@@ -161,9 +165,7 @@ class Aggregates:
         wanted: Any = bodies.part(request, name, _ACTIONS[name])
         found = self._find(request, aggregate_id)
         _require_change(name, found, wanted)
-        changed = work(
-            lambda method, **more: self._conductor.operator(request).call(method, name=found["name"], **more), wanted
-        )
+        changed = work(self._conductor.operator(request), found["name"], wanted)
         response.media = {"aggregate": view(request, changed)}
 
     def _find(self, request: falcon.Request, aggregate_id: str) -> JSONMapping:

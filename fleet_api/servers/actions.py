@@ -18,6 +18,7 @@ from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 from fleet.objects.changes import DiskConfig
+from fleet.rpc.clients.operator.instances import ToPlace
 from fleet_api.access import identity, rules
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
@@ -267,14 +268,14 @@ class Actions:
         body = _arguments(wanted) if request.context.version >= _UNSHELVE_SINCE["availability_zone"] else {}
         given = fields.parse(_Unshelve, body, "unshelve")
         require_known(request, "unshelve", body, _UNSHELVE_SINCE)
-        to: dict[str, str] = {}
+        to: ToPlace = {}
         if "availability_zone" in body:
             to["availability_zone"] = given.availability_zone or ""
         if given.host:
             identity.require(request, rules.UNSHELVE_HOST)
             to["host"] = given.host
         with bodies.naming("unshelve.host"):
-            self._conductor.operator(request).call("unshelve_instance", name=server_id, **to)
+            self._conductor.operator(request).unshelve_instance(name=server_id, **to)
 
     def _lock(self, request: falcon.Request, server_id: str, wanted: object) -> None:
         """Before version 2.73 the value is ignored, as in nova."""
