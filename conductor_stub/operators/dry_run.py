@@ -82,7 +82,10 @@ def _holding(row: RequestedInstance) -> Holding:
 
 
 def _restrictions(row: RequestedInstance, way: Ways, live: bool) -> tuple[Sequence[str], JSONObject]:
-    """Return hosts that the instance cannot move to, and what is asked of the others."""
+    """Return hosts that the instance cannot move to, and what is asked of the others.
+
+    Its present host is none of them: a plan may bring it back there when it has left.
+    """
     if live and not way.obstacle(row):
-        return way.others(row), way.cpu_properties(row)
+        return [host for host in way.others(row) if host != row.host], way.cpu_properties(row)
     return sorted(way.lacking(row)), {}
