@@ -63,17 +63,17 @@ class _Command(command.Lister):
             there = [each for each in state.instances if each.host in set(hosts)]
             guests = [each.uuid for each in there]
             promised = planning.promised(self.conductor, state)
-            everybody = [each.uuid for each in state.instances if each.host]
-            requests = planning.of_instances(
-                *(self.conductor, everybody if promised else guests, self.app.options.verbose_level, _LINES),
-                live=not parsed_args.cold,
-            )
+            asked = (self.app.options.verbose_level, _LINES)
+            requests = planning.of_instances(self.conductor, guests, *asked, live=not parsed_args.cold)
+            everybody = [each.uuid for each in state.instances if each.host and promised]
+            anew = planning.of_instances(self.conductor, everybody, *asked)
             (entry,) = metadata.entry_points(group=ENTRY_POINTS)
             done = itertools.count(1)
             with progress.shown(len(hosts), "hosts", self.app.options.verbose_level, _LINES) as shown:
                 plan: WavesPlan = entry.load()(
                     *(self.app.conf, state, WavesGoal(hosts, parsed_args.at_a_time, promised)),
                     *(lambda uuid: planning.known(requests, uuid), lambda host: shown.show(next(done), host)),
+                    lambda uuid: planning.known(anew, uuid),
                 )
         obstacles = ways.obstacles(self.conductor, [each.uuid for each in there if each.vm_state not in states.AT_REST])
         others = {host: f"is in the maintenance {taken[host]}" for host in named if host in taken}

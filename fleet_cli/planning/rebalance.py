@@ -114,15 +114,16 @@ class Rebalance(command.Lister):
         if not state.nodes:
             raise connection.CommandFailed("there are no hosts: agents have reported none")
         guests = [each.uuid for each in state.instances if each.host]
-        requests = planning.of_instances(
-            *(self.conductor, guests, self.app.options.verbose_level, _LINES), live=not parsed_args.cold
-        )
+        asked = (self.app.options.verbose_level, _LINES)
+        requests = planning.of_instances(self.conductor, guests, *asked, live=not parsed_args.cold)
+        anew = planning.of_instances(self.conductor, guests if goal.promised else (), *asked)
         (entry,) = metadata.entry_points(group=ENTRY_POINTS)
         done = itertools.count(1)
         with progress.shown(_DOINGS, "steps", self.app.options.verbose_level, _LINES) as shown:
             plan: Plan = entry.load()(
                 *(self.app.conf, state, goal, lambda uuid: planning.known(requests, uuid)),
                 lambda doing: shown.show(min(next(done), _DOINGS), doing),
+                lambda uuid: planning.known(anew, uuid),
             )
         return plan
 

@@ -31,13 +31,21 @@ _ROUNDS = 4
 _PURPOSE = {MAKE_ROOM: "make room on", BALANCE: "relieve", UNDO_SKEW: "relieve"}
 
 
-def run(conf: cfg.ConfigOpts, state: Changes, goal: Goal, request_of: RequestOf, tick: Callable[[str], object]) -> Plan:
+def run(
+    conf: cfg.ConfigOpts,
+    state: Changes,
+    goal: Goal,
+    request_of: RequestOf,
+    tick: Callable[[str], object],
+    anew: RequestOf | None = None,
+) -> Plan:
     """Return a plan; nothing is changed.
 
     :param conf: of the scheduler; its filters are used
     :param state: the whole state, as the change feed reports it
-    :param request_of: returns the request that places an existing instance, from its uuid
+    :param request_of: returns the request that moves an existing instance, from its uuid
     :param tick: called with what is done next
+    :param anew: returns the request that places an existing instance when its host is lost; by default ``request_of``
     """
     compute_conf.register_opts(conf)
     until = goals.deadline(_SEARCHING * goal.limit_s)
@@ -55,7 +63,7 @@ def run(conf: cfg.ConfigOpts, state: Changes, goal: Goal, request_of: RequestOf,
             break
         columns = _without(columns, planned.moves, accepted.refused)
     useful = _useful(columns, goal, accepted.moves)
-    demands = _demands(columns, request_of) if goal.promised else {}
+    demands = _demands(columns, anew or request_of) if goal.promised else {}
     broken = ""
     while True:
         moves, why = promises.keeping(conf, state, useful, goal.promised, demands, columns.guest_of())

@@ -22,7 +22,7 @@ from fleet.objects.rebalance import Move
 from fleet.objects.waves import Wave, WavesGoal, WavesPlan
 from fleet.objects.whatif import Demand
 from scheduler.compute import conf as compute_conf
-from scheduler.compute.planning.ground import Ground, Movable, elsewhere
+from scheduler.compute.planning.ground import Ground, Movable, RequestOf, elsewhere
 from scheduler.compute.planning.losses import kept_promises
 from scheduler.compute.planning.moves.columns import amount
 from scheduler.compute.planning.moves.moved import joined, moved
@@ -35,21 +35,23 @@ def run(
     conf: cfg.ConfigOpts,
     state: Changes,
     goal: WavesGoal,
-    requests: Callable[[str], Demand],
+    requests: RequestOf,
     tick: Callable[[str], object],
+    anew: RequestOf | None = None,
 ) -> WavesPlan:
     """Return a plan; nothing is changed.
 
     :param conf: of the scheduler; its filters are used
     :param state: the whole state, as the change feed reports it
-    :param requests: returns the request that places an existing instance, from its uuid
+    :param requests: returns the request that moves an existing instance, from its uuid
     :param tick: called with each host that has a wave
+    :param anew: returns the request that places an existing instance when its host is lost; by default ``requests``
     """
     compute_conf.register_opts(conf)
 
     def known(uuid: str) -> Demand | errors.FleetError:
         try:
-            return requests(uuid)
+            return (anew or requests)(uuid)
         except errors.FleetError as gone:
             return gone
 
@@ -109,11 +111,34 @@ class _Planner:
 
     def _next_wave(self) -> Wave | None:
         """Return the next wave, and put its guests where they go. None: no host that is left can be emptied."""
+        refused: dict[str, str] = {}
+        needed: dict[str, str] = {}
+        while True:
+            hosts, moves = self._together(refused, needed)
+            begun = hosts[:1]
+            why = self._shorten(hosts, moves)
+            if hosts or not begun:
+                break
+            # The others may be empty while this one is not.
+            needed[begun[0]] = why
+        for host in hosts:
+            self._tick(host)
+        if not hosts:
+            self._stuck |= refused | needed
+            return None
+        self._left = [host for host in self._left if host not in hosts]
+        self._follow(moves)
+        return Wave(hosts, moves)
+
+    def _together(self, refused: dict[str, str], needed: Collection[str]) -> tuple[list[str], list[Move]]:
+        """Return hosts that can be empty together, and the moves for it. Write why others cannot.
+
+        :param needed: hosts that must not be empty now
+        """
         places = _Places(self._ground, self._state, self._left)
         hosts: list[str] = []
         moves: list[Move] = []
-        refused: dict[str, str] = {}
-        for host in sorted(self._left, key=self._size):
+        for host in sorted(set(self._left).difference(needed), key=self._size):
             if len(hosts) == self._goal.at_a_time:
                 break
             made = self._emptied(places, host, hosts, moves)
@@ -122,25 +147,21 @@ class _Planner:
                 continue
             hosts.append(host)
             moves += made
-        self._shorten(hosts, moves, refused)
-        for host in hosts:
-            self._tick(host)
-        if not hosts:
-            self._stuck |= refused
-            return None
-        self._left = [host for host in self._left if host not in hosts]
-        self._follow(moves)
-        return Wave(hosts, moves)
+        return hosts, moves
 
-    def _shorten(self, hosts: list[str], moves: list[Move], refused: dict[str, str]) -> None:
-        """Drop the last hosts of a wave until the fleet survives as much while it is empty as before."""
+    def _shorten(self, hosts: list[str], moves: list[Move]) -> str:
+        """Drop the last hosts of a wave until the fleet survives as much while it is empty as before.
+
+        Return why the one that was dropped last cannot be empty beside those before it; "" if none was.
+        """
         if not self._goal.promised:
-            return
-        before = set(self._broken(self._state))
+            return ""
+        before, why = set(self._broken(self._state)), ""
         while hosts and (worse := set(self._broken(self._during(hosts, moves))) - before):
             host = hosts.pop()
             moves[:] = [each for each in moves if each.source != host]
-            refused[host] = f"the promise would not hold while it is empty: the loss of {min(worse)} is not survived"
+            why = f"the promise would not hold while it is empty: the loss of {min(worse)} is not survived"
+        return why
 
     def _during(self, hosts: Sequence[str], moves: Sequence[Move]) -> Changes:
         state = self._after([*self._moves, *moves])

@@ -174,6 +174,25 @@ def test_a_host_whose_maintenance_would_break_a_promise_is_stuck() -> None:
     assert "the promise would not hold while it is empty: the loss of a is not survived" == found.stuck["b"]
 
 
+def test_a_host_that_a_promise_needs_holds_up_no_other() -> None:
+    """b is the emptiest, so its turn would be first. When c is empty, the guest of a has another place."""
+    found = plan(FilledHosts({"a": [5], "b": [], "c": [4], "d": [4]}), "b", "c", promised=[Tolerance()])
+    assert ([["c"], ["b"]], {}) == ([list(each.hosts) for each in found.waves], found.stuck)
+
+
+def test_a_promise_is_proved_by_what_a_loss_asks_for() -> None:
+    """d takes no running guest of a and b, which may be built there anew when a or b is lost."""
+    fleet = FilledHosts({"a": [5], "b": [5], "d": []})
+
+    def running(name: str) -> Demand:
+        demand = fleet.request_of(name)
+        return dataclasses.replace(demand, filter_properties={**demand.filter_properties, "ignore_hosts": ["d"]})
+
+    goal = WavesGoal(["d"], 10, [Tolerance()])
+    found = waves.run(configuration(), fleet.state, goal, running, lambda _host: None, fleet.request_of)
+    assert ([], ["d"]) == (found.waves, list(found.stuck))
+
+
 def test_what_is_lost_already_holds_up_no_maintenance() -> None:
     """The guest of a has no place anyway."""
     found = plan(FilledHosts({"a": [8], "b": [1], "c": [1], "d": [1]}), "b", promised=[Tolerance()])
