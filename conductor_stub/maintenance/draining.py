@@ -58,7 +58,7 @@ class State:
 
 def reason_of(name: str) -> str:
     """Return why a host of this maintenance takes no builds."""
-    return f"maintenance {name}"
+    return f"maintenance {name}"[: services.REASON_LENGTH]
 
 
 @failpoints.commits("conductor.maintenance_begin")
@@ -139,7 +139,9 @@ def begin_move(
     refusal = None
     for destination in dict.fromkeys((guest.destination, None)):
         try:
-            return acceptance.accept(tx, migration, guest.uuid, guest.kind, None, ctx, destination)
+            # A maintenance that is paused or has ended does not confirm it.
+            confirms = guest.kind == move_states.RESIZE
+            return acceptance.accept(tx, migration, guest.uuid, guest.kind, None, ctx, destination, confirms=confirms)
         except errors.DatabaseError:
             raise
         except errors.FleetError as refused:
@@ -171,7 +173,7 @@ def _choose(
     records: Sequence[MigrationRow],
     ctx: StepContext,
 ) -> tuple[list[Guest], list[str]]:
-    """Return the guests that may move now, and why others stay."""
+    """Return the guests that may move now, and why others stay. Those of a host that is down are left to its recovery."""
     destinations = maintenances.destinations(tx, plan.uuid, row.host)
     able = [each for each in running if each.vm_state == states.ACTIVE and each.task_state is None]
     obstacles = ways.obstacles(tx, [each.uuid for each in able])
@@ -181,7 +183,7 @@ def _choose(
         if each.vm_state not in (states.ACTIVE, states.BUILDING) and each.task_state is None
     ]
     if services.silent(tx, [row.host], ctx.now, ctx.limits.service_down_time_s):
-        problems.append("its agent is down")
+        return [], [*problems, "its agent is down"]
     guests = []
     for each in able:
         failure, again_at, tries = _last_failure(records, each.uuid)

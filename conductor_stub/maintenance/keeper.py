@@ -74,6 +74,7 @@ class MaintenanceKeeper:
                     # One host does not hold the others up.
                     if self._said.due(row.host) is not None:
                         LOG.error("Maintenance %s: host %s: %s", plan.name, row.host, failure.message)
+                    self._database.write(draining.tell, row.id, [failure.message], self._clock())
             ended = not self._database.read(maintenances.wave, plan.uuid)
             if ended and self._database.write(_end, plan.uuid, self._clock()):
                 self._notify(plan, None, maintenance_states.ENDED)
@@ -107,13 +108,6 @@ class MaintenanceKeeper:
             self._notify(plan, row.host, maintenance_states.DONE)
 
     def _drain(self, context: RequestContext, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
-        try:
-            self._placement.require_live_migration()
-            self._placement.require_parts()
-        except errors.VersionPinned as old:
-            if self._said.due(row.host) is not None:
-                LOG.warning("Maintenance %s waits with host %s: %s", plan.name, row.host, old.message)
-            return
         state = self._database.write(draining.settle, plan.uuid, row.id, self._placement.step_context(context))
         for each in state.confirmed:
             self._placement.notify(context.about(instance_uuid=each.instance.uuid, migration=each.uuid), each)
@@ -121,6 +115,11 @@ class MaintenanceKeeper:
             LOG.info("Maintenance %s: host %s is empty", plan.name, row.host)
             self._notify(plan, row.host, maintenance_states.WORKING)
         problems, room = list(state.problems), state.room
+        pinned = self._why_pinned() if state.guests else ""
+        if pinned:
+            problems, room = [*problems, pinned], 0
+            if self._said.due(row.host) is not None:
+                LOG.warning("Maintenance %s waits with host %s: %s", plan.name, row.host, pinned)
         for guest in state.guests[:_TRIES] if room else ():
             asked = context.about(instance_uuid=guest.uuid)
             uuid = uuidutils.generate_uuid()
@@ -137,12 +136,25 @@ class MaintenanceKeeper:
         if state.status == maintenance_states.DRAINING and (problems or room or not state.guests):
             self._database.write(draining.tell, row.id, problems, self._clock())
 
+    def _why_pinned(self) -> str:
+        """Return why no guest can be moved: an agent is too old; "" if none is."""
+        try:
+            self._placement.require_live_migration()
+            self._placement.require_parts()
+        except errors.VersionPinned as old:
+            return old.message
+        return ""
+
     def _work(self, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
         lease = uuidutils.generate_uuid()
 
         def take() -> working.Order | None:
             ctx = self._placement.step_context()
             order = self._database.write(working.take, plan.uuid, row.id, lease, self._settings, ctx)
+            if isinstance(order, str):
+                LOG.warning("Maintenance %s: host %s: %s", plan.name, row.host, order)
+                self._notify(plan, row.host, maintenance_states.FAILED, order)
+                return None
             if order is not None:
                 LOG.info(
                     "Maintenance %s: hook %s runs for host %s, try %d", plan.name, plan.hook, order.host, order.attempt

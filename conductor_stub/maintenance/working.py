@@ -44,8 +44,10 @@ class Order(NamedTuple):
 @failpoints.commits("conductor.maintenance_take")
 def take(
     tx: Transaction, uuid: str, key: int, lease: str, settings: MaintenanceSettings, ctx: StepContext
-) -> Order | None:
-    """Take the lease of a hook. Return None if there is none to run; without a hook the agent's restart is waited for.
+) -> Order | str | None:
+    """Take the lease of a hook. Return why it cannot run, or None if there is none to run now.
+
+    Without a hook the agent's restart is waited for.
 
     A host on which a guest has arrived meanwhile is drained again.
     """
@@ -67,11 +69,9 @@ def take(
     if row.lease_until is not None and row.lease_until > now:
         return None
     if plan.hook not in settings.hooks:
-        _fail(tx, row, f"[maintenance] hooks of this conductor has no {plan.hook}", now)
-        return None
+        return _fail(tx, row, f"[maintenance] hooks of this conductor has no {plan.hook}", now)
     if row.host.startswith("-"):
-        _fail(tx, row, "its name begins with '-': the hook would take it for an option", now)
-        return None
+        return _fail(tx, row, "its name begins with '-': the hook would take it for an option", now)
     attempt = row.attempt + 1
     until = now + seconds(settings.hook_timeout_s + GRACE_S)
     maintenances.update_host(tx, key, now, attempt=attempt, lease=lease, lease_until=until, problem=None)
@@ -156,7 +156,8 @@ def _worked(tx: Transaction, row: MaintenanceHostRow, now: datetime.datetime) ->
     maintenances.update_host(tx, row.id, now, problem=None, **back)
 
 
-def _fail(tx: Transaction, row: MaintenanceHostRow, problem: str, now: datetime.datetime) -> None:
-    """Let an operator decide."""
+def _fail(tx: Transaction, row: MaintenanceHostRow, problem: str, now: datetime.datetime) -> str:
+    """Let an operator decide. Return the problem."""
     failed = {"status": maintenance_states.FAILED, "lease_until": None, "problem": problem}
     maintenances.update_host(tx, row.id, now, **failed)
+    return problem

@@ -19,6 +19,7 @@ from conductor_stub.steps.limits import StepContext
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import errors, failpoints, move_states
+from fleet.clock import seconds
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import services
 from fleet.db.hosts.heartbeats import Heartbeat
@@ -262,6 +263,11 @@ def test_guests_that_cannot_move_while_they_run(stage: Stage, database: Database
     stage.look(2)
     (move,) = stage.moving()
     assert move_states.RESIZE == move["migration_type"]
+    # It comes to its end without the maintenance.
+    stage.conductor.operator.cancel_maintenance("kernel")
+    record = database.write(moves.find, move["uuid"])
+    assert record is not None
+    assert record.plan["confirms"]
 
 
 def test_a_move_that_fails_is_tried_again_later(stage: Stage) -> None:
@@ -347,21 +353,77 @@ def test_a_host_is_in_one_maintenance_at_a_time(stage: Stage) -> None:
             stage.conductor.operator.create_maintenance({"name": name, "waves": [hosts]})
 
 
+class Emptied(Stage):
+    """h1 is worked on, with a stopped guest; a host that is down is fenced and recovered."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        on = RecoverySettings(enabled=True, fence_command=["/sbin/off"], wait_time_s=120)
+        self.conductor = Conductor(database, maintenance=SETTINGS, recovery=on, clock=self.conductor.clock)
+        self.guest = self.add("h1")
+        self.change(vm_state="stopped")
+        self.run(["h1"], hook="reboot")
+        self.look()
+        self.later()
+
+    def change(self, **values: object) -> None:
+        self.conductor.database.write(lambda tx: tx.update(instances.INSTANCES, self.guest, values))
+
+    def recovered(self) -> list[str]:
+        """Let h1 be silent; return the hosts that are recovered."""
+        for _ in range(10):
+            self.later(20, "h1")
+            self.conductor.keeper.look()
+        return [each["host"] for each in self.conductor.operator.list_recoveries()["recoveries"]]
+
+
 def test_a_recovery_leaves_it_alone(database: Database) -> None:
     """A host that is switched off for its maintenance is not fenced, though stopped guests are on it."""
-    on = RecoverySettings(enabled=True, fence_command=["/sbin/off"], wait_time_s=120)
-    stage = Stage(database)
-    stage.conductor = Conductor(database, maintenance=SETTINGS, recovery=on, clock=stage.conductor.clock)
-    guest = stage.add("h1")
-    database.write(lambda tx: tx.update(instances.INSTANCES, guest, {"vm_state": "stopped"}))
+    stage = Emptied(database)
+    assert "working" == stage.hosts()["h1"]
+    assert [] == stage.recovered()
+
+
+@pytest.mark.parametrize(("status", "recovered"), [("working", []), ("failed", ["h1"])])
+def test_a_host_where_a_guest_runs_again_is_recovered(database: Database, status: str, recovered: list[str]) -> None:
+    """After the work there has failed, its owner starts the guest; then the host dies."""
+    stage = Emptied(database)
+    (row,) = database.read(maintenances.hosts, stage.shown()["maintenance"]["uuid"])
+    leased = {"lease_until": stage.conductor.clock() + seconds(3600)} if status == "working" else {}
+    database.write(maintenances.update_host, row.id, stage.conductor.clock(), status=status, **leased)
+    stage.change(vm_state="active")
+    assert recovered == stage.recovered()
+
+
+def test_guests_of_a_host_that_is_down_are_left_to_its_recovery(stage: Stage) -> None:
+    stage.add("h1")
+    stage.run(["h1"])
+    stage.look()
+    stage.later(120, "h1")
+    stage.look(2)
+    assert ([], "its agent is down") == (stage.moving(), stage.problem("h1"))
+
+
+def test_the_longest_name(stage: Stage) -> None:
+    """Its host is disabled, and takes builds again."""
+    name = "k" * 255
+    stage.conductor.operator.create_maintenance({"name": name, "waves": [["h1"]]})
+    stage.look()
+    assert ["h1"] == stage.disabled()
+    stage.conductor.operator.cancel_maintenance(name)
+    assert [] == stage.disabled()
+
+
+def test_a_hook_that_is_not_configured_here(stage: Stage) -> None:
+    """An operator is told of it as of a hook that fails."""
     stage.run(["h1"], hook="reboot")
+    stage.conductor.maintenance_keeper._settings = MaintenanceSettings()
     stage.look()
     stage.later()
-    assert "working" == stage.hosts()["h1"]
-    for _ in range(10):
-        stage.later(20, "h1")
-        stage.conductor.keeper.look()
-    assert [] == stage.conductor.operator.list_recoveries()["recoveries"]
+    stage.look()
+    assert {"h1": "failed"} == stage.hosts()
+    told = [said["problem"] for event, said in stage.conductor.notifier.infos if event == "maintenance.host.failed"]
+    assert ["[maintenance] hooks of this conductor has no reboot"] == told
 
 
 def test_a_guest_on_its_way_to_the_host_is_waited_for(stage: Stage) -> None:
@@ -503,17 +565,21 @@ def test_a_commit_whose_outcome_was_unknown(stage: Stage, database: Database) ->
 def test_while_agents_are_too_old(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It waits, and says so once a minute and not at each look."""
+    """It waits, shows why, and logs so once a minute and not at each look."""
 
     def refuse() -> None:
         raise errors.VersionPinned(topic="compute", method="advance_migration", needs="1.4", cap="1.3", pin="auto")
 
     stage.add("h1")
-    stage.run(["h1"])
+    stage.run(["h1", "h2"])
     monkeypatch.setattr(stage.conductor.compute, "require_live_migration", refuse, raising=False)
-    stage.look(5)
-    assert ({"h1": "draining"}, []) == (stage.hosts(), stage.moving())
+    stage.look(2)
+    stage.later()
+    stage.look(2)
+    # The work on an empty host may be what they wait for.
+    assert ({"h1": "draining", "h2": "working"}, []) == (stage.hosts(), stage.moving())
     assert 1 == sum("waits with host h1" in each.message for each in caplog.records)
+    assert "1.4" in (stage.problem("h1") or "")
 
 
 def test_old_ones_are_removed(stage: Stage, database: Database) -> None:

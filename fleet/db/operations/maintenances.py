@@ -47,6 +47,17 @@ _TAKEN = (
     .where(HOSTS.c.maintenance_uuid == _WANTED, HOSTS.c.status.in_(maintenance_states.TAKEN))
     .order_by(HOSTS.c.host)
 )
+#: A guest that was at rest when the host was emptied runs again, or is about to.
+_RUNS_THERE = sa.exists(
+    sa.select(INSTANCES.c.uuid).where(
+        INSTANCES.c.host == HOSTS.c.open_host,
+        sa.not_(INSTANCES.c.deleted),
+        sa.or_(
+            INSTANCES.c.vm_state.not_in((*states.AT_REST, states.SHELVED_OFFLOADED)),
+            INSTANCES.c.task_state.is_not(None),
+        ),
+    )
+)
 _ALL_TAKEN = (
     sa.select(HOSTS.c.open_host)
     .where(
@@ -54,6 +65,7 @@ _ALL_TAKEN = (
         HOSTS.c.status.in_(maintenance_states.TAKEN),
         HOSTS.c.emptied_at.is_not(None),
         HOSTS.c.status != maintenance_states.DRAINING,
+        sa.or_(HOSTS.c.status == maintenance_states.WORKING, sa.not_(_RUNS_THERE)),
     )
     .order_by(HOSTS.c.open_host)
 )
@@ -179,7 +191,9 @@ def wave(connection: Transaction | sa.Connection, uuid: str) -> Sequence[Mainten
 
 
 def taken_hosts(connection: Transaction | sa.Connection) -> set[str]:
-    """Hosts that a maintenance has emptied, and not given back: their agents may be away."""
+    """Hosts that a maintenance has emptied, and not given back: their agents may be away. One whose work is over, or has
+    failed, is none of them when a guest runs there again.
+    """
     return set(connection.execute(_ALL_TAKEN).scalars())
 
 
