@@ -81,6 +81,7 @@ class Guest:
     :param stays: why it cannot move now; "" if it can
     :param takers: hosts that take the running guest
     :param measured: what it keeps busy is measured, not a share of what its host does
+    :param group: uuid of its group; ""
     """
 
     uuid: str
@@ -94,6 +95,7 @@ class Guest:
     stays: str = ""
     takers: frozenset[str] = frozenset()
     measured: bool = False
+    group: str = ""
 
     @property
     def gib(self) -> float:
@@ -195,7 +197,7 @@ class _Choosing:
         return ""
 
     def _choose(self, name: str) -> str:
-        there = [each for each in self._guests if each.host == name and each.uuid not in self._moved]
+        there = [self._now(each) for each in self._guests if each.host == name and each.uuid not in self._moved]
         movable = [each for each in there if not each.stays]
         if not movable:
             return _stay(there) if there else "no guest is there"
@@ -223,6 +225,12 @@ class _Choosing:
                 return ""
             refusals.append(why)
         return refusals[0]
+
+    def _now(self, guest: Guest) -> Guest:
+        """The rules of a group were judged by where its members are: one of them moves in a round."""
+        if guest.group and not guest.stays and any(each.guest.group == guest.group for each in self.moves):
+            return dataclasses.replace(guest, stays="is in a group of which another member moves in this round")
+        return guest
 
     @property
     def _moved(self) -> set[str]:

@@ -99,20 +99,23 @@ class BalanceKeeper:
             self._notify(uuid)
 
     def _move(self, row: BalanceRoundRow) -> None:
+        pinned = ""
         try:
             self._placement.require_live_migration()
             self._placement.require_parts()
         except errors.VersionPinned as old:
+            pinned = old.message
             if self._said.due(row.aggregate) is not None:
-                LOG.warning("Balancing of aggregate %s waits: %s", row.aggregate, old.message)
-            return
+                LOG.warning("Balancing of aggregate %s waits: %s", row.aggregate, pinned)
         for number, move in enumerate(row.moves):
             if move["status"] != balance_states.WAITING:
                 continue
             uuid = uuidutils.generate_uuid()
             context = new_context().about(instance_uuid=move["instance_uuid"], migration=uuid)
             ctx = self._placement.step_context(context)
-            attempt = self._database.write(_begin, row.uuid, number, uuid, ctx)
+            # A round may have been begun with the oldest look that counts.
+            late_s = self._settings.old_s + self._settings.interval_s
+            attempt = self._database.write(_begin, row.uuid, number, uuid, ctx, late_s, pinned)
             if attempt is not None:
                 metrics.BALANCE_MOVES.labels(row.aggregate).inc()
                 self._placement.hand_out(context, [uuid], attempt)
@@ -212,8 +215,14 @@ def _pairs(moves: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 @failpoints.commits("conductor.balance_move")
-def _begin(tx: Transaction, uuid: str, number: int, migration: str, ctx: StepContext) -> int | None:
-    """Accept the live migration of a move. Return its attempt; None if it is refused, or another conductor has begun it."""
+def _begin(
+    tx: Transaction, uuid: str, number: int, migration: str, ctx: StepContext, late_s: float, pinned: str = ""
+) -> int | None:
+    """Accept the live migration of a move. Return its attempt; None if it is refused, or another conductor has begun it.
+
+    :param late_s: a move of a round that was seen longer ago does not begin
+    :param pinned: why no guest can be moved now
+    """
     row = balances.get(tx, uuid)
     paused = balances.lock(tx, row.aggregate).paused
     row = balances.get(tx, uuid)
@@ -226,6 +235,10 @@ def _begin(tx: Transaction, uuid: str, number: int, migration: str, ctx: StepCon
         return None
     attempt = None
     against = "balancing was paused before it began" if paused else _not_any_more(tx, row.aggregate, move)
+    if ctx.now - row.seen_at > seconds(late_s):
+        against = against or f"it did not begin in time{f': {pinned}' if pinned else ''}"
+    elif pinned:
+        return None
     if against:
         move.update(status=balance_states.FAILED, why=against)
     else:

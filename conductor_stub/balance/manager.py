@@ -29,8 +29,6 @@ from fleet.objects.answers.balances import BalanceRound, BalanceView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
-#: Looks after which a suggestion is not what would be decided now.
-_OLD_LOOKS = 3
 #: Rounds of one answer.
 Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
 
@@ -42,7 +40,7 @@ class BalanceManager:
 
     def __init__(self, database: Database, trying: Trying, settings: BalanceSettings, clock: Clock) -> None:
         self._database = database
-        self._old_s = _OLD_LOOKS * settings.interval_s
+        self._old_s = settings.old_s
         self._trying = trying
         self._clock = clock
         self._acts = Acts(database, clock)

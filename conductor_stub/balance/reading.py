@@ -99,7 +99,7 @@ def _guest(
     elif lately:
         stays = "has moved within its cooldown, or could not"
     held = row.claimed_vcpus, row.claimed_memory_mb, row.claimed_disk_gb
-    return Guest(row.uuid, row.name, str(row.host), *held, *load, stays, takers, measured)
+    return Guest(row.uuid, row.name, str(row.host), *held, *load, stays, takers, measured, row.group_uuid or "")
 
 
 def _preferring(

@@ -9,6 +9,9 @@ from oslo_config import cfg
 
 from conductor_stub.upkeep_conf import BALANCE
 
+#: Looks after which a suggestion is not what would be decided now.
+_OLD_LOOKS = 3
+
 
 @dataclasses.dataclass(frozen=True)
 class BalanceSettings:
@@ -22,6 +25,11 @@ class BalanceSettings:
     most_moves: int = 3
     most_gib: int = 128
     cooldown_s: float = 6 * 3600
+
+    @property
+    def old_s(self) -> float:
+        """Seconds after which a look is no reason to begin a round any more."""
+        return _OLD_LOOKS * self.interval_s
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> BalanceSettings:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from conductor_stub.moves import acceptance
 from conductor_stub.steps.balance_settings import BalanceSettings
-from fleet import errors, failpoints
+from fleet import errors, failpoints, states
 from fleet.db.engine.database import Database
 from fleet.db.tables import models
 from fleet.failpoints import names
@@ -318,6 +318,45 @@ def test_a_repeated_run_is_answered_as_the_first(stage: BalanceStage) -> None:
     assert first == stage.conductor.operator.run_balance("web", found["uuid"])
     with pytest.raises(errors.Conflict, match="is moving guests"):
         stage.conductor.operator.run_balance("web")
+
+
+def test_a_build_that_waits_for_room_holds_nothing_up(stage: BalanceStage) -> None:
+    """It may wait for days."""
+    stage.accept_build()
+    with stage.conductor.database.engine.begin() as connection:
+        changed = sa.update(models.instances).where(models.instances.c.host.is_(None)).values(task_state=states.QUEUED)
+        assert 1 == connection.execute(changed).rowcount
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS + 1)
+    assert stage.moving()
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_round_that_does_not_begin_in_time_is_none(
+    stage: BalanceStage, monkeypatch: pytest.MonkeyPatch, pinned: bool
+) -> None:
+    """Its conductor has died, or an agent was too old."""
+
+    def refuse() -> None:
+        raise errors.VersionPinned(topic="compute", method="advance_migration", needs="1.4", cap="1.3", pin="auto")
+
+    monkeypatch.setattr(stage.conductor.balance_keeper, "_move", lambda row: None)
+    monkeypatch.setattr(stage.other.balance_keeper, "_move", lambda row: None)
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS)
+    assert ["moving"] == stage.statuses()
+    monkeypatch.undo()
+    if pinned:
+        for each in (stage.conductor, stage.other):
+            monkeypatch.setattr(each.compute, "require_live_migration", refuse, raising=False)
+        stage.pass_looks(3)
+        assert ["moving"] == stage.statuses()
+    stage.conductor.clock.advance(5 * INTERVAL_S)
+    stage.beat()
+    stage.conductor.balance_keeper.look()
+    (late,) = [each for each in stage.rounds() if each["moves"]]
+    assert ("done", []) == (late["status"], stage.moving())
+    assert all("did not begin in time" in each["why"] and pinned == ("1.4" in each["why"]) for each in late["moves"])
 
 
 def test_aggregates_that_share_hosts_take_turns(stage: BalanceStage) -> None:

@@ -56,6 +56,8 @@ _BUILDS = (
     .where(
         INSTANCES.c.vm_state == states.BUILDING,
         sa.not_(INSTANCES.c.deleted),
+        # One that waits for room has no host, and may wait for days.
+        sa.func.coalesce(INSTANCES.c.task_state, "") != states.QUEUED,
         sa.or_(INSTANCES.c.host.is_(None), INSTANCES.c.host.in_(_HOSTS)),
     )
 )

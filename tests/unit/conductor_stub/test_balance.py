@@ -53,6 +53,17 @@ def test_a_hot_host_is_relieved_and_the_state_after_is_predicted() -> None:
     assert (30.0, {}) == (round(found.moves[0].gain, 6), dict(found.not_done))
 
 
+def test_one_member_of_a_group_moves_in_a_round() -> None:
+    """Each may go to d as long as the other is not there."""
+    hosts = [host("a", 0.9), host("b", 0.9), host("c", 0.4), host("d", 0.3)]
+    apart = [guest("one", "a", 3.0, group="g"), guest("two", "b", 3.0, group="g")]
+    found = plan(hosts, apart)
+    assert [("one", "d")] == pairs(found)
+    assert "two is in a group of which another member moves in this round" == found.not_done["b"]
+    alone = [dataclasses.replace(each, group=each.name) for each in apart]
+    assert [("one", "d"), ("two", "c")] == pairs(plan(hosts, alone))
+
+
 def test_a_balanced_fleet_gets_no_moves() -> None:
     """Also one whose hosts differ by less than the threshold, and one where nobody is busy."""
     for loads in ((0.6, 0.6, 0.6), (0.65, 0.55, 0.6), (0.35, 0.0, 0.0)):
