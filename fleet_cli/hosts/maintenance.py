@@ -132,8 +132,9 @@ def follow(
     until = clock() + timeout_s
     while True:
         found = conductor.operator.show_maintenance(name=name)
-        ended = sum(each["ended_at"] is not None for each in found["hosts"])
-        on_look(ended, len(found["hosts"]), "; ".join(waiting_for(found)[:3]))
+        of_waves = [each for each in found["hosts"] if each["wave"]]
+        ended = sum(each["ended_at"] is not None for each in of_waves)
+        on_look(ended, len(of_waves), "; ".join(waiting_for(found)[:3]))
         if found["maintenance"]["ended_at"] is not None:
             return found
         if clock() >= until:
@@ -163,7 +164,7 @@ def seconds_left(hosts: Sequence[MaintenanceHostView]) -> int | None:
     for wave in {each["wave"] for each in hosts}:
         of_wave = [each for each in hosts if each["wave"] == wave]
         times = [(each["began_at"], each["ended_at"]) for each in of_wave if each["status"] == maintenance_states.DONE]
-        if len(times) == len(of_wave):
+        if times and all(each["ended_at"] is not None for each in of_wave):
             began = min(_moment(each) for each, _ in times)
             took.append((max(_moment(each) for _, each in times) - began).total_seconds())
     left = {each["wave"] for each in hosts if each["ended_at"] is None}

@@ -30,13 +30,15 @@ export class Maintenances {
   }
 
   shown({ maintenance, hosts }) {
-    const done = hosts.filter((each) => each.ended_at).length;
+    const ofWaves = hosts.filter((each) => each.wave);
+    const done = ofWaves.filter((each) => each.status === "done").length;
+    const skipped = hosts.filter((each) => each.status === "skipped").length;
     const left = secondsLeft(hosts);
     const wave = maintenance.wave ? `wave ${maintenance.wave} of ${maintenance.waves}` : maintenance.status;
     return el("section", {}, el("h3", {}, maintenance.name, " ", el("span", { className: "quiet" }, maintenance.paused && !maintenance.ended_at ? `${wave}, paused` : wave)),
-      useBar(done / Math.max(hosts.length, 1)),
-      el("p", {}, `${done} of ${plural(hosts.length, "host")} done`, left ? `, about ${duration(left)} left` : "", "."),
-      table(this.columns(maintenance), hosts.filter((each) => maintenance.ended_at || each.wave === maintenance.wave || each.status === "failed")),
+      useBar(done / Math.max(ofWaves.length, 1)),
+      el("p", {}, `${done} of ${plural(ofWaves.length, "host")} done`, skipped ? `, ${skipped} left out` : "", left ? `, about ${duration(left)} left` : "", "."),
+      table(this.columns(maintenance), hosts.filter((each) => maintenance.ended_at || each.wave === maintenance.wave || ["failed", "skipped"].includes(each.status))),
       maintenance.ended_at ? null : el("div", { className: "verbs" }, this.verbs(maintenance)));
   }
 
@@ -80,7 +82,8 @@ function secondsLeft(hosts) {
   let left = 0;
   for (const there of waves.values()) {
     if (there.some((each) => !each.ended_at)) left += 1;
-    if (there.every((each) => each.status === "done")) took.push((Math.max(...there.map((each) => at(each.ended_at))) - Math.min(...there.map((each) => at(each.began_at)))) / 1000);
+    const done = there.filter((each) => each.status === "done");
+    if (done.length && there.every((each) => each.ended_at)) took.push((Math.max(...done.map((each) => at(each.ended_at))) - Math.min(...done.map((each) => at(each.began_at)))) / 1000);
   }
   return took.length ? (took.reduce((sum, each) => sum + each, 0) / took.length) * left : 0;
 }

@@ -73,6 +73,11 @@ def test_nothing_is_known_of_the_time_before_a_wave_has_ended() -> None:
     assert maintenance.seconds_left(HOSTS[1:]) is None  # type: ignore[arg-type]
 
 
+def test_a_host_that_was_skipped_does_not_hide_how_long_its_wave_took() -> None:
+    skipped = host("h4", 1, "skipped", None, "2026-01-01T05:00:00.000Z")
+    assert 20 * 60 == maintenance.seconds_left([*HOSTS, skipped])  # type: ignore[arg-type]
+
+
 def test_decisions(run: Any) -> None:
     conductor = fakes.Conductor()
     for line in ("pause kernel", "resume kernel", "skip kernel h2", "cancel kernel"):
@@ -103,6 +108,8 @@ def test_it_is_followed_to_its_end() -> None:
     )
     told: list[tuple[int, int, str]] = []
     time = Time()
+    left_out = host("h4", 0, "skipped", None, "2026-01-01T00:00:00.000Z", "it is down")
+    going["hosts"] = [left_out, *HOSTS]
     ended = {"maintenance": over, "hosts": HOSTS}
     conductor = Following(going, going, ended)
     assert ended == maintenance.follow(conductor, "kernel", 60, lambda *now: told.append(now), time, time.sleep)  # type: ignore[arg-type]
