@@ -198,7 +198,9 @@ class SchedulerManager:
             self._refresh()
             ours = known()
             if ours != theirs:
-                LOG.info("Host %s says it has %d instances, %d are known of it", host, len(theirs), len(ours))
+                LOG.info(
+                    "Host %s reports %d instances, and %d are known; they are compared", host, len(theirs), len(ours)
+                )
                 self._compare(host)
 
         self._take(compare, read=False)
@@ -246,4 +248,4 @@ class SchedulerManager:
         try:
             self._driver.refresh()
         except errors.StaleState as lost:
-            LOG.warning("%s A cast is all there is to go by.", lost.message)
+            LOG.warning("%s Only the cast counts.", lost.message)

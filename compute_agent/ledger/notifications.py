@@ -87,7 +87,7 @@ class Notifications:
         instance: Instance,
         fault: Exception | None = None,
     ) -> None:
-        """``host`` begins, has done or cannot do its part of the migration's status. Some parts have no notification.
+        """Tell that ``host`` begins, has finished or cannot do its part of a migration. Some parts have no notification.
 
         :param instance: as it is now
         """

@@ -56,10 +56,14 @@ class Attacher:
             expected = isinstance(failed, time_limit.Overrun | errors.FleetError)
             failure = failed.message if isinstance(failed, errors.FleetError) else f"{type(failed).__name__}: {failed}"
             LOG.warning(
-                "Volume %s is not %s: %s", attachment.volume_uuid, attachment.status, failure, exc_info=not expected
+                "The task %s of volume %s has failed: %s",
+                attachment.status,
+                attachment.volume_uuid,
+                failure,
+                exc_info=not expected,
             )
         else:
-            LOG.info("Volume %s is %s: done", attachment.volume_uuid, attachment.status)
+            LOG.info("The task %s of volume %s is done", attachment.status, attachment.volume_uuid)
         return self._calls.attachment_done(context, attachment, self._host.name, failure)
 
     def _work(self, context: RequestContext, attachment: Attachment) -> Callable[[], None]:

@@ -315,7 +315,7 @@ class BuildRunner:
             if hangs or instance_uuid in self._host.driver.list_instance_uuids():
                 self._host.destroy(context, instance_uuid)
         except Exception as failure:
-            LOG.exception("Cannot clean up after a failed build; its resources stay counted as an orphan's")
+            LOG.exception("Cannot clean up after a failed build; the guest stays counted, as an orphan")
             tracker.orphan(instance_uuid)
             reason = f"clean-up on {self._host.name} failed ({type(failure).__name__}: {failure}), not rescheduling"
             abort = errors.BuildAbort(instance_uuid=instance_uuid, reason=reason)

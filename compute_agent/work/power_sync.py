@@ -105,7 +105,9 @@ class PowerSync:
             LOG.error("The guest of instance %s on %s does not run: %s", instance.uuid, host.name, states.DOWN[state])
         elif instance.vm_state in states.AT_REST and state == states.RUNNING:
             known = instance.vm_state
-            LOG.warning("The guest of instance %s on %s is %s although it is %s", instance.uuid, host.name, name, known)
+            LOG.warning(
+                "The guest of instance %s on %s is %s, and the instance is %s", instance.uuid, host.name, name, known
+            )
         else:
             LOG.info("The guest of instance %s on %s is %s again", instance.uuid, host.name, name)
         self._notifications.power_state(context, host.name, instance, state)

@@ -135,9 +135,9 @@ class AgentAPI:
         for host in self._database.read(services.alarms_to_change, wrong):
             self._database.write(services.set_alarm, host, wrong[host], self._clock())
             if wrong[host]:
-                LOG.error("Host %s is disabled until its inventory is good again: %s", host, wrong[host])
+                LOG.error("Host %s is disabled until its agent reports a valid inventory: %s", host, wrong[host])
             else:
-                LOG.info("Host %s is enabled again: its inventory is good", host)
+                LOG.info("Host %s is enabled again: its inventory is valid", host)
         for host, names in nodes.items():
             for gone in self._database.write(hosts.remove_nodes_except, host, names, self._clock()):
                 LOG.info("Node %s:%s is no longer reported: removed", host, gone)

@@ -196,7 +196,7 @@ def _free_device(instance: RequestedInstance, taken: set[str], wanted: str | Non
     if wanted in free:
         return str(wanted)
     named = f"device {wanted} is taken" if wanted else "it has as many volumes as a guest may have"
-    raise errors.Conflict(kind="Instance", name=instance.name, reason=f"can have no volume: {named}")
+    raise errors.Conflict(kind="Instance", name=instance.name, reason=f"cannot get the volume: {named}")
 
 
 def _require_guest(tx: Transaction, instance: RequestedInstance, ctx: StepContext) -> None:

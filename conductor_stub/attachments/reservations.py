@@ -82,8 +82,12 @@ def _devices(wanted: Sequence[BlockDevice], flavor: Flavor) -> list[str]:
     named = [devices.plain(each.device_name) for each in wanted if each.device_name]
     free = devices.free(flavor.ephemeral_gb, flavor.swap, named)
     if len(free) < len(wanted) - len(named):
-        raise errors.InvalidInput(field=field, reason=f"has {len(wanted)} volumes, more than a guest may have")
+        raise errors.InvalidInput(
+            field=field, reason=f"has {len(wanted)} volumes, and this guest can have {len(free) + len(named)}"
+        )
     for name in named:
         if named.count(name) > 1 or name in devices.own(flavor.ephemeral_gb, flavor.swap):
-            raise errors.InvalidInput(field=f"{field}.device_name", reason=f"is {name}, which another disk has")
+            raise errors.InvalidInput(
+                field=f"{field}.device_name", reason=f"is {name}, which is the name of another disk"
+            )
     return [devices.plain(each.device_name) if each.device_name else free.pop(0) for each in wanted]

@@ -139,7 +139,7 @@ def _modes(connection: Connection) -> dict[str, str]:
 def _take(
     tx: Transaction, aggregate: str, interval_s: float, now: datetime.datetime
 ) -> dict[str, datetime.datetime] | None:
-    """Return since when hosts are hot, and take this look; None if it is not due."""
+    """Take this look. Return, by host, since when it is hot; None if no look is due."""
     row = balances.lock(tx, aggregate)
     if row.paused or (row.looked_at is not None and now - row.looked_at < seconds(interval_s)):
         return None

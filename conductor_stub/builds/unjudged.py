@@ -42,7 +42,7 @@ class Unjudged:
         try:
             self._judged = frozenset(self._ask(new_context())["judged"])
         except _NO_ANSWER as lost:
-            LOG.debug("No scheduler describes its filters: %s", type(lost).__name__)
+            LOG.debug("No scheduler has said which filters it has: %s", type(lost).__name__)
 
     def remarks(self, spec: JSONMapping, group: GroupRow | None) -> Sequence[str]:
         """Return a sentence for each part of a stored build request that no filter judges.

@@ -72,7 +72,7 @@ class MoveSweeper(PlacedSweeper[Move, Move]):
             try:
                 confirmed = self._database.write(acceptance.confirm, move.instance.uuid, self._step_context(move))
             except (errors.Conflict, errors.NotFound) as decided:
-                LOG.debug("A resize is not confirmed here, as another decision was faster: %s", decided)
+                LOG.debug("A resize is not confirmed, because it has changed meanwhile: %s", decided)
                 continue
             LOG.info("Confirming a resize by itself: it has waited for %.0f s", window_s)
             self._placement.notify(context, confirmed)

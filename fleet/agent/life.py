@@ -187,7 +187,7 @@ class Life(abc.ABC, Generic[ServedT]):
             was_serving, entry.serving = entry.serving, False
         dropped = entry.queues.close()
         if dropped:
-            LOG.info("Handing back %d builds that have not begun on %s %s", len(dropped), self.noun, name)
+            LOG.info("Handing back %d tasks that have not begun on %s %s", len(dropped), self.noun, name)
         for hand_back in dropped:
             self._handing_back.submit(hand_back)
         if was_serving:

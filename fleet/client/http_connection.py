@@ -127,9 +127,9 @@ class HttpConnection(Calls):
         except requests.JSONDecodeError:
             raise CommandFailed(f"{self._url} is no fleet-api: it answered {answer.status_code} without JSON") from None
         except (requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema, requests.exceptions.InvalidURL):
-            raise CommandFailed(f"{self._url} is no URL of fleet-api, such as http://127.0.0.1:8774") from None
+            raise CommandFailed(f"{self._url} is not the URL of a fleet-api, such as http://127.0.0.1:8774") from None
         except requests.RequestException as failure:
-            raise CommandFailed(f"{self._url} cannot be asked: {_plain(failure)}") from None
+            raise CommandFailed(f"{self._url} cannot be reached: {_plain(failure)}") from None
         # keystonemiddleware, too, has a key "error".
         if not isinstance(said, dict) or not ("result" in said or isinstance(said.get("error"), str)):
             raise self._refusal(answer.status_code, said, answer.headers.get("WWW-Authenticate", ""))

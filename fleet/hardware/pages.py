@@ -50,7 +50,7 @@ def said(pagesize: int) -> str:
 
 
 def _allowed(host: HostCell, asked: int | None) -> list[Pages]:
-    """Return the sizes in the order to try them: the largest first."""
+    """Return the sizes that may be used, in the order to try them: the largest first."""
     ordered = sorted(host.mempages, key=lambda pages: pages.size_kb, reverse=True)
     if asked == SMALL_PAGES:
         return ordered[-1:]

@@ -56,5 +56,5 @@ def changed(labels: Mapping[str, str] | None, changes: Mapping[str, str | None])
     """Return the administrator's labels after ``changes``. :raises errors.InvalidInput: there would be too many"""
     after = {key: value for key, value in {**(labels or {}), **changes}.items() if value is not None}
     if len(after) > MOST:
-        raise errors.InvalidInput(field="labels", reason=f"a host can have at most {MOST} labels, not {len(after)}")
+        raise errors.InvalidInput(field="labels", reason=f"would be {len(after)}, and a host can have {MOST}")
     return after

@@ -110,7 +110,7 @@ class Pins:
         for topic in versions.CURRENT:
             before, now = self._automatic(topic, self._found), self._automatic(topic, found)
             if self.pin(topic) == AUTO and before != now:
-                LOG.info("Version %s is sent to the %s from now on: its oldest live service speaks it", now, topic)
+                LOG.info("Version %s is sent to the %s from now on: its oldest live service knows it", now, topic)
         self._found = dict(found)
         self._said.clear()
 

@@ -95,7 +95,7 @@ class Protected:
         try:
             answer = self._checked[service](environ, refusal)
         except self._exceptions.ClientException as failure:
-            LOG.error("keystone cannot be asked about a token: %s", failure)
+            LOG.error("Cannot check a token with keystone: %s", failure)
             return _unavailable(start_response)
         return _unavailable(start_response) if refusal.is_unavailable else answer
 
@@ -108,7 +108,7 @@ class Protected:
         try:
             self._checked_again[service](environ, lambda *_answer: None)
         except self._exceptions.ClientException as failure:
-            LOG.error("keystone cannot be asked about a token: %s", failure)
+            LOG.error("Cannot check a token with keystone: %s", failure)
         return environ
 
 

@@ -196,16 +196,18 @@ def _read_passwords(path: pathlib.Path) -> dict[str, bytes]:
         name, colon, crypted = line.strip().partition(":")
         if not colon or not name or not _HASH.fullmatch(crypted):
             raise _wrong(
-                "basic_auth_file", f"{path}, line {number}: must be NAME:HASH with a bcrypt hash (htpasswd -B -C 10)"
+                "basic_auth_file",
+                f"is {path}, whose line {number} is not NAME:HASH with a bcrypt hash (htpasswd -B -C 10)",
             )
         if not LEAST_COST <= _cost(crypted.encode()) <= MOST_COST:
             allowed = f"must be {LEAST_COST} to {MOST_COST}: htpasswd -B -C {LEAST_COST} {path} {name}"
             raise _wrong(
-                "basic_auth_file", f"{path}, line {number}: the bcrypt cost of {name} is {crypted[4:6]}, it {allowed}"
+                "basic_auth_file",
+                f"is {path}: in line {number} the bcrypt cost of {name} is {crypted[4:6]}, and it {allowed}",
             )
         hashes[name] = crypted.encode()
     if not hashes:
-        raise _wrong("basic_auth_file", f"{path} has no users")
+        raise _wrong("basic_auth_file", f"is {path}, which has no users")
     return hashes
 
 
@@ -215,17 +217,19 @@ def _read_projects(path: pathlib.Path) -> dict[str, User]:
     try:
         parser.read_string(_text(path, "projects_file"))
     except configparser.Error as wrong:
-        raise _wrong("projects_file", f"{path}: {wrong.message.splitlines()[0]}") from None
+        raise _wrong("projects_file", f"is {path}, which cannot be parsed: {wrong.message.splitlines()[0]}") from None
     users = {}
     for name in parser.sections():
         section = parser[name]
         if unknown := set(section) - {"project", "roles"}:
             raise _wrong(
-                "projects_file", f"{path}, section {name}: {', '.join(sorted(unknown))} is not project or roles"
+                "projects_file", f"is {path}: in section {name} {', '.join(sorted(unknown))} is not project or roles"
             )
         roles = section.get("roles", ",".join(_DEFAULT_ROLES)).replace(",", " ").split()
         if wrong_roles := [each for each in roles if each not in ROLES]:
-            raise _wrong("projects_file", f"{path}, section {name}: {wrong_roles[0]} is not one of {', '.join(ROLES)}")
+            raise _wrong(
+                "projects_file", f"is {path}: in section {name} {wrong_roles[0]} is not one of {', '.join(ROLES)}"
+            )
         users[name] = User(name, section.get("project", name), roles)
     return users
 

@@ -80,7 +80,7 @@ def taken_by(responder: Callable[..., None]) -> Body | None:
 
 
 def whole(request: falcon.Request) -> JSONObject:
-    """Return the body, a JSON object. :raises Fault:"""
+    """Return the body. :raises Fault: it is no JSON object, or too large"""
     known = getattr(request.context, "body", None)
     if known is not None:
         found: dict[str, object] = known

@@ -95,8 +95,8 @@ def _timeout(_request: falcon.Request, response: falcon.Response, _failure: Exce
 
 
 def _away(_request: falcon.Request, response: falcon.Response, failure: Exception, _params: object) -> None:
-    LOG.error("No conductor can be asked: %s", failure)
-    _answer(response, 503, "No conductor can be asked.")
+    LOG.error("No conductor can be reached: %s", failure)
+    _answer(response, 503, "No conductor can be reached.")
 
 
 def _unexpected(request: falcon.Request, response: falcon.Response, failure: Exception, _params: object) -> None:

@@ -134,5 +134,5 @@ def _requests(api: NovaDatabase, newest: int, servers: Sequence[str]) -> list[tu
     found = [(server, api.read(api_queries.request_spec, server)) for server in servers]
     for server, spec in found:
         if spec is None:
-            raise errors.InvalidInput(field="--server", reason=f"is {server}, of which nova has no request")
+            raise errors.InvalidInput(field="--server", reason=f"is {server}, and nova has no request spec of it")
     return found

@@ -139,7 +139,7 @@ def counted(values: object, hosts: int, what: str) -> numpy.ndarray:
     if not isinstance(values, numpy.ndarray) or values.dtype.kind not in "fiub" or values.shape != (hosts,):
         raise WrongAnswer(f"gave {values!r:.80} as {what}, where an array of {hosts} numbers is wanted")
     if numpy.isnan(values).any():
-        raise WrongAnswer(f"gave what is not a number as {what}")
+        raise WrongAnswer(f"gave NaN as {what}, where a number is wanted")
     return values
 
 

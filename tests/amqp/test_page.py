@@ -203,11 +203,11 @@ def test_a_conductor_that_cannot_be_asked(page: Page) -> None:
     """The server's own sentence, at once."""
     page.open("#instances")
     page.expect("#status", "instance")
-    said = '{"serviceUnavailable": {"code": 503, "message": "No conductor can be asked."}}'
+    said = '{"serviceUnavailable": {"code": 503, "message": "No conductor can be reached."}}'
     page.tab.route(
         "**/fleet/v1/**", lambda route: route.fulfill(status=503, body=said, content_type="application/json")
     )
-    page.expect("#away", "No conductor can be asked. What you see is from")
+    page.expect("#away", "No conductor can be reached. What you see is from")
     page.tab.unroute_all()
     page.gone("#away")
     page.forgive("503")

@@ -103,7 +103,7 @@ def test_one_volume_is_for_one_instance(guests: Guests, volume: str) -> None:
 
 def test_disks_of_the_flavor_keep_their_names(guests: Guests, volume: str) -> None:
     flavor = {**FLAVOR, "ephemeral_gb": 5, "swap": 512}
-    with pytest.raises(errors.InvalidInput, match="device_name is vdb, which another disk has"):
+    with pytest.raises(errors.InvalidInput, match="device_name is vdb, which is the name of another disk"):
         guests.create(flavor=flavor, block_device_mapping=[{"volume_id": volume, "device_name": "/dev/vdb"}])
     (uuid,) = guests.create(flavor=flavor, block_device_mapping=mapping(volume))
     assert [("vdd", "reserved")] == statuses(guests, uuid)

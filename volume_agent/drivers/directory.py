@@ -41,7 +41,9 @@ class DirectoryDriver(VolumeDriver):
         self._pools = {name: pathlib.Path(path) for name, path in options.directory_pools.items()}
         for name, path in self._pools.items():
             if not path.is_absolute():
-                raise errors.ConfigError(option="directory_pools", reason=f"{name} has {path}, which is not absolute")
+                raise errors.ConfigError(
+                    option="directory_pools", reason=f"has the path {path} for pool {name}, which is not absolute"
+                )
         self._format = options.volume_format
         if self._format == QCOW2 and shutil.which(_QEMU_IMG) is None:
             raise errors.ConfigError(option="volume_format", reason=f"is {QCOW2}, and {_QEMU_IMG} is not installed")

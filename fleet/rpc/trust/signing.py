@@ -231,7 +231,7 @@ class Checker:
     ) -> None:
         """:raises errors.NotTrusted: the key is good for other messages only"""
         if not self._is_for(key, namespace, method):
-            raise errors.NotTrusted(reason=f"{method} is not for key {key.key_id} of {key.whose}")
+            raise errors.NotTrusted(reason=f"key {key.key_id} of {key.whose} may not call {method}")
         if key.project and (context.get("is_admin", True) or context.get("project_id") != key.project):
             raise errors.NotTrusted(reason=f"{method} is of another project, key {key.key_id} is of {key.whose}")
         if key.project and grants.named(context.get("roles")):

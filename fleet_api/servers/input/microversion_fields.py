@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fields of bodies that came with later versions of the API.
 
-The parsers of bodies about servers refuse by it fields that are newer than the request.
+The parsers of bodies about servers use it to refuse fields that are newer than the request.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Verdict = Callable[[Any], bool]
 
 
 def judged(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
-    """Return ``verdict`` of the attribute ``name`` of every host, as a host state shows it."""
+    """Return a mask over the hosts: ``verdict`` of the attribute ``name`` of each, as a host state shows it."""
     if name in Capabilities._fields:
         return hosts.by_capabilities(lambda kind: verdict(kind.shown(name)))
     storage = hosts.storage(name)

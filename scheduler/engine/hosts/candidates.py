@@ -353,7 +353,7 @@ class Candidates:
 
     @property
     def limits(self) -> ClaimLimits:
-        """The claim limits of these hosts, as far as filters of one host at a time have written them."""
+        """The claim limits of these hosts that filters of one host at a time have set."""
         return self._overlay.limits
 
     def attribute(self, row: int, name: str) -> Any:

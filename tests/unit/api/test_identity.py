@@ -413,15 +413,15 @@ def test_a_right_password_is_remembered_for_a_minute(tmp_path: pathlib.Path, mon
 
 
 BAD_FILES = [
-    ("alice:secret\n", "", "line 1: must be NAME:HASH with a bcrypt hash"),
-    ("alice\n", "", "line 1: must be NAME:HASH"),
+    ("alice:secret\n", "", "line 1 is not NAME:HASH with a bcrypt hash"),
+    ("alice\n", "", "line 1 is not NAME:HASH"),
     ("# nobody\n", "", "has no users"),
-    (f"alice:$2b$05${'x' * 53}\n", "", "cost of alice is 05, it must be 10 to 15: htpasswd -B -C 10"),
+    (f"alice:$2b$05${'x' * 53}\n", "", "cost of alice is 05, and it must be 10 to 15: htpasswd -B -C 10"),
     (f"alice:$2b$31${'x' * 53}\n", "", "cost of alice is 31"),
-    (f"alice:$2b$10${'x' * 52}\n", "", "line 1: must be NAME:HASH with a bcrypt hash"),
+    (f"alice:$2b$10${'x' * 52}\n", "", "line 1 is not NAME:HASH with a bcrypt hash"),
     (None, "", "cannot be read: No such file"),
-    ("good", "[alice]\nroles = king\n", "section alice: king is not one of reader, member, admin"),
-    ("good", "[alice]\nprojet = x\n", "section alice: projet is not project or roles"),
+    ("good", "[alice]\nroles = king\n", "section alice king is not one of reader, member, admin"),
+    ("good", "[alice]\nprojet = x\n", "section alice projet is not project or roles"),
     ("good", "roles = admin\n", "projects"),
     ("good", "[a]\n[a]\n", "projects"),
 ]

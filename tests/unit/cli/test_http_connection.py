@@ -156,9 +156,9 @@ def test_wrong_arguments_are_named(there: HttpConnection) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("ftp://127.0.0.1", "no URL of fleet-api"),
-        ("127.0.0.1:8774", "no URL of fleet-api"),
-        ("http://", "no URL of fleet-api"),
+        ("ftp://127.0.0.1", "not the URL of a fleet-api"),
+        ("127.0.0.1:8774", "not the URL of a fleet-api"),
+        ("http://", "not the URL of a fleet-api"),
     ],
 )
 def test_what_is_no_url(url: str, message: str) -> None:
@@ -169,7 +169,7 @@ def test_what_is_no_url(url: str, message: str) -> None:
 def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.raises(CommandFailed, match=f"http://127.0.0.1:{port} cannot be asked: Connection refused"):
+    with pytest.raises(CommandFailed, match=f"http://127.0.0.1:{port} cannot be reached: Connection refused"):
         HttpConnection(f"http://127.0.0.1:{port}").ask("list_hosts")
 
 

@@ -210,7 +210,7 @@ def test_an_audit_reports_a_stopped_guest_that_runs(switched: Switched, caplog: 
     switched.world.driver.power_on(builders.a_context(), switched.row)
     switched.world.compare()
     assert (("stopped", None, states.RUNNING), states.RUNNING) == (switched.state, switched.guest)
-    assert "is running although it is stopped" in builders.lines(caplog, logging.WARNING)[-1]
+    assert "is running, and the instance is stopped" in builders.lines(caplog, logging.WARNING)[-1]
 
 
 def test_a_rebuild_that_takes_too_long_leaves_no_guest(

@@ -313,7 +313,7 @@ def test_a_host_that_disagrees_is_compared(caplog):
     with caplog.at_level(logging.INFO):
         cast(scheduler, "sync_instance_info", host_name="a", instance_uuids=[factories.uuid(78)])
     lines = [record.getMessage() for record in caplog.records]
-    assert "Host a says it has 1 instances, 1 are known of it" in lines
+    assert "Host a reports 1 instances, and 1 are known; they are compared" in lines
     assert "Compared host a with the database: 1 instances" in lines
     cache = scheduler.host_manager._cache
     assert {factories.uuid(78)} == cache.confirmed_on("a")

@@ -184,7 +184,7 @@ class Outgoing:
             try:
                 self._keep_open(pauses)
             except Exception as failure:
-                LOG.exception("Sending begins again")
+                LOG.exception("The thread that sends has failed; it opens a new connection")
                 self._lose_any(broken(failure))
                 self._closing.wait(pauses.pause_s())
         self._lose_any(None)

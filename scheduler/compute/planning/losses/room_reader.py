@@ -121,7 +121,7 @@ class RoomReader:
         left: Mapping[int, int],
         arrived: Sequence[tuple[int, TrackedInstance, Demand | errors.FleetError | None]],
     ) -> tuple[Room, Changed | None]:
-        """Take what has changed.
+        """Apply what has changed to the guests and the room.
 
         :param left: guests that have left these rows; ``arrived``: rows, and what has come there
         """
