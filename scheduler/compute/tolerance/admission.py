@@ -19,7 +19,7 @@ from oslo_log import log as logging
 
 from fleet import errors
 from fleet.objects import Place, RequestSpec
-from fleet.objects.tolerance import LAST, WARN
+from fleet.objects.tolerance import LAST, REFUSE, WARN
 from fleet.reasons import Reason
 from fleet.telemetry import metrics
 from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts
@@ -100,39 +100,60 @@ class Admission:
         """
         if self._guard is None or _passes(request):
             return made
-        objection, made = self._object(request, made)
-        if objection is None:
-            return made
-        first, policy = objection, objection.promise.tolerance.policy
-        if policy == WARN:
-            return self._broken(made, objection)
+        objection, judged = self._object(request, made)
+        refusal = objection
         avoided: set[str] = set()
         avoided_nodes: set[Node] = set()
-        for number in range(1, _TRIES + 1):
+        for number in range(_TRIES + 1):
+            if objection is None:
+                return judged
+            if objection.policy == WARN:
+                return self._broken(judged, objection)
+            if number == _TRIES:
+                break
             self._fleet.release(request.instance_uuids)
-            nodes, hosts = self._full(request, is_last=number == _TRIES)
+            nodes, hosts = self._full(request, LAST, is_last=number + 1 == _TRIES)
             # An objection to a node may leave other nodes of its host; one to a host's loss leaves none.
             avoided_nodes |= nodes if objection.node is None else {objection.node, *nodes}
             avoided |= hosts if objection.node is not None else {objection.host, *hosts}
             again = self._fleet.decide(_without(request, avoided, avoided_nodes))
             if not again.complete:
                 break
-            found, again = self._object(request, again)
-            if found is None:
-                return again
-            objection = found
+            objection, judged = self._object(request, again)
         self._fleet.release(request.instance_uuids)
-        if policy == LAST:
-            again = self._fleet.decide(request)
-            return self._broken(again, first) if again.complete else again
-        metrics.TOLERANCE_OBJECTIONS.labels(policy).inc()
-        scope = first.promise.tolerance
+        accepted = self._accepted(request)
+        if accepted is not None:
+            return accepted
+        assert refusal is not None, "the first choice has met an objection"
+        raise self._refused(refusal, made)
+
+    def _accepted(self, request: RequestSpec) -> Decision | None:
+        """Return a decision to which only promises object whose policy is not to refuse; None if there is none."""
+        guard = self._guard
+        if guard is None or guard.only_refuses:
+            return None
+        nodes, hosts = self._full(request, REFUSE, is_last=True)
+        made = self._fleet.decide(_without(request, hosts, nodes))
+        if not made.complete:
+            return None if guard.has(REFUSE) else made
+        objection, judged = self._object(request, made)
+        if objection is None:
+            return judged
+        if objection.policy != REFUSE:
+            return self._broken(judged, objection)
+        self._fleet.release(request.instance_uuids)
+        return None
+
+    @staticmethod
+    def _refused(objection: Objection, made: Decision) -> errors.NoValidHost:
+        metrics.TOLERANCE_OBJECTIONS.labels(objection.policy).inc()
+        scope = objection.promise.tolerance
         reason = (
             f"The {scope.scope} tolerates the loss of {scope.what}, and no host would keep this promise: "
-            f"{first.sentence}."
+            f"{objection.sentence}."
         )
         details = {**made.to_wire(), "placed": 0, "reason_code": Reason.TOLERANCE.value}
-        raise errors.NoValidHost(reason=reason, details=details)
+        return errors.NoValidHost(reason=reason, details=details)
 
     @staticmethod
     def _broken(made: Decision, objection: Objection) -> Decision:
@@ -155,6 +176,7 @@ class Admission:
             free = self._fleet.free({*(_node(each) for pick in made.picks for each in pick.alternates),
                                      *(pick.key for pick in made.picks)})  # fmt: skip
             admitted: list[Admitted] = []
+            objections: list[Objection] = []
             picks = []
             for pick in made.picks:
                 if pick.key not in free:
@@ -163,9 +185,8 @@ class Admission:
                     continue
                 found = self._admit(guard, request, pick, free, demand)
                 if isinstance(found, Objection):
-                    # Earlier instances of a request that is not placed as it was decided take no room.
-                    guard.withdraw(admitted)
-                    return found, made
+                    objections.append(found)
+                    continue
                 admitted.append(found)
                 there = [each for each in pick.alternates if _node(each) in free]
                 is_hard = has_hardware(request)
@@ -173,6 +194,10 @@ class Admission:
                     each for each in there if not _is_barred(guard, _node(each), free[_node(each)], demand, is_hard)
                 ]
                 picks.append(dataclasses.replace(pick, alternates=kept))
+            if objections:
+                # The other instances of a request that is not placed as it was decided take no room.
+                guard.withdraw(admitted)
+                return guard.strictest(objections), made
             self._admitted.extend(admitted)
         return None, dataclasses.replace(made, picks=picks)
 
@@ -181,18 +206,23 @@ class Admission:
     ) -> Admitted | Objection:
         node, host = pick.key, pick.key[0]
         # Its booking is counted already.
-        found = guard.unsafe(host) or guard.taken(node, _plus(free[node], demand), demand)
-        if found is not None:
-            return found
+        objections = [guard.unsafe(host), guard.taken(node, _plus(free[node], demand), demand)]
         hardware = Hardware.of([_alone(request)])
         if hardware is not None and not all(self._is_left(node, each) for each in guard.hardware(node)):
-            return guard.crowded(node)
+            objections.append(guard.crowded(node))
+        found = guard.strictest(objections)
+        if found is not None and found.policy == guard.policy:
+            return found
         spares = []
         for loss in guard.losses_of(host):
             spare = self._spare(guard, request, loss, pick.alternates, free, demand)
             if spare is None:
-                return guard.homeless(host, loss)
-            spares.append((loss, spare))
+                objections.append(guard.homeless(host, loss))
+            else:
+                spares.append((loss, spare))
+        found = guard.strictest(objections)
+        if found is not None:
+            return found
         until = self._clock() + self._booking_timeout_s
         admitted = Admitted(pick.instance_uuid, node, demand, spares, until, hardware)
         guard.admit(admitted)
@@ -273,9 +303,10 @@ class Admission:
         found = self._fleet.look(_without(one, loss.hosts, loss.reserved))
         return found.picks[0].key if found.complete else None
 
-    def _full(self, request: RequestSpec, is_last: bool) -> tuple[set[Node], Set[str]]:
+    def _full(self, request: RequestSpec, policy: str, is_last: bool) -> tuple[set[Node], Set[str]]:
         """Nodes, and hosts, on which the instances would break a promise at once.
 
+        :param policy: of promises that are at least as strict
         :param is_last: also nodes on which only a trial would tell whether cells and devices suffice
         """
         demand = demand_of(request)
@@ -283,11 +314,13 @@ class Admission:
             guard = self._guard
             if guard is None:
                 return set(), frozenset()
+            if not guard.has(policy):
+                return set(), frozenset()
             keeping = self._fleet.free(guard.keeping)
             taken = {node for node, free in keeping.items() if not guard.takes(node, free, demand)}
             if has_hardware(request):
                 taken.update(guard.nodes_with_hardware(of_several=not is_last))
-            return taken, guard.unsafe_hosts
+            return taken, guard.unsafe_hosts(policy)
 
 
 def _passes(request: RequestSpec) -> bool:
@@ -305,10 +338,11 @@ def _plus(one: Amount, other: Amount) -> Amount:
 
 
 def _is_barred(guard: Guard, node: Node, free: Amount, demand: Amount, is_hard: bool) -> bool:
-    found = guard.unsafe(node[0]) or guard.taken(node, free, demand)
-    if found is None and is_hard and guard.hardware(node):
-        found = guard.crowded(node)
-    return found is not None and found.promise.tolerance.policy != WARN
+    objections = [guard.unsafe(node[0]), guard.taken(node, free, demand)]
+    if is_hard and guard.hardware(node):
+        objections.append(guard.crowded(node))
+    found = guard.strictest(objections)
+    return found is not None and found.policy != WARN
 
 
 def _alone(request: RequestSpec) -> RequestSpec:

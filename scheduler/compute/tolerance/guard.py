@@ -17,14 +17,14 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from fleet.objects.tolerance import Tolerance
+from fleet.objects.tolerance import LAST, REFUSE, WARN, Tolerance
 from scheduler.compute.tolerance.hardware import Hardware, KeptHardware
 from scheduler.compute.tolerance.kept import NOTHING, Amount, Kept, Node
 
 #: Nodes that keep the most, which are looked at to find one whose kept room serves another loss, and those returned.
 _LOOKED, _SHARED = 16, 3
 _NAMES = ("vcpus", "MB of memory", "MB of disk")
-_STRICTNESS = {"warn": 0, "last": 1, "refuse": 2}
+_STRICTNESS = {WARN: 0, LAST: 1, REFUSE: 2}
 
 
 @dataclasses.dataclass(eq=False)
@@ -64,6 +64,10 @@ class Objection:
     promise: Promise
     node: Node | None = None
 
+    @property
+    def policy(self) -> str:
+        return self.promise.tolerance.policy
+
 
 @dataclasses.dataclass(frozen=True)
 class Renewal:
@@ -101,6 +105,7 @@ class Guard:
         self.promises = promises
         self.losses = losses
         self._kept, self._hardware = Kept(), KeptHardware()
+        self._unsafe: dict[str, frozenset[str]] = {}
         for loss in losses:
             self._count(loss)
         self._most = self._largest(self._kept.nodes)
@@ -116,7 +121,7 @@ class Guard:
             loss.reserved, loss.hardware = each.reserved, each.hardware
             self._count(loss)
             if was_broken != bool(each.problem):
-                vars(self).pop("unsafe_hosts", None)
+                self._unsafe.clear()
         self._most = self._largest(touched.union(self._most))
 
     def _count(self, loss: Loss) -> None:
@@ -160,15 +165,26 @@ class Guard:
         """
         return self._hardware.nodes_of_several() if of_several else self._hardware.nodes()
 
+    def has(self, policy: str) -> bool:
+        """Return True if a promise is at least as strict."""
+        return _STRICTNESS[self.policy] >= _STRICTNESS[policy]
+
     @functools.cached_property
-    def unsafe_hosts(self) -> frozenset[str]:
-        """Hosts whose guests have no plan as it is."""
-        return frozenset(
-            host
-            for promise in self.promises
-            for host, losses in promise.losses_of.items()
-            if any(loss.problem for loss in losses)
-        )
+    def only_refuses(self) -> bool:
+        """All promises are of the strictest policy."""
+        return all(each.tolerance.policy == REFUSE for each in self.promises)
+
+    def unsafe_hosts(self, policy: str) -> frozenset[str]:
+        """Hosts whose guests have no plan as it is. :param policy: of promises that are at least as strict"""
+        if policy not in self._unsafe:
+            self._unsafe[policy] = frozenset(
+                host
+                for promise in self.promises
+                if _STRICTNESS[promise.tolerance.policy] >= _STRICTNESS[policy]
+                for host, losses in promise.losses_of.items()
+                if any(loss.problem for loss in losses)
+            )
+        return self._unsafe[policy]
 
     def takes(self, node: Node, free: Amount, demand: Amount) -> bool:
         """Return True if an instance of this size leaves the node what plans need. :param free: before it"""
@@ -263,6 +279,17 @@ class Guard:
             return
         self._kept.add(node, now)
         loss.reserved[node] = now
+
+    @functools.cached_property
+    def policy(self) -> str:
+        """The strictest of all promises."""
+        return self._strictest(self.promises).tolerance.policy
+
+    @staticmethod
+    def strictest(objections: Iterable[Objection | None]) -> Objection | None:
+        """Return the objection by the strictest promise, the first among equals."""
+        there = [each for each in objections if each is not None]
+        return max(there, key=lambda each: _STRICTNESS[each.policy], default=None)
 
     @staticmethod
     def _strictest(promises: Sequence[Promise]) -> Promise:

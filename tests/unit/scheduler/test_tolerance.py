@@ -133,6 +133,19 @@ def test_the_strictest_promise_decides() -> None:
     refused(Stage(HOSTS, Tolerance(policy=WARN), Tolerance(number=1, policy=REFUSE)), 3)
 
 
+@pytest.mark.parametrize("policy", [WARN, LAST])
+def test_a_weaker_promise_that_is_broken_already_hides_no_stricter_one(policy: str) -> None:
+    """The loss of two hosts is not survived anyway; that of one is, as long as c keeps 6."""
+    refused(Stage(HOSTS, Tolerance(number=2, policy=policy), Tolerance(policy=REFUSE)), 3)
+
+
+@pytest.mark.parametrize("policy", [WARN, LAST])
+def test_a_host_to_which_only_a_weaker_promise_objects_is_taken(policy: str) -> None:
+    """The scheduler prefers c, which a stricter promise needs."""
+    hosts = {"a": [6], "b": [6], "c": [], "d": [5]}
+    assert "d" == Stage(hosts, Tolerance(number=2, policy=policy), Tolerance(policy=REFUSE)).build(3)
+
+
 @pytest.mark.parametrize(
     "passing",
     [
