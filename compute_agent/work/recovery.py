@@ -61,8 +61,9 @@ def recover(
     :raises patience.Unanswered: only when the agent stops
     """
     host.set_nodes(host.driver.get_available_nodes(refresh=True))
-    instances = {instance.uuid: instance for instance in calls.get_host_instances(context, host.name)}
+    # Moves first: an instance whose move to this host ends in between is among those that are read after it.
     moving = moves.of_host(context, host.name) if moves else {}
+    instances = {instance.uuid: instance for instance in calls.get_host_instances(context, host.name)}
     guests = host.driver.get_per_instance_usage()
     for uuid in own_guests(guests) - instances.keys() - moving.keys():
         _fence(context, host, calls, uuid, has_guest=True)

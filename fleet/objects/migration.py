@@ -93,8 +93,14 @@ class Migration:
 
     @property
     def at_destination(self) -> Instance:
-        """The instance as it is to run on the destination."""
+        """The instance as it is to run on the destination, with the cells, CPUs and devices that were claimed there."""
         there = dataclasses.replace(self.instance, host=self.dest_compute, node=self.dest_node)
+        claim = self.claim_on(self.dest_compute or "", self.dest_node or "")
+        # Later the instance's row has them, and the record holds what the source had.
+        if claim is not None and self.status not in (move_states.FINISHED, move_states.CONFIRMING):
+            there = dataclasses.replace(
+                there, claimed_numa_topology=claim.numa_topology, claimed_pci_devices=claim.pci_devices
+            )
         return self.new.of(there)
 
     def claim_on(self, host: str, node: str) -> Claimed | None:

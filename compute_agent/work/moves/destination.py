@@ -94,7 +94,7 @@ class Destination(MoveSteps):
                 driver.power_off(context, instance)
 
         return self.attempt(
-            context, migration, states.SPAWN_STEP, rebuild, lambda: self.destroy_remains(context, instance.uuid)
+            context, migration, states.SPAWN_STEP, rebuild, lambda: self.require_no_remains(context, instance.uuid)
         )
 
     def undo(self, context: RequestContext, migration: Migration) -> Migration:

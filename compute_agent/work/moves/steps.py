@@ -128,6 +128,14 @@ class MoveSteps:
         except Exception:
             LOG.exception("Cannot destroy the remains of a move")
 
+    def require_no_remains(self, context: RequestContext, instance_uuid: str) -> None:
+        """Destroy the guest. :raises live_migration.Unknown: it may run on: no other host may have the instance"""
+        try:
+            self._host.destroy(context, instance_uuid)
+        except Exception as failed:
+            LOG.exception("Cannot destroy the remains of a move; its step is repeated")
+            raise live_migration.Unknown(f"{type(failed).__name__}: {failed}") from failed
+
     def switch_off(self, context: RequestContext, instance: Instance, migration: Migration) -> None:
         self._host.driver.migrate_disk_and_power_off(
             context, instance, migration.dest_compute or "", migration.new.flavor

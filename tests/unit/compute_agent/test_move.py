@@ -304,3 +304,71 @@ def test_disks_that_cannot_be_fetched_undo_the_move() -> None:
     part.world.driver.fetch_disks = fail
     assert ("resuming", 0, None) == (part.look(), part.held_mb(), part.power())
     assert [("post-migrating", "finish"), ("reverting", "done")] == part.moves.told
+
+
+CELLS: dict[str, Any] = {"cells": []}
+DEVICES: list[dict[str, Any]] = [{"address": "0000:05:00.0"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "call"),
+    [("post-migrating", move_states.RESIZE, "finish_migration"), ("pre-migrating", move_states.EVACUATION, "spawn")],
+)
+def test_a_guest_starts_with_what_was_claimed_for_it_here(status: str, kind: str, call: str) -> None:
+    """Its row still has the cells and devices of its source."""
+    part = Part(status, **DEST, kind=kind)
+    there = {"claimed_numa_topology": {"cells": ["of the source"]}, "claimed_pci_devices": []}
+    held = part.migration.held
+    assert held is not None
+    assert held.claimed is not None
+    claim = dataclasses.replace(held.claimed, numa_topology=CELLS, pci_devices=DEVICES)
+    part.migration = part.moves.put(
+        part.migration,
+        instance=dataclasses.replace(part.instance, **there),
+        held=dataclasses.replace(held, claimed=claim),
+    )
+    given: list[Instance] = []
+    real = getattr(part.world.driver, call)
+
+    def seen(context: Any, instance: Instance, *more: Any, **options: Any) -> None:
+        given.append(instance)
+        real(context, instance, *more, **options)
+
+    setattr(part.world.driver, call, seen)
+    part.look()
+    assert [(CELLS, DEVICES)] == [(each.claimed_numa_topology, each.claimed_pci_devices) for each in given]
+
+
+def test_what_a_failed_evacuation_left_is_destroyed_before_another_host_is_tried() -> None:
+    """Two guests may ruin the data: while it cannot be destroyed, nothing is reported, and the step is repeated."""
+    part = Part("pre-migrating", **DEST, kind=move_states.EVACUATION, failing_hosts=[HOST])
+    destroy = part.world.driver.destroy
+
+    def hangs(*_arguments: Any) -> None:
+        raise ConnectionError("libvirt is away")
+
+    part.world.driver.destroy = hangs
+    assert "pre-migrating" == part.look()
+    part.world.driver.destroy = destroy
+    assert "pre-migrating" != part.look()
+
+
+def test_an_evacuation_that_ends_while_a_new_agent_reads_keeps_its_guest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last report of the former agent arrives between the two reads."""
+    part = Part("pre-migrating", **DEST, kind=move_states.EVACUATION)
+    arrived = dataclasses.replace(part.instance, host=HOST, node=HOST)
+    part.world.driver.spawn(builders.a_context(), arrived, Image())
+    reads: list[str] = []
+
+    def moves_read(*_arguments: object) -> dict[str, Migration]:
+        reads.append("moves")
+        return {part.instance.uuid: part.migration} if len(reads) == 1 else {}
+
+    def instances_read(*_arguments: object) -> list[Instance]:
+        reads.append("instances")
+        return [arrived] if len(reads) == 2 else []
+
+    monkeypatch.setattr(part.ledger, "of_host", moves_read)
+    monkeypatch.setattr(part.world.ledger, "get_host_instances", instances_read)
+    recovery.recover(builders.a_context(), part.world.host, part.world.ledger, part.ledger)
+    assert part.power() is not None
