@@ -59,7 +59,8 @@ def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State
     for each in of_guests:
         _settle_guest(tx, row, each, there.get(each.instance_uuid), ctx)
     if _reports_despite_fence(tx, row):
-        fencing.hold(tx, row, "the host reports although it was fenced: check the fence, then resume", ctx.now)
+        reports = "its agent reports again, and was not started anew: check the host and its fence, then resume"
+        fencing.hold(tx, row, reports, ctx.now)
         return State(recovery_states.HELD)
     is_back = _is_back(tx, row, ctx)
     if is_back:

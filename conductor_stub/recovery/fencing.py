@@ -44,7 +44,10 @@ def take(
         return None
     service = services.get(tx, row.host, services.COMPUTE)
     if service is not None and services.is_up(service, now, down_time_s):
-        end(tx, row, recovery_states.RETURNED, "the host reports again; nothing was done", now)
+        end(tx, row, recovery_states.RETURNED, "the host reports again", now)
+        return None
+    if service is not None and service.last_seen_up is None and not service.forced_down and not row.asked:
+        end(tx, row, recovery_states.RETURNED, "its agent has reported again, and was stopped: its guests run on", now)
         return None
     if fence != FENCE_COMMAND:
         _fenced(tx, row, recovery_settings.RISKS[fence], now)
@@ -121,5 +124,6 @@ def hold(tx: Transaction, row: RecoveryRow, problem: str, now: datetime.datetime
 
 
 def end(tx: Transaction, row: RecoveryRow, status: str, message: str, now: datetime.datetime) -> None:
+    recoveries.close_guests(tx, row.uuid, now)
     recoveries.update(tx, row.uuid, now, status=status, open_host=None, ended_at=now, problem=None)
     recoveries.add_step(tx, row.uuid, status, message, now)

@@ -21,6 +21,7 @@ from fleet import errors, failpoints
 from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.db.hosts.heartbeats import Heartbeat
+from fleet.db.operations import recoveries
 from fleet.failpoints import names
 from fleet.objects import BuildRequest, Claimed
 from tests.worlds.conductor import INCARNATION, Conductor, context
@@ -270,8 +271,51 @@ def test_a_fence_that_lies_is_found_out(stage: Stage) -> None:
     stage.conductor.keeper.look()
     shown = stage.recovery()
     assert "held" == shown["status"]
-    assert "the host reports although it was fenced: check the fence, then resume" == shown["problem"]
+    assert (
+        "its agent reports again, and was not started anew: check the host and its fence, then resume"
+        == shown["problem"]
+    )
     assert [] == stage.conductor.operator.list_migrations({})
+
+
+def test_guests_that_nobody_looks_after_take_no_room_of_other_recoveries(stage: Stage) -> None:
+    """The host is back before its guests have moved: an operator resumes, and the recovery ends."""
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    assert 2 == stage.conductor.database.write(recoveries.under_way)
+    stage.conductor.clock.advance(1)
+    stage.beat()
+    stage.conductor.keeper.look()
+    assert "held" == stage.recovery()["status"]
+    stage.conductor.operator.pause_recovery(False, "h1")
+    stage.conductor.keeper.look()
+    assert ("returned", {"stayed"}) == (stage.recovery()["status"], set(stage.statuses()))
+    assert 0 == stage.conductor.database.write(recoveries.under_way)
+
+
+def test_a_recovery_that_is_paused_takes_no_room_of_others(stage: Stage) -> None:
+    """The evacuations that it has begun come to their ends, and nobody notes it."""
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    stage.conductor.operator.pause_recovery(True, "h1")
+    assert 2 == stage.evacuate()
+    assert ["moving", "moving", "waiting"] == stage.statuses()
+    assert 0 == stage.conductor.database.write(recoveries.under_way)
+
+
+def test_a_host_whose_agent_was_stopped_meanwhile_is_not_fenced(stage: Stage) -> None:
+    """It came back and was upgraded while all recoveries were paused."""
+    stage.lose("h1")
+    stage.conductor.fences.clear()
+    stage.conductor.operator.pause_recovery(True)
+    stage.go_on(fencing.GRACE_S + SETTINGS.fence_timeout_s + 20)
+    stage.conductor.database.write(services.leave, services.COMPUTE, ["h1"], INCARNATION, stage.conductor.clock())
+    stage.conductor.operator.pause_recovery(False)
+    stage.go_on(40, "h1")
+    assert ("returned", 0) == (stage.recovery()["status"], len(stage.conductor.fences))
+    assert "its guests run on" in stage.recovery()["steps"][-1]["message"]
 
 
 def test_a_host_that_starts_again_after_its_fence_keeps_what_is_left(stage: Stage) -> None:

@@ -12,9 +12,10 @@ from typing import Protocol, cast
 
 import sqlalchemy as sa
 
-from fleet import errors, recovery_states, states
+from fleet import errors, move_states, recovery_states, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
+from fleet.db.hosts import services
 from fleet.db.instances import instances
 from fleet.db.tables import models
 from fleet.db.tables.instances import RequestedInstance
@@ -27,6 +28,7 @@ STEPS = models.recovery_steps
 DOMAINS = models.recovery_domains
 SERVICES = models.services
 INSTANCES = models.instances
+MIGRATIONS = models.migrations
 #: Name of the domain that has all hosts.
 FLEET = ""
 #: Recoveries that have ended are kept for this time.
@@ -59,7 +61,19 @@ _DUE = (
 _ONE = sa.select(RECOVERIES).where(RECOVERIES.c.uuid == _WANTED)
 _GUESTS = sa.select(GUESTS).where(GUESTS.c.recovery_uuid == _WANTED).order_by(GUESTS.c.place, GUESTS.c.id)
 _GUEST = sa.select(GUESTS).where(GUESTS.c.id == sa.bindparam("key"))
-_MOVING = sa.select(sa.func.count()).select_from(GUESTS).where(GUESTS.c.status == recovery_states.MOVING)
+_MOVING = (
+    sa.select(sa.func.count())
+    .select_from(GUESTS.join(MIGRATIONS, MIGRATIONS.c.uuid == GUESTS.c.migration_uuid))
+    .where(GUESTS.c.status == recovery_states.MOVING, MIGRATIONS.c.status.in_(move_states.IN_PROGRESS))
+)
+_NEWEST_FENCED = (
+    sa.select(RECOVERIES.c.fenced_at)
+    .where(RECOVERIES.c.host == sa.bindparam("of_host", type_=sa.String), RECOVERIES.c.fenced_at.is_not(None))
+    # Without a fence, or with that of the storage, nobody has switched the host off.
+    .where(RECOVERIES.c.attempt > 0)
+    .order_by(RECOVERIES.c.fenced_at.desc())
+    .limit(1)
+)
 _STEPS = sa.select(STEPS).where(STEPS.c.recovery_uuid == _WANTED).order_by(STEPS.c.id)
 _COUNTS = (
     sa.select(GUESTS.c.recovery_uuid, GUESTS.c.status, sa.func.count().label("number"))
@@ -229,9 +243,31 @@ def leave_waiting(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
 
 
 def under_way(tx: Transaction) -> int:
-    """Guests of all recoveries that are being moved."""
+    """Guests of all recoveries whose evacuations have not ended."""
     number: int = tx.execute(_MOVING).scalar_one()
     return number
+
+
+def close_guests(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
+    """Nobody looks after what is left: guests that are moving come to the ends of their moves without the recovery."""
+    arrived = sa.select(MIGRATIONS.c.uuid).where(MIGRATIONS.c.status.in_((move_states.DONE, move_states.COMPLETED)))
+    moved = GUESTS.c.recovery_uuid == uuid, GUESTS.c.status == recovery_states.MOVING
+    values = {"status": recovery_states.MOVED, "problem": None, "updated_at": now}
+    tx.execute(GUESTS.update().where(*moved, GUESTS.c.migration_uuid.in_(arrived)).values(values))
+    left = GUESTS.c.recovery_uuid == uuid, GUESTS.c.status.in_((recovery_states.WAITING, recovery_states.MOVING))
+    stayed = {"status": recovery_states.STAYED, "problem": None, "updated_at": now}
+    tx.execute(GUESTS.update().where(*left).values(stayed))
+
+
+def is_off(tx: Transaction, host: str) -> bool:
+    """Return True if the host is off for certain: it was forced down, or a fence has switched it off, and no agent of it has
+    reported since.
+    """
+    service = services.get(tx, host, services.COMPUTE)
+    if service is None or service.forced_down:
+        return service is not None
+    fenced_at = tx.execute(_NEWEST_FENCED, {"of_host": host}).scalar_one_or_none()
+    return fenced_at is not None and (service.last_seen_up is None or service.last_seen_up <= fenced_at)
 
 
 def add_step(tx: Transaction, uuid: str, step: str, message: str, now: datetime.datetime) -> None:
