@@ -12,7 +12,7 @@ from conductor_stub.moves import group_evacuation, live, machine, slots, swap, v
 from conductor_stub.moves.machine import Move
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
-from fleet import failpoints, move_states, states
+from fleet import errors, failpoints, move_states, states
 from fleet.db.catalog import group_check
 from fleet.db.catalog.group_check import Arrival
 from fleet.db.engine import claimed
@@ -42,6 +42,9 @@ def route(
         plan = {**record.plan, "follows": True}
         moves.update(tx, uuid, ctx.now, status=move_states.ACCEPTED, plan=plan, step_deadline=due)
         return machine.read(tx, uuid)
+    if returned := machine.why_not_evacuated(tx, record, ctx):
+        refusal = errors.Conflict(kind="Instance", name=move.instance.name, reason=f"stays: {returned}")
+        return machine.MoveMachine().refused(tx, move, refusal, ctx)
     if why := slots.taken(tx, record, place.host, ctx):
         machine.wait(tx, move, why, ctx)
         return None
@@ -73,6 +76,8 @@ def claim(tx: Transaction, attempt: Attempt, holds: Claimed, ctx: StepContext) -
     if not mine or record.status != move_states.PREPARING:
         raise instances.stale(row, attempt.number, host)
     services.check_incarnation(tx, host, services.incarnation_of(tx, host), attempt.incarnation)
+    if returned := machine.why_not_evacuated(tx, record, ctx):
+        raise errors.InvalidInput(field="migration_type", reason=f"is {record.migration_type}, and {returned}")
     if row.group_uuid:
         dead = group_evacuation.dead_hosts(tx, record, row.group_uuid, ctx)
         group_check.check(tx, row.group_uuid, {row.uuid: Arrival(host, record.plan.get("limits") or {})}, dead)

@@ -14,7 +14,9 @@ from conductor_stub.steps.limits import StepContext
 from fleet import failpoints, move_states, states
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import moves
+from fleet.db.operations import recoveries
 from fleet.db.tables.moves import MigrationRow
+from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
 from fleet.objects import Place
 from fleet.objects.plans import StoredFailure
@@ -32,6 +34,12 @@ _ONE_HOST = (
 )
 #: Those of them that cannot be given up as long as the host lives.
 _UNTIL_DONE = tuple(each for each in _ONE_HOST if each[1] != move_states.RESUMING)
+#: Kinds and statuses in which the destination may have started the guest.
+_STARTED_THERE = (
+    (move_states.RESIZE, move_states.POST_MIGRATING),
+    (move_states.RESIZE, move_states.REVERTING),
+    (move_states.EVACUATION, move_states.PRE_MIGRATING),
+)
 #: Tasks of instances until a destination has claimed.
 _WAITING = {move_states.EVACUATION: states.REBUILDING, move_states.LIVE_MIGRATION: states.MIGRATING_PREP}
 _machine = MoveMachine()
@@ -82,6 +90,8 @@ def _next_attempt(tx: Transaction, move: Move, why: StoredFailure, ctx: StepCont
     record = move.record
     tried = [*record.plan.get("tried", ()), [record.dest_compute, record.dest_node]]
     late = record.deadline is not None and record.deadline <= ctx.now
+    if returned := machine.why_not_evacuated(tx, record, ctx):
+        return machine.end_unmoved(tx, move, {**why, "message": f"{why['message']}; {returned}"}, ctx)
     if record.attempt >= ctx.limits.max_attempts or late:
         names = ", ".join(str(host) for host, _node in tried)
         reason = f"{why['message']} (after {record.attempt} attempts: {names})"
@@ -99,6 +109,12 @@ def _next_attempt(tx: Transaction, move: Move, why: StoredFailure, ctx: StepCont
     status, due = _machine.after_failure(record.deadline, places, ctx)
     moves.update(tx, move.uuid, ctx.now, status=status, step_deadline=due)
     return machine.read(tx, move.uuid)
+
+
+def _may_write_there(tx: Transaction, record: MigrationRow) -> bool:
+    """Return True if a destination that is silent may run a guest which writes to volumes: no other guest may have them."""
+    starts = (record.migration_type, record.status) in _STARTED_THERE
+    return starts and bool(attachments.of_instances(tx, [record.instance_uuid]))
 
 
 def waiting_task(record: MigrationRow) -> str:
@@ -119,10 +135,14 @@ def overdue(tx: Transaction, seen: Move, silent: frozenset[str], ctx: StepContex
         return None
     if record.status == move_states.RUNNING:
         return live.overdue(tx, move, silent, ctx)
+    is_off = actor is not None and actor in silent and recoveries.is_off(tx, actor)
+    may_run_there = actor in silent and not is_off and _may_write_there(tx, record)
     if (record.migration_type, record.status) in _ONE_HOST:
         # A host that is down finds out when it comes back; the move does not wait for it.
-        gives_up = actor in silent and not live.may_be_there(record)
-        return claims.complete_step(tx, move, ctx) if gives_up else None
+        gives_up = actor in silent and not may_run_there and not live.may_be_there(record)
+        return claims.complete_step(tx, move, ctx) if gives_up or is_off else None
+    if may_run_there:
+        return None
     if actor in silent:
         lost = Failure(record.status, faults.AttemptLost.__name__, f"host {actor} stopped sending heartbeats")
         return _fail(tx, move, actor, lost, ctx)

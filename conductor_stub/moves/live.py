@@ -16,8 +16,8 @@ from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, move_states, states
 from fleet.db.engine.database import Transaction
-from fleet.db.hosts import services
 from fleet.db.instances import instances, moves
+from fleet.db.operations import recoveries
 from fleet.db.tables.moves import MigrationRow
 from fleet.objects.plans import StoredFailure
 
@@ -59,11 +59,11 @@ def _order_abort(tx: Transaction, move: Move, why: StoredFailure, ctx: StepConte
 
 
 def _has_lost_destination(tx: Transaction, record: MigrationRow, silent: frozenset[str]) -> bool:
-    """Return True if the source sends heartbeats, its destination is forced down, and the record does not say so yet."""
+    """Return True if the source sends heartbeats, its destination is off for certain, and the record does not say so yet."""
     if record.source_compute in silent or record.dest_compute not in silent:
         return False
     told = move_states.failed_with(record.failure, move_states.DESTINATION_LOST)
-    return not told and record.dest_compute is not None and services.is_forced_down(tx, record.dest_compute)
+    return not told and record.dest_compute is not None and recoveries.is_off(tx, record.dest_compute)
 
 
 def is_found(move: Move, attempt: Attempt, done: str) -> bool:

@@ -18,7 +18,7 @@ from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import PlacedRow
 from fleet import errors, failpoints, move_states, states
 from fleet.db.engine.database import Transaction
-from fleet.db.hosts import hosts
+from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instances, moves
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.moves import MigrationRow
@@ -184,6 +184,15 @@ def wait(tx: Transaction, move: Move, why: str, ctx: StepContext) -> Move:
     waiting = {"status": move_states.ACCEPTED, "plan": {**plan, "waits": True}}
     moves.update(tx, move.uuid, ctx.now, step_deadline=due, deadline=deadline, **waiting)
     return read(tx, move.uuid)
+
+
+def why_not_evacuated(tx: Transaction, record: MigrationRow, ctx: StepContext) -> str:
+    """Return that the source of an evacuation is up: a second guest may ruin the data of the first; "" if all is well."""
+    if record.migration_type != move_states.EVACUATION:
+        return ""
+    service = services.get(tx, record.source_compute, services.COMPUTE)
+    is_up = service is not None and services.is_up(service, ctx.now, ctx.limits.service_down_time_s)
+    return f"host {record.source_compute} is up again" if is_up else ""
 
 
 def end_unmoved(tx: Transaction, move: Move, failure: StoredFailure, ctx: StepContext) -> Move:

@@ -15,6 +15,7 @@ from conductor_stub.steps.limits import StepLimits
 from fleet import errors, move_states, states
 from fleet.db.engine.database import Database
 from fleet.db.instances import instances, moves
+from fleet.db.operations import recoveries
 from fleet.json_codec import JSONObject
 from fleet.objects import Claimed
 from tests.functional.test_moves import SMALL_MB, Stage
@@ -247,6 +248,29 @@ def test_a_destination_that_may_have_the_guest_is_waited_for(stage: Live) -> Non
     stage.go_down("h2")
     stage.conductor.move_sweeper.sweep()
     assert (move_states.REVERTING, BOTH) == (stage.migration()["status"], stage.used())
+
+
+def test_both_hosts_are_lost_for_certain(stage: Live) -> None:
+    """Nobody has the guest: it can be evacuated."""
+    _lost_source(stage)
+    stage.operator.force_down("h2", True)
+    stage.go_down("h2")
+    stage.conductor.move_sweeper.sweep()
+    assert (UNMOVED, "AttemptLost") == (stage.seen(), stage.migration()["failure"]["error"])
+
+
+def test_a_destination_that_a_recovery_has_switched_off_is_down_for_certain(stage: Live) -> None:
+    """As if an operator had forced it down, until its agent reports again."""
+    stage.until(move_states.RUNNING)
+    stage.go_down("h2")
+    now = stage.conductor.clock()
+    database = stage.conductor.database
+    database.write(recoveries.begin, "r", "h2", [], now, None, False)
+    for attempt, expected in ((0, None), (1, "DestinationLost")):
+        database.write(recoveries.update, "r", now, fenced_at=now, attempt=attempt)
+        stage.go_down("h2")
+        stage.conductor.move_sweeper.sweep()
+        assert expected == (stage.migration()["failure"] or {}).get("error")
 
 
 @pytest.mark.parametrize(
