@@ -7,7 +7,7 @@ The intake of moves calls it, and the tasks that begin moves by themselves.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from oslo_log import log as logging
 
@@ -22,19 +22,12 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.catalog import groups
 from fleet.db.engine.database import Connection, Database
-from fleet.db.hosts import hosts
 from fleet.db.instances import instance_values, moves
 from fleet.json_codec import JSONObject
-from fleet.objects import Place, Selection, host_report
+from fleet.objects import Place, Selection
 from fleet.rpc.clients import ComputeAPI, MigrationAPI, SchedulerAPI
 
 LOG = logging.getLogger(__name__)
-
-#: Key of a node's ``stats`` in which source and destination must agree.
-_REACHED_BY: Mapping[str, str] = {
-    move_states.RESIZE: host_report.DISKS,
-    move_states.EVACUATION: host_report.SHARED,
-}
 
 
 class MovePlacement(Placement[Move, Move]):
@@ -153,20 +146,16 @@ class MovePlacement(Placement[Move, Move]):
             *([] if new_flavor and self.same_host else [record.source_compute]),
             *moves.not_cleaned(connection, row.uuid),
         ]
-        is_resize = record.migration_type == move_states.RESIZE
         # The hosts that the guest or its disks can reach, or that have the disks already.
         if record.migration_type == move_states.LIVE_MIGRATION:
             way = ways.Ways(connection)
             left_out += way.others(row)
             properties.update(way.cpu_properties(row))
         else:
-            key = _REACHED_BY[record.migration_type]
-            place = hosts.stat_of(connection, record.source_compute, record.source_node, key)
-            if place:
-                left_out += hosts.reporting_another(connection, key, place)
-            elif is_resize and place is not None:
+            apart = ways.Ways(connection).apart(row, record.migration_type)
+            if apart is None:
                 properties["requested_destination"] = {"host": record.source_compute}
-            left_out += reach.lacking(connection, row.uuid)
+            left_out += [*(apart or ()), *reach.lacking(connection, row.uuid)]
         if left_out:
             properties["ignore_hosts"] = list(dict.fromkeys([*properties.get("ignore_hosts", ()), *left_out]))
         if record.migration_type == move_states.EVACUATION:

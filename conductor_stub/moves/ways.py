@@ -13,7 +13,7 @@ import functools
 from collections.abc import Collection, Mapping, Sequence
 
 from conductor_stub.steps import reach
-from fleet import errors
+from fleet import errors, move_states
 from fleet.db.engine.database import Connection, Transaction
 from fleet.db.hosts import hosts
 from fleet.db.instances import instances
@@ -24,6 +24,11 @@ from fleet.json_codec import JSONObject
 from fleet.objects import GuestCpu, host_report
 
 _COLD = "migrate it without --live"
+#: Key of a node's ``stats`` in which source and destination must agree.
+_REACHED_BY: Mapping[str, str] = {
+    move_states.RESIZE: host_report.DISKS,
+    move_states.EVACUATION: host_report.SHARED,
+}
 #: What a guest has, by what hosts must take.
 _PARTS = {host_report.TAKES_CELLS: "NUMA cells, pinned CPUs or huge pages", host_report.TAKES_VOLUMES: "volumes"}
 
@@ -50,6 +55,7 @@ class Ways:
         self._lacking = functools.cache(self._find_lacking)
         self._all_report = functools.cache(functools.partial(hosts.all_report, connection))
         self._cpu = functools.cache(self._find_cpu)
+        self._apart = functools.cache(self._find_apart)
 
     @functools.cached_property
     def _of_all(self) -> list[tuple[str, str, frozenset[str]]]:
@@ -98,6 +104,20 @@ class Ways:
     def others(self, row: RequestedInstance) -> list[str]:
         """Return the hosts that do not take the running guest, in their order."""
         return sorted({host for host, _way, _takes in self._of_all} - self.takers(row))
+
+    def apart(self, row: RequestedInstance, kind: str) -> Sequence[str] | None:
+        """Return the hosts that the disks of the guest cannot reach, or do not have already; None: they reach no other.
+
+        :param kind: of the move: a resize or an evacuation
+        """
+        return self._apart(row.host, row.node, kind)
+
+    def _find_apart(self, host: str | None, node: str | None, kind: str) -> Sequence[str] | None:
+        key = _REACHED_BY[kind]
+        place = self._reported(host, node, key)
+        if place:
+            return hosts.reporting_another(self._connection, key, place)
+        return None if place is not None and kind == move_states.RESIZE else ()
 
     def obstacle(self, row: RequestedInstance) -> str:
         """Return why a guest cannot leave its host while it runs; "" if it can. It is the end of a sentence."""

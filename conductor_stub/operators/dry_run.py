@@ -13,10 +13,11 @@ from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.moves import ways
 from conductor_stub.moves.ways import Ways
+from fleet import move_states
 from fleet.context import RequestContext
 from fleet.db.engine import claimed
 from fleet.db.engine.database import Connection, Database
-from fleet.db.instances import builds, instances
+from fleet.db.instances import builds, instances, moves
 from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import BuildRequest, Holding
@@ -39,16 +40,16 @@ class DryRun:
         return self._request(row)
 
     def requests_of(self, uuids: Sequence[str], live: bool = False) -> list[JSONObject]:
-        """:meth:`request_of` each of these instances that exist, with ``uuid``. Hosts that do not reach its volumes are
-        left out.
+        """:meth:`request_of` each of these instances that exist, with ``uuid``. Hosts that do not reach its volumes, or its
+        disks, are left out.
 
-        :param live: also leave out hosts that do not take the running guest, and ask for the processor that it sees
+        :param live: for a move, while the guest runs if it can; otherwise for the loss of its host
         """
 
         def read(connection: Connection) -> list[tuple[RequestedInstance, Sequence[str], JSONObject]]:
             rows = instances.of_uuids(connection, uuids)
-            way = ways.of_rows(connection, rows)
-            return [(row, *_restrictions(row, way, live)) for row in rows]
+            way, former = ways.of_rows(connection, rows), moves.not_cleaned_of(connection, uuids)
+            return [(row, *_restrictions(row, way, live, former.get(row.uuid, ()))) for row in rows]
 
         return [
             {"uuid": row.uuid, **self._request(row, left_out, more)}
@@ -81,11 +82,21 @@ def _holding(row: RequestedInstance) -> Holding:
     return Holding(row.uuid, row.host, row.node, claimed.of(row))
 
 
-def _restrictions(row: RequestedInstance, way: Ways, live: bool) -> tuple[Sequence[str], JSONObject]:
-    """Return hosts that the instance cannot move to, and what is asked of the others.
+def _restrictions(
+    row: RequestedInstance, way: Ways, live: bool, former: Sequence[str]
+) -> tuple[Sequence[str], JSONObject]:
+    """Return hosts that the instance cannot move to, and what is asked of the others, as for its move.
 
     Its present host is none of them: a plan may bring it back there when it has left.
+
+    :param former: hosts that have not removed the guest which it left there
     """
+    properties: JSONObject = {}
     if live and not way.obstacle(row):
-        return [host for host in way.others(row) if host != row.host], way.cpu_properties(row)
-    return sorted(way.lacking(row)), {}
+        left_out, properties = way.others(row), way.cpu_properties(row)
+    else:
+        apart = way.apart(row, move_states.RESIZE if live else move_states.EVACUATION)
+        if apart is None:
+            properties = {"requested_destination": {"host": row.host}}
+        left_out = [*(apart or ()), *way.lacking(row)]
+    return sorted({*left_out, *former} - {row.host}), properties

@@ -64,7 +64,7 @@ class _Command(command.Lister):
             guests = [each.uuid for each in there]
             promised = planning.promised(self.conductor, state)
             asked = (self.app.options.verbose_level, _LINES)
-            requests = planning.of_instances(self.conductor, guests, *asked, live=not parsed_args.cold)
+            requests = planning.of_instances(self.conductor, guests, *asked, live=True)
             everybody = [each.uuid for each in state.instances if each.host and promised]
             anew = planning.of_instances(self.conductor, everybody, *asked)
             (entry,) = metadata.entry_points(group=ENTRY_POINTS)

@@ -115,7 +115,7 @@ class Rebalance(command.Lister):
             raise connection.CommandFailed("there are no hosts: agents have reported none")
         guests = [each.uuid for each in state.instances if each.host]
         asked = (self.app.options.verbose_level, _LINES)
-        requests = planning.of_instances(self.conductor, guests, *asked, live=not parsed_args.cold)
+        requests = planning.of_instances(self.conductor, guests, *asked, live=True)
         anew = planning.of_instances(self.conductor, guests if goal.promised else (), *asked)
         (entry,) = metadata.entry_points(group=ENTRY_POINTS)
         done = itertools.count(1)

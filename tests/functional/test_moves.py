@@ -389,6 +389,27 @@ def test_an_evacuation(stage: Stage) -> None:
     assert ("active", None, "h2") == stage.state()
 
 
+@pytest.mark.parametrize("when", ["before it is placed", "before it is claimed"])
+def test_an_evacuation_ends_if_its_host_is_up_again(stage: Stage, when: str) -> None:
+    """The guest runs there: a second one would ruin its data."""
+    stage.go_down("h1")
+    stage.operator.evacuate_instance(stage.uuid)
+    back = Heartbeat("fleet-compute", ["h1"], INCARNATION)
+    if when == "before it is placed":
+        stage.conductor.agents.report_state(back)
+    stage._place("h2")
+    if when == "before it is claimed":
+        stage.conductor.agents.report_state(back)
+        with pytest.raises(errors.InvalidInput, match="host h1 is up again"):
+            stage.claim("h2")
+        refused = Attempt(stage.migration()["uuid"], 1, "h2")
+        stage.progress.fail(context(), refused, move_states.PREPARING, BOOM)
+    ended = stage.migration()
+    assert move_states.ERROR == ended["status"]
+    assert "host h1 is up again" in ended["failure"]["message"]
+    assert ("active", None, "h1") == stage.state()
+
+
 def test_nobody_goes_back_to_a_host_that_has_not_cleaned_up(stage: Stage) -> None:
     """The guest left there would be counted twice, and its deletion taken for the new guest's."""
     stage.evacuate("h2")
@@ -746,3 +767,7 @@ def test_disks_on_shared_storage_are_evacuated_to_hosts_that_have_it(stage: Stag
     stage.evacuate("h3")
     (_spec, properties) = stage.conductor.scheduler.requests[-1]
     assert (["h1", "h2"], None) == (sorted(properties["ignore_hosts"]), properties.get("requested_destination"))
+    # So are plans and proofs of what a loss leads to; a move leaves its host for none, as the disks stay.
+    (lost,), (moved,) = (stage.operator.requests_of([stage.uuid], live=live) for live in (False, True))
+    assert ["h2"] == lost["filter_properties"]["ignore_hosts"]
+    assert {"host": "h1"} == moved["filter_properties"]["requested_destination"]

@@ -287,7 +287,7 @@ def stats_of_all(
     ]
 
 
-def reporting_another(connection: sa.Connection, key: str, value: str) -> list[str]:
+def reporting_another(connection: Transaction | sa.Connection, key: str, value: str) -> list[str]:
     """Return the hosts that do not report ``value`` in their ``stats`` under ``key``."""
     reported = NODES.c.stats[key].as_string()
     others = sa.select(NODES.c.host).where(sa.not_(NODES.c.deleted), sa.or_(reported.is_(None), reported != value))
