@@ -317,7 +317,8 @@ class Admission:
             if not guard.has(policy):
                 return set(), frozenset()
             keeping = self._fleet.free(guard.keeping)
-            taken = {node for node, free in keeping.items() if not guard.takes(node, free, demand)}
+            takes = guard.takes_beside(policy)
+            taken = {node for node, free in keeping.items() if not takes(node, free, demand)}
             if has_hardware(request):
                 taken.update(guard.nodes_with_hardware(of_several=not is_last))
             return taken, guard.unsafe_hosts(policy)

@@ -15,7 +15,7 @@ import functools
 import heapq
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from fleet.objects.tolerance import LAST, REFUSE, WARN, Tolerance
 from scheduler.compute.tolerance.hardware import Hardware, KeptHardware
@@ -191,22 +191,57 @@ class Guard:
         kept = self._kept.most(node)
         return not any(_is_short(each) for each in zip(free, demand, kept, strict=True))
 
+    def takes_beside(self, policy: str) -> Callable[[Node, Amount, Amount], bool]:
+        """Return :meth:`takes` by the promises that are at least as strict; if some are not, all losses are read."""
+        strict = [each for each in self.promises if _STRICTNESS[each.tolerance.policy] >= _STRICTNESS[policy]]
+        if len(strict) == len(self.promises):
+            return self.takes
+        kept: dict[Node, Amount] = {}
+        for loss in {id(loss): loss for each in strict for there in each.losses_of.values() for loss in there}.values():
+            for node, (vcpus, memory_mb, disk_mb) in loss.reserved.items():
+                most = kept.get(node, NOTHING)
+                kept[node] = max(vcpus, most[0]), max(memory_mb, most[1]), max(disk_mb, most[2])
+
+        def takes(node: Node, free: Amount, demand: Amount) -> bool:
+            return not any(map(_is_short, zip(free, demand, kept.get(node, NOTHING), strict=True)))
+
+        return takes
+
     def taken(self, node: Node, free: Amount, demand: Amount) -> Objection | None:
         """Return why an instance of this size would take what a plan needs of the node, or None. :param free: before it"""
         if self.takes(node, free, demand):
             return None
-        kept = self._kept.most(node)
-        number = next(part for part, each in enumerate(zip(free, demand, kept, strict=True)) if _is_short(each))
-        sentence = (
-            f"{_told(node)} has {free[number]} {_NAMES[number]} free, of which {kept[number]} are kept for the guests of "
-            f"{self._needing(node, number)}: {demand[number]} more do not fit beside them"
+        short = [
+            loss
+            for loss in self.losses
+            if node in loss.reserved and any(map(_is_short, zip(free, demand, loss.reserved[node], strict=True)))
+        ]
+        promise = self._strictest(self._about(short))
+        owned = [loss for loss in short if any(promise is each for each in self._promises_of[id(loss)])]
+        number = next(
+            part
+            for part in range(len(demand))
+            if any(_is_short((free[part], demand[part], loss.reserved[node][part])) for loss in owned)
         )
-        return Objection(node[0], sentence, self._strictest(self.promises), node)
+        needing = max(owned, key=lambda loss: loss.reserved[node][number])
+        kept = needing.reserved[node][number]
+        sentence = (
+            f"{_told(node)} has {free[number]} {_NAMES[number]} free, of which {kept} are kept for the guests of "
+            f"{needing.name}: {demand[number]} more do not fit beside them"
+        )
+        return Objection(node[0], sentence, promise, node)
 
-    def _needing(self, node: Node, number: int) -> str:
-        """The name of the loss that puts the most of a resource there. All losses are read."""
-        there = (loss for loss in self.losses if node in loss.reserved)
-        return max(there, key=lambda loss: loss.reserved[node][number]).name
+    @functools.cached_property
+    def _promises_of(self) -> dict[int, list[Promise]]:
+        """By id of a loss, the promises that are about it."""
+        found: dict[int, list[Promise]] = {}
+        for promise in self.promises:
+            for loss in {id(loss): loss for losses in promise.losses_of.values() for loss in losses}:
+                found.setdefault(loss, []).append(promise)
+        return found
+
+    def _about(self, losses: Iterable[Loss]) -> Sequence[Promise]:
+        return [promise for loss in losses for promise in self._promises_of[id(loss)]]
 
     def unsafe(self, host: str) -> Objection | None:
         """Return why the host takes no more: its guests have no plan as it is; None if they have one."""
@@ -222,12 +257,14 @@ class Guard:
     def crowded(self, node: Node) -> Objection:
         """Return the objection to a guest whose cells or devices are those of guests that the node is kept for."""
         sentence = f"{_told(node)} is kept for guests of lost hosts, whose cells or devices would not be free any more"
-        return Objection(node[0], sentence, self._strictest(self.promises), node)
+        return Objection(node[0], sentence, self._strictest(self._about(self._hardware_on(node))), node)
+
+    def _hardware_on(self, node: Node) -> list[Loss]:
+        return [loss for loss in self.losses if node in loss.hardware]
 
     def homeless(self, host: str, loss: Loss) -> Objection:
         sentence = f"an instance on {host} would find no other host if {loss.name} was lost"
-        about = [each for each in self.promises if loss in each.losses_of.get(host, ())]
-        return Objection(host, sentence, self._strictest(about))
+        return Objection(host, sentence, self._strictest(self._about([loss])))
 
     def losses_of(self, host: str) -> list[Loss]:
         found = {id(loss): loss for promise in self.promises for loss in promise.losses_of.get(host, ())}

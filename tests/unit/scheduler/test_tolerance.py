@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from scheduler.compute.planning.losses.promises import Prover
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.planning.hypothetical import FixedFeed
 from scheduler.state.booking import Booking
-from tests.factories import NOW, uuid
+from tests.factories import NOW, aggregate, uuid
 from tests.unit.scheduler.plugins import configuration
 from tests.unit.scheduler.test_rebalance import FilledHosts, spec
 
@@ -35,8 +36,9 @@ class Notifications:
 class Stage:
     """Hosts of 8 vcpus and 8 GB with guests of these sizes in both; a scheduler over them, and its prover."""
 
-    def __init__(self, hosts: dict[str, list[int]], *promises: Tolerance) -> None:
+    def __init__(self, hosts: dict[str, list[int]], *promises: Tolerance, aggregates: Sequence[Any] = ()) -> None:
         self.fleet = FilledHosts(hosts)
+        self.fleet.state = dataclasses.replace(self.fleet.state, aggregates=aggregates)
         self.promises = list(promises)
         conf = configuration()
         feed = FixedFeed(self.fleet.state)
@@ -137,6 +139,18 @@ def test_the_strictest_promise_decides() -> None:
 def test_a_weaker_promise_that_is_broken_already_hides_no_stricter_one(policy: str) -> None:
     """The loss of two hosts is not survived anyway; that of one is, as long as c keeps 6."""
     refused(Stage(HOSTS, Tolerance(number=2, policy=policy), Tolerance(policy=REFUSE)), 3)
+
+
+@pytest.mark.parametrize("policy", [WARN, LAST])
+def test_the_promise_of_another_scope_refuses_nothing(policy: str) -> None:
+    """c keeps room for a and b, of which the promise of the aggregate knows nothing."""
+    west, east = aggregate(["a", "b", "c"], 1), aggregate(["p", "q"], 2)
+    promises = [
+        Tolerance(kind="aggregate", name=west.name, policy=policy),
+        Tolerance(kind="aggregate", name=east.name, policy=REFUSE),
+    ]
+    stage = Stage({"a": [6], "b": [6], "c": [], "p": [1], "q": [1]}, *promises, aggregates=[west, east])
+    assert "c" == stage.build(3, requested_destination={"host": "c"})
 
 
 @pytest.mark.parametrize("policy", [WARN, LAST])
