@@ -52,6 +52,7 @@ def run(
         hypothetical(state, change),
         conf.service_down_time,
         history,
+        frozenset(change.without_hosts),
     )
     for demand in demands:
         course.take(demand)
@@ -75,10 +76,19 @@ def _history(demands: Sequence[Demand]) -> History:
 class _Course:
     """The hypothetical fleet, and the outcome of the demands so far."""
 
-    def __init__(self, asked: pipeline.Pipeline, state: Changes, service_down_time_s: float, history: History) -> None:
+    def __init__(
+        self,
+        asked: pipeline.Pipeline,
+        state: Changes,
+        service_down_time_s: float,
+        history: History,
+        gone: frozenset[str],
+    ) -> None:
+        """:param gone: hosts that are not there: nobody is forced to them, and members of groups there bind nobody"""
         self._fleet = CopiedFleet(asked, state, service_down_time_s, HostManager)
         self._deaths: list[tuple[float, str, float, Shape]] = []
         self._history = history
+        self._gone = gone
         self._outcomes = Outcomes()
         self._mix = _Learning(state.mix)
         self._began_s: float | None = None
@@ -96,6 +106,8 @@ class _Course:
         if learned is not None:
             self._fleet.change(lambda cache: cache.learn_demand(learned))
         request = RequestSpec.from_wire(demand.request_spec, demand.filter_properties)
+        if "holding" in demand.request_spec:
+            request = self._moved(request)
         began = time.perf_counter()
         made = self._fleet.decide(request)
         took_s = time.perf_counter() - began
@@ -106,6 +118,12 @@ class _Course:
                 if life_s is not None:
                     heapq.heappush(self._deaths, (demand.at_s + life_s, pick.instance_uuid, life_s, _shape(request)))
             self._empty_now = self._fleet.read(readings.empty_hosts)
+
+    def _moved(self, request: RequestSpec) -> RequestSpec:
+        """Return the request of an instance that exists, as for its move."""
+        places = frozenset(pair for pair in request.group_places if pair[1] not in self._gone)
+        hosts = frozenset(request.group_hosts) - self._gone
+        return dataclasses.replace(request, force_hosts=(), force_nodes=(), group_hosts=hosts, group_places=places)
 
     def _end_due(self, now_s: float) -> None:
         while self._deaths and self._deaths[0][0] <= now_s:

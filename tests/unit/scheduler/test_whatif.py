@@ -69,6 +69,48 @@ def test_what_would_become_of_requests(name):
     assert expected == (found["hosts"], found["placed"], found["refused"])
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        pytest.param({"force_hosts": ["a"]}, "its host is gone", id="it was forced to its host"),
+        pytest.param({"force_hosts": ["c"]}, "c is full", id="it was forced to another"),
+        pytest.param(
+            {
+                "group_uuid": uuid(800),
+                "group_policies": ["affinity"],
+                "group_members": [uuid(100), uuid(101)],
+                "group_hosts": ["a"],
+                "group_places": [[uuid(100), "a"], [uuid(101), "a"]],
+            },
+            "the group was there",
+            id="it is in a group",
+        ),
+    ],
+)
+def test_instances_of_a_host_that_goes_are_placed_as_they_would_be_moved(more: dict[str, Any], told: str):
+    """Both go to b."""
+    full = node("c", memory_mb=1024, memory_mb_used=1024, ram_allocation_ratio=1.0, vcpus=8, local_gb=100)
+    state = changes([*STATE.nodes, full], instances=STATE.instances)
+    demands = []
+    for name in (uuid(100), uuid(101)):
+        asked = demand(0)
+        holding = {
+            "instance_uuid": name,
+            "host": "a",
+            "node": "a",
+            "claimed": {"memory_mb": 1024, "disk_gb": 1, "vcpus": 1},
+        }
+        spec = {
+            **asked.request_spec,
+            "instance_uuids": [name],
+            "instance_properties": {"uuid": name},
+            "holding": holding,
+        }
+        demands.append(Demand(spec, more, [None], name=name))
+    found = whatif.run(configuration(), state, Change(without_hosts=["a"]), demands, lambda done: None)
+    assert (2, 0) == (found["placed"], found["refused"]), told
+
+
 def test_a_refusal_is_explained():
     """With its reason and the request's name."""
     found = run(Change(), *SEVEN)
