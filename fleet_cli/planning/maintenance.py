@@ -95,12 +95,14 @@ class _Command(command.Lister):
         each = f", {len(moves) / moved:.2f} for each of {moved} guests" if moved else ""
         counted = f"{hosts} of {hosts + len(plan.stuck)} hosts" if plan.stuck else f"{hosts} hosts"
         fewest = f"no plan for them has fewer than {plan.bound}"
-        if plan.waves:
-            listing.remark(f"{counted} in {len(plan.waves)} waves ({fewest}); {len(moves)} moves{each}")
-        for host, why in itertools.islice(plan.stuck.items(), _LINES):
+        bound = f" ({fewest})" if plan.waves else ""
+        listing.remark(f"{counted} in {len(plan.waves)} waves{bound}; {len(moves)} moves{each}")
+        for host, why in plan.stuck.items():
             listing.remark(f"  {host} is left out: {why}")
         for uuid, why in itertools.islice(cold.items(), _LINES):
             listing.remark(f"  {uuid} {'is switched off for its move' if allowed else 'holds its host up'}: it {why}")
+        if len(cold) > _LINES:
+            listing.remark(f"  and {len(cold) - _LINES} more guests")
 
 
 def hosts_named(wanted: Sequence[str], known: Sequence[HostView], aggregates: Sequence[AggregateView]) -> list[str]:

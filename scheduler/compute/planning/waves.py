@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 
 import numpy
 from oslo_config import cfg
@@ -88,12 +88,14 @@ class _Planner:
     def plan(self) -> WavesPlan:
         fleet = self._ground.copy()
         alive = set(fleet.hosts_up(disabled=True))
+        nodes = collections.Counter(node.host for node in self._state.nodes)
         for host in self._left:
             resting = self._ground.at_rest(host)
             for each in self._ground.movable(host):
                 (self._resting if each.uuid in resting else self._there)[host].append(each)
             self._guests.update({each.uuid: each for each in self._there[host]})
             reason = self._ground.why_not_emptied(host) if host in alive else "is down"
+            reason = reason or ("has several nodes" if nodes[host] > 1 else "")
             if reason:
                 self._stuck[host] = reason
         self._left = [host for host in self._left if host not in self._stuck]
@@ -107,20 +109,24 @@ class _Planner:
             self._moves += wave.moves
             self._state = self._after(self._moves)
         planned = [host for wave in waves for host in wave.hosts]
-        return WavesPlan(waves, self._stuck, guests, _bound(fleet, planned, self._resting, self._goal.at_a_time))
+        return WavesPlan(
+            waves, self._stuck, guests, _bound(fleet, planned, self._guests.values(), self._goal.at_a_time)
+        )
 
     def _next_wave(self) -> Wave | None:
         """Return the next wave, and put its guests where they go. None: no host that is left can be emptied."""
         refused: dict[str, str] = {}
         needed: dict[str, str] = {}
+        before = set(self._broken(self._state)) if self._goal.promised else set()
         while True:
             hosts, moves = self._together(refused, needed)
             begun = hosts[:1]
-            why = self._shorten(hosts, moves)
+            why = self._shorten(hosts, moves, before) if self._goal.promised else ""
             if hosts or not begun:
                 break
             # The others may be empty while this one is not.
             needed[begun[0]] = why
+            self._tick(begun[0])
         for host in hosts:
             self._tick(host)
         if not hosts:
@@ -149,19 +155,31 @@ class _Planner:
             moves += made
         return hosts, moves
 
-    def _shorten(self, hosts: list[str], moves: list[Move]) -> str:
-        """Drop the last hosts of a wave until the fleet survives as much while it is empty as before.
+    def _shorten(self, hosts: list[str], moves: list[Move], before: Set[str]) -> str:
+        """Drop the last hosts of a wave until the fleet survives as much while it is empty as ``before``.
 
-        Return why the one that was dropped last cannot be empty beside those before it; "" if none was.
+        Return why the first one alone cannot be empty, if so; "" otherwise. Each try proves the whole fleet.
         """
-        if not self._goal.promised:
+
+        def worse(number: int) -> Set[str]:
+            some = set(hosts[:number])
+            return (
+                set(self._broken(self._during(hosts[:number], [each for each in moves if each.source in some])))
+                - before
+            )
+
+        good, bad = 0, len(hosts)
+        if not hosts or not worse(bad):
             return ""
-        before, why = set(self._broken(self._state)), ""
-        while hosts and (worse := set(self._broken(self._during(hosts, moves))) - before):
-            host = hosts.pop()
-            moves[:] = [each for each in moves if each.source != host]
-            why = f"the promise would not hold while it is empty: the loss of {min(worse)} is not survived"
-        return why
+        lost = worse(1) if bad > 1 else worse(bad)
+        if bad > 1 and not lost:
+            good = 1
+            while bad - good > 1:
+                middle = (good + bad) // 2
+                good, bad = (good, middle) if worse(middle) else (middle, bad)
+        del hosts[good:]
+        moves[:] = [each for each in moves if each.source in hosts]
+        return f"the promise would not hold while it is empty: the loss of {min(lost)} is not survived" if lost else ""
 
     def _during(self, hosts: Sequence[str], moves: Sequence[Move]) -> Changes:
         state = self._after([*self._moves, *moves])
@@ -246,17 +264,24 @@ def _book(fleet: CopiedFleet, guest: Movable, host: str) -> None:
     fleet.decide(wanted)
 
 
-def _bound(fleet: CopiedFleet, hosts: Collection[str], resting: Mapping[str, Sequence[Movable]], at_a_time: int) -> int:
+def _bound(fleet: CopiedFleet, hosts: Collection[str], moving: Iterable[Movable], at_a_time: int) -> int:
     """Return the fewest waves that any plan for these hosts needs.
 
-    What the running guests of all hosts use must fit on the hosts outside a wave: even if the smallest hosts of the goal are
-    taken first, no more hosts can be empty at a time. What guests at rest use is neither free nor moved.
+    What moves away from all hosts must fit on the hosts outside a wave: even if the smallest hosts of the goal are taken
+    first, no more hosts can be empty at a time. What guests at rest use, and what is reserved, is neither free nor moved.
     """
     names = fleet.read(readings.host_names)
     use = fleet.read(readings.utilization)
+    leaves: collections.defaultdict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
+    for each in moving:
+        of_guest = amount(each)
+        leaves[each.host] = [leaves[each.host][0] + of_guest[0], leaves[each.host][1] + of_guest[1]]
     most = at_a_time
     for resource, (used, free) in enumerate(((use.vcpus_used, use.free[0]), (use.memory_mb_used, use.free[1]))):
-        stays = {host: sum(amount(each)[resource] for each in there) for host, there in resting.items()}
+        used_on: collections.Counter[str] = collections.Counter()
+        for host, number in zip(names, used.tolist(), strict=True):
+            used_on[host] += number
+        stays = {host: max(used_on[host] - leaves[host][resource], 0) for host in hosts}
         capacity = collections.Counter({host: -held for host, held in stays.items()})
         # What is above a limit stays there, too.
         for host, size in zip(names, (used + numpy.maximum(free, 0)).tolist(), strict=True):

@@ -21,7 +21,7 @@ from scheduler.compute.planning import waves
 from scheduler.compute.planning.ground import Ground
 from tests.factories import uuid
 from tests.unit.scheduler.plugins import configuration
-from tests.unit.scheduler.test_rebalance import FilledHosts
+from tests.unit.scheduler.test_rebalance import GB, FilledHosts
 
 
 def plan(fleet: FilledHosts, *hosts: str, at_a_time: int = 10, promised: Sequence[Tolerance] = ()) -> WavesPlan:
@@ -126,6 +126,41 @@ def test_a_member_with_two_places_keeps_both() -> None:
     (asked,) = Ground(configuration(), fleet.state, fleet.request_of).movable("a")
     assert ({(member, "b"), (member, "c")}, {"b", "c"}) == (asked.request.group_places, asked.request.group_hosts)
     assert "finds no other host" in plan(fleet, "a").stuck["a"]
+
+
+def test_what_is_reserved_does_not_move() -> None:
+    """c takes the guests of both hosts, beside what it keeps for itself."""
+    fleet = FilledHosts({"a": [3], "b": [3], "c": []})
+    nodes = [
+        dataclasses.replace(each, memory_mb_used=each.memory_mb_used + GB, free_ram_mb=each.free_ram_mb - GB)
+        for each in fleet.state.nodes
+    ]
+    fleet.state = dataclasses.replace(fleet.state, nodes=nodes)
+    found = plan(fleet, "a", "b")
+    assert ([["a", "b"]], 1) == ([list(each.hosts) for each in found.waves], found.bound)
+
+
+def test_hosts_with_several_nodes_are_left_out() -> None:
+    found = plan(FilledHosts({"a/n1": [2], "a/n2": [], "b": [1], "c": []}), "a", "b")
+    assert ([["b"]], {"a": "has several nodes"}) == ([list(each.hosts) for each in found.waves], found.stuck)
+
+
+def test_few_proofs_find_the_hosts_of_a_wave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a proof of the whole fleet."""
+    proofs: list[object] = []
+    real = waves.kept_promises.broken
+
+    def counted(*arguments: Any) -> Any:
+        proofs.append(arguments)
+        return real(*arguments)
+
+    monkeypatch.setattr(waves.kept_promises, "broken", counted)
+    hosts = {**{f"a{number}": [] for number in range(8)}, "x": [5], "y": [5]}
+    empty = [name for name in hosts if name.startswith("a")]
+    found = plan(FilledHosts(hosts), *empty, at_a_time=8, promised=[Tolerance()])
+    assert ([7, 1], {}) == ([len(each.hosts) for each in found.waves], found.stuck)
+    # Of the state before, of all 8, of one, and of 4, 6 and 7; then of the rest.
+    assert len(proofs) <= 8
 
 
 def test_a_host_over_its_limit_needs_no_room_for_it_elsewhere() -> None:
