@@ -83,10 +83,15 @@ class Rebalance(command.Lister):
             plan = self._plan(parsed_args)
         for line in _summary(plan, parsed_args.count if parsed_args.flavor else 0):
             listing.remark(line)
-        for host, reason in itertools.islice(plan.kept.items(), 0 if plan.moves else _LINES):
+        kept = {} if plan.moves else plan.kept
+        for host, reason in itertools.islice(kept.items(), _LINES):
             listing.remark(f"  {host} is kept: {reason}")
+        if len(kept) > _LINES:
+            listing.remark(f"  and {len(kept) - _LINES} more hosts")
         for what, reason in itertools.islice(plan.dropped.items(), _LINES):
             listing.remark(f"  {what} is left out of the plan: {reason}")
+        if len(plan.dropped) > _LINES:
+            listing.remark(f"  and {len(plan.dropped) - _LINES} more moves")
         obstacles = ways.obstacles(self.conductor, [each.instance_uuid for each in plan.moves])
         cold = {uuid: why for uuid, why in obstacles.items() if why}
         if parsed_args.apply and plan.moves:

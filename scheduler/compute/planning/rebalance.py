@@ -48,11 +48,11 @@ def run(
     :param anew: returns the request that places an existing instance when its host is lost; by default ``request_of``
     """
     compute_conf.register_opts(conf)
-    until = goals.deadline(_SEARCHING * goal.limit_s)
     ground = Ground(conf, state, request_of)
     tick("reading")
     new = [RequestSpec.from_wire(each.request_spec, each.filter_properties) for each in goal.demands[:1]]
     columns = columns_of.read(ground, conf, goal.kind in (BALANCE, UNDO_SKEW), new[0] if new else None)
+    until = goals.deadline(_SEARCHING * goal.limit_s)
     for number in range(_ROUNDS):
         tick("searching")
         wanted, measured = goals.search(columns, goal, until)
@@ -71,8 +71,14 @@ def run(
         # What is left out of the middle leads through other states.
         if len(useful) == len(moves):
             break
-    at = _at(columns, moves)
     placed = _fitting(ground, columns, goal, moves, wanted.hosts)
+    if (
+        moves
+        and goal.kind == MAKE_ROOM
+        and len(placed) <= len(without := _fitting(ground, columns, goal, [], wanted.hosts))
+    ):
+        moves, placed = [], without
+    at = _at(columns, moves)
     return Plan(
         moves=moves,
         hosts=int(numpy.isin(numpy.arange(len(columns.hosts)), list(columns.row_of.values())).sum()),
@@ -113,11 +119,17 @@ def _without(columns: Columns, moves: Sequence[Move], refused: Mapping[str, str]
 
 
 def _useful(columns: Columns, goal: Goal, moves: Sequence[Move]) -> list[Move]:
-    """Leave out moves of hosts that are not freed after all: nobody waits for what they leave."""
+    """Leave out moves of hosts that are not freed after all, and those that make room for nobody then."""
     if goal.kind != FREE_HOSTS:
         return list(moves)
     freed = {columns.hosts[host] for host in goals.freed(columns, _at(columns, moves))}
-    return [each for each in moves if each.purpose != f"free {each.source}" or each.source in freed]
+    kept = [each for each in moves if each.source in freed]
+    while True:
+        receive = {each.destination for each in kept}
+        more = [each for each in moves if each not in kept and each.source in receive]
+        if not more:
+            return [each for each in moves if each in kept]
+        kept += more
 
 
 def _at(columns: Columns, moves: Sequence[Move]) -> numpy.ndarray:
@@ -143,4 +155,10 @@ def _fitting(ground: Ground, columns: Columns, goal: Goal, moves: Sequence[Move]
 
 
 def _demands(columns: Columns, request_of: RequestOf) -> dict[str, Demand | errors.FleetError]:
-    return {each.uuid: request_of(each.uuid) for each in columns.guests}
+    found: dict[str, Demand | errors.FleetError] = {}
+    for each in columns.guests:
+        try:
+            found[each.uuid] = request_of(each.uuid)
+        except errors.FleetError as gone:
+            found[each.uuid] = gone
+    return found

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,7 @@ from fleet.objects.rebalance import BALANCE, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, G
 from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 from scheduler.compute.planning import rebalance
+from scheduler.compute.planning.ground import Ground
 from tests.factories import PlacedInstance, Service, changes, node, uuid
 from tests.unit.scheduler.plugins import configuration
 
@@ -195,6 +198,89 @@ def test_room_is_made(hosts: dict, wanted: tuple[int, int], fits: int, moves: li
     made = [(fleet.sizes[each.instance_uuid], each.source, each.destination) for each in plan.moves]
     assert (fits, moves) == (plan.fits, made)
     assert all(used <= 8 for used in fleet.after(plan).values())
+
+
+CONDITIONS = [
+    pytest.param({"a": [1], "b": []}, "anti-affinity", {}, 1, 1, [], id="it fits beside no member now"),
+    pytest.param({"a": [1, 3, 3], "b": [1], "c": [1]}, "affinity", {}, 4, 1, [("a", 3)], id="room beside its member"),
+    pytest.param(
+        {"a": [3, 4], "b": [1], "c": [1]},
+        "",
+        {"same_host": uuid(1)},
+        4,
+        1,
+        [("a", 4)],
+        id="room beside a guest that stays",
+    ),
+]
+
+
+@pytest.mark.parametrize(("hosts", "policy", "hints", "size", "fits", "moved"), CONDITIONS)
+def test_room_is_made_where_the_new_instance_may_go(
+    hosts: dict[str, list[int]], policy: str, hints: dict[str, str], size: int, fits: int, moved: list[tuple[str, int]]
+) -> None:
+    """Its group has the first guest; a hint names it."""
+    fleet = FilledHosts(hosts)
+    (asked,) = demands(1, size)
+    properties: dict[str, Any] = {"scheduler_hints": hints}
+    if policy:
+        members = {
+            "group_uuid": uuid(800),
+            "group_policies": [policy],
+            "group_members": [uuid(1)],
+            "group_hosts": ["a"],
+        }
+        properties |= members
+    asked = dataclasses.replace(asked, filter_properties=properties)
+    filters = ["ComputeFilter", "CoreFilter", "RamFilter", "SameHostFilter"]
+    filters += ["ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"]
+    plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, demands=[asked]), scheduler_default_filters=filters)
+    assert (fits, moved) == (plan.fits, [(each.source, fleet.sizes[each.instance_uuid]) for each in plan.moves])
+
+
+def test_an_instance_that_goes_between_two_reads_ends_no_plan() -> None:
+    """Promises are proved without its request, as if nobody knew it."""
+    fleet = FilledHosts({"a": [1], "b": [2], "c": []})
+
+    def gone(name: str) -> Demand:
+        if name == uuid(2):
+            raise errors.NotFound(kind="Instance", name=name)
+        return fleet.request_of(name)
+
+    goal = Goal(50, limit_s=0.3, promised=[Tolerance()])
+    plan = rebalance.run(configuration(), fleet.state, goal, fleet.request_of, lambda _doing: None, gone)
+    assert isinstance(plan, Plan)
+
+
+def test_moves_that_serve_nothing_are_no_part_of_a_plan() -> None:
+    """A promise ends the plan before the host is free for which another one made room."""
+    fleet = FilledHosts({"a": [1, 1, 3], "b": [3, 2], "c": [3, 4], "d": [4]})
+    plan = fleet.plan(Goal(50, limit_s=0.3, promised=[Tolerance()]))
+    assert ([], []) == (list(plan.freed), list(plan.moves))
+
+
+def test_guests_that_see_one_processor_are_judged_once() -> None:
+    """A table of each guest by each host would take gigabytes."""
+    fleet = FilledHosts({"a": [1] * 5, "b": [1] * 3})
+    for number, name in enumerate(fleet.hosts):
+        cpu = {"vendor": "Intel", "features": ["avx2"] if number else ["avx2", "sse4"]}
+        fleet.properties[name] = {"guest_cpu": cpu}
+    ground = Ground(configuration(), fleet.state, fleet.request_of)
+    # One for nothing, and one for each of the two processors.
+    assert (3, 2) == rebalance.columns_of.read(ground, configuration(), False, None).problem.fits.shape
+
+
+def test_the_time_limit_is_the_searchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a large fleet may take longer."""
+    fleet = FilledHosts({"a": [4], "b": [2], "c": [6]})
+    read = rebalance.columns_of.read
+
+    def slowly(*arguments: Any) -> Any:
+        time.sleep(0.1)
+        return read(*arguments)
+
+    monkeypatch.setattr(rebalance.columns_of, "read", slowly)
+    assert ["b"] == fleet.plan(Goal(50, limit_s=0.1)).freed
 
 
 def test_room_for_several() -> None:

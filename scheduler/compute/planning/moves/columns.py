@@ -22,7 +22,8 @@ from scheduler.compute.planning.ground import Ground, Movable
 from scheduler.compute.planning.losses.room_reader import has_open_rules
 from scheduler.compute.planning.losses.shapes import Shapes
 from scheduler.compute.tolerance import amounts
-from scheduler.engine import pipeline
+from scheduler.engine import filtering, pipeline
+from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.search.problem import NO_GROUP, Groups, MoveCosts, Problem, Terms
 
@@ -99,7 +100,7 @@ def _columns(
     guests = [each for host in sorted(ground.hosts()) if host in row_of for each in ground.movable(host)]
     there = collections.Counter(each.host for each in guests)
     unreadable = frozenset(host for host in ground.hosts() if there[host] < ground.count(host))
-    why = _pinned(ground, guests, up, nodes)
+    why = _pinned(ground, guests, up, nodes, new)
     is_up = numpy.array([present[number] and key[0] in up for number, key in enumerate(keys)])
     need = numpy.array([amount(each) for each in guests], dtype=numpy.int64).reshape(-1, 3)
     start = numpy.array([row_of[each.host] for each in guests], dtype=numpy.int64)
@@ -111,7 +112,11 @@ def _columns(
     group_of, most = _groups([each.request for each in guests], soft)
     cost = (need[:, MEMORY] + need[:, DISK]).astype(float)
     places = len(keys)
-    for_new = numpy.zeros(places, dtype=bool) if new is None else shapes.found[shapes.of(new, hosts)].fits & is_up
+    for_new = numpy.zeros(places, dtype=bool)
+    if new is not None:
+        # With its group and its hints: the guests that these are about stay.
+        prepared = pipeline.prepare(rules, new)
+        for_new = filtering.run(prepared, hosts, restriction.allowed(hosts, new)).alive & is_up
     none = numpy.zeros(places, dtype=bool)
     problem = Problem(
         need=need,
@@ -141,12 +146,15 @@ def _free_of_hosts(request: RequestSpec) -> RequestSpec:
     return dataclasses.replace(request, force_hosts=(), force_nodes=())
 
 
-def _pinned(ground: Ground, guests: list[Movable], up: set[str], nodes: Mapping[str, int]) -> dict[str, str]:
-    """Return why guests must stay, by uuid."""
+def _pinned(
+    ground: Ground, guests: list[Movable], up: set[str], nodes: Mapping[str, int], new: RequestSpec | None
+) -> dict[str, str]:
+    """Return why guests must stay, by uuid. :param new: an instance for which room is to be made"""
     together = collections.Counter(
         each.request.group_uuid for each in guests if instance_group.AFFINITY in each.request.group_policies
     )
     named = {name for each in guests for name in _named(each.request)}
+    about = {*_named(new), *new.group_members} if new is not None else set()
     busy = ground.busy()
     found = {}
     for each in guests:
@@ -162,6 +170,8 @@ def _pinned(ground: Ground, guests: list[Movable], up: set[str], nodes: Mapping[
             reason = "is in a group with rules over labels among its members"
         elif not reason and each.uuid in named:
             reason = "is named in the hints of another instance"
+        elif not reason and each.uuid in about:
+            reason = "is in the group, or the hints, of the new instance"
         if reason:
             found[each.uuid] = reason
     return found

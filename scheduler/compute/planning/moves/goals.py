@@ -16,6 +16,7 @@ from fleet.objects import RequestSpec, instance_group
 from fleet.objects.rebalance import BALANCE, FREE_HOSTS, MAKE_ROOM, Goal, Measure
 from scheduler.compute.planning.moves.columns import DISK, MEMORY, VCPUS, Columns
 from scheduler.compute.tolerance.amounts import demand_of
+from scheduler.compute.tolerance.hardware import has_hardware
 from scheduler.planning.search import bounds, descent, goals
 from scheduler.planning.search.annealing import anneal
 from scheduler.planning.search.assignment import Assignment
@@ -105,13 +106,15 @@ def _make_room(columns: Columns, goal: Goal, until: float) -> tuple[Wanted, Meas
     most = request.group_max_server_per_host if apart else ANY_NUMBER
     wanted = len(goal.demands)
     found = goals.make_room(problem, need, fits, most, wanted, goals.Limits(until, goal.most_moves))
-    bound = min(wanted, bounds.most_room(problem, need, fits, most))
+    # Which hosts have cells or devices for it is known of the present state only.
+    is_known = not has_hardware(request)
+    bound = min(wanted, bounds.most_room(problem, need, fits, most)) if is_known else None
 
     def measured(at: numpy.ndarray, hosts: Sequence[int]) -> list[Measure]:
         least = round(bounds.least_moved(problem, need, fits, most, len(hosts)) / _GIB, 1)
         return [
             Measure("instances that fit", len(hosts), bound, is_most=True),
-            Measure("GiB moved for them", _moved_gib(columns, at), least),
+            Measure("GiB moved for them", _moved_gib(columns, at), least if is_known else None),
         ]
 
     why = {
