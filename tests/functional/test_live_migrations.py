@@ -14,6 +14,7 @@ from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors, move_states, states
 from fleet.db.engine.database import Database
+from fleet.db.hosts import services
 from fleet.db.instances import instances, moves
 from fleet.db.operations import recoveries
 from fleet.json_codec import JSONObject
@@ -266,8 +267,12 @@ def test_a_destination_that_a_recovery_has_switched_off_is_down_for_certain(stag
     now = stage.conductor.clock()
     database = stage.conductor.database
     database.write(recoveries.begin, "r", "h2", [], now, None, False)
-    for attempt, expected in ((0, None), (1, "DestinationLost")):
+    agent = services.SERVICES.update().where(services.SERVICES.c.host == "h2")
+    # Of one that was stopped, nobody knows whether its host has come back before.
+    for attempt, seen, expected in ((0, now, None), (1, None, None), (1, now, "DestinationLost")):
         database.write(recoveries.update, "r", now, fenced_at=now, attempt=attempt)
+        with database.engine.begin() as connection:
+            connection.execute(agent.values(last_seen_up=seen))
         stage.go_down("h2")
         stage.conductor.move_sweeper.sweep()
         assert expected == (stage.migration()["failure"] or {}).get("error")

@@ -266,8 +266,11 @@ def is_off(tx: Transaction, host: str) -> bool:
     service = services.get(tx, host, services.COMPUTE)
     if service is None or service.forced_down:
         return service is not None
+    if service.last_seen_up is None:
+        # An agent was stopped as for an upgrade, perhaps after the host had come back.
+        return False
     fenced_at = tx.execute(_NEWEST_FENCED, {"of_host": host}).scalar_one_or_none()
-    return fenced_at is not None and (service.last_seen_up is None or service.last_seen_up <= fenced_at)
+    return fenced_at is not None and service.last_seen_up <= fenced_at
 
 
 def add_step(tx: Transaction, uuid: str, step: str, message: str, now: datetime.datetime) -> None:
