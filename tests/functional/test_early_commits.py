@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 import psutil
@@ -27,8 +28,11 @@ def quiet(server: private_servers.PostgreSQL) -> None:
     """Suspend PostgreSQL's WAL writer: every ten seconds it writes asynchronous commits, which a test wants to lose."""
 
     def writers() -> list[psutil.Process]:
-        children = psutil.Process(server.pid).children(recursive=True)
-        return [each for each in children if "walwriter" in " ".join(each.cmdline())]
+        found = []
+        for each in psutil.Process(server.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # one that has just ended
+                found += [each] if "walwriter" in " ".join(each.cmdline()) else []
+        return found
 
     (writer,) = eventually(writers)
     writer.suspend()
