@@ -159,12 +159,13 @@ def lock(tx: Transaction, uuid: str) -> MaintenanceRow:
 
 
 def find(connection: sa.Connection, name: str) -> MaintenanceRow:
-    """:param name: a uuid, or a name: the newest of that name. :raises errors.NotFound:"""
+    """:param name: a uuid, or a name: the one that has not ended, or the newest. :raises errors.NotFound:"""
     uuid = uuid_like.canonical(name)
     if uuid is not None:
         return get(connection, uuid)
     of_name = sa.select(MAINTENANCES).where(MAINTENANCES.c.name == name)
-    newest = of_name.order_by(MAINTENANCES.c.created_at.desc(), MAINTENANCES.c.uuid.desc()).limit(1)
+    is_open = sa.case((MAINTENANCES.c.open_name.is_not(None), 0), else_=1)
+    newest = of_name.order_by(is_open, MAINTENANCES.c.created_at.desc(), MAINTENANCES.c.uuid.desc()).limit(1)
     row = connection.execute(newest).one_or_none()
     if row is None:
         raise errors.NotFound(kind="Maintenance", name=name)
