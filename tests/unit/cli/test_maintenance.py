@@ -184,6 +184,15 @@ def test_hosts_that_are_left_out_are_no_good_end(
     assert f"{counted} in 1 waves (no plan for them has fewer than 1); 0 moves" in said
 
 
+def test_all_hosts_that_are_left_out_are_named(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if no host can be emptied."""
+    stuck = {f"h{number}": "is down" for number in range(12)}
+    monkeypatch.setattr(planned.PlanMaintenance, "planned", lambda *_arguments: (WavesPlan([], stuck, 0, 0), {}))
+    _status, _printed, said = run(fakes.Conductor(), "maintenance", "plan", "--hosts", "h1")
+    assert 12 == said.count("is left out: is down")
+    assert "0 of 12 hosts in 0 waves; 0 moves" in said
+
+
 def test_a_plan_leaves_hosts_of_other_maintenances_out(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """h2 waits in one that has not ended; h1 and h3 have ended there. A guest at rest is not asked whether it can move."""
     resting, running = (PlacedInstance(uuid(n), "h1", vm_state=state) for n, state in ((1, "stopped"), (2, "active")))

@@ -238,6 +238,16 @@ def test_room_is_made_where_the_new_instance_may_go(
     assert (fits, moved) == (plan.fits, [(each.source, fleet.sizes[each.instance_uuid]) for each in plan.moves])
 
 
+@pytest.mark.parametrize("cells", [0, 1])
+def test_no_bound_is_claimed_for_cells(cells: int) -> None:
+    """The filters know which hosts have them free in the present state only."""
+    (asked,) = demands(1, 2)
+    cell = {"id": 0, "cpuset": [0, 1], "pcpuset": [], "memory": 64}
+    asked.request_spec["instance_properties"]["numa_topology"] = {"cells": [cell]} if cells else None
+    plan = FilledHosts({"a": [1], "b": []}).plan(Goal(50, MAKE_ROOM, limit_s=0.3, demands=[asked]))
+    assert bool(cells) == (plan.measures[0].bound is None)
+
+
 def test_an_instance_that_goes_between_two_reads_ends_no_plan() -> None:
     """Promises are proved without its request, as if nobody knew it."""
     fleet = FilledHosts({"a": [1], "b": [2], "c": []})
