@@ -222,7 +222,6 @@ def _state(row: RequestedInstance) -> str:
 
 def _require_down(tx: Transaction, row: RequestedInstance, ctx: StepContext) -> None:
     """Two guests of one instance may ruin its data: nothing is rebuilt elsewhere while its host may be alive."""
-    service = services.get(tx, row.host, services.COMPUTE)
-    if service is not None and services.is_up(service, ctx.now, ctx.limits.service_down_time_s):
+    if machine.is_up(tx, row.host, ctx):
         reason = f"is on host {row.host}, whose {services.COMPUTE} is up: an evacuation is for hosts that are down"
         raise errors.Conflict(kind="Instance", name=row.name, reason=reason)

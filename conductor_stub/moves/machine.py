@@ -190,9 +190,13 @@ def why_not_evacuated(tx: Transaction, record: MigrationRow, ctx: StepContext) -
     """Return that the source of an evacuation is up: a second guest may ruin the data of the first; "" if all is well."""
     if record.migration_type != move_states.EVACUATION:
         return ""
-    service = services.get(tx, record.source_compute, services.COMPUTE)
-    is_up = service is not None and services.is_up(service, ctx.now, ctx.limits.service_down_time_s)
-    return f"host {record.source_compute} is up again" if is_up else ""
+    return f"host {record.source_compute} is up again" if is_up(tx, record.source_compute, ctx) else ""
+
+
+def is_up(tx: Transaction, host: str | None, ctx: StepContext) -> bool:
+    """Return True if the agent of the host sends heartbeats."""
+    service = services.get(tx, host, services.COMPUTE)
+    return service is not None and services.is_up(service, ctx.now, ctx.limits.service_down_time_s)
 
 
 def end_unmoved(tx: Transaction, move: Move, failure: StoredFailure, ctx: StepContext) -> Move:
