@@ -144,7 +144,7 @@ class MovePlacement(Placement[Move, Move]):
         # On a host that it was evacuated from the instance would meet the guest that it left there.
         left_out = [
             *([] if new_flavor and self.same_host else [record.source_compute]),
-            *moves.not_cleaned(connection, row.uuid),
+            *moves.not_cleaned(connection, [row.uuid]).get(row.uuid, ()),
         ]
         # The hosts that the guest or its disks can reach, or that have the disks already.
         if record.migration_type == move_states.LIVE_MIGRATION:

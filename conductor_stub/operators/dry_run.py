@@ -48,7 +48,7 @@ class DryRun:
 
         def read(connection: Connection) -> list[tuple[RequestedInstance, Sequence[str], JSONObject]]:
             rows = instances.of_uuids(connection, uuids)
-            way, former = ways.of_rows(connection, rows), moves.not_cleaned_of(connection, uuids)
+            way, former = ways.of_rows(connection, rows), moves.not_cleaned(connection, uuids)
             return [(row, *_restrictions(row, way, live, former.get(row.uuid, ()))) for row in rows]
 
         return [

@@ -123,19 +123,10 @@ _SENT = (
     )
     .order_by(MIGRATIONS.c.uuid)
 )
-_NOT_CLEANED_OF = (
+_NOT_CLEANED = (
     sa.select(MIGRATIONS.c.instance_uuid, MIGRATIONS.c.source_compute)
     .where(
         MIGRATIONS.c.instance_uuid.in_(sa.bindparam("of_instances", expanding=True)),
-        MIGRATIONS.c.migration_type == move_states.EVACUATION,
-        MIGRATIONS.c.status == move_states.DONE,
-    )
-    .order_by(MIGRATIONS.c.created_at, MIGRATIONS.c.uuid)
-)
-_NOT_CLEANED = (
-    sa.select(MIGRATIONS.c.source_compute)
-    .where(
-        MIGRATIONS.c.instance_uuid == sa.bindparam("of_instance"),
         MIGRATIONS.c.migration_type == move_states.EVACUATION,
         MIGRATIONS.c.status == move_states.DONE,
     )
@@ -222,15 +213,10 @@ def complete_evacuations(tx: Transaction, instance_uuid: str, host: str, now: da
     tx.execute(MIGRATIONS.update().where(*left, *done).values(status=move_states.COMPLETED, updated_at=now))
 
 
-def not_cleaned(connection: sa.Connection, instance_uuid: str) -> list[str]:
-    """Hosts that the instance was evacuated from and that have not destroyed its old guest yet."""
-    return list(connection.execute(_NOT_CLEANED, {"of_instance": instance_uuid}).scalars())
-
-
-def not_cleaned_of(connection: sa.Connection, instance_uuids: Sequence[str]) -> dict[str, list[str]]:
-    """:func:`not_cleaned`, by instance."""
+def not_cleaned(connection: sa.Connection, instance_uuids: Sequence[str]) -> dict[str, list[str]]:
+    """By instance, the hosts that it was evacuated from and that have not destroyed its old guest yet."""
     found: dict[str, list[str]] = {}
-    for row in connection.execute(_NOT_CLEANED_OF, {"of_instances": list(instance_uuids)}) if instance_uuids else ():
+    for row in connection.execute(_NOT_CLEANED, {"of_instances": list(instance_uuids)}) if instance_uuids else ():
         found.setdefault(row.instance_uuid, []).append(row.source_compute)
     return found
 
