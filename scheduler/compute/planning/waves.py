@@ -126,7 +126,6 @@ class _Planner:
                 break
             # The others may be empty while this one is not.
             needed[begun[0]] = why
-            self._tick(begun[0])
         for host in hosts:
             self._tick(host)
         if not hosts:
