@@ -268,7 +268,7 @@ def test_a_destination_that_a_recovery_has_switched_off_is_down_for_certain(stag
     database = stage.conductor.database
     database.write(recoveries.begin, "r", "h2", [], now, None, False)
     agent = services.SERVICES.update().where(services.SERVICES.c.host == "h2")
-    # Of one that was stopped, nobody knows whether its host has come back before.
+    # After an orderly stop of the agent, its host may have come back since the fence.
     for attempt, seen, expected in ((0, now, None), (1, None, None), (1, now, "DestinationLost")):
         database.write(recoveries.update, "r", now, fenced_at=now, attempt=attempt)
         with database.engine.begin() as connection:

@@ -415,7 +415,7 @@ def test_the_longest_name(stage: Stage) -> None:
 
 
 def test_a_hook_that_is_not_configured_here(stage: Stage) -> None:
-    """An operator is told of it as of a hook that fails."""
+    """The conductor sends the notification of a hook that fails."""
     stage.run(["h1"], hook="reboot")
     stage.conductor.maintenance_keeper._settings = MaintenanceSettings()
     stage.look()

@@ -295,7 +295,7 @@ def test_guests_that_nobody_looks_after_take_no_room_of_other_recoveries(stage: 
 
 
 def test_a_recovery_that_is_paused_takes_no_room_of_others(stage: Stage) -> None:
-    """The evacuations that it has begun come to their ends, and nobody notes it."""
+    """Its evacuations end, and no conductor writes that into its guests while it is paused."""
     stage.lose("h1")
     stage.conductor.run_fences()
     stage.go_on(1, "h1")

@@ -69,7 +69,7 @@ _MOVING = (
 _NEWEST_FENCED = (
     sa.select(RECOVERIES.c.fenced_at)
     .where(RECOVERIES.c.host == sa.bindparam("of_host", type_=sa.String), RECOVERIES.c.fenced_at.is_not(None))
-    # Without a fence, or with that of the storage, nobody has switched the host off.
+    # A recovery that ran no fence command (fence = none or storage) has not switched the host off.
     .where(RECOVERIES.c.attempt > 0)
     .order_by(RECOVERIES.c.fenced_at.desc())
     .limit(1)

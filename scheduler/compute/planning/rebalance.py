@@ -119,7 +119,7 @@ def _without(columns: Columns, moves: Sequence[Move], refused: Mapping[str, str]
 
 
 def _useful(columns: Columns, goal: Goal, moves: Sequence[Move]) -> list[Move]:
-    """Leave out moves of hosts that are not freed after all, and those that make room for nobody then."""
+    """Leave out moves away from hosts that the plan does not free, and moves that made room for those."""
     if goal.kind != FREE_HOSTS:
         return list(moves)
     freed = {columns.hosts[host] for host in goals.freed(columns, _at(columns, moves))}

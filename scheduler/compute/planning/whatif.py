@@ -84,7 +84,7 @@ class _Course:
         history: History,
         gone: frozenset[str],
     ) -> None:
-        """:param gone: hosts that are not there: nobody is forced to them, and members of groups there bind nobody"""
+        """:param gone: hosts that the change removes: members of server groups there do not restrict other members"""
         self._fleet = CopiedFleet(asked, state, service_down_time_s, HostManager)
         self._deaths: list[tuple[float, str, float, Shape]] = []
         self._history = history

@@ -249,7 +249,7 @@ def test_no_bound_is_claimed_for_cells(cells: int) -> None:
 
 
 def test_an_instance_that_goes_between_two_reads_ends_no_plan() -> None:
-    """Promises are proved without its request, as if nobody knew it."""
+    """The proof of promises goes on without the request of that instance."""
     fleet = FilledHosts({"a": [1], "b": [2], "c": []})
 
     def gone(name: str) -> Demand:
