@@ -116,8 +116,7 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
 def guests_on(tx: Transaction, host: str) -> Sequence[RequestedInstance]:
     """Guests that run on a host, or are about to. Those at rest, without a task, may stay."""
     there = tx.execute(instances.live(instances.INSTANCES.c.host == host)).all()
-    resting = (*states.AT_REST, states.SHELVED_OFFLOADED)
-    return [each for each in there if each.vm_state not in resting or each.task_state is not None]
+    return [each for each in there if each.vm_state not in maintenances.RESTING or each.task_state is not None]
 
 
 @failpoints.commits("conductor.maintenance_move")

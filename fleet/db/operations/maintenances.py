@@ -26,6 +26,8 @@ HOSTS = models.maintenance_hosts
 GUESTS = models.maintenance_guests
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
+#: States of instances whose guests may stay on a host in a maintenance, as long as they have no task.
+RESTING = (*states.AT_REST, states.SHELVED_OFFLOADED)
 #: Maintenances that have ended are kept for this time.
 KEPT = seconds(400 * 24 * 3600)
 _MOST_REMOVED = 100
@@ -53,7 +55,7 @@ _RUNS_THERE = sa.exists(
         INSTANCES.c.host == HOSTS.c.open_host,
         sa.not_(INSTANCES.c.deleted),
         sa.or_(
-            INSTANCES.c.vm_state.not_in((*states.AT_REST, states.SHELVED_OFFLOADED)),
+            INSTANCES.c.vm_state.not_in(RESTING),
             INSTANCES.c.task_state.is_not(None),
         ),
     )
