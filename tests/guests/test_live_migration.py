@@ -217,6 +217,7 @@ def test_disks_on_shared_storage_are_not_copied(
     uri = peers(tmp_path, source=libvirtd, destination=other_libvirtd)
     with tempfile.TemporaryDirectory(prefix="fleet-shared-") as name:
         os.chmod(name, 0o711)
+        pathlib.Path(name, "libvirt", "hosts").mkdir(parents=True)
         options = {"shared_storage": "nfs1", "migration_uri": uri, "migration_data_uri": LOOPBACK}
         made = [
             Machine(pathlib.Path(name), server.uri, image, host, **options)

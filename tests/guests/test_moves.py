@@ -138,6 +138,7 @@ def test_a_guest_of_a_dead_host_starts_from_its_disk_on_shared_storage(
     """Not while it still runs there: QEMU's lock refuses it. What the dead host removes when it is back is not lost."""
     with tempfile.TemporaryDirectory(prefix="fleet-shared-") as name:
         os.chmod(name, 0o711)
+        pathlib.Path(name, "libvirt", "hosts").mkdir(parents=True)
         servers = (("dead", libvirtd), ("alive", other_libvirtd))
         dead, alive = (
             Machine(pathlib.Path(name), server.uri, image, host, shared_storage="nfs1") for host, server in servers

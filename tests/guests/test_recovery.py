@@ -103,6 +103,7 @@ def room(
         (directory / "fence.py").write_text(_FENCE.format(directory=name))
         (directory / "peers").mkdir()
         (directory / "guests").mkdir(mode=0o711)
+        (directory / "guests" / "libvirt" / "hosts").mkdir(parents=True)
         libvirt = f"[libvirt]\nvirt_type = qemu\nmigration_uri = {peers(directory / 'peers', **servers)}\n"
         libvirt += f"migration_data_uri = {LOOPBACK}\nshared_storage = nfs1\n"
         recovery = "[recovery]\nenabled = true\nwait_time = 0\n"

@@ -93,9 +93,16 @@ class GuestAccess(ComputeDriver):
         return str(self._options.migration_uri).replace("%s", host)
 
     def _shared_guests(self, host: str) -> pathlib.Path | None:
-        """Return the directory of another host's guests, on storage that it shares with this one; None if it does not."""
+        """Return the directory of another host's guests, on storage that it shares with this one; None if it does not.
+
+        :raises SpawnFailed: it is not known, since the storage is away
+        """
+        if not self._options.shared_storage:
+            return None
+        if not self._disks.directory.is_dir():
+            raise SpawnFailed(f"The storage {self._options.shared_storage} is not mounted on {self._host}")
         there = self._root.parent / pathlib.Path(host).name
-        return there / GUESTS if self._options.shared_storage and there.is_dir() else None
+        return there / GUESTS if there.is_dir() else None
 
     def _known_image(self, context: RequestContext, instance: Instance) -> ImageRecord | None:
         try:

@@ -64,12 +64,19 @@ class Inventory(GuestAccess):
     def _use_shared_storage(self) -> None:
         """Hosts that share a directory have directories of their own in it.
 
-        :raises errors.ConfigError: there are guests that would be lost
+        The operator makes that directory, once: one that an agent made could lie below the place where the storage is mounted
+        later.
+
+        :raises errors.ConfigError: there are guests that would be lost, or the storage is not mounted
         """
         if self._disks.directory.exists() and self._disks.records():
             reason = f"is set, and {self._disks.directory} has guests: move {GUESTS} and bases to {_HOSTS}/{self._host}"
             raise errors.ConfigError(option="[libvirt] shared_storage", reason=reason)
-        self._set_root(self._root / _HOSTS / self._host)
+        shared = self._root / _HOSTS
+        if not shared.is_dir():
+            reason = f"is set, and {shared} does not exist: mount the storage, or make this directory on it if it is new"
+            raise errors.ConfigError(option="[libvirt] shared_storage", reason=reason)
+        self._set_root(shared / self._host)
 
     def cleanup_host(self, host: str) -> None:
         self._connection.close()

@@ -554,7 +554,7 @@ def test_without_an_address_guests_stay_on_their_host(machine: Machine) -> None:
 def sharing(machine: Machine, tmp_path: pathlib.Path) -> Iterator[tuple[Machine, Machine]]:
     """Two hosts on one storage. ``machine`` tells whether the machine has what they need."""
     shared = tmp_path / "shared"
-    shared.mkdir()
+    (shared / "libvirt" / "hosts").mkdir(parents=True)
     (shared / "node.xml").write_text("<node/>")
     uri = f"test://{shared}/node.xml"
     hosts = [Machine(shared, name, connection_uri=uri, shared_storage="nfs1") for name in ("dead", "alive")]
@@ -593,6 +593,23 @@ def test_a_take_over_that_fails_leaves_the_disks(
     # That one is not on this storage: it is built from its image.
     assert not alive.driver.take_over(alive.context, guest, "elsewhere")
     assert [] == alive.driver.list_instance_uuids()
+
+
+def test_storage_that_is_not_mounted_is_noticed(
+    sharing: tuple[Machine, Machine], machine: Machine, tmp_path: pathlib.Path
+) -> None:
+    """Otherwise the agent made the directories on its own disk, and the guest of a dead host anew from its image."""
+    dead, alive = sharing
+    guest = dead.spawn(flavor=builders.a_flavor(**SMALL))
+    mounted = tmp_path / "shared" / "libvirt"
+    mounted.rename(tmp_path / "away")
+    with pytest.raises(SpawnFailed, match="The storage nfs1 is not mounted on alive"):
+        alive.driver.take_over(alive.context, guest, "dead")
+    with pytest.raises(errors.ConfigError, match="hosts does not exist: mount the storage"):
+        Machine(tmp_path / "shared", "alive", shared_storage="nfs1")
+    assert not mounted.exists()
+    (tmp_path / "away").rename(mounted)
+    assert alive.driver.take_over(alive.context, guest, "dead")
 
 
 def test_guests_from_before_the_storage_was_shared_are_not_lost(machine: Machine, tmp_path: pathlib.Path) -> None:
