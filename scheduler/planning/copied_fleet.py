@@ -71,6 +71,10 @@ class CopiedFleet:
         )
         return self._manager.decide(made, request.instance_uuids)
 
+    def book(self, decision: Decision) -> None:
+        """Book a decision that was made on another copy."""
+        self._manager.book(decision)
+
     def release(self, instance_uuid: str) -> None:
         """Drop the booking of an instance."""
         self._manager.release([instance_uuid])

@@ -64,8 +64,8 @@ class Inventory(GuestAccess):
     def _use_shared_storage(self) -> None:
         """Hosts that share a directory have directories of their own in it.
 
-        The operator makes that directory, once: one that an agent made could lie below the place where the storage is mounted
-        later.
+        The operator makes that directory, once: one that an agent made could lie below the place where the storage is
+        mounted later.
 
         :raises errors.ConfigError: there are guests that would be lost, or the storage is not mounted
         """

@@ -19,6 +19,7 @@ from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.weights import CPUWeigher, RAMWeigher
 from scheduler.engine import pipeline
+from scheduler.engine.decision import Decision
 from scheduler.planning.copied_fleet import CopiedFleet
 
 #: Returns the request that places an existing instance, from its uuid.
@@ -125,22 +126,22 @@ def packing(asked: pipeline.Pipeline) -> pipeline.Pipeline:
     return dataclasses.replace(asked, weighers=[RAMWeigher(-1.0), CPUWeigher(-1.0)])
 
 
-def elsewhere(fleet: CopiedFleet, instance: Movable, without: Iterable[str], purpose: str) -> Move | None:
-    """Find and book another host for an instance; None if no host passes.
+def elsewhere(fleet: CopiedFleet, instance: Movable, without: Iterable[str] = ()) -> Decision:
+    """Find another host for an instance, and book it; incomplete if no host passes.
 
     :param without: hosts that are not to be used, beside the instance's own
     """
     wanted = instance.request
     ignored = (*wanted.ignore_hosts, instance.host, *without)
-    request = dataclasses.replace(wanted, ignore_hosts=ignored, force_hosts=(), force_nodes=())
-    made = fleet.decide(request)
-    if not made.complete:
-        return None
-    held = instance.holding.claimed
+    return fleet.decide(dataclasses.replace(wanted, ignore_hosts=ignored, force_hosts=(), force_nodes=()))
+
+
+def as_move(instance: Movable, destination: str, purpose: str) -> Move:
+    wanted, held = instance.request, instance.holding.claimed
     return Move(
         instance_uuid=instance.uuid,
         source=instance.host,
-        destination=made.picks[0].key[0],
+        destination=destination,
         vcpus=held.vcpus if held else wanted.vcpus,
         memory_mb=held.memory_mb if held else wanted.memory_mb,
         disk_gb=held.disk_gb if held else wanted.root_gb + wanted.ephemeral_gb,

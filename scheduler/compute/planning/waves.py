@@ -3,7 +3,7 @@
 
 The emptiest hosts go first. A guest moves to a host that has had its turn, or that needs none, if one passes the filters:
 then it moves once. Only otherwise it moves to a host whose turn is still to come. A guest at rest stays. A host whose guests
-do not all find a place waits for a later wave. Each wave is planned on a copy in which the moves of the waves before it are
+do not all find a place waits for a later wave. Each wave is planned on copies in which the moves of the waves before it are
 made. A wave has fewer hosts if the fleet would not keep its promises to survive losses while they are empty.
 """
 
@@ -22,7 +22,7 @@ from fleet.objects.rebalance import Move
 from fleet.objects.waves import Wave, WavesGoal, WavesPlan
 from fleet.objects.whatif import Demand
 from scheduler.compute import conf as compute_conf
-from scheduler.compute.planning.ground import Ground, Movable, RequestOf, elsewhere
+from scheduler.compute.planning.ground import Ground, Movable, RequestOf, as_move, elsewhere
 from scheduler.compute.planning.losses import kept_promises
 from scheduler.compute.planning.moves.columns import amount
 from scheduler.compute.planning.moves.moved import joined, moved
@@ -74,9 +74,9 @@ class _Planner:
         self._goal = goal
         self._tick = tick
         self._broken = broken
-        self._state = ground.state
-        #: All moves so far, and their guests where they were at first.
-        self._moves: list[Move] = []
+        #: The moves so far, by guest: from where it was first to where it is now.
+        self._moves: dict[str, Move] = {}
+        #: Guests where they were at first.
         self._guests: dict[str, Movable] = {}
         #: Guests by the host where the moves so far have brought them.
         self._there: dict[str, list[Movable]] = collections.defaultdict(list)
@@ -88,7 +88,7 @@ class _Planner:
     def plan(self) -> WavesPlan:
         fleet = self._ground.copy()
         alive = set(fleet.hosts_up(disabled=True))
-        nodes = collections.Counter(node.host for node in self._state.nodes)
+        nodes = collections.Counter(node.host for node in self._ground.state.nodes)
         for host in self._left:
             resting = self._ground.at_rest(host)
             for each in self._ground.movable(host):
@@ -100,28 +100,29 @@ class _Planner:
                 self._stuck[host] = reason
         self._left = [host for host in self._left if host not in self._stuck]
         guests = sum(len(self._there[host]) for host in self._left)
+        names, use = fleet.read(readings.host_names), fleet.read(readings.utilization)
+        places = _Places(self._ground, fleet, self._left)
         waves = []
         while self._left:
-            wave = self._next_wave()
+            wave = self._next_wave(places)
             if wave is None:
                 break
             waves.append(wave)
-            self._moves += wave.moves
-            self._state = self._after(self._moves)
+            self._follow(wave, places)
         planned = [host for wave in waves for host in wave.hosts]
-        return WavesPlan(
-            waves, self._stuck, guests, _bound(fleet, planned, self._guests.values(), self._goal.at_a_time)
-        )
+        bound = _bound(names, use, planned, self._guests.values(), self._goal.at_a_time)
+        return WavesPlan(waves, self._stuck, guests, bound)
 
-    def _next_wave(self) -> Wave | None:
-        """Return the next wave, and put its guests where they go. None: no host that is left can be emptied."""
+    def _next_wave(self, places: _Places) -> Wave | None:
+        """Return the next wave. None: no host that is left can be emptied."""
         refused: dict[str, str] = {}
         needed: dict[str, str] = {}
-        before = set(self._broken(self._state)) if self._goal.promised else set()
+        before = set(self._broken(self._after(()))) if self._goal.promised else set()
         while True:
-            hosts, moves = self._together(refused, needed)
-            begun = hosts[:1]
+            hosts, moves = self._together(places, refused, needed)
+            begun, booked = hosts[:1], list(moves)
             why = self._shorten(hosts, moves, before) if self._goal.promised else ""
+            places.release(each for each in booked if each.source not in hosts)
             if hosts or not begun:
                 break
             # The others may be empty while this one is not.
@@ -132,15 +133,15 @@ class _Planner:
             self._stuck |= refused | needed
             return None
         self._left = [host for host in self._left if host not in hosts]
-        self._follow(moves)
         return Wave(hosts, moves)
 
-    def _together(self, refused: dict[str, str], needed: Collection[str]) -> tuple[list[str], list[Move]]:
+    def _together(
+        self, places: _Places, refused: dict[str, str], needed: Collection[str]
+    ) -> tuple[list[str], list[Move]]:
         """Return hosts that can be empty together, and the moves for it. Write why others cannot.
 
         :param needed: hosts that must not be empty now
         """
-        places = _Places(self._ground, self._state, self._left)
         hosts: list[str] = []
         moves: list[Move] = []
         for host in sorted(set(self._left).difference(needed), key=self._size):
@@ -181,12 +182,13 @@ class _Planner:
         return f"the promise would not hold while it is empty: the loss of {min(lost)} is not survived" if lost else ""
 
     def _during(self, hosts: Sequence[str], moves: Sequence[Move]) -> Changes:
-        state = self._after([*self._moves, *moves])
+        state = self._after(moves)
         services = [ChangedRow(each, disabled=True) if each.host in hosts else each for each in state.services]
         return dataclasses.replace(state, services=services)
 
     def _after(self, moves: Sequence[Move]) -> Changes:
-        return moved(self._ground.state, joined(moves), self._guests)
+        """Return the state after the moves so far, and these."""
+        return moved(self._ground.state, joined([*self._moves.values(), *moves]), self._guests)
 
     def _size(self, host: str) -> tuple[int, int, str]:
         there = self._there[host]
@@ -207,70 +209,81 @@ class _Planner:
             made.append(move)
         return made
 
-    def _follow(self, moves: Sequence[Move]) -> None:
-        to = {each.instance_uuid: each.destination for each in moves}
-        for host in {each.source for each in moves}:
+    def _follow(self, wave: Wave, places: _Places) -> None:
+        """Put the guests of a wave where they go."""
+        to = {each.instance_uuid: each.destination for each in wave.moves}
+        for host in {each.source for each in wave.moves}:
             going, self._there[host] = self._there[host], []
             for each in going:
                 self._there[to[each.uuid]].append(dataclasses.replace(each, host=to[each.uuid], node=to[each.uuid]))
+        self._moves = {each.instance_uuid: each for each in joined([*self._moves.values(), *wave.moves])}
+        places.follow(wave, self._changed_by(wave))
+
+    def _changed_by(self, wave: Wave) -> Changes:
+        """Return the rows of the hosts and guests of a wave, as they are after it."""
+        touched = {*wave.hosts, *(each.destination for each in wave.moves)}
+        guests = {each.instance_uuid for each in wave.moves}
+        state = self._ground.state
+        part = dataclasses.replace(
+            state,
+            nodes=[each for each in state.nodes if each.host in touched],
+            services=[each for each in state.services if each.host in touched],
+            instances=[each for each in state.instances if each.uuid in guests],
+            aggregates=(),
+            heartbeats=(),
+            full=False,
+        )
+        changing = [each for each in self._moves.values() if not touched.isdisjoint((each.source, each.destination))]
+        return moved(part, changing, self._guests)
 
 
 class _Places:
     """Places for the guests of a wave: on hosts that have had their turn or need none, and only then on the others.
 
     Two copies of the fleet have the same bookings: ``near`` with the hosts whose turn is still to come disabled, and
-    ``far``, which is made when it is needed first.
+    ``far``.
     """
 
-    def __init__(self, ground: Ground, state: Changes, left: Collection[str]) -> None:
-        self._ground = ground
-        self._state = state
-        waiting = frozenset(left)
+    def __init__(self, ground: Ground, fleet: CopiedFleet, left: Collection[str]) -> None:
+        waiting, state = frozenset(left), ground.state
         services = [ChangedRow(each, disabled=True) if each.host in waiting else each for each in state.services]
         self._near = ground.copy(dataclasses.replace(state, services=services))
-        self._far: CopiedFleet | None = None
-        self._taken: dict[str, tuple[Movable, str]] = {}
+        self._far = fleet
 
     def take(self, guest: Movable, wave: Sequence[str]) -> Move | None:
         """Find and book a host outside the wave. None: no host passes."""
-        purpose = f"empty {guest.host}"
-        move = elsewhere(self._near, guest, (), purpose)
-        if move is None:
-            self._far = self._far or self._opened()
-            move = elsewhere(self._far, guest, wave, purpose)
-        elif self._far is not None:
-            _book(self._far, guest, move.destination)
-        if move is not None:
-            self._taken[guest.uuid] = guest, move.destination
-        return move
+        decided, other = elsewhere(self._near, guest), self._far
+        if not decided.complete:
+            decided, other = elsewhere(self._far, guest, wave), self._near
+        if not decided.complete:
+            return None
+        other.book(decided)
+        return as_move(guest, decided.picks[0].key[0], f"empty {guest.host}")
 
-    def release(self, moves: Sequence[Move]) -> None:
+    def release(self, moves: Iterable[Move]) -> None:
         for each in moves:
-            del self._taken[each.instance_uuid]
-            for fleet in (self._near, self._far):
-                if fleet is not None:
-                    fleet.release(each.instance_uuid)
+            self._near.release(each.instance_uuid)
+            self._far.release(each.instance_uuid)
 
-    def _opened(self) -> CopiedFleet:
-        made = self._ground.copy(self._state)
-        for guest, destination in self._taken.values():
-            _book(made, guest, destination)
-        return made
+    def follow(self, wave: Wave, changed: Changes) -> None:
+        """Make a wave's moves, and give its hosts guests again.
 
-
-def _book(fleet: CopiedFleet, guest: Movable, host: str) -> None:
-    wanted = dataclasses.replace(guest.request, requested_hosts=(host,), force_hosts=(), force_nodes=())
-    fleet.decide(wanted)
+        :param changed: the rows of its hosts and guests
+        """
+        self.release(wave.moves)
+        near = [each for each in changed.services if each.host in wave.hosts]
+        self._near.change(lambda cache: cache.apply(dataclasses.replace(changed, services=near)))
+        self._far.change(lambda cache: cache.apply(changed))
 
 
-def _bound(fleet: CopiedFleet, hosts: Collection[str], moving: Iterable[Movable], at_a_time: int) -> int:
+def _bound(
+    names: Sequence[str], use: readings.Hosts, hosts: Collection[str], moving: Iterable[Movable], at_a_time: int
+) -> int:
     """Return the fewest waves that any plan for these hosts needs.
 
     What moves away from all hosts must fit on the hosts outside a wave: even if the smallest hosts of the goal are taken
     first, no more hosts can be empty at a time. What guests at rest use, and what is reserved, is neither free nor moved.
     """
-    names = fleet.read(readings.host_names)
-    use = fleet.read(readings.utilization)
     leaves: collections.defaultdict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
     for each in moving:
         of_guest = amount(each)
