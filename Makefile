@@ -29,7 +29,8 @@ LIBVIRT_PYTHON ?= 12.8.0
 ONLY ?=
 REPEAT ?= 1
 LOOPS ?= 2
-LANES ?= 2
+LANES ?= 6
+PROCESSES ?= 2
 # make simulation: how many seeds, and from which on
 SEEDS ?= 10000
 FIRST ?= 0
@@ -112,7 +113,7 @@ simulation: $(STAMP) ## play 10,000 seeds of the services in one thread; a seed 
 
 shake: $(STAMP) servers client ## tests in random order under uneven conditions, by seed (SEED=N REPEAT=N ONLY='tests/unit ...'; not part of make test)
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(BIN)/python -m tests.shake $(if $(SEED),--seed $(SEED)) --repeat $(REPEAT) \
-	--loops $(LOOPS) --lanes $(LANES) $(if $(ONLY),--only $(ONLY)) $(if $(LANE),--lane $(LANE)) $(if $(UNTIL),--until '$(UNTIL)')
+	--loops $(LOOPS) --lanes $(LANES) --processes $(PROCESSES) $(if $(ONLY),--only $(ONLY)) $(if $(LANE),--lane $(LANE)) $(if $(UNTIL),--until '$(UNTIL)')
 
 ha: $(STAMP) servers ## clusters of RabbitMQ, PostgreSQL and MariaDB Galera that lose a node, also under load; an hour
 	@$(BIN)/python -m pytest -q tests/ha

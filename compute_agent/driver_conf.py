@@ -222,9 +222,9 @@ LIBVIRT_OPTS = [
         default="",
         help="Name of the storage that instances_path is on, if hosts share it, such as an NFS export. Guests of a dead "
         "host are evacuated only to hosts with the same name, which start them from their own disks. Empty: instances_path "
-        "is on this machine alone, and evacuated guests are made anew from their images. Set it before the host has guests, and "
-        "make the directory libvirt/hosts of instances_path on the storage, once: an agent that does not find it does not "
-        "start, since the storage is not mounted.",
+        "is on this machine alone, and evacuated guests are made anew from their images. Set it before the host has guests, "
+        "and make the directory libvirt/hosts of instances_path on the storage, once: an agent that does not find it does "
+        "not start, since the storage is not mounted.",
     ),
     cfg.IntOpt(
         "device_detach_timeout",

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent import futures
 
 from tests.shake import outcomes
 
@@ -30,15 +31,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.table:
         print("\n".join(outcomes.table(outcomes.read(noted))))
         return 0
-    failed = 0
-    with _busy(arguments.loops):
-        for number in range(arguments.repeat):
-            seed, began = arguments.seed + number, time.monotonic()
-            status = _round(arguments, seed, directory, noted)
-            failed += bool(status)
-            print(f"seed {seed}: {'FAILED' if status else 'passed'} in {time.monotonic() - began:.0f} s", flush=True)
+    rounds = [
+        (seed, number, files)
+        for seed in range(arguments.seed, arguments.seed + arguments.repeat)
+        for number, files in enumerate(deal(targets(arguments.only), arguments.lanes, seed), 1)
+        if arguments.lane in (None, number)
+    ]
+    # A lane of the next round begins when one of this round ends: no processor waits for the longest.
+    with _busy(arguments.loops), futures.ThreadPoolExecutor(arguments.processes) as running:
+        ended = [running.submit(_run, arguments, *each, directory, noted) for each in rounds]
+        failed = [each for each in ended if not each.result()]
     print("\n".join(outcomes.table(outcomes.read(noted))))
-    return int(failed > 0)
+    return int(bool(failed))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,7 +50,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of the first round")
     parser.add_argument("--repeat", type=int, default=1, help="number of rounds; each has the next seed")
     parser.add_argument("--only", nargs="*", default=SUITES, help="files, folders or node ids below tests/")
-    parser.add_argument("--lanes", type=int, default=2, help="processes of pytest at a time")
+    parser.add_argument("--lanes", type=int, default=6, help="parts of a round; each is a process of pytest")
+    parser.add_argument("--processes", type=int, default=2, help="lanes at a time")
     parser.add_argument("--lane", type=int, help="run this lane alone, counted from 1")
     parser.add_argument("--until", default="", help="node id of the last test that runs")
     parser.add_argument("--loops", type=int, default=2, help="busy loops beside the tests")
@@ -66,23 +71,25 @@ def _busy(loops: int) -> Iterator[None]:
             each.wait()
 
 
-def _round(arguments: argparse.Namespace, seed: int, directory: pathlib.Path, noted: pathlib.Path) -> int:
-    """Run one round. Return 0 if all its lanes passed."""
-    shares = deal(targets(arguments.only), arguments.lanes, seed)
-    chosen = [number for number in range(1, len(shares) + 1) if arguments.lane in (None, number)]
-    lanes = []
-    for number in chosen:
-        log = directory / f"seed-{seed}-lane-{number}.log"
-        print(f"seed {seed}, lane {number}: {len(shares[number - 1])} files, {log.relative_to(ROOT)}", flush=True)
-        repeat = f"make shake SEED={seed} ONLY='{' '.join(arguments.only)}' LANES={arguments.lanes} LANE={number}"
-        with log.open("wb") as output:
-            lanes.append((log, _lane(number, seed, shares[number - 1], repeat, noted, arguments.until, output)))
-    status = 0
-    for log, process in lanes:
-        if process.wait() not in (0, 5):  # 5: the part of this lane has no test
-            status = 1
-            print(_essence(log), flush=True)
-    return status
+def _run(
+    arguments: argparse.Namespace,
+    seed: int,
+    number: int,
+    files: Sequence[str],
+    directory: pathlib.Path,
+    noted: pathlib.Path,
+) -> bool:
+    """Run one lane. Return True if it passes."""
+    log, began = directory / f"seed-{seed}-lane-{number}.log", time.monotonic()
+    repeat = f"make shake SEED={seed} ONLY='{' '.join(arguments.only)}' LANES={arguments.lanes} LANE={number}"
+    with log.open("wb") as output:
+        status = _lane(number, seed, files, repeat, noted, arguments.until, output).wait()
+    passed = status in (0, 5)  # 5: the part of this lane has no test
+    how = f"{'passed' if passed else 'FAILED'} in {time.monotonic() - began:.0f} s"
+    print(f"seed {seed}, lane {number}: {len(files)} files {how}, {log.relative_to(ROOT)}", flush=True)
+    if not passed:
+        print(_essence(log), flush=True)
+    return passed
 
 
 def _lane(

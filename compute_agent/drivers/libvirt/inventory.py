@@ -74,7 +74,9 @@ class Inventory(GuestAccess):
             raise errors.ConfigError(option="[libvirt] shared_storage", reason=reason)
         shared = self._root / _HOSTS
         if not shared.is_dir():
-            reason = f"is set, and {shared} does not exist: mount the storage, or make this directory on it if it is new"
+            reason = (
+                f"is set, and {shared} does not exist: mount the storage, or make this directory on it if it is new"
+            )
             raise errors.ConfigError(option="[libvirt] shared_storage", reason=reason)
         self._set_root(shared / self._host)
 
