@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
@@ -41,9 +42,9 @@ def state(conf: cfg.ConfigOpts, command: str) -> Changes:
     if nova_broker.is_active(conf):
         (entry,) = metadata.entry_points(group=_OF_NOVA)
         found: Changes = entry.load()(conf)
-        return found
+        return _in_order(found)
     with _database(conf, command) as database:
-        return ChangeFeed(database, with_images=True).read(0)
+        return _in_order(ChangeFeed(database, with_images=True).read(0))
 
 
 def pools(conf: cfg.ConfigOpts, command: str) -> Changes:
@@ -54,7 +55,12 @@ def pools(conf: cfg.ConfigOpts, command: str) -> Changes:
     if nova_broker.is_active(conf):
         raise connection.CommandFailed("volumes are not there where the scheduler serves nova")
     with _database(conf, command) as database:
-        return ChangeFeed(database, of=feed_queries.STORAGE).read(0)
+        return _in_order(ChangeFeed(database, of=feed_queries.STORAGE).read(0))
+
+
+def _in_order(state: Changes) -> Changes:
+    """A database returns rows in any order; a plan made twice of one fleet must be the same."""
+    return dataclasses.replace(state, instances=sorted(state.instances, key=lambda each: each.uuid))
 
 
 def volumes_of(conf: cfg.ConfigOpts, hosts: Iterable[str], command: str) -> Sequence[Any]:

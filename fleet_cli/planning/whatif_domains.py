@@ -17,6 +17,7 @@ from oslo_config import cfg
 from fleet.client import connection
 from fleet.client.calls import Calls
 from fleet.db.feed.feed import Changes
+from fleet.objects import Flavor
 from fleet.objects.whatif import OF_INSTANCES, OF_VOLUMES, RATIOS, VOLUME_RATIO, Change, Demand
 from fleet_cli.base import build_arguments
 from fleet_cli.planning import planning, trace_arguments, volume_demands
@@ -115,9 +116,10 @@ class Instances(Domain):
         return [dataclasses.replace(each, at_s=began_s) for each in self._of_hosts(state, hosts)]
 
     def _of_hosts(self, state: Changes, hosts: Sequence[str]) -> list[Demand]:
+        """Return requests for what is on these hosts, the largest first."""
         gone = set(hosts)
         moving = [each.uuid for each in state.instances if each.host in gone]
-        return [planning.of_instance(self._conductor, uuid_) for uuid_ in moving]
+        return sorted((planning.of_instance(self._conductor, uuid_) for uuid_ in moving), key=_size, reverse=True)
 
 
 class Volumes(Domain):
@@ -134,6 +136,11 @@ class Volumes(Domain):
         if parsed_args.volume:
             return volume_demands.of_size(self._conductor, parsed_args), False
         return volume_demands.of_backends(self._conf, change.without_hosts), True
+
+
+def _size(demand: Demand) -> tuple[int, int]:
+    flavor = Flavor.from_wire(demand.request_spec["instance_type"])
+    return flavor.memory_mb, flavor.vcpus
 
 
 def _of_trace(parsed_args: argparse.Namespace) -> Iterator[Demand]:

@@ -18,6 +18,8 @@ _REPLACED = [
     # The first column of a timeline.
     (re.compile(r"^\|\s+\d+\.\d+ (?=\|)", re.MULTILINE), "| SECONDS "),
     (re.compile(r"^\+[-+]+\+$", re.MULTILINE), ""),
+    # A warning of a slow machine
+    (re.compile(r"^.* took .* more than scheduler_slow_filter_threshold .*$", re.MULTILINE), ""),
     (re.compile(r"[ \t]+"), " "),
 ]
 

@@ -86,7 +86,7 @@ def _run(
         status = _lane(number, seed, files, repeat, noted, arguments.until, output).wait()
     passed = status in (0, 5)  # 5: the part of this lane has no test
     how = f"{'passed' if passed else 'FAILED'} in {time.monotonic() - began:.0f} s"
-    print(f"seed {seed}, lane {number}: {len(files)} files {how}, {log.relative_to(ROOT)}", flush=True)
+    print(f"seed {seed}, lane {number}: {len(files)} files {how}, {os.path.relpath(log, ROOT)}", flush=True)
     if not passed:
         print(_essence(log), flush=True)
     return passed

@@ -58,7 +58,8 @@ def shuffle_rows(chance: random.Random) -> None:
         from sqlalchemy.engine import cursor as cursors
 
         def shuffle(_connection: Any, cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
-            if cursor.description is not None and leaves_order_open(statement):
+            is_shuffled = isinstance(context.cursor_fetch_strategy, cursors.FullyBufferedCursorFetchStrategy)
+            if cursor.description is not None and not is_shuffled and leaves_order_open(statement):
                 rows = list(cursor.fetchall())
                 chance.shuffle(rows)
                 context.cursor_fetch_strategy = cursors.FullyBufferedCursorFetchStrategy(cursor, None, rows)
