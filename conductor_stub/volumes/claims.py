@@ -71,6 +71,7 @@ def claim(
         tx,
         row,
         ctx.now,
+        **volumes.returns(row, place.host, place.nodename),
         **volumes.placed(placed(row), place.host, place.nodename, row.size_gb),
         step=volume_states.WORKING if is_new else volume_states.COPYING,
         step_deadline=ctx.due(ctx.limits.placing_timeout_s),

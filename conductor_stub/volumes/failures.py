@@ -43,6 +43,8 @@ def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: 
         return _unextended(tx, row, failure, ctx)
     if status == volume_states.MANAGING:
         return _not_managed(tx, row, failure, ctx)
+    if status == volume_states.UNMANAGING:
+        return _kept(tx, row, failure, ctx)
     if row.snapshot_of is not None:
         return _unmade(tx, row, failure, ctx) if status == volume_states.CREATING else None
     return _next_attempt(tx, row, failure, ctx) if status in _PLACED else None
@@ -61,6 +63,12 @@ def _unextended(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepCont
     why = {"error": failure.code, "message": f"The volume was not extended: {failure.message}", "details": {}}
     values = {"status": volume_states.AVAILABLE, "claimed_gb": row.size_gb, "failure": why}
     return volumes.write(tx, row, ctx.now, **values, **SETTLED)
+
+
+def _kept(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext) -> VolumeRow:
+    """The volume stays one: its backend cannot let its data go."""
+    why = {"error": failure.code, "message": f"The volume was not unmanaged: {failure.message}", "details": {}}
+    return volumes.write(tx, row, ctx.now, status=volume_states.AVAILABLE, failure=why, **SETTLED)
 
 
 def _not_managed(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext) -> VolumeRow:
@@ -145,7 +153,8 @@ def overdue(tx: Transaction, seen: VolumeRow, silent: bool, ctx: StepContext) ->
         reason = f"backend {volumes.acting_host(row)} stopped sending heartbeats"
         assert row.step is not None, "the volume is in a step"
         lost = Failure(row.step, faults.AttemptLost.__name__, reason)
-        return _next_attempt(tx, row, lost, ctx)
+        left = volumes.write(tx, row, ctx.now, **volumes.leaves(row, *volumes.acting_place(row)))
+        return _next_attempt(tx, left, lost, ctx)
     if row.deadline is None or row.deadline > ctx.now:
         return None
     # The backend may still do its part: what is claimed there stays claimed until it has removed what it has.

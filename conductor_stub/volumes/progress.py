@@ -101,8 +101,8 @@ class VolumeProgress:
         ]
 
     def removable(self, host: str, uuids: Collection[str]) -> list[str]:
-        """Return the volumes that the backend may remove: the ledger has deleted them, or has them elsewhere."""
-        return self._database.read(volumes.not_on_host, host, uuids)
+        """Return the volumes that the backend may remove: they are deleted, or elsewhere and have left data there."""
+        return self._database.read(volumes.removable, host, uuids)
 
     def done(self, context: RequestContext, attempt: Attempt, status: str) -> Volume:
         """The backend has done its part of ``status``. :raises errors.NotFound:"""

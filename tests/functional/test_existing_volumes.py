@@ -93,6 +93,17 @@ def test_bytes_that_lie_there_are_counted_once(volumes: Volumes) -> None:
     assert (40, 0, 0, 0) == space(volumes)
 
 
+def test_a_backend_that_keeps_no_data_leaves_the_volume_as_it_was(volumes: Volumes) -> None:
+    """It can be used on; an administrator sees why."""
+    uuid = volumes.available()
+    volumes.operator.unmanage_volume(uuid)
+    volumes.fails(uuid, step="unmanaging", status="unmanaging")
+    shown = volumes.operator.show_volume(uuid)
+    assert ("available", None, "The volume was not unmanaged: the disk is full") == (
+        *(shown["status"], volumes.row(uuid)[1], shown["failure"]["message"]),
+    )
+
+
 def test_a_thick_volume_needs_no_free_space_but_for_its_growth(volumes: Volumes) -> None:
     """60 GiB lie there, 40 are free: they fit, and so does a last part of a GiB that the volume grows by."""
     volumes.operator.create_volume_type({"name": "solid", "extra_specs": {"provisioning:type": "thick"}})

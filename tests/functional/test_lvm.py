@@ -194,7 +194,7 @@ def test_an_extension_that_was_cut_short_is_zeroed_when_it_is_repeated(
         stopped.setattr(blocks, "zero", stop(Crash()))
         with pytest.raises(Crash):
             driver.extend(made, 3)
-    assert {made.uuid: ("thick", 3)} == stored(driver)
+    assert {made.uuid: ("thick", 1)} == stored(driver), "what is not zeroed does not count"
     blocks.zeroed.clear()
     driver.extend(made, 3)
     driver.extend(made, 3)
@@ -204,6 +204,34 @@ def test_an_extension_that_was_cut_short_is_zeroed_when_it_is_repeated(
         with pytest.raises(OSError, match="broken"):
             driver.extend(made, 5)
     assert {made.uuid: ("thick", 3)} == stored(driver)
+
+
+def test_an_extension_that_fails_at_its_end_is_none(world: VolumeGroupInUse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size before says so, and the next one does not take the present end of the data for their old one."""
+    blocks = RecordedBlocks()
+    driver, made = world.driver(blocks), volume("thick", 1)
+    driver.create(made)
+    with monkeypatch.context() as broken:
+
+        def hang(*_arguments: object) -> None:
+            raise OSError("lvchange did not end")
+
+        broken.setattr(VolumeGroup, "untag", hang)
+        with pytest.raises(OSError, match="lvchange"):
+            driver.extend(made, 2)
+    assert {made.uuid: ("thick", 1)} == stored(driver)
+    driver.extend(made, 2)
+    blocks.zeroed.clear()
+    driver.extend(made, 3)
+    assert ({made.uuid: ("thick", 3)}, [(f"volume-{made.uuid}", 2, 1)]) == (stored(driver), blocks.zeroed)
+
+
+def test_volumes_of_others_in_the_group_stay(world: VolumeGroupInUse) -> None:
+    """Whatever their names begin with."""
+    world.group.create("part-home", units.Gi)
+    driver = world.driver()
+    assert ["part-home"] == [each.reference for each in driver.manageable()]
+    world.group.remove("part-home")
 
 
 def test_data_stay_with_volumes(world: VolumeGroupInUse, pool: str, tmp_path: pathlib.Path) -> None:
@@ -230,6 +258,7 @@ WRONG = [
     ("a path", {"p": "/dev/vg"}, "neither a volume group nor GROUP/POOL"),
     ("an option", {"p": "--force"}, "neither a volume group"),
     ("two pools", {"p": "vg/a/b"}, "neither a volume group"),
+    ("one place twice", {"p": "vg/a", "q": "vg/a"}, "has vg/a twice, as pools p and q"),
 ]
 
 

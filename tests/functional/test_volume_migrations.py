@@ -286,6 +286,48 @@ def test_a_report_sums_both_claims(volumes: Volumes) -> None:
     assert [(0, 0), (10, 1), (0, 0)] == volumes.allocated()
 
 
+def test_data_that_the_ledger_has_elsewhere_may_be_the_only_ones(volumes: Volumes) -> None:
+    """The backend has another name now, or the ledger is from before a migration. Only what was left may be removed."""
+    uuid = volumes.available()
+    assert [] == volumes.volume_progress.removable(B[0], [uuid])
+    volumes.volume_scheduler.answers.append([B])
+    volumes.operator.migrate_volume(uuid)
+    volumes.serve()
+    volumes.clock.advance(61)
+    volumes.add_backend(*A)
+    volumes.volume_sweeper.sweep()
+    assert [uuid] == volumes.volume_progress.removable(B[0], [uuid])
+    volumes.add_backend(*B)
+    volumes.volume_scheduler.answers.append([B])
+    volumes.serve()
+    assert ("migrating", "copying", 3, SOURCE) == volumes.row(uuid)
+    volumes.done(uuid, "migrating", B[0])
+    volumes.done(uuid, "available", A[0])
+    assert ("available", None, 4, DESTINATION) == volumes.row(uuid)
+    assert ([], []) == tuple(volumes.volume_progress.removable(each[0], [uuid]) for each in (A, B))
+
+
+def test_a_deletion_goes_on_when_a_former_backend_is_gone(volumes: Volumes) -> None:
+    """What the volume has left there holds up neither the deletion nor the removal of the backend."""
+    uuid = migrate(volumes, B)
+    volumes.done(uuid, "migrating", B[0])
+    volumes.operator.delete_volume(uuid)
+    assert ("deleting", "removing", 3, DESTINATION) == volumes.row(uuid)
+    volumes.clock.advance(61)
+    volumes.add_backend(*B)
+    volumes.operator.delete_service(A[0], "fleet-volume")
+    assert ("deleting", "working", 4, DESTINATION) == volumes.row(uuid)
+    assert (None, [(10, 1)], [uuid]) == (
+        *(migration(volumes, uuid), volumes.allocated()),
+        volumes.volume_progress.removable(A[0], [uuid]),
+    )
+    volumes.backends.orders.clear()
+    volumes.volume_sweeper.sweep()
+    assert [(B[0], uuid)] == volumes.backends.orders
+    volumes.done(uuid, "deleting", B[0])
+    assert [(0, 0)] == volumes.allocated()
+
+
 def test_a_source_that_is_gone_is_removed_without_its_volumes(volumes: Volumes) -> None:
     """What has migrated away is not waited for any more. What comes back finds that the ledger has it elsewhere."""
     uuid = migrate(volumes, B)

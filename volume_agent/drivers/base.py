@@ -91,6 +91,8 @@ class VolumeDriver(abc.ABC):
 
         The data are on another pool, of this backend or another; ``volume.copy_from`` is the ``location_info`` that the
         driver there has reported. They do not change meanwhile. Make all of it or nothing, also if the machine crashes.
+
+        :raises FileExistsError: it is the same pool under another name; after any other error what is on ``pool`` is removed
         """
         raise NotImplementedError(f"{type(self).__name__} takes no volumes of other pools")
 

@@ -8,6 +8,7 @@ there, or it is not; temporary files are removed at the next start.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pathlib
 import shutil
@@ -51,9 +52,14 @@ class DirectoryDriver(VolumeDriver):
     def init_backend(self) -> None:
         for path in self._pools.values():
             path.mkdir(mode=_MODE, parents=True, exist_ok=True)
+        for (name, path), (other, same) in itertools.combinations(self._pools.items(), 2):
+            if path.samefile(same):
+                raise OSError(f"pools {name} and {other} are one directory: their volumes would be taken for copies")
+        for path in self._pools.values():
             for part in path.glob(f"{whole_file.PART}*"):
-                LOG.info("Removing %s, which a crash has left half-made", part)
-                part.unlink(missing_ok=True)
+                if volume_files.PART_NAME.fullmatch(part.name):
+                    LOG.info("Removing %s, which a crash has left half-made", part)
+                    part.unlink(missing_ok=True)
 
     def stats(self) -> dict[str, object]:
         stored = self.volumes()
@@ -128,8 +134,11 @@ class DirectoryDriver(VolumeDriver):
     def receive(self, volume: Volume, pool: str) -> None:
         """The source is a file that this machine can read: on a pool of the machine, or on a shared file system."""
         directory = self._directory(pool)
-        if volume_files.find(directory, volume.uuid) is None:
+        there = volume_files.find(directory, volume.uuid)
+        if there is None:
             self._copy(volume, _source_of(volume), directory)
+        elif _is_source(there, volume):
+            raise FileExistsError(f"pool {pool} is the one that the volume is on already, under another name")
 
     def copied_percent(self, volume: Volume, pool: str) -> int | None:
         """By the size of the part, which grows as it is written; holes are jumped over."""
@@ -291,6 +300,12 @@ class DirectoryDriver(VolumeDriver):
 
 def _is_thick(volume: Volume) -> bool:
     return volume.volume_type is not None and not volume.volume_type.thin
+
+
+def _is_source(path: pathlib.Path, volume: Volume) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return path.samefile(_source_of(volume))
+    return False
 
 
 def _source_of(volume: Volume) -> pathlib.Path:

@@ -8,6 +8,7 @@ temporary ones are removed at the next start. The space of a thick volume is zer
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
 import re
 import tempfile
@@ -28,8 +29,9 @@ LOG = logging.getLogger(__name__)
 
 #: LVM keeps names that begin with "snapshot" for itself.
 _NAME = re.compile(r"(?:volume|snap)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
-#: Begins the name of what is being made.
+#: Begins the name of what is being made. Others may have volumes with names like it.
 _PART = "part-"
+_PART_NAME = re.compile(_PART + _NAME.pattern)
 #: Begins the ``location_info`` of a pool; the name of its group follows.
 _LOCATION = "lvm:"
 #: Tag of a thick volume whose growth is not zeroed yet; the size that it had follows.
@@ -62,6 +64,10 @@ class LvmDriver(VolumeDriver):
         if missing:
             raise errors.ConfigError(option="volume_driver", reason=f"is lvm, and {missing[0]} is not installed")
         self._pools = {name: _pool(name, place, group) for name, place in options.lvm_pools.items()}
+        for (name, place), (other, same) in itertools.combinations(options.lvm_pools.items(), 2):
+            if place.rstrip("/") == same.rstrip("/"):
+                reason = f"has {place} twice, as pools {name} and {other}: their volumes would be taken for copies"
+                raise errors.ConfigError(option="lvm_pools", reason=reason)
         self._blocks = blocks or Blocks()
 
     def init_backend(self) -> None:
@@ -70,7 +76,7 @@ class LvmDriver(VolumeDriver):
             if pool.thin and pool.thin not in {each.name for each in volumes}:
                 raise FileNotFoundError(f"pool {name}: group {pool.group.name} has no thin pool {pool.thin}")
             for each in volumes:
-                if each.name.startswith(_PART) and pool.holds(each):
+                if _PART_NAME.fullmatch(each.name) and pool.holds(each):
                     LOG.info("Removing %s/%s, which a crash has left half-made", pool.group.name, each.name)
                     pool.group.remove(each.name)
 
@@ -94,7 +100,7 @@ class LvmDriver(VolumeDriver):
 
     def volumes(self) -> Collection[Stored]:
         return [
-            Stored(uuid, name, volume.size // units.Gi)
+            Stored(uuid, name, _zeroed_to(volume) // units.Gi)
             for name, pool in self._pools.items()
             for uuid, volume in _named(pool)
         ]
@@ -121,6 +127,8 @@ class LvmDriver(VolumeDriver):
         """The source is a logical volume that is active on this machine."""
         there = self._pool(pool)
         if _find(there, volume.uuid) is not None:
+            if volume.copy_from == f"{_LOCATION}{there.group.name}":
+                raise FileExistsError(f"pool {pool} is the one that the volume is on already, under another name")
             return
         self._require_kind(volume, there)
         if volume.copy_from is None or not volume.copy_from.startswith(_LOCATION):
@@ -177,10 +185,9 @@ class LvmDriver(VolumeDriver):
 
     def _grow(self, group: VolumeGroup, found: LogicalVolume, size: int) -> None:
         """Grow a thick volume by zeros. A tag has the size before: an extension that a crash cut short is repeated whole."""
-        tags = [each for each in found.tags if each.startswith(_GROWS)]
-        if found.size >= size and not tags:
+        before = _zeroed_to(found)
+        if before >= size:
             return
-        before = int(tags[0].removeprefix(_GROWS)) if tags else found.size
         group.tag(found.name, f"{_GROWS}{before}")
         try:
             if found.size < size:
@@ -278,6 +285,12 @@ def _thin_capacity(pool: _Pool) -> tuple[float, float]:
     return found.size, found.size * (1 - found.data_percent / 100)
 
 
+def _zeroed_to(volume: LogicalVolume) -> int:
+    """Return the size of a volume without what an unfinished extension has added."""
+    tags = [each for each in volume.tags if each.startswith(_GROWS)]
+    return int(tags[0].removeprefix(_GROWS)) if tags else volume.size
+
+
 def _named(pool: _Pool) -> Iterator[tuple[str, LogicalVolume]]:
     """The volumes and snapshots of a pool, with their uuid."""
     for volume in pool.group.volumes():
@@ -291,7 +304,7 @@ def _name(volume: Volume) -> str:
 
 
 def _is_ours(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None or name.startswith(_PART)
+    return _NAME.fullmatch(name) is not None or _PART_NAME.fullmatch(name) is not None
 
 
 def _why_not(volume: LogicalVolume) -> str:

@@ -12,12 +12,15 @@ import re
 import stat
 import struct
 
+from fleet.agent import whole_file
 from fleet.agent.image import QCOW2
 from fleet.objects import Volume
 
 _KINDS = ("volume", "snapshot")
 #: The format is part of the name: the first bytes of a raw volume are its user's, who may write an image's header there.
 NAME = re.compile(rf"(?:{'|'.join(_KINDS)})-([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})(\.qcow2)?")
+#: Of a file that is being written, or an image that is fetched for it.
+PART_NAME = re.compile(rf"{re.escape(whole_file.PART)}{NAME.pattern}(\.image)?")
 #: Begins every qcow2 image. Then come its version, and where the name of its backing file is.
 _QCOW2_BEGIN = struct.Struct(">4sIQ")
 _QCOW2_MAGIC = b"QFI\xfb"

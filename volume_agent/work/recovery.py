@@ -31,8 +31,9 @@ _ASKED = 500
 def recover(
     context: RequestContext, backend: Backend, calls: VolumeCalls, order: Callable[[RequestContext, str], object]
 ) -> None:
-    """A volume is removed only if the ledger has it deleted or elsewhere. One that the ledger does not know stays, and so
-    does one on a wrong pool of the backend that is not on the right one.
+    """A volume is removed only if the ledger has it deleted, or knows that it has left data here. All others that are not
+    expected stay: here may be all that there is of them. So does one on a wrong pool of the backend that is not on the
+    right one.
 
     :param order: queues the work on a volume
     :raises patience.Unanswered: only when the agent stops
@@ -51,7 +52,8 @@ def recover(
     backend.set_strays(unknown)
     if unknown:
         named = ", ".join(unknown[:_NAMED]) + (", …" if len(unknown) > _NAMED else "")
-        LOG.warning("Backend %s has %d volumes that the ledger does not know: %s", backend.name, len(unknown), named)
+        said = "Backend %s has %d volumes that the ledger does not know, or has elsewhere: %s"
+        LOG.warning(said, backend.name, len(unknown), named)
     for uuid, volume in recorded.items():
         if volume.acting[0] == backend.name:
             order(context, uuid)
@@ -61,7 +63,7 @@ def recover(
 
 
 def remove_left(context: RequestContext, backend: Backend, calls: VolumeCalls, queues: WorkQueues) -> None:
-    """Remove volumes that the ledger has deleted or elsewhere, while the backend serves.
+    """Remove volumes that the ledger has deleted, or knows to have left data here, while the backend serves.
 
     Each is looked up again in its own queue, where no other work on it runs. A volume with work in its queue is left to
     that work.

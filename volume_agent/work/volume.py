@@ -136,7 +136,8 @@ class VolumeWorker:
                 self._backend.driver.receive(volume, volume.held_pool)
         except Exception as failure:
             LOG.warning("Volume %s cannot migrate to pool %s: %s", volume.uuid, volume.held_pool, failure)
-            if self._is_over(context, volume) or not self._remove(volume):
+            is_source = isinstance(failure, FileExistsError)
+            if self._is_over(context, volume) or not (is_source or self._remove(volume)):
                 return None
             return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
         failpoints.hit("agent.migrate.after")
@@ -212,19 +213,28 @@ class VolumeWorker:
 
     def _unmanage(self, context: RequestContext, volume: Volume) -> Volume | None:
         failpoints.hit("agent.unmanage.before")
-        if not self._let_go(volume):
-            return None
+        began = time.monotonic()
+        try:
+            if not self._let_go(volume):
+                return None
+        except errors.NotSupported as failure:
+            LOG.warning("Volume %s stays a volume: %s", volume.uuid, failure)
+            return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
         failpoints.hit("agent.unmanage.after")
         return self._calls.done(context, volume, self._backend.name)
 
     def _let_go(self, volume: Volume) -> bool:
-        """Take its name from a volume, whose data stay. Return whether it has none now."""
+        """Take its name from a volume, whose data stay. Return whether it has none now.
+
+        :raises errors.NotSupported: the driver keeps no data of volumes that go
+        """
         assert volume.pool is not None, "the ledger has given the volume its pool"
         try:
             self._backend.driver.unmanage(volume.uuid, volume.pool)
         except errors.NotSupported:
+            if volume.status != volume_states.MANAGING and volume.claimed_gb:
+                raise
             # It has managed nothing.
-            return volume.status == volume_states.MANAGING
         except Exception:
             LOG.exception("Volume %s keeps its name on pool %s", volume.uuid, volume.pool)
             return False

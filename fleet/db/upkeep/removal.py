@@ -88,13 +88,17 @@ def _leave_backend(tx: Transaction, host: str, now: datetime.datetime) -> None:
     if there:
         raise errors.Conflict(kind="Storage backend", name=host, reason=f"has {few(there, 'volume')}")
     for row in rows:
-        volumes.write(tx, row, now, **volumes.placed(volumes.HELD, None, None, 0), step=None, step_deadline=None)
+        goes_on: dict[str, object] = {"step": None, "step_deadline": None}
+        if row.status == volume_states.DELETING:
+            # Its own backend is next. A late report is not about that step.
+            goes_on = {"step": volume_states.WORKING, "step_deadline": now, "attempt": row.attempt + 1}
+        left = volumes.leaves(row, row.held_host, row.held_pool)
+        volumes.write(tx, row, now, **volumes.placed(volumes.HELD, None, None, 0), **left, **goes_on)
 
 
 def _has_left(row: VolumeRow, host: str) -> bool:
-    """Return True if only the removal of its data waits for the backend."""
-    settled = (row.status, row.step) == (volume_states.AVAILABLE, volume_states.REMOVING)
-    return settled and row.host != host
+    """Return True if at most the removal of its data waits for the backend."""
+    return row.host != host and row.step in (volume_states.REMOVING, None)
 
 
 def host_of_agent(tx: Transaction, host: str, now: datetime.datetime, down_time_s: float) -> None:

@@ -21,7 +21,7 @@ from fleet.db.tables import models
 from fleet.db.tables.sql_types import Columns, Values
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volume_history
-from fleet.objects import Volume, VolumeImage, VolumeType, fields
+from fleet.objects import Volume, VolumeImage, VolumeType, fields, location
 
 VOLUMES = models.volumes
 #: Columns of the claim on the volume's own pool, and of that on the pool that it holds: host, pool and GiB.
@@ -50,6 +50,9 @@ _SNAPSHOT_UUIDS = (
 )
 #: Key of ``spec``: the volume is deleted as soon as the last of its snapshots is gone.
 WITH_SNAPSHOTS = "deleted_with_snapshots"
+#: Key of ``spec``: places (``machine@backend#pool``) that a lost attempt, or a migration, may have left data on. Only
+#: these, and what is deleted, may a backend remove: the data of a volume that is said to be elsewhere may be all it has.
+LEFT = "left_on"
 _ORDER = VOLUMES.c.created_at, VOLUMES.c.name, VOLUMES.c.uuid
 _HERE = sa.or_(*(VOLUMES.c[name] == sa.bindparam("on_host") for name in ("host", "held_host")))
 _ON_HOST = sa.select(VOLUMES).where(_HERE, _LIVE).order_by(VOLUMES.c.uuid)
@@ -173,12 +176,30 @@ def live(connection: sa.Connection, uuids: Collection[str]) -> Sequence[VolumeRo
     return cast("Sequence[VolumeRow]", connection.execute(_THESE_LIVE, {"wanted": list(uuids)}).all())
 
 
-def not_on_host(connection: sa.Connection, host: str, uuids: Collection[str]) -> list[str]:
-    """Return the volumes that are known, and are deleted, or neither claim nor hold space of the backend."""
-    query = sa.select(VOLUMES.c.uuid).where(_THESE).order_by(VOLUMES.c.uuid)
-    known = connection.execute(query, {"wanted": list(uuids)}).scalars().all()
-    there = {row.uuid for row in on_host(connection, host, uuids)}
-    return [uuid for uuid in known if uuid not in there]
+def removable(connection: sa.Connection, host: str, uuids: Collection[str]) -> list[str]:
+    """Return the volumes that are deleted, or live elsewhere and have left data on the backend."""
+    query = sa.select(VOLUMES).where(_THESE).order_by(VOLUMES.c.uuid)
+    known = connection.execute(query, {"wanted": list(uuids)})
+    return [
+        row.uuid for row in known if row.deleted or (host not in (row.host, row.held_host) and _has_left(row, host))
+    ]
+
+
+def _has_left(row: VolumeRow, host: str) -> bool:
+    return any(location.extract_host(place, "backend") == host for place in row.spec.get(LEFT, ()))
+
+
+def leaves(row: VolumeRow, host: str | None, pool: str | None) -> Values:
+    """Columns of a volume that may have left data on a pool."""
+    place = location.append_host(host, pool)
+    return {"spec": {**row.spec, LEFT: sorted({*row.spec.get(LEFT, ()), place})}}
+
+
+def returns(row: VolumeRow, host: str, pool: str) -> Values:
+    """Columns of a volume that gets space of a pool: what is there is its own again."""
+    places = set(row.spec.get(LEFT, ())) - {location.append_host(host, pool)}
+    spec = {name: value for name, value in row.spec.items() if name != LEFT}
+    return {"spec": {**spec, LEFT: sorted(places)} if places else spec}
 
 
 def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[VolumeRow]:

@@ -133,6 +133,33 @@ def test_a_volume_is_copied_to_another_pool(driver: VolumeDriver) -> None:
         driver.receive(dataclasses.replace(made, copy_from="elsewhere"), "p1")
 
 
+def test_two_pools_cannot_be_one_directory(tmp_path: pathlib.Path) -> None:
+    """Each would take the volumes of the other for copies that an aborted migration has left."""
+    (tmp_path / "p1").mkdir()
+    (tmp_path / "p2").symlink_to(tmp_path / "p1")
+    with pytest.raises(OSError, match="pools p1 and p2 are one directory"):
+        directory(tmp_path)
+
+
+def test_a_volume_does_not_move_to_where_it_is(tmp_path: pathlib.Path) -> None:
+    """The pools of two backends may be one directory. Its source, which would be removed then, is its only copy."""
+    one, other = directory(tmp_path), directory(tmp_path)
+    made = volume("p1", 3)
+    one.create(made)
+    with pytest.raises(FileExistsError, match="is the one that the volume is on already, under another name"):
+        other.receive(dataclasses.replace(made, copy_from=location(one, "p1")), "p1")
+
+
+def test_files_of_others_stay(tmp_path: pathlib.Path) -> None:
+    """Whatever their names begin with. What is half-made goes."""
+    made = volume("p1", 1)
+    (tmp_path / "p1").mkdir()
+    for name in (".part-iso", f".part-volume-{made.uuid}", f".part-volume-{made.uuid}.qcow2.image"):
+        (tmp_path / "p1" / name).touch()
+    directory(tmp_path)
+    assert [".part-iso"] == [each.name for each in (tmp_path / "p1").iterdir()]
+
+
 def test_each_pool_is_reported(driver: VolumeDriver) -> None:
     """With its capacity, and the sum of the sizes of its volumes."""
     driver.create(volume("p2", 7))

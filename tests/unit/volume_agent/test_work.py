@@ -167,6 +167,32 @@ def test_a_volume_that_cannot_lose_its_name_waits(monkeypatch: pytest.MonkeyPatc
     assert ("unmanaging", []) == (world.status(wanted.uuid), world.conductor.failures)
 
 
+def test_a_volume_stays_where_the_driver_keeps_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its backend says so at once: no time helps."""
+    wanted = volume(status="unmanaging", claimed_gb=1)
+    world = OneBackend(wanted)
+    world.driver.create(wanted)
+    monkeypatch.delattr(FakeDriver, "unmanage")
+    world.run(wanted.uuid)
+    assert ["NotSupported"] == [each["code"] for each in world.conductor.failures]
+    assert [wanted.uuid] == list(stored(world.driver))
+
+
+def test_a_copy_that_is_its_own_source_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The destination is the same pool under another name: the only data are not taken for a failed copy."""
+    moving = volume(status="migrating", step="copying", host="m2@store", held_host=HOST, held_pool="p1", claimed_gb=1)
+    world = OneBackend(moving)
+    world.driver.create(dataclasses.replace(moving, pool="p1"))
+
+    def refuse(_volume: Volume, _pool: str) -> None:
+        raise FileExistsError("it is the same pool")
+
+    monkeypatch.setattr(world.driver, "receive", refuse)
+    world.run(moving.uuid)
+    assert ["FileExistsError"] == [each["code"] for each in world.conductor.failures]
+    assert [moving.uuid] == list(stored(world.driver))
+
+
 def test_a_volume_is_removed() -> None:
     """The ledger deletes it when its backend has removed it."""
     made = volume()
