@@ -23,7 +23,16 @@ from fleet.rpc.trust import grants
 from fleet_api.access import tokens
 from fleet_api.access.attempts import Attempts
 from fleet_api.access.policies import Policies
-from fleet_api.access.rules import ALL_PROJECTS, AS_ADMINISTRATOR, FREE_CHOICE, OF_CHOICES, OTHERS, PUBLIC
+from fleet_api.access.rules import (
+    ALL_PROJECTS,
+    ALL_VOLUMES,
+    AS_ADMINISTRATOR,
+    FREE_CHOICE,
+    OF_CHOICES,
+    OF_VOLUMES,
+    OTHERS,
+    PUBLIC,
+)
 from fleet_api.access.users import Busy, User, Users
 from fleet_api.conf import HTTP_BASIC, KEYSTONE
 from fleet_api.requests import page
@@ -62,8 +71,6 @@ class Identity:
         caller = new_context(user.project, user.name)
         caller.roles = grants.without(user.roles)
         request.context.caller = caller
-        # The conductor shows it its own project only, until a rule of the administrator allows the request.
-        caller.is_admin = sees_all(request)
         for name in ("X-OpenStack-Request-ID", "X-Compute-Request-ID"):
             response.set_header(name, caller.request_id)
 
@@ -73,6 +80,7 @@ class Identity:
         """:raises Fault: the roles of the sender do not allow the request"""
         if resource is not None and not is_public(request.method, request.path):
             request.context.rule = self._policies.rule_of(request.method, templates.of(request), request.path)
+            request.context.caller.is_admin = _asks_as_administrator(request)
             require(request, request.context.rule)
             if request.context.rule in OF_CHOICES and allows(request, FREE_CHOICE):
                 request.context.caller.roles.append(grants.FREE_CHOICE)
@@ -99,9 +107,22 @@ def authorise_again(request: falcon.Request) -> None:
     caller: RequestContext = request.context.caller
     if (user.name, user.project) != (caller.user_id, caller.project_id):
         raise Fault(403, "The user belongs to another project now.")
-    caller.roles, caller.is_admin = grants.without(user.roles), False
-    caller.is_admin = sees_all(request)
+    caller.roles = grants.without(user.roles)
+    caller.is_admin = _asks_as_administrator(request)
     require(request, request.context.rule)
+
+
+def _asks_as_administrator(request: falcon.Request) -> bool:
+    """Return True if the conductor is to look past the sender's project.
+
+    Otherwise it shows and changes that project only, unless :func:`require` names a rule of the administrator. Who may see
+    all projects may not change them.
+    """
+    policies: Policies = request.context.policies
+    rule = request.context.rule
+    if request.method in ("GET", "HEAD") or policies.only_reads(rule):
+        return allows(request, ALL_VOLUMES if rule.startswith(OF_VOLUMES) else ALL_PROJECTS)
+    return allows(request, OTHERS)
 
 
 def allows(request: falcon.Request, rule: str) -> bool:
@@ -158,6 +179,23 @@ def is_public(method: str, path: str) -> bool:
     return (method, path) in PUBLIC or (method == "GET" and is_page)
 
 
+def credential_of(strategy: str) -> Callable[[str, str, Mapping[str, str]], str]:
+    """Return what reads the credential of a request that is not authenticated yet, from its method, path and headers.
+
+    Headers are named as in WSGI. "" means that there is none, or that nobody looks at it.
+    """
+
+    def credential(method: str, path: str, headers: Mapping[str, str]) -> str:
+        if is_public(method, path):
+            return ""
+        if strategy == HTTP_BASIC:
+            found = _basic(headers.get("AUTHORIZATION", ""))
+            return "" if found is None else f"{found[0]}:{found[1]!r}"
+        return tokens.token_of(path, headers) if strategy == KEYSTONE else ""
+
+    return credential
+
+
 class _Passwords:
     """Senders of ``auth_strategy = http_basic``."""
 
@@ -188,14 +226,21 @@ class _Passwords:
 
 def _credentials(request: falcon.Request) -> tuple[str, bytes]:
     """Return name and password. :raises falcon.HTTPUnauthorized: there are none"""
-    kind, _, token = (request.get_header("Authorization") or "").partition(" ")
-    if kind.lower() != "basic":
+    found = _basic(request.get_header("Authorization") or "")
+    if found is None:
         raise _unauthorized()
+    return found
+
+
+def _basic(header: str) -> tuple[str, bytes] | None:
+    kind, _, token = header.partition(" ")
+    if kind.lower() != "basic":
+        return None
     try:
         name, _, password = base64.b64decode(token.strip(), validate=True).partition(b":")
         return name.decode(), password
     except (binascii.Error, ValueError):
-        raise _unauthorized() from None
+        return None
 
 
 def _unauthorized() -> falcon.HTTPUnauthorized:

@@ -33,6 +33,7 @@ _OWN = [
     ),
 ]
 RULES = [*compute_rules.RULES, *volume_rules.RULES, *_OWN]
+_READING = frozenset(each.name for each in RULES if each.check_str == rules.READER)
 
 
 def documented() -> dict[tuple[str, str], str]:
@@ -73,6 +74,11 @@ class Policies:
             if path.startswith(beginning)
         }
         return {**found, "*": allowed[rules.OTHERS]}
+
+    @staticmethod
+    def only_reads(rule: str) -> bool:
+        """Return True for a rule whose requests change nothing: by default it allows them to readers."""
+        return rule in _READING
 
     def allows(self, rule: str, roles: Iterable[str], project: str | None) -> bool:
         """:param rule: the name of one of RULES"""

@@ -48,6 +48,8 @@ AS_ADMINISTRATOR = frozenset(
 )
 #: Rules of requests in which a caller with FREE_CHOICE may choose more than others.
 OF_CHOICES = frozenset({"compute:servers:create", "compute:servers:action", "volume:change"})
+#: Begins the rules about volumes.
+OF_VOLUMES = "volume:"
 ROOT = "/v2.1"
 #: The document of the API, and where browsers sign in if keystone knows the users.
 DOCUMENT, SESSION = "/fleet/v1/openapi.json", "/fleet/v1/session"

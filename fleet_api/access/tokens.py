@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import functools
 import importlib
+import io
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
@@ -47,6 +48,21 @@ _SERVICES = (("/v3/", "block-storage"), ("/v2.0/", "network"), ("/v2/images", "i
 _ADMITTED = "fleet.admitted"
 #: Where the application finds how to ask about the token again, and what begins the headers that name its sender.
 _AGAIN, _SAID = "fleet.check_again", ("HTTP_X_IDENTITY_STATUS", "HTTP_X_USER", "HTTP_X_PROJECT", "HTTP_X_ROLES")
+
+
+def token_of(path: str, headers: Mapping[str, str]) -> str:
+    """Return the token of a request that is not checked yet; "" if it has none. :param headers: named as in WSGI"""
+    return headers.get("X_AUTH_TOKEN") or _of_cookie(path, headers.get("COOKIE", ""))
+
+
+def _of_cookie(path: str, header: str) -> str:
+    if not path.startswith(f"{COOKIE_PATH}/"):
+        return ""
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "HTTP_COOKIE": header}
+    found = falcon.Request({**environ, "wsgi.input": io.BytesIO(), "wsgi.errors": io.StringIO()}).get_cookie_values(
+        COOKIE
+    )
+    return found[0] if found else ""
 
 
 class Protected:
@@ -85,9 +101,8 @@ class Protected:
         path = environ["PATH_INFO"]
         if self._is_public(environ["REQUEST_METHOD"], path):
             return self._open(environ, start_response)
-        found = falcon.Request(environ).get_cookie_values(COOKIE)
-        if found and "HTTP_X_AUTH_TOKEN" not in environ and path.startswith(f"{COOKIE_PATH}/"):
-            environ["HTTP_X_AUTH_TOKEN"] = found[0]
+        if "HTTP_X_AUTH_TOKEN" not in environ and (kept := _of_cookie(path, environ.get("HTTP_COOKIE", ""))):
+            environ["HTTP_X_AUTH_TOKEN"] = kept
         environ[_CACHE] = self._remembered
         service = next(kind for begin, kind in _SERVICES if path.startswith(begin))
         environ[_AGAIN] = functools.partial(self._is_valid_still, service, dict(environ))

@@ -59,6 +59,8 @@ class Streams:
         self._lock = threading.Lock()
         self._open: collections.Counter[str] = collections.Counter()
         self._closing = threading.Event()
+        #: Called by the thread of a request that has got a place.
+        self.taken: Callable[[], object] = lambda: None
 
     def close(self) -> None:
         """End all streams."""
@@ -68,8 +70,8 @@ class Streams:
         """Wait until the next look; False if the process ends."""
         return not self._closing.wait(EVERY_S)
 
-    def hold(self, stream: Iterator[bytes], user: str) -> Iterator[bytes]:
-        """Return ``stream``, which counts until it ends or is closed. :raises Fault: there are enough"""
+    def take(self, user: str) -> Place:
+        """Return a place for a stream, which counts until it is given back. :raises Fault: there are enough"""
         with self._lock:
             if self._open.total() >= self.most:
                 raise Fault(503, f"All {self.most} streams of events are in use ([api] event_streams).")
@@ -77,7 +79,8 @@ class Streams:
                 option = "[api] event_streams_per_user"
                 raise Fault(429, f"You follow {self._most_of_user} streams of events already ({option}).")
             self._open[user] += 1
-        return _Held(stream, functools.partial(self._ended, user))
+        self.taken()
+        return Place(functools.partial(self._ended, user))
 
     def _ended(self, user: str) -> None:
         with self._lock:
@@ -86,12 +89,24 @@ class Streams:
                 del self._open[user]
 
 
-class _Held(Iterator[bytes]):
-    """Gives the place back once, also if nothing was read: a generator that never ran does not reach its ``finally``."""
+class Place:
+    """May be given back more than once."""
 
-    def __init__(self, stream: Iterator[bytes], ended: Callable[[], object]) -> None:
-        self._stream = stream
+    def __init__(self, ended: Callable[[], object]) -> None:
         self._ended: Callable[[], object] | None = ended
+
+    def give_back(self) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
+
+
+class _Held(Iterator[bytes]):
+    """Gives the place back also if nothing was read: a generator that never ran does not reach its ``finally``."""
+
+    def __init__(self, stream: Iterator[bytes], place: Place) -> None:
+        self._stream = stream
+        self._place = place
 
     def __next__(self) -> bytes:
         try:
@@ -102,9 +117,7 @@ class _Held(Iterator[bytes]):
 
     def close(self) -> None:
         """Called by the server when the client has gone."""
-        ended, self._ended = self._ended, None
-        if ended is not None:
-            ended()
+        self._place.give_back()
 
 
 class Events:
@@ -123,12 +136,16 @@ class Events:
         position = _position(request.get_header("Last-Event-ID"))
         last = bodies.number(request, "last")
         earlier: list[Mapping[str, object]] = []
-        if position is None:
-            newest: Newest = {"last": last} if last else {}
-            found = self._conductor.operator(request).list_events(**newest)
-            position, earlier = found["position"], list(found["events"])
-        stream = self._stream(request, position, earlier)
-        response.stream = self._streams.hold(stream, request.context.caller.user_id)
+        place = self._streams.take(request.context.caller.user_id)
+        try:
+            if position is None:
+                newest: Newest = {"last": last} if last else {}
+                found = self._conductor.operator(request).list_events(**newest)
+                position, earlier = found["position"], list(found["events"])
+            response.stream = _Held(self._stream(request, position, earlier), place)
+        except BaseException:
+            place.give_back()
+            raise
         response.content_type = "text/event-stream"
         response.set_header("Cache-Control", "no-store")
         response.set_header("X-Accel-Buffering", "no")

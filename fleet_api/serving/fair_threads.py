@@ -10,29 +10,36 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from waitress import task
 
-#: A user's credentials, hashed; None: the request counts for nobody.
-Key = bytes | None
-#: Headers that name the sender, as waitress writes them.
-_CREDENTIALS = ("AUTHORIZATION", "X_AUTH_TOKEN", "COOKIE")
+#: What tells a user from others, hashed.
+Key = bytes
+#: Returns the credential of a request by its method, path and headers; "" if it has none, or needs none.
+Credential = Callable[[str, str, dict[str, str]], str]
+_current = threading.local()
 
 
-def key_of(channel: Any, uncounted: str = "") -> Key:
-    """Return the key of the request that a channel has received.
+def key_of(channel: Any, credential: Credential) -> Key:
+    """Return the key of the request that a channel has received: that of its credential, or of its address.
 
-    :param uncounted: path of requests that count for nobody, as their number is bounded elsewhere
+    Only what the sender is identified by counts. Otherwise one user could be many by headers that nobody reads.
     """
     request = channel.requests[0]
-    if uncounted and getattr(request, "path", "") == uncounted:
-        return None
-    named = [request.headers.get(name, "") for name in _CREDENTIALS]
-    if not any(named):
-        named = [str(channel.addr[0])]
-    return hashlib.blake2b("\0".join(named).encode(), digest_size=16).digest()
+    # waitress names headers as WSGI does.
+    found = credential(request.command, request.path, request.headers) if request.error is None else ""
+    named = f"by {found}" if found else f"at {channel.addr[0]}"
+    return hashlib.blake2b(named.encode(errors="surrogateescape"), digest_size=16).digest()
+
+
+def stop_counting() -> None:
+    """The request that this thread works on counts for its user no more: what it becomes is bounded elsewhere."""
+    request: _Task | None = getattr(_current, "request", None)
+    if request is not None:
+        request.stop_counting()
 
 
 class FairDispatcher(task.ThreadedTaskDispatcher):
@@ -59,13 +66,20 @@ class _Task:
     def __init__(self, task: Any, key: Key, ended: Callable[[Key], None]) -> None:
         self.key = key
         self._task = task
-        self._ended = ended
+        self._ended: Callable[[Key], None] | None = ended
 
     def service(self) -> None:
+        _current.request = self
         try:
             self._task.service()
         finally:
-            self._ended(self.key)
+            _current.request = None
+            self.stop_counting()
+
+    def stop_counting(self) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended(self.key)
 
     def cancel(self) -> None:
         self._task.cancel()
@@ -112,4 +126,4 @@ class Turns:
             del self._running[key]
 
     def _room(self, key: Key) -> int:
-        return len(self._waiting[key]) if key is None else max(0, self._most - self._running[key])
+        return max(0, self._most - self._running[key])

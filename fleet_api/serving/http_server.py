@@ -18,10 +18,11 @@ from waitress import adjustments, channel, server
 
 from fleet import errors
 from fleet.telemetry import rate_limited_log
+from fleet_api.access import identity
 from fleet_api.conf import NONE
-from fleet_api.own import events
 from fleet_api.own.events import Streams
-from fleet_api.serving.fair_threads import FairDispatcher, key_of
+from fleet_api.serving import fair_threads
+from fleet_api.serving.fair_threads import FairDispatcher
 
 LOG = logging.getLogger(__name__)
 
@@ -59,8 +60,10 @@ class HTTPServer:
             options.threads + streams.most,
             # Without authentication all clients are one user.
             options.threads if options.auth_strategy == NONE else max(1, options.threads - _LEFT_TO_OTHERS),
-            functools.partial(key_of, uncounted=events.PATH),
+            functools.partial(fair_threads.key_of, credential=identity.credential_of(options.auth_strategy)),
         )
+        # A stream has a thread as long as it lasts; how many a user has of them is bounded by itself.
+        streams.taken = fair_threads.stop_counting
         sockets: dict[int, Any] = {}
         limits = options.request_timeout, options.connections_per_address
         try:

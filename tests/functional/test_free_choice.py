@@ -16,7 +16,7 @@ from conductor_stub.operators.tenancy import Tenancy
 from fleet import errors
 from fleet.rpc import batch_answers
 from fleet_api import conf as api_conf
-from fleet_api.access.rules import CALLS, FREE_CHOICE
+from fleet_api.access.rules import ALL_PROJECTS, CALLS, FREE_CHOICE
 from fleet_api.application import application
 from tests.configuration import configuration
 from tests.unit.api.test_identity import PASSWORDS, as_user, htpasswd
@@ -92,3 +92,15 @@ def test_the_grant_is_for_builds_only(client: Callable[..., testing.TestClient])
     assert {"alice": 403, "rita": 403, "root": 200} == hosts
     other = statuses(granted, "operator/show_quota", {"project_id": "shop"})
     assert {"alice": 403, "rita": 403, "root": 200} == other
+
+
+def test_who_sees_all_projects_changes_its_own(client: Callable[..., testing.TestClient]) -> None:
+    """The rule is about lists: it lifts neither the project's bounds from a request nor those of its changes."""
+    granted = client(**{ALL_PROJECTS: "role:admin or project_id:plan"})
+    seen = statuses(granted, "operator/list_instances", {"filters": {"project_id": "shop"}})
+    assert {"alice": 403, "rita": 200, "root": 200} == seen
+    for call, arguments in (
+        ("compute_task/create", SIZES),
+        ("compute_task/create", {"request": {"flavor": "small", "availability_zone": "nova:h1"}}),
+    ):
+        assert {"alice": 403, "rita": 403, "root": 200} == statuses(granted, call, arguments)

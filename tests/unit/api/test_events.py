@@ -145,8 +145,8 @@ def test_a_comment_shows_that_the_client_is_there(conductor: NewsConductor) -> N
 def test_a_client_too_many(conductor: NewsConductor) -> None:
     """The answer is a failure in the form of all others."""
     streams = Looks(1)
-    streams.hold(iter(()), "admin")
-    streams.hold(iter(()), "admin")
+    streams.take("admin")
+    streams.take("admin")
     client = testing.TestClient(application(conductor, _conf(), streams))
     refused = client.simulate_get(PATH)
     assert (503, 503) == (refused.status_code, refused.json["serviceUnavailable"]["code"])
@@ -156,29 +156,29 @@ def test_there_are_enough_streams() -> None:
     """A place is free again when the server closes a stream, read or not, and when one ends."""
     streams = events.Streams(most=2)
 
-    def numbers() -> Iterator[bytes]:
-        yield b"1"
+    def hold() -> Iterator[bytes]:
+        return events._Held(iter([b"1"]), streams.take("admin"))
 
-    held = [streams.hold(numbers(), "admin"), streams.hold(numbers(), "admin")]
+    held = [hold(), hold()]
     with pytest.raises(Fault, match="event_streams") as refused:
-        streams.hold(numbers(), "admin")
+        hold()
     assert 503 == refused.value.code
     held[0].close()  # type: ignore[attr-defined]
     held[0].close()  # type: ignore[attr-defined]
     assert [b"1"] == list(held[1])
     for _ in range(2):
-        streams.hold(numbers(), "admin")
+        hold()
     with pytest.raises(Fault):
-        streams.hold(numbers(), "admin")
+        hold()
 
 
 def test_one_user_leaves_streams_to_others() -> None:
     """A user who has as many as one may have is refused; the others are not, and a place that was left is free."""
     streams = events.Streams(most=5, most_of_user=2)
-    held = [streams.hold(iter(()), "alice") for _ in range(2)]
+    taken = [streams.take("alice") for _ in range(2)]
     with pytest.raises(Fault, match="event_streams_per_user") as refused:
-        streams.hold(iter(()), "alice")
+        streams.take("alice")
     assert 429 == refused.value.code
-    streams.hold(iter(()), "bob")
-    held[0].close()  # type: ignore[attr-defined]
-    streams.hold(iter(()), "alice")
+    streams.take("bob")
+    taken[0].give_back()
+    streams.take("alice")
