@@ -34,4 +34,5 @@ def require_none(tx: Transaction, row: RequestedInstance) -> None:
             f"may still have a guest on host {host}, which could not remove it: restart the agent there, or, if the host "
             f"is certainly off, run 'fleet service force-down {host}'"
         )
-        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
+        found = errors.Conflict(kind="Instance", name=row.name, reason=reason)
+        raise found.hiding(reason="may still have a guest on the host where it was: an administrator can end that")

@@ -23,6 +23,8 @@ from fleet.rpc.trust import grants
 Request = JSONMapping
 #: Hints that name instances or volumes.
 _NEIGHBOURS = ("same_host", "different_host")
+#: Hint of a volume that names an instance.
+_LOCAL = "local_to_instance"
 #: Stands for what the project does not have, in a hint that is to find nothing.
 _NOTHING = "00000000-0000-0000-0000-000000000000"
 
@@ -47,8 +49,13 @@ def of_build(connection: Connection, project: str, request: Request) -> Request:
 
 
 def of_volumes(connection: Connection, project: str, request: Request) -> Request:
-    """As :func:`of_build`, for new volumes: their hints name volumes."""
-    return with_own_neighbours(request, lambda uuids: volumes.of_project(connection, uuids, project))
+    """As :func:`of_build`, for new volumes: their hints name volumes, and one an instance."""
+    request = with_own_neighbours(request, lambda uuids: volumes.of_project(connection, uuids, project))
+    hints = request.get("scheduler_hints")
+    local = hints.get(_LOCAL) if isinstance(hints, dict) else None
+    if isinstance(hints, dict) and isinstance(local, str) and not instances.of_project(connection, [local], project):
+        return {**request, "scheduler_hints": {**hints, _LOCAL: _NOTHING}}
+    return request
 
 
 def with_own_neighbours(request: Request, own: Callable[[list[str]], set[str]]) -> Request:

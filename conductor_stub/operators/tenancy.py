@@ -218,6 +218,10 @@ class Tenancy:
             return answer
         return redaction.answer_of(method[1], answer, str(context.get("project_id")))
 
+    def refuse(self, context: Mapping[str, object], refusal: errors.FleetError) -> errors.FleetError:
+        """Return the error that the caller receives: a project reads no names of hosts in it."""
+        return refusal if context.get("is_admin", True) else refusal.for_projects()
+
 
 def _require_own(named: object, project: str) -> None:
     """:raises errors.NotTrusted:"""

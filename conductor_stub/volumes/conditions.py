@@ -37,8 +37,9 @@ def require_settled(row: VolumeRow) -> None:
     """:raises errors.Conflict: the volume is not available, or holds space of a second pool"""
     require_available(row)
     if row.step is not None:
-        reason = f"is still being removed from {row.held_host}#{row.held_pool}"
-        raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
+        removing = "is still being removed from"
+        found = errors.Conflict(kind="Volume", name=row.name, reason=f"{removing} {row.held_host}#{row.held_pool}")
+        raise found.hiding(reason=f"{removing} the pool where it was")
 
 
 def require_unchanged(row: VolumeRow, seen: VolumeRow) -> None:

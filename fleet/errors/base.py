@@ -4,6 +4,9 @@
 All other modules of this package inherit from it.
 """
 
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
 from fleet import control_characters
 from fleet.reasons import Reason
 
@@ -24,6 +27,8 @@ class FleetError(Exception):
     #: True if every host would fail in the same way: the build ends, and no other host is tried.
     final = False
     template = "An unknown error occurred."
+    #: What a project reads in place of facts about hosts and pools, which only administrators see.
+    hidden: ClassVar[Mapping[str, object]] = {}
 
     def __init_subclass__(cls) -> None:
         """Name the class on the wire by the package: clients of other releases know no other module."""
@@ -35,6 +40,16 @@ class FleetError(Exception):
         super().__init__()
         self.kwargs = kwargs
         self.__dict__.update(kwargs)
+        self._hidden: Mapping[str, object] = self.hidden
+
+    def hiding(self, **facts: object) -> Self:
+        """Return this error, which will have these facts in place of its own for a project."""
+        self._hidden = {**self._hidden, **facts}
+        return self
+
+    def for_projects(self) -> Self:
+        """Return the error without facts about hosts and pools."""
+        return type(self)(**{**self.kwargs, **self._hidden}) if self._hidden else self
 
     @property
     def message(self) -> str:

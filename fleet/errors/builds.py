@@ -4,6 +4,9 @@
 Agents raise them, and conductors read from them whether another host may succeed.
 """
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from fleet.errors.base import FleetError
 from fleet.reasons import Reason
 
@@ -23,6 +26,7 @@ class PoolSpaceUnavailable(FleetError):
     code = 400
     reason_code = Reason.RACE_LOST
     template = "Insufficient space: {reason}."
+    hidden: ClassVar[Mapping[str, object]] = {"reason": "no pool that the request may use has room for it"}
     reason: str
 
 
@@ -41,6 +45,7 @@ class GroupAffinityViolation(FleetError):
     """The instance on this host would break its group's policy. The check runs when the claim is recorded."""
 
     reason_code = Reason.RACE_LOST
+    hidden: ClassVar[Mapping[str, object]] = {"host": "(hidden)"}
     template = "Instance {instance_uuid} on host {host} would violate the {policy} policy of group {group_uuid}."
 
 

@@ -4,6 +4,9 @@
 Called by :mod:`fleet.errors`.
 """
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from fleet.errors.base import FleetError
 from fleet.reasons import Reason
 
@@ -14,6 +17,7 @@ class ServiceDown(FleetError):
     code = 503
     reason_code = Reason.HOSTS_DOWN
     template = "Service {binary} on host {host} is down: {reason}"
+    hidden: ClassVar[Mapping[str, object]] = {"host": "(hidden)", "reason": "an administrator sees why"}
 
 
 class StaleIncarnation(FleetError):

@@ -23,6 +23,10 @@ class Ledger:
         self._version = -1
         self._known: Rows = {}
 
+    def change(self, statement: str) -> None:
+        self._connection.execute(statement)
+        self._version = -1
+
     def close(self) -> None:
         self._connection.close()
 

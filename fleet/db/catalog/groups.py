@@ -136,8 +136,10 @@ def change(
     crowd = collections.Counter(each.host for each in there if each.host)
     host, crowded = min(crowd.items(), key=lambda each: (-each[1], each[0]), default=("", 0))
     if most is not None and crowded > most and row.policy == instance_group.ANTI_AFFINITY:
-        reason = f"has {crowded} members on host {host}: max_server_per_host cannot be {most}"
-        raise errors.Conflict(kind="Server group", name=row.name, reason=reason)
+        ends = f"max_server_per_host cannot be {most}"
+        reason = f"has {crowded} members on host {host}: {ends}"
+        found = errors.Conflict(kind="Server group", name=row.name, reason=reason)
+        raise found.hiding(reason=f"has {crowded} members on one host: {ends}")
     wanted = {"name": name, "policy": policy, "max_server_per_host": most}
     changed: dict[str, object] = {column: value for column, value in wanted.items() if value is not None}
     if rules is not None:

@@ -59,6 +59,9 @@ class Guard(Protocol):
     def release(self, context: Mapping[str, object], message: JSONMapping, answer: object) -> object:
         """Return the answer that the caller receives. :param message: as :meth:`admit` has returned it"""
 
+    def refuse(self, context: Mapping[str, object], refusal: errors.FleetError) -> errors.FleetError:
+        """Return the error that the caller receives, if the method raises ``refusal``."""
+
 
 class Dispatcher(dispatching.Dispatcher):
     """Passes a message to its endpoint, or refuses it as the sender's mistake, without a traceback."""
@@ -117,7 +120,7 @@ class Dispatcher(dispatching.Dispatcher):
             if self._guard is not None and isinstance(incoming.ctxt, dict):
                 incoming.message = self._guard.admit(incoming.ctxt, incoming.message)
             _drop_own_arguments(incoming)
-            answer = super().dispatch(incoming)
+            answer = self._dispatch(incoming)
             if self._guard is not None and isinstance(incoming.ctxt, dict):
                 answer = self._guard.release(incoming.ctxt, incoming.message, answer)
             return None, answer
@@ -136,6 +139,17 @@ class Dispatcher(dispatching.Dispatcher):
                 # oslo.messaging then treats the message as a cast, and sends no reply.
                 incoming.orig_msg_id = None
             return refusal, None
+
+    def _dispatch(self, incoming: Any) -> object:
+        try:
+            return super().dispatch(incoming)
+        except oslo_messaging.ExpectedException as expected:
+            refusal = expected.exc_info[1]
+            if self._guard is None or not isinstance(refusal, errors.FleetError) or not isinstance(incoming.ctxt, dict):
+                raise
+            told = self._guard.refuse(incoming.ctxt, refusal)
+            expected.exc_info = (type(told), told, None)
+            raise
 
     def _require_own_ledger(self, incoming: Any) -> None:
         """:raises errors.ForeignLedger:"""
