@@ -61,7 +61,16 @@ class GuestDisks:
         for doomed in (*self.directory.glob(f"{_DESTROYED}*"), *self.directory.glob(f"{_MAKING}*")):
             shutil.rmtree(doomed)
         for path in self.directory.iterdir():
-            if _is_guest(path) and self.record(path.name) is None:
+            if not _is_guest(path) or self.record(path.name) is not None:
+                continue
+            if any((path / name).exists() for name in _DISKS):
+                # A crash leaves no such directory: the record is damaged, and the disks may be all that is left of the data.
+                LOG.error(
+                    "The record %s of a guest cannot be read. Its disks stay: delete the instance to remove them, or "
+                    "bring the file back",
+                    path / _RECORD,
+                )
+            else:
                 LOG.info("Removing %s, which a crash has left without a record", path)
                 shutil.rmtree(path)
 

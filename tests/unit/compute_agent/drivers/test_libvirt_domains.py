@@ -595,6 +595,22 @@ def test_a_take_over_that_fails_leaves_the_disks(
     assert [] == alive.driver.list_instance_uuids()
 
 
+def test_disks_without_a_record_stay(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
+    """A crash leaves none: the file is damaged, and what a guest has written is not thrown away for that."""
+    guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
+    there = machine.driver._disks.of(guest.uuid)
+    record = there / "guest.json"
+    whole = record.read_bytes()
+    record.write_bytes(whole[:10])
+    (there.parent / builders.an_instance().uuid).mkdir()
+    machine.driver.init_host(HOST)
+    assert [guest.uuid] == [each.name for each in there.parent.iterdir()]
+    assert (there / "disk").exists()
+    assert f"The record {record} of a guest cannot be read" in caplog.text
+    record.write_bytes(whole)
+    assert guest.uuid in machine.driver.get_per_instance_usage()
+
+
 def test_storage_that_is_not_mounted_is_noticed(
     sharing: tuple[Machine, Machine], machine: Machine, tmp_path: pathlib.Path
 ) -> None:
