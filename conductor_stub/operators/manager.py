@@ -43,6 +43,8 @@ from fleet.objects import Aggregate, BuildRequest, fields, host_labels, host_rep
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
+#: Events, and faults, that are shown of one instance.
+_NEWEST = 500
 #: Columns that a host shows under their own names, and what is shown besides.
 _HOST_VIEW = (
     *("vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb", "local_gb_used", "free_disk_gb"),
@@ -111,14 +113,17 @@ class OperatorManager:
 
     @endpoint
     def show_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
-        """:raises errors.NotFound: errors.Conflict: several have that name"""
+        """The newest events and faults are shown: a user may make any number of them.
+
+        :raises errors.NotFound: errors.Conflict: several have that name
+        """
 
         def read(connection: Connection) -> JSONObject:
             row = instances.find(connection, name)
             return {
                 "instance": instance_view(row),
-                "faults": [shown(fault) for fault in history.faults(connection, row.uuid)],
-                "events": [shown(event) for event in history.events(connection, row.uuid)],
+                "faults": [shown(fault) for fault in history.faults(connection, row.uuid, _NEWEST)],
+                "events": [shown(event) for event in history.events(connection, row.uuid, _NEWEST)],
                 "migration": self._last_migration(connection, row.uuid),
                 "queued": queued_view(connection, row),
                 "volumes": [of_attachment(each) for each in attachments.of_instances(connection, [row.uuid])],

@@ -40,6 +40,9 @@ from fleet.rpc.endpoint import endpoint, require_size
 
 LOG = logging.getLogger(__name__)
 
+#: Faults that are shown of one volume.
+_NEWEST = 500
+
 Changed = TypeVar("Changed")
 
 
@@ -281,6 +284,6 @@ def _require_places(connection: Connection, filters: JSONMapping, project: str |
 def _shown(connection: Connection, name: str) -> JSONObject:
     """A volume with the names of its snapshots, and what failed in its life. :raises errors.NotFound: errors.Conflict:"""
     row = volumes.find(connection, name)
-    faults = [views.of_event(each) for each in volume_history.faults(connection, row.uuid)]
+    faults = [views.of_event(each) for each in volume_history.faults(connection, row.uuid, _NEWEST)]
     (shown,) = _with_guests(connection, [row])
     return {**shown, "snapshots": volumes.snapshots_of(connection, row.uuid), "faults": faults}

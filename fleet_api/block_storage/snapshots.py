@@ -13,12 +13,13 @@ from fleet import errors
 from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet.objects.answers.volumes import SnapshotView
-from fleet_api.block_storage import views
+from fleet_api.block_storage import list_filters, views
 from fleet_api.block_storage.metadata import Metadata
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 
 _FILTERS = {"name": "name", "status": "status", "volume_id": "snapshot_of", "project_id": "project_id"}
+_PARAMETERS = (*views.PARAMETERS, *_FILTERS, *list_filters.OF_SNAPSHOTS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,13 +74,13 @@ class Snapshots:
 
     @guard.by("volume:get")
     @answers.gives(answers.listed("snapshots", views.BriefSnapshot, count=int))
-    @bodies.asks(*views.PARAMETERS, *_FILTERS)
+    @bodies.asks(*_PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "snapshots", views.brief_snapshot, self._most)
 
     @guard.by("volume:get")
     @answers.gives(answers.listed("snapshots", views.SnapshotShown, count=int))
-    @bodies.asks(*views.PARAMETERS, *_FILTERS)
+    @bodies.asks(*_PARAMETERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "snapshots/detail", views.snapshot, self._most)
 
@@ -121,8 +122,10 @@ class Snapshots:
         response.status = falcon.HTTP_202
 
     def _found(self, request: falcon.Request) -> list[SnapshotView]:
+        matches = list_filters.conditions(request, _PARAMETERS)
         wanted = views.filters(request, _FILTERS)
-        return self._conductor.operator(request).list_snapshots(filters=wanted)
+        found = self._conductor.operator(request).list_snapshots(filters=wanted)
+        return [each for each in found if all(match(each) for match in matches)]
 
     def _shown(self, request: falcon.Request, snapshot_id: str) -> JSONMapping:
         """By uuid only. :raises errors.NotFound:"""

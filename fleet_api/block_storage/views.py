@@ -24,14 +24,13 @@ _OF_POOLS = (
 #: Parameters of every list, beside its filters.
 PARAMETERS = ("limit", "marker", "offset", "all_tenants", "with_count", "sort", "sort_key", "sort_dir")
 #: By the keys by which lists may be ordered: fields of the conductor.
-_SORTED_BY = {
-    **{name: name for name in ("name", "status", "created_at", "updated_at", "availability_zone", "host")},
+_SNAPSHOTS_BY = {
+    **{name: name for name in ("name", "status", "created_at", "updated_at")},
     "id": "uuid",
     "size": "size_gb",
-    "bootable": "bootable",
     "display_name": "name",
-    "volume_type": "volume_type",
 }
+_VOLUMES_BY = {**_SNAPSHOTS_BY, **{name: name for name in ("availability_zone", "host", "bootable", "volume_type")}}
 #: Versions from which a volume has a field.
 _GROUP, _PROVIDER, _SHARED, _CLUSTER, _TYPE_ID, _QUOTA = (3, 13), (3, 21), (3, 48), (3, 61), (3, 63), (3, 65)
 _SNAPSHOT_USER = (3, 41)
@@ -240,7 +239,8 @@ def listed(request: falcon.Request, found: Sequence[JSONMapping], path: str, sho
     """Return the part of a list that the request asks for, the newest first. :param path: of the list, below ``/v3``"""
     kind = path.partition("/")[0]
     newest = sorted(found, key=lambda each: (each["created_at"], each["uuid"]), reverse=True)
-    found = paging.ordered(request, newest, _SORTED_BY, "created_at", has_sort=True)
+    known = _VOLUMES_BY if kind == "volumes" else _SNAPSHOTS_BY
+    found = paging.ordered(request, newest, known, "created_at", has_sort=True)
     count, found = len(found), found[bodies.number(request, "offset") or 0 :]
     uuids = [each["uuid"] for each in found]
     if (marker := request.get_param("marker")) and marker not in uuids:

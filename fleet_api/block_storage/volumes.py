@@ -18,7 +18,7 @@ from fleet.objects.answers.volumes import VolumeView
 from fleet.objects.changes import NewMetadata
 from fleet.objects.volume import Size
 from fleet_api.access import identity, rules
-from fleet_api.block_storage import views, volume_request, volume_types
+from fleet_api.block_storage import list_filters, views, volume_request, volume_types
 from fleet_api.block_storage.metadata import Metadata
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
@@ -32,6 +32,7 @@ _FILTERS = {
     "host": "host",
     "project_id": "project_id",
 }
+_PARAMETERS = (*views.PARAMETERS, *_FILTERS, *list_filters.OF_VOLUMES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,13 +126,13 @@ class Volumes:
 
     @guard.by("volume:get")
     @answers.gives(answers.listed("volumes", views.BriefVolume, count=int))
-    @bodies.asks(*views.PARAMETERS, *_FILTERS)
+    @bodies.asks(*_PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "volumes", views.brief_volume, self._most)
 
     @guard.by("volume:get")
     @answers.gives(answers.listed("volumes", views.VolumeShown, count=int))
-    @bodies.asks(*views.PARAMETERS, *_FILTERS)
+    @bodies.asks(*_PARAMETERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = views.listed(request, self._found(request), "volumes/detail", views.volume, self._most)
 
@@ -243,8 +244,10 @@ class Volumes:
         self._conductor.operator(request).delete_volume(name=volume_id)
 
     def _found(self, request: falcon.Request) -> list[VolumeView]:
+        matches = list_filters.conditions(request, _PARAMETERS)
         wanted = views.filters(request, _FILTERS)
-        return self._conductor.operator(request).list_volumes(filters=wanted)
+        found = self._conductor.operator(request).list_volumes(filters=wanted)
+        return [each for each in found if all(match(each) for match in matches)]
 
     def _shown(self, request: falcon.Request, volume_id: str) -> JSONMapping:
         """By uuid only: clients look for a name in the list. :raises errors.NotFound:"""

@@ -36,7 +36,9 @@ def ordered(
     :param has_sort: ``sort=KEY:DIRECTION,KEY`` may be sent as well
     :raises errors.InvalidInput: naming a key or a direction that is not known
     """
-    for name, direction in reversed(_orders(request, default, has_sort)):
+    asked = _orders(request, default, has_sort)
+    # A key that comes again decides nothing; sorting by it takes time all the same.
+    for name, direction in reversed(list({name: (name, direction) for name, direction in reversed(asked)}.values())):
         if name not in known:
             raise errors.InvalidInput(field="sort_key", reason=f"must be one of {', '.join(known)}, not {name[:100]}")
         if direction not in ("asc", "desc"):

@@ -244,13 +244,16 @@ class Servers:
 
 
 def _known(listed: Callable[[], Sequence[Instance]]) -> Sequence[Instance]:
-    """Return a part of a list; empty if there is no such host: a filter that nothing fits is no mistake."""
+    """Return a part of a list; empty if there is no such host: a filter that nothing fits is no mistake.
+
+    :raises errors.InvalidInput: the marker is no instance
+    """
     try:
         return listed()
     except errors.NotFound as unknown:
         if unknown.kind == "Host":
             return ()
-        raise
+        raise errors.InvalidInput(field="marker", reason=f"is unknown: {unknown.message}") from None
 
 
 def _next_batch(part: Sequence[Instance]) -> int:
@@ -260,14 +263,14 @@ def _next_batch(part: Sequence[Instance]) -> int:
 
 
 def show(conductor: Conductor, request: falcon.Request, server_id: str, deleted_too: bool = False) -> JSONMapping:
-    """Return the conductor's ``show_instance``. By uuid only: clients look for a name in the list.
+    """Return the conductor's ``show_instance``. By uuid as it was given out only: clients look for a name in the list.
 
     :param deleted_too: also one that was deleted, as long as its row is kept
     :raises errors.NotFound: there is none, or it was deleted
     """
     if uuidutils.is_uuid_like(server_id):
         found: JSONMapping = conductor.operator(request).show_instance(name=server_id)
-        if not identity.owns(request, found["instance"]["project_id"]):
+        if found["instance"]["uuid"] != server_id or not identity.owns(request, found["instance"]["project_id"]):
             raise errors.NotFound(kind="Instance", name=server_id)
         if deleted_too or not (found["instance"]["deleted"] or found["instance"]["vm_state"] == states.DELETED):
             return found

@@ -114,7 +114,7 @@ class Usages:
 def _period(request: falcon.Request) -> tuple[datetime.datetime, datetime.datetime]:
     """:raises errors.InvalidInput:"""
     stop = bodies.moment(request, "end") or utcnow()
-    start = bodies.moment(request, "start") or stop - _PERIOD
+    start = bodies.moment(request, "start") or max(stop, datetime.datetime.min + _PERIOD) - _PERIOD
     if start >= stop:
         raise errors.InvalidInput(field="start", reason="must be before end")
     return start, stop

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conductor_stub.operators import manager
 from conductor_stub.operators.tenancy import CHECKS, Tenancy
 from fleet import errors
 from fleet.db.upkeep import acts
@@ -112,3 +113,13 @@ def test_a_deleted_instance_is_not_locked(conductor: Conductor, uuid: str) -> No
     for verb in ("lock_instance", "unlock_instance"):
         with pytest.raises(errors.NotFound, match=r"web|" + uuid):
             getattr(conductor.operator, verb)(uuid)
+
+
+def test_the_newest_events_are_shown(conductor: Conductor, uuid: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member may lock and unlock without end; each look at the instance, and each action, reads them."""
+    monkeypatch.setattr(manager, "_NEWEST", 3)
+    for _time in range(3):
+        conductor.operator.lock_instance(uuid)
+        conductor.operator.unlock_instance(uuid)
+    events = conductor.operator.show_instance(uuid)["events"]
+    assert ["unlock", "lock", "unlock"] == [each["event"] for each in events]

@@ -70,15 +70,16 @@ def add_fault(tx: Transaction, uuid: str, *, now: datetime.datetime, **columns: 
     tx.insert(FAULTS, {"instance_uuid": uuid, "created_at": now, **columns})
 
 
-def events(connection: Transaction | sa.Connection, uuid: str) -> Sequence[EventRow]:
-    return cast("Sequence[EventRow]", connection.execute(_EVENTS, {"wanted": uuid}).all())
+def events(connection: Transaction | sa.Connection, uuid: str, newest: int) -> list[EventRow]:
+    """Events in order, without those before the ``newest`` of them."""
+    query = sa.select(EVENTS).where(_OF_ONE).order_by(EVENTS.c.id.desc()).limit(newest)
+    return cast("list[EventRow]", list(connection.execute(query, {"wanted": uuid}))[::-1])
 
 
-def faults(connection: sa.Connection, uuid: str) -> Sequence[FaultRow]:
-    return cast(
-        "Sequence[FaultRow]",
-        connection.execute(sa.select(FAULTS).where(FAULTS.c.instance_uuid == uuid).order_by(FAULTS.c.id)).all(),
-    )
+def faults(connection: sa.Connection, uuid: str, newest: int) -> list[FaultRow]:
+    """Faults in order, without those before the ``newest`` of them."""
+    query = sa.select(FAULTS).where(FAULTS.c.instance_uuid == uuid).order_by(FAULTS.c.id.desc()).limit(newest)
+    return cast("list[FaultRow]", list(connection.execute(query))[::-1])
 
 
 def newest_faults(connection: sa.Connection, uuids: Sequence[str]) -> dict[str, FaultRow]:

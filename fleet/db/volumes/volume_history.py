@@ -113,10 +113,11 @@ def of_volume(connection: sa.Connection, uuid: str, limit: int) -> Sequence[Volu
     )
 
 
-def faults(connection: sa.Connection, uuid: str) -> Sequence[VolumeEventRow]:
-    """Return the failures in the life of a volume, oldest first."""
+def faults(connection: sa.Connection, uuid: str, newest: int) -> list[VolumeEventRow]:
+    """Return the newest failures in the life of a volume, in order."""
     failed = sa.and_(EVENTS.c.volume_uuid == uuid, EVENTS.c.result.not_in((SUCCESS, BEGUN)))
-    return cast("Sequence[VolumeEventRow]", connection.execute(_ordered(failed)).all())
+    query = sa.select(EVENTS).where(failed).order_by(EVENTS.c.id.desc()).limit(newest)
+    return cast("list[VolumeEventRow]", list(connection.execute(query))[::-1])
 
 
 def of_request(connection: sa.Connection, request_id: str, limit: int) -> Sequence[VolumeEventRow]:

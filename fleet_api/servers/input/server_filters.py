@@ -9,6 +9,7 @@ from typing import Any
 import falcon
 from oslo_utils import timeutils
 
+from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import name_pattern
 from fleet_api.access import identity, rules
@@ -30,14 +31,17 @@ _BY_TAGS: Mapping[str, Callable[[set[str], set[str]], bool]] = {
     "not-tags-any": lambda wanted, there: not wanted & there,
 }
 
+#: By parameter, what an address of its version of IP has in it.
+_BY_ADDRESS = {"ip": ".", "ip6": ":"}
 #: Fields of an instance that a parameter of the same name must equal, as text.
 _FIELDS = ("task_state", "power_state", "key_name", "user_id", "availability_zone", "launch_index", "hostname")
 _CHANGES = ("changes-since", "changes-before")
 #: Parameters for which more than a brief record of an instance is read.
-OF_SPEC = ("flavor", "image", "ip", "locked", "sort_key", "description", *_FIELDS, *_CHANGES, *_BY_TAGS)
+OF_SPEC = ("flavor", "image", *_BY_ADDRESS, "locked", "sort_key", "description", *_FIELDS, *_CHANGES, *_BY_TAGS)
 #: Parameters of lists.
 PARAMETERS = (
-    *("limit", "marker", "all_tenants", "all_projects", "deleted", "name", "status", "flavor", "image", "uuid", "ip"),
+    *("limit", "marker", "all_tenants", "all_projects", "deleted", "name", "status", "flavor", "image", "uuid"),
+    *_BY_ADDRESS,
     *("locked", "sort_key", "sort_dir", "description"),
     *_EXACT,
     *_FIELDS,
@@ -65,7 +69,15 @@ SORTED_BY = {
 
 
 def exact(request: falcon.Request) -> JSONObject:
-    """Return the filters that the conductor has. :raises errors.InvalidInput: faults.Fault: not allowed"""
+    """Return the filters that the conductor has.
+
+    A filter that is not known is refused: a list of everything in its place may end in the deletion of everything.
+
+    :raises errors.InvalidInput: faults.Fault: not allowed
+    """
+    for name in request.params:
+        if name not in PARAMETERS:
+            raise errors.InvalidInput(field=name[:100], reason="is no parameter of this list")
     found: JSONObject = {ours: value for name, ours in _EXACT.items() if (value := request.get_param(name))}
     if own := _own_project(request):
         found["project_id"] = own
@@ -98,15 +110,15 @@ def conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
     if name := request.get_param("name"):
         is_named = name_pattern.compiled(name, "name")
         found.append(lambda instance: is_named(instance["name"]))
-    if status := request.get_param("status"):
-        found.append(lambda instance: server_view.status(instance) == status.upper())
+    if statuses := {each.upper() for each in request.get_param_as_list("status") or ()}:
+        found.append(lambda instance: server_view.status(instance) in statuses)
     if flavor := request.get_param("flavor"):
         found.append(lambda instance: instance["flavor"]["flavorid"] == flavor)
     if image := request.get_param("image"):
         found.append(lambda instance: instance["image"]["id"] == image)
-    if ip := request.get_param("ip"):
-        fits = name_pattern.compiled(ip, "ip")
-        found.append(lambda instance: any(fits(each["address"]) for each in instance.get("interfaces") or ()))
+    found += [
+        _has_address(name, value, mark) for name, mark in _BY_ADDRESS.items() if (value := request.get_param(name))
+    ]
     if request.context.version >= _LOCKED_SINCE and request.has_param("locked"):
         wanted = bodies.flag(request, "locked")
         found.append(lambda instance: server_view.is_locked(instance) == wanted)
@@ -120,6 +132,17 @@ def conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:
     if uuid := request.get_param("uuid"):
         found.append(lambda instance: instance["uuid"] == uuid)
     return found
+
+
+def _has_address(name: str, value: str, mark: str) -> Callable[[Instance], bool]:
+    """:param mark: what addresses of this version of IP have in them"""
+    fits = name_pattern.compiled(value, name)
+
+    def has(instance: Instance) -> bool:
+        there = (each["address"] for each in instance.get("interfaces") or ())
+        return any(mark in address and fits(address) for address in there)
+
+    return has
 
 
 def _tag_conditions(request: falcon.Request) -> list[Callable[[Instance], bool]]:

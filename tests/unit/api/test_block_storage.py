@@ -338,6 +338,39 @@ def test_lists_in_another_order(client: testing.TestClient) -> None:
     assert 400 == send(client, "GET", "/volumes?sort=id:up").status_code
 
 
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("metadata={'env':'test'}", [11]),
+        ("metadata={'env':'none'}", []),
+        ("bootable=true", [12]),
+        ("bootable=false&id=" + factories.uuid(11), [11]),
+        ("availability_zone=west", [13]),
+        ("user_id=alice&size=2", [14]),
+        *((wrong, None) for wrong in ("metadata=env", "metadata={1:2}", "metadata=" + "[" * 3000, "bootable=maybe")),
+        *((unknown, None) for unknown in ("created_at=gt:2026-01-01", "shoe=1")),
+    ],
+)
+def test_filters_of_volumes(
+    client: testing.TestClient, conductor: HttpConductor, query: str, found: list[int] | None
+) -> None:
+    """One that is not known is refused: what follows a list may be the deletion of all that it shows."""
+    others = ({}, {"metadata": {"env": "test", "a": "b"}}, {"bootable": True}, {"availability_zone": "west"})
+    conductor.answers["list_volumes"] = [
+        {**VOLUME, "uuid": factories.uuid(10 + n), **each} for n, each in enumerate((*others, {"size_gb": 2}))
+    ]
+    answer = send(client, "GET", f"/volumes?{query}")
+    assert (200 if found is not None else 400) == answer.status_code
+    if found is not None:
+        assert [factories.uuid(n) for n in found] == [each["id"] for each in answer.json["volumes"]]
+
+
+def test_snapshots_have_orders_of_their_own(client: testing.TestClient) -> None:
+    """They have no image to boot from, and a key that comes again decides nothing."""
+    for query, code in (("sort_key=bootable", 400), ("sort=name,name,id:asc", 200), ("bootable=true", 400)):
+        assert code == send(client, "GET", f"/snapshots?{query}").status_code
+
+
 CHANGES_OF_SERVICES = [
     ("enable", {}, {"disabled": False, "reason": None}),
     ("disable", {}, {"disabled": True, "reason": None}),

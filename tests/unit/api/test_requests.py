@@ -360,6 +360,29 @@ def test_pages_of_servers(client, conductor):
     assert (250, False) == (len(everything["servers"]), "servers_links" in everything)
 
 
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        *(("status=active", 1), ("status=ACTIVE&status=ERROR", 2)),
+        *(("ip=10.0", 1), ("ip6=fe80", 0), ("ip6=.*0.*", 0)),
+        *((unknown, None) for unknown in ("instance_name=1", "config_drive=true", "shoe=1")),
+    ],
+)
+def test_filters_of_servers(client: testing.TestClient, conductor: FewServers, query: str, count: int | None) -> None:
+    """One that is not known is refused: what follows a list may be the deletion of all that it shows."""
+    there = {"interfaces": [{"address": "10.0.0.1"}]}
+    conductor.instances = [{**_instance(1), "vm_state": "error"}, {**_instance(2), "vm_state": "active", **there}]
+    answer = client.simulate_get(f"/v2.1/servers?{query}")
+    assert (400 if count is None else 200) == answer.status_code
+    assert count is None or count == len(answer.json["servers"])
+
+
+def test_a_marker_that_is_no_server(client: testing.TestClient, conductor: FewServers) -> None:
+    """A mistake of the request, in every order."""
+    conductor.failure = errors.NotFound(kind="Instance", name="1")
+    assert 400 == client.simulate_get("/v2.1/servers?marker=1").status_code
+
+
 def test_a_list_of_large_servers_has_pages(
     client: testing.TestClient, conductor: FewServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
