@@ -20,8 +20,8 @@ from fleet.db.volumes import attachments
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 
-#: Of one answer, about.
-MOST_BYTES = 64 * 2**20
+#: Of one answer, about. It grows when its text is escaped.
+MOST_BYTES = 12 * 2**20
 #: Instances that are read at once, if each may be large.
 _PART = 250
 

@@ -15,7 +15,7 @@ from oslo_log import log as logging
 
 from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext
-from conductor_stub.volumes import claims, views
+from conductor_stub.volumes import claims, listing, views
 from conductor_stub.volumes.creation import VolumeCreation
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, volume_states
@@ -74,13 +74,21 @@ class VolumeIntake:
         return {"volumes": volumes, "warnings": warnings}
 
     @endpoint
-    def list_volumes(self, context: RequestContext, filters: JSONObject | None = None) -> list[JSONObject]:
+    def list_volumes(
+        self,
+        context: RequestContext,
+        filters: JSONObject | None = None,
+        limit: fields.Positive | None = None,
+        marker: fields.Uuid | None = None,
+    ) -> list[JSONObject]:
         """:param filters: named in ``fleet.db.volumes.volumes.FILTERS``
-        :raises errors.InvalidInput: an unknown filter
-        :raises errors.NotFound: a type or a backend that neither exists nor has volumes
+        :param limit: most volumes
+        :param marker: only those after this one
+        :raises errors.InvalidInput: an unknown filter, or more than an answer may have
+        :raises errors.NotFound: a type or a backend that neither exists nor has volumes, or an unknown marker
         """
         volumes.require_known(filters)
-        return self._database.read(_listed, filters or {}, context.scope)
+        return self._database.read(_listed, filters or {}, context.scope, limit, marker)
 
     @endpoint
     def show_volume(self, context: RequestContext, name: fields.Name) -> JSONObject:
@@ -250,17 +258,18 @@ def _with_service(row: PoolRow, service: ServiceRow | None, ctx: StepContext) ->
     return views.of_pool(row, up, service is None or service.disabled)
 
 
-def _listed(connection: Connection, filters: JSONMapping, project: str | None) -> list[JSONObject]:
+def _listed(
+    connection: Connection, filters: JSONMapping, project: str | None, limit: int | None, marker: str | None
+) -> list[JSONObject]:
     """Live volumes.
 
     :param project: for which they are listed; None: the administrator
     :raises errors.NotFound: nothing has the type, the backend or the pool that the filters name
     """
-    found = volumes.list_all(connection, **filters)
-    if found:
-        return _with_guests(connection, found)
-    _require_places(connection, filters, project)
-    return []
+    found = listing.read(connection, "Volume", filters, limit, marker, _with_guests)
+    if not found and marker is None:
+        _require_places(connection, filters, project)
+    return found
 
 
 def _with_guests(connection: Connection, found: Sequence[Any]) -> list[JSONObject]:

@@ -7,7 +7,7 @@ claims space of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -15,12 +15,12 @@ from oslo_utils import uuidutils
 
 from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext
-from conductor_stub.volumes import claims, conditions, views
+from conductor_stub.volumes import claims, conditions, listing, views
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
 from fleet.context import RequestContext
-from fleet.db.engine.database import Database, Transaction
+from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
 from fleet.json_codec import JSONMapping, JSONObject
@@ -68,10 +68,20 @@ class SnapshotIntake:
         return views.of_snapshot(row)
 
     @endpoint
-    def list_snapshots(self, context: RequestContext, filters: JSONObject | None = None) -> list[JSONObject]:
-        """:param filters: named in ``fleet.db.volumes.volumes.FILTERS``. :raises errors.InvalidInput: an unknown filter"""
+    def list_snapshots(
+        self,
+        context: RequestContext,
+        filters: JSONObject | None = None,
+        limit: fields.Positive | None = None,
+        marker: fields.Uuid | None = None,
+    ) -> list[JSONObject]:
+        """The parameters are those of ``list_volumes``. :raises errors.InvalidInput: errors.NotFound:"""
         volumes.require_known(filters)
-        return [views.of_snapshot(row) for row in self._database.read(volumes.snapshots, filters or {})]
+
+        def shown(_connection: Connection, rows: Sequence[VolumeRow]) -> list[JSONObject]:
+            return [views.of_snapshot(row) for row in rows]
+
+        return self._database.read(listing.read, "Snapshot", filters or {}, limit, marker, shown)
 
     @endpoint
     def show_snapshot(self, context: RequestContext, name: fields.Name) -> JSONObject:

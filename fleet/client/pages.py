@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long lists of instances, asked for in parts: an answer of the conductor has a limit of bytes.
+"""Long lists, asked for in parts: an answer of the conductor has a limit of bytes.
 
-Called by :mod:`fleet_cli.servers.servers`.
+Called by commands and by ``fleet-api``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
 
 from fleet import errors
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.json_codec import JSONMapping
+from fleet.objects.answers.volumes import SnapshotView, VolumeView
+from fleet.rpc.clients import OperatorCalls
 
-#: The largest instances that there can be are then less than an answer may have.
-_BATCH = 200
+View = TypeVar("View", VolumeView, SnapshotView)
+
+#: The largest instances, and volumes, that there can be are then less than an answer may have.
+_BATCH, _VOLUMES = 100, 100
 
 
 def instances(conductor: Calls, filters: JSONMapping, most: int | None = None) -> list[Record]:
@@ -30,3 +37,25 @@ def instances(conductor: Calls, filters: JSONMapping, most: int | None = None) -
         # One that is too old for a limit as well.
         if len(part) != wanted or len(found) == most:
             return found[:most]
+
+
+def volumes(operator: OperatorCalls, filters: JSONMapping) -> list[VolumeView]:
+    return _whole(operator.list_volumes, filters)
+
+
+def snapshots(operator: OperatorCalls, filters: JSONMapping) -> list[SnapshotView]:
+    return _whole(operator.list_snapshots, filters)
+
+
+def _whole(listed: Callable[..., list[View]], filters: JSONMapping) -> list[View]:
+    found: list[View] = []
+    while True:
+        after = {"marker": found[-1]["uuid"]} if found else {}
+        try:
+            part = listed(filters, limit=_VOLUMES, **after)
+        except errors.VersionPinned:
+            # A conductor that is too old for parts answers with all.
+            return listed(filters)
+        found += part
+        if len(part) != _VOLUMES:
+            return found

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 #: version.
 CURRENT: dict[str, str] = {
     "scheduler": "4.9",
-    "conductor": "1.24",
+    "conductor": "1.25",
     "compute": "1.6",
     "volume": "1.2",
     "volume_scheduler": "1.1",

@@ -10,6 +10,7 @@ import falcon
 from oslo_utils import uuidutils
 
 from fleet import errors
+from fleet.client import pages
 from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet.objects.answers.volumes import SnapshotView
@@ -124,7 +125,7 @@ class Snapshots:
     def _found(self, request: falcon.Request) -> list[SnapshotView]:
         matches = list_filters.conditions(request, _PARAMETERS)
         wanted = views.filters(request, _FILTERS)
-        found = self._conductor.operator(request).list_snapshots(filters=wanted)
+        found = pages.snapshots(self._conductor.operator(request), wanted)
         return [each for each in found if all(match(each) for match in matches)]
 
     def _shown(self, request: falcon.Request, snapshot_id: str) -> JSONMapping:

@@ -12,6 +12,7 @@ from oslo_utils import strutils, uuidutils
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.client import pages
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 from fleet.objects.answers.volumes import VolumeView
@@ -177,7 +178,7 @@ class Volumes:
         """From version 3.12 on. Metadata of all volumes, by key, are there from version 3.36 on."""
         if request.context.version < _SUMMARY:
             raise Fault(404, "A summary is there from version 3.12 on.")
-        found = self._conductor.operator(request).list_volumes(filters=views.filters(request, {}))
+        found = pages.volumes(self._conductor.operator(request), views.filters(request, {}))
         shown: Summary = {"total_size": sum(each["size_gb"] for each in found), "total_count": len(found)}
         if request.context.version >= _SUMMARY_OF_METADATA:
             values: dict[str, set[str]] = {}
@@ -246,7 +247,7 @@ class Volumes:
     def _found(self, request: falcon.Request) -> list[VolumeView]:
         matches = list_filters.conditions(request, _PARAMETERS)
         wanted = views.filters(request, _FILTERS)
-        found = self._conductor.operator(request).list_volumes(filters=wanted)
+        found = pages.volumes(self._conductor.operator(request), wanted)
         return [each for each in found if all(match(each) for match in matches)]
 
     def _shown(self, request: falcon.Request, volume_id: str) -> JSONMapping:

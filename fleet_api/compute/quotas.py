@@ -11,6 +11,7 @@ import pydantic
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.client import pages
 from fleet.objects import fields
 from fleet.objects.answers.catalog import QuotaView
 from fleet.objects.quota import UNLIMITED
@@ -138,7 +139,7 @@ def uses(
     """Return what a project uses, by resource. :param limited: what it uses of resources with limits"""
     used = dict(limited)
     if face is quota_names.VOLUMES:
-        found = conductor.operator(request).list_snapshots(filters={"project_id": project_id})
+        found = pages.snapshots(conductor.operator(request), {"project_id": project_id})
         used["snapshots"] = sum(each["status"] != "deleted" for each in found)
     return used
 

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 
 from fleet import volume_states
-from fleet.client import following
+from fleet.client import following, pages
 from fleet.client.connection import Record
 from fleet_cli.base import command, listing
 from fleet_cli.volumes import volumes
@@ -57,7 +57,7 @@ class ListSnapshots(listing.List):
         filters = {}
         if parsed_args.volume:
             filters["snapshot_of"] = self.conductor.operator.show_volume(name=parsed_args.volume)["uuid"]
-        found = self.conductor.operator.list_snapshots(filters=filters)
+        found = pages.snapshots(self.conductor.operator, filters)
         return [{**each, "failure": volumes.why(each)} for each in found]
 
     def shortened(self, record: Record) -> Record:

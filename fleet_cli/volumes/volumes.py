@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fleet import volume_states
-from fleet.client import argument_types, connection, following
+from fleet.client import argument_types, connection, following, pages
 from fleet.client.connection import Record
 from fleet_cli.base import build_arguments, command, listing
 from fleet_cli.base.output import moments, progress
@@ -178,7 +178,7 @@ class ListVolumes(listing.List):
             "project_id": parsed_args.project,
         }
         filters = {key: value for key, value in wanted.items() if value}
-        found = self.conductor.operator.list_volumes(filters=filters)
+        found = pages.volumes(self.conductor.operator, filters)
         return [{**each, "failure": why(each), "reason": _word(each), "servers": _servers(each)} for each in found]
 
     def shortened(self, record: Record) -> Record:

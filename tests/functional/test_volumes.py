@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import orjson
 import oslo_messaging
 import pytest
 
 from conductor_stub.steps.attempt import Attempt, Failure
-from conductor_stub.volumes import claims, together
+from conductor_stub.volumes import claims, listing, together
 from conductor_stub.volumes.machine import VolumeMachine
 from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import errors
@@ -217,6 +218,24 @@ def test_a_conductor_that_dies_while_it_places_is_followed_by_another(volumes: V
     volumes.volume_scheduler.answers.append([B])
     assert 1 == volumes.serve()
     assert ("creating", "working", 1, "m2@slow#p2") == volumes.row(made["uuid"])
+
+
+def test_a_long_list_comes_in_parts(volumes: Volumes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Oldest first; an answer that would be too large is refused, and says how many fit."""
+    made = []
+    for _volume in range(5):
+        (one,) = volumes.operator.create_volumes({"size": 1})["volumes"]
+        made.append(one["uuid"])
+        volumes.clock.advance(1)
+    ask = volumes.operator.list_volumes
+    assert made[:2] == [each["uuid"] for each in ask(limit=2)]
+    assert made[2:4] == [each["uuid"] for each in ask({"status": "creating"}, limit=2, marker=made[1])]
+    assert made[4:] == [each["uuid"] for each in ask(limit=2, marker=made[3])]
+    with pytest.raises(errors.NotFound, match=made[0]):
+        ask({"project_id": "shop"}, marker=made[0])
+    monkeypatch.setattr(listing, "MOST_BYTES", len(orjson.dumps(ask(limit=3))))
+    with pytest.raises(errors.InvalidInput, match="limit must be at most 3 here"):
+        ask()
 
 
 def test_a_silent_backend_is_given_up(volumes: Volumes) -> None:

@@ -133,18 +133,34 @@ def require_known(filters: Mapping[str, object] | None) -> None:
         fields.parse(wanted, value, f"filters.{name}")
 
 
-def list_all(connection: sa.Connection, kind: Kind = "Volume", **filters: Any) -> Sequence[VolumeRow]:
-    """Live volumes or snapshots, oldest first. :param filters: named in FILTERS; None does not filter"""
+def list_all(
+    connection: sa.Connection,
+    kind: Kind = "Volume",
+    limit: int | None = None,
+    marker: str | None = None,
+    **filters: Any,
+) -> Sequence[VolumeRow]:
+    """Live volumes or snapshots, oldest first.
+
+    :param marker: uuid of one; only those after it
+    :param filters: named in FILTERS; None does not filter
+    :raises errors.NotFound: an unknown marker
+    """
     where = [
         VOLUMES.c.uuid.in_(value) if name == "uuids" else VOLUMES.c[name] == value
         for name, value in filters.items()
         if value is not None
     ]
-    query = sa.select(VOLUMES).where(_LIVE, _OF_KIND[kind], *where).order_by(*_ORDER)
+    if marker is not None:
+        last = get(connection, marker)
+        if filters.get("project_id") not in (None, last.project_id):
+            raise errors.NotFound(kind="Volume", name=marker)
+        where.append(sa.tuple_(*_ORDER) > sa.tuple_(last.created_at, last.name, last.uuid))
+    query = sa.select(VOLUMES).where(_LIVE, _OF_KIND[kind], *where).order_by(*_ORDER).limit(limit)
     return cast("Sequence[VolumeRow]", connection.execute(query).all())
 
 
-def snapshots(connection: sa.Connection, filters: Mapping[str, object]) -> Sequence[VolumeRow]:
+def snapshots(connection: sa.Connection, filters: Mapping[str, Any]) -> Sequence[VolumeRow]:
     """Live snapshots; as :func:`list_all`."""
     return list_all(connection, "Snapshot", **filters)
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from fleet import errors
+from fleet.client import pages
+from fleet.rpc.clients import OperatorCalls
 from tests.unit.cli import fakes
 
 VOLUME = {
@@ -94,6 +97,23 @@ def test_list_for_people_and_programs(run) -> None:
     assert (VOLUME["uuid"], "No valid host was found. Full.") == (listed["uuid"], listed["failure"])
 
 
+@pytest.mark.parametrize("is_old", [False, True], ids=["", "an old conductor"])
+def test_a_long_list_is_asked_for_in_parts(is_old: bool) -> None:
+    """Until one is not full. A conductor that is too old for parts answers with all."""
+    there = [{"uuid": str(number)} for number in range(230)]
+    asked: list[dict[str, Any]] = []
+
+    def call(_method: str, **arguments: Any) -> list[dict[str, str]]:
+        asked.append(arguments)
+        if is_old and "limit" in arguments:
+            raise errors.VersionPinned(method="list_volumes", needs="1.25", topic="conductor", pin="1.24", cap="1.24")
+        start = int(arguments.get("marker", -1)) + 1
+        return there[start : start + arguments.get("limit", 1000)]
+
+    assert there == pages.volumes(OperatorCalls(call), {})
+    assert (2 if is_old else 3) == len(asked)
+
+
 PLACES = [
     ("--host", "m1@disks", {"host": "m1@disks"}),
     ("--backend", "m1@disks#files", {"host": "m1@disks", "pool": "files"}),
@@ -105,7 +125,7 @@ def test_volumes_of_a_place_are_listed(run, option: str, place: str, filters: di
     """A backend or a pool."""
     conductor = Conductor()
     run(conductor, "volume", "list", option, place)
-    assert [("list_volumes", {"filters": filters})] == conductor.calls
+    assert [("list_volumes", {"filters": filters, "limit": 100})] == conductor.calls
 
 
 def test_show_names_what_was_tried(run) -> None:
@@ -301,7 +321,7 @@ def test_snapshots_are_listed_and_shown(run) -> None:
     conductor = snapshots()
     _status, out, _ = run(conductor, "volume", "snapshot", "list", "--volume", "data")
     assert ("snap" in out, VOLUME["uuid"] in out, "failure" in out) == (True, False, False)
-    assert ("list_snapshots", {"filters": {"snapshot_of": FAILED["uuid"]}}) == conductor.calls[-1]
+    assert ("list_snapshots", {"filters": {"snapshot_of": FAILED["uuid"]}, "limit": 100}) == conductor.calls[-1]
     _status, out, _ = run(conductor, "volume", "snapshot", "show", "snap")
     assert "snap" in out
 

@@ -97,6 +97,8 @@ NEEDED_ARGUMENTS = {
     "migrate_instance": {"host": "1.11"},
     "evacuate_instance": {"host": "1.11"},
     "create_volumes": {"client_token": "1.12"},
+    "list_volumes": {"limit": "1.25", "marker": "1.25"},
+    "list_snapshots": {"limit": "1.25", "marker": "1.25"},
     "list_groups": {"project_id": "1.13"},
     "create_group": {"rules": "1.18"},
     "update_group": {"rules": "1.18"},

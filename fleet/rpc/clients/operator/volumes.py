@@ -73,6 +73,13 @@ class TypeChanges(Text, total=False):
     is_public: bool
 
 
+class VolumePart(TypedDict, total=False):
+    """The part of a list that is wanted: at most so many, after the one with this uuid."""
+
+    limit: int
+    marker: str
+
+
 class VolumeCalls(Caller):
     def create_volumes(self, request: JSONObject, **token: Unpack[Token]) -> MadeVolumes:
         answer: MadeVolumes = self.call("create_volumes", request=request, **token)
@@ -86,8 +93,8 @@ class VolumeCalls(Caller):
         answer: VolumesFound = self.call("search_volumes", **search)
         return answer
 
-    def list_volumes(self, filters: Mapping[str, object]) -> list[VolumeView]:
-        answer: list[VolumeView] = self.call("list_volumes", filters=dict(filters))
+    def list_volumes(self, filters: Mapping[str, object], **part: Unpack[VolumePart]) -> list[VolumeView]:
+        answer: list[VolumeView] = self.call("list_volumes", filters=dict(filters), **part)
         return answer
 
     def show_volume(self, name: str) -> ShownVolume:
@@ -122,8 +129,8 @@ class VolumeCalls(Caller):
         answer: list[Manageable] = self.call("list_manageable", host=host)
         return answer
 
-    def list_snapshots(self, filters: Mapping[str, object]) -> list[SnapshotView]:
-        answer: list[SnapshotView] = self.call("list_snapshots", filters=dict(filters))
+    def list_snapshots(self, filters: Mapping[str, object], **part: Unpack[VolumePart]) -> list[SnapshotView]:
+        answer: list[SnapshotView] = self.call("list_snapshots", filters=dict(filters), **part)
         return answer
 
     def create_snapshot(self, volume: str, **new: Unpack[NewSnapshot]) -> SnapshotView:

@@ -19,9 +19,12 @@ from typing import Any, NamedTuple
 import orjson
 from oslo_serialization import jsonutils
 
+from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.rpc import oslo_drivers
 
+#: Of a reply. RabbitMQ 4 carries messages of 16 MiB, if its max_message_size is not set.
+MOST_BYTES = 15 * 2**20
 _ENCODER = json.JSONEncoder(default=jsonutils.to_primitive)
 _CONTEXT = "_context_"
 _UNIQUE_ID = "_unique_id"
@@ -85,10 +88,22 @@ def notification_body(context: Any, message: Mapping[str, object], version: floa
 
 
 def reply_body(msg_id: str, result: object = None, failure: object = None, ending: bool = True) -> bytes:
-    """:param failure: ``sys.exc_info()`` in place of a result"""
+    """Return the body of a reply; of a failure if the result has more than MOST_BYTES.
+
+    The broker would refuse it and close the connection, with the replies of others, or the caller would drop it.
+
+    :param failure: ``sys.exc_info()`` in place of a result
+    """
     error = oslo_drivers.serialize_remote_exception(failure) if failure else None
     content = {"result": result, "failure": error, "ending": ending, "_msg_id": msg_id, _UNIQUE_ID: new_id()}
-    return enveloped(content)
+    body = enveloped(content)
+    if len(body) <= MOST_BYTES or failure:
+        return body
+    reason = (
+        f"is too large: {len(body) // 2**20} MiB, and a message has at most {MOST_BYTES // 2**20}. Ask for less of it"
+    )
+    refusal = errors.InvalidInput(field="answer", reason=reason)
+    return reply_body(msg_id, failure=(type(refusal), refusal, None))
 
 
 def enveloped(content: JSONMapping) -> bytes:
