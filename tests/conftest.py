@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, NoReturn, TypeVar
 
 import pytest
+import wrapt
 
 from fleet.agent import commands
 from fleet_trial import private_servers
@@ -27,6 +28,14 @@ _MISSING: set[str] = set()
 _NOT_TESTED = "fleet_not_tested"
 Server = TypeVar("Server")
 seeds.install()
+
+
+@wrapt.when_imported("hypothesis")
+def time_decides_nothing(hypothesis: Any) -> None:
+    """An example may be slow: the machine is shared."""
+    settings = hypothesis.settings
+    settings.register_profile("fleet", settings.default, deadline=None)
+    settings.load_profile("fleet")
 
 
 def pytest_report_header() -> str:
