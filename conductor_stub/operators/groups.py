@@ -12,6 +12,7 @@ from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.catalog import groups, quotas
+from fleet.db.catalog.groups import PlacedMember
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.tables.catalog import GroupRow
 from fleet.db.upkeep import removal
@@ -44,8 +45,10 @@ class GroupManager:
         """:param project_id: only those of this project; None: all that the caller may see"""
 
         def read(connection: Connection) -> list[JSONObject]:
-            found = [row for row in groups.list_all(connection) if context.may_see(row.project_id)]
-            return [_group_view(connection, row) for row in found if project_id in (None, row.project_id)]
+            of = context.scope if context.scope is not None else project_id
+            found = [row for row in groups.list_all(connection, of) if project_id in (None, row.project_id)]
+            there = groups.members_of(connection, [row.uuid for row in found])
+            return [_group_view(row, there[row.uuid]) for row in found]
 
         return self._database.read(read)
 
@@ -93,7 +96,12 @@ class GroupManager:
         self._database.write(removal.group, found.uuid)
 
     def _show_group(self, context: RequestContext, name: str) -> JSONObject:
-        return self._database.read(lambda read: _group_view(read, groups.find(read, name, context.scope)))
+
+        def read(connection: Connection) -> JSONObject:
+            row = groups.find(connection, name, context.scope)
+            return _group_view(row, groups.members(connection, row.uuid))
+
+        return self._database.read(read)
 
 
 def _allowed_rules(
@@ -118,8 +126,7 @@ def _create_group(tx: Transaction, default: Quota, uuid: str, group: JSONMapping
     groups.create(tx, uuid, **group)
 
 
-def _group_view(connection: Connection, row: GroupRow) -> JSONObject:
-    members = groups.members(connection, row.uuid)
+def _group_view(row: GroupRow, members: Sequence[PlacedMember]) -> JSONObject:
     return {
         "uuid": row.uuid,
         "name": row.name,

@@ -23,21 +23,24 @@ MEMBERS = models.instance_group_members
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
 
+#: Groups of one statement.
+_AT_ONCE = 500
 _WANTED = sa.bindparam("wanted", type_=sa.String)
 _FOUND = sa.select(GROUPS).where(GROUPS.c.uuid == _WANTED)
 _LOCKED = sa.select(GROUPS).where(GROUPS.c.uuid == _WANTED).with_for_update()
-_LIVE = sa.and_(MEMBERS.c.group_uuid == _WANTED, sa.not_(INSTANCES.c.deleted))
+_OF_THESE = sa.bindparam("wanted", expanding=True, type_=sa.String)
+_LIVE = sa.and_(MEMBERS.c.group_uuid.in_(_OF_THESE), sa.not_(INSTANCES.c.deleted))
 _MEMBERS = (
-    sa.select(INSTANCES.c.uuid, INSTANCES.c.host)
+    sa.select(MEMBERS.c.group_uuid, INSTANCES.c.uuid, INSTANCES.c.host)
     .join(MEMBERS, MEMBERS.c.instance_uuid == INSTANCES.c.uuid)
     .where(_LIVE)
     .union(
-        sa.select(INSTANCES.c.uuid, MIGRATIONS.c.held_host)
+        sa.select(MEMBERS.c.group_uuid, INSTANCES.c.uuid, MIGRATIONS.c.held_host)
         .join(MEMBERS, MEMBERS.c.instance_uuid == INSTANCES.c.uuid)
         .join(MIGRATIONS, MIGRATIONS.c.instance_uuid == INSTANCES.c.uuid)
         .where(_LIVE, MIGRATIONS.c.held_host.is_not(None))
     )
-    .order_by("uuid", "host")
+    .order_by("group_uuid", "uuid", "host")
 )
 
 
@@ -150,10 +153,12 @@ def change(
     return get(tx, uuid)
 
 
-def list_all(connection: sa.Connection) -> Sequence[GroupRow]:
-    return cast(
-        "Sequence[GroupRow]", connection.execute(sa.select(GROUPS).order_by(GROUPS.c.name, GROUPS.c.uuid)).all()
-    )
+def list_all(connection: sa.Connection, project_id: str | None) -> Sequence[GroupRow]:
+    """:param project_id: None: of all projects"""
+    query = sa.select(GROUPS).order_by(GROUPS.c.name, GROUPS.c.uuid)
+    if project_id is not None:
+        query = query.where(GROUPS.c.project_id == project_id)
+    return cast("Sequence[GroupRow]", connection.execute(query).all())
 
 
 def add_members(tx: Transaction, group_uuid: str, instance_uuids: Sequence[str]) -> None:
@@ -165,7 +170,16 @@ def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequenc
     """Live members: uuid and host (None before the claim). A member that is being moved counts on both hosts, so that the
     policy holds however the move ends.
     """
-    return cast("Sequence[PlacedMember]", connection.execute(_MEMBERS, {"wanted": group_uuid}).all())
+    return members_of(connection, [group_uuid])[group_uuid]
+
+
+def members_of(connection: Transaction | sa.Connection, uuids: Sequence[str]) -> dict[str, list[PlacedMember]]:
+    """By group, as :func:`members`."""
+    found: dict[str, list[PlacedMember]] = {uuid: [] for uuid in uuids}
+    for start in range(0, len(uuids), _AT_ONCE):
+        for row in connection.execute(_MEMBERS, {"wanted": uuids[start : start + _AT_ONCE]}):
+            found[row.group_uuid].append(cast("PlacedMember", row))
+    return found
 
 
 def lock(tx: Transaction, group_uuid: str) -> GroupRow | None:
