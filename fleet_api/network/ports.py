@@ -14,16 +14,14 @@ from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
-from fleet.rpc.clients.operator.instances import Listing
 from fleet_api.access import identity
 from fleet_api.network.selection import chosen, shown
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
+from fleet_api.servers import parts
 from fleet_api.servers.addresses import FixedAddress, fixed, state
 from fleet_api.servers.servers import show
 
-#: Instances in one answer of the conductor.
-_BATCH = 200
 _PARAMETERS = ("id", "name", "device_id", "device_owner", "network_id", "mac_address", "status")
 
 
@@ -109,11 +107,6 @@ class Ports:
         project = None if request.context.is_open else request.context.caller.project_id
         filters = {"project_id": project} if project else {}
         calls = self._conductor.operator(request)
-        listing: Listing = {"limit": _BATCH}
-        while True:
-            part = calls.list_instances(filters=filters, **listing)
+        for part in parts.every(calls.list_instances, filters):
             for instance in part:
                 yield from _views(instance)
-            if len(part) < _BATCH:
-                return
-            listing["marker"] = part[-1]["uuid"]

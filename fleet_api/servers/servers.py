@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NotRequired
 
@@ -17,7 +16,7 @@ from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.access import identity, rules
 from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
-from fleet_api.servers import addresses, server_view
+from fleet_api.servers import addresses, parts, server_view
 from fleet_api.servers.input import server_change, server_filters, server_request
 
 #: Header with the client token of a build request.
@@ -28,9 +27,7 @@ _NAMED_BY: Mapping[str, str] = {
     "Volume": "server.block_device_mapping_v2",
     "Network": "server.networks",
 }
-#: Instances in one answer of the conductor: the first, whose sizes are not known, and at most.
-_FIRST_BATCH, _BATCH = 100, 1000
-#: Of one answer, and of one answer of the conductor, about. A longer list has a link to the next page.
+#: Of one answer, about. A longer list has a link to the next page.
 MOST_BYTES = 8 * 2**20
 Instance = server_filters.Instance
 Condition = Callable[[Instance], bool]
@@ -211,12 +208,12 @@ class Servers:
         calls = self._conductor.operator(request)
         listed: Callable[..., Sequence[Instance]] = calls.list_brief if is_brief else calls.list_instances
         found: list[JSONObject] = []
-        marker, size, batch = request.get_param("marker"), 0, _FIRST_BATCH
+        marker, size, batch = request.get_param("marker"), 0, parts.FIRST
         while True:
             more = {"marker": marker} if marker else {}
             # Without conditions of ours, what is asked for is what is needed, and one more.
             wanted = batch if matches else min(batch, limit + 1 - len(found))
-            part = _known(functools.partial(listed, filters=exact, limit=wanted, **more))
+            part, wanted = parts.of(listed, exact, wanted, more)
             for each in part:
                 if not all(match(each) for match in matches):
                     continue
@@ -227,39 +224,18 @@ class Servers:
             if len(part) < wanted:
                 return found, None
             marker = part[-1]["uuid"]
-            batch = _next_batch(part)
+            batch = parts.following(part)
 
     def _sorted(
         self, request: falcon.Request, exact: JSONMapping, matches: Sequence[Condition], shown: View
     ) -> tuple[list[JSONObject], str | None]:
         """Return the part of a list in another order than that of the conductor: all that match are read."""
-        calls, more = self._conductor.operator(request), JSONObject()
-        found: list[Instance] = []
-        while part := _known(functools.partial(calls.list_instances, filters=exact, limit=_BATCH, **more)):
+        calls, found = self._conductor.operator(request), list[Instance]()
+        for part in parts.every(calls.list_instances, exact):
             found += [each for each in part if all(match(each) for match in matches)]
-            more = {"marker": part[-1]["uuid"]}
         ordered = paging.ordered(request, found, server_filters.SORTED_BY, "created_at")
         cut, is_more = paging.cut(request, ordered, [each["uuid"] for each in ordered], self._most)
         return [shown(request, each) for each in cut], cut[-1]["uuid"] if is_more else None
-
-
-def _known(listed: Callable[[], Sequence[Instance]]) -> Sequence[Instance]:
-    """Return a part of a list; empty if there is no such host: a filter that nothing fits is no mistake.
-
-    :raises errors.InvalidInput: the marker is no instance
-    """
-    try:
-        return listed()
-    except errors.NotFound as unknown:
-        if unknown.kind == "Host":
-            return ()
-        raise errors.InvalidInput(field="marker", reason=f"is unknown: {unknown.message}") from None
-
-
-def _next_batch(part: Sequence[Instance]) -> int:
-    """Return how many instances to ask for, by the size of those that came: an answer of the conductor stays small."""
-    each = len(orjson.dumps(part)) // len(part) + 1
-    return min(max(MOST_BYTES // each, 1), _BATCH)
 
 
 def show(conductor: Conductor, request: falcon.Request, server_id: str, deleted_too: bool = False) -> JSONMapping:

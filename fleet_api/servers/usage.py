@@ -18,14 +18,13 @@ from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet.clock import utcnow
-from fleet.json_codec import JSONMapping, JSONObject
+from fleet.json_codec import JSONMapping
 from fleet_api.access import identity
 from fleet_api.access.rules import ALL_QUOTAS
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
-from fleet_api.servers import server_view
+from fleet_api.servers import parts, server_view
 
-_BATCH = 500
 #: Without a beginning the period is that long.
 _PERIOD = datetime.timedelta(weeks=4)
 _PARAMETERS = ("start", "end", "detailed", "limit", "marker")
@@ -100,15 +99,10 @@ class Usages:
 
     def _instances(self, request: falcon.Request, filters: Mapping[str, object]) -> Iterator[JSONMapping]:
         """Live ones, then those that were deleted."""
+        calls = self._conductor.operator(request)
         for which in ({}, {"deleted": True}):
-            more: JSONObject = {}
-            while True:
-                wanted = {**filters, **which}
-                part = self._conductor.operator(request).list_instances(filters=wanted, limit=_BATCH, **more)
+            for part in parts.every(calls.list_instances, {**filters, **which}):
                 yield from part
-                if len(part) < _BATCH:
-                    break
-                more = {"marker": part[-1]["uuid"]}
 
 
 def _period(request: falcon.Request) -> tuple[datetime.datetime, datetime.datetime]:

@@ -16,7 +16,7 @@ from fleet.objects import Flavor, ImageRecord
 from fleet_api import conf as api_conf
 from fleet_api import main
 from fleet_api.own import own
-from fleet_api.servers import servers
+from fleet_api.servers import parts, servers
 from tests import factories
 from tests.configuration import configuration
 from tests.worlds.http_conductor import HttpConductor, named
@@ -383,11 +383,33 @@ def test_a_marker_that_is_no_server(client: testing.TestClient, conductor: FewSe
     assert 400 == client.simulate_get("/v2.1/servers?marker=1").status_code
 
 
+def test_a_part_that_no_answer_has_is_asked_for_in_smaller_ones() -> None:
+    """Servers may be larger than those that came before. Another refusal is the caller's."""
+    there = [{"uuid": str(number), "text": "x"} for number in range(300)]
+    asked: list[int] = []
+
+    def listed(filters: Any, limit: int, marker: str = "-1") -> list[dict[str, str]]:
+        asked.append(limit)
+        if limit > 30:
+            raise errors.InvalidInput(field="limit", reason="must be at most 30 here")
+        return there[int(marker) + 1 :][:limit]
+
+    assert there == [each for part in parts.every(listed, {}) for each in part]
+    assert [100, 25] == asked[:2]
+    with pytest.raises(errors.InvalidInput, match="shoe"):
+        parts.of(lambda **_asked: _refuse("shoe"), {}, 100, {})
+
+
+def _refuse(field: str) -> list[Any]:
+    raise errors.InvalidInput(field=field, reason="is unknown")
+
+
 def test_a_list_of_large_servers_has_pages(
     client: testing.TestClient, conductor: FewServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither an answer nor one of the conductor grows with what users have stored: all servers come, in more pages."""
     monkeypatch.setattr(servers, "MOST_BYTES", 50_000)
+    monkeypatch.setattr(parts, "_BYTES", 50_000)
     conductor.instances = [
         {**_instance(number), "name": "x" * 200, "image": {"properties": {"a": "x" * 10_000}}}
         for number in range(1, 400)
