@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from oslo_log import log as logging
@@ -47,6 +48,8 @@ class Host:
         #: Instances whose claim the ledger has not answered: the attempt of the claim.
         self.undecided: dict[str, Undecided] = {}
         self._trackers: dict[str, ResourceTracker] = {}
+        #: By instance, held while the driver destroys its guest.
+        self._destroying: weakref.WeakValueDictionary[str, threading.Lock] = weakref.WeakValueDictionary()
         #: Inventories by node, from the ledger at registration.
         self.recorded: Mapping[str, Inventory] = {}
 
@@ -88,12 +91,21 @@ class Host:
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
         """Let the driver destroy a guest.
 
-        :raises time_limit.Overrun: the driver does not return in time
+        :raises time_limit.Overrun: the driver does not return in time, or an earlier call for the guest has not returned yet
         :raises Exception: whatever the driver raises
         """
-        time_limit.run_within(
-            context, self.policy.driver_timeout_s, lambda: self.driver.destroy(context, instance_uuid)
-        )
+        under_way = self._destroying.setdefault(instance_uuid, threading.Lock())
+        # Orders are repeated: each would leave a thread in a driver that hangs.
+        if not under_way.acquire(blocking=False):
+            raise time_limit.Overrun("an earlier call of the driver for this guest has not ended")
+
+        def destroy() -> None:
+            try:
+                self.driver.destroy(context, instance_uuid)
+            finally:
+                under_way.release()
+
+        time_limit.run_within(context, self.policy.driver_timeout_s, destroy)
 
     def count(self, uuid: str, instance: Instance | None, migration: Migration | None = None) -> None:
         """Hold for an instance, on every node, exactly what the ledger has.

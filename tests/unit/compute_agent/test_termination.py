@@ -76,6 +76,9 @@ def test_a_driver_that_cannot_destroy_keeps_the_room(hangs: bool, caplog: pytest
     )
     driver.gate, driver.failure, world.host.policy = None, None, patient
     if gate is not None:
+        # Repeated orders leave no more threads in the driver.
+        terminate(world, instance)
+        assert builders.lines(caplog, logging.WARNING)[1].endswith("for this guest has not ended")
         gate.set()
         # The late destroy ends before the next one begins.
         builders.join_threads("driver")
