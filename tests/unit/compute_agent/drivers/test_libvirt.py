@@ -472,10 +472,15 @@ def test_a_guest_that_has_a_directory_keeps_its_record(images: Images) -> None:
 
 @needs_qemu_img
 def test_what_a_crash_leaves_is_removed_at_the_start(images: Images) -> None:
-    """Half-fetched bases, half-removed guests, and directories without a record."""
+    """Half-fetched bases, half-removed guests, and directories without a record and without disks."""
     instance = builders.an_instance()
     images.disks.begin(GuestRecord.of(instance))
-    for name in ("bases/.part-x", f"guests/destroyed-{UUID}/disk", "guests/making-x/guest.json", f"guests/{UUID}/disk"):
+    for name in (
+        "bases/.part-x",
+        f"guests/destroyed-{UUID}/disk",
+        "guests/making-x/guest.json",
+        f"guests/{UUID}/seed.iso",
+    ):
         path = images.disks.directory.parent / name
         path.parent.mkdir(exist_ok=True)
         path.touch()
