@@ -129,16 +129,26 @@ class ComputeManager:
     def get_console_output(
         self, context: RequestContext, instance_uuid: fields.Uuid, most_bytes: fields.Positive = MOST_CONSOLE_BYTES
     ) -> str:
-        """Return the end of what the guest has printed, without bytes that are no text."""
+        """Return the end of what the guest has printed, without bytes that are no text.
+
+        :raises errors.NotFound: there is no such guest; errors.ServiceDown: the driver does not answer
+        """
         most = min(most_bytes, MOST_CONSOLE_BYTES)
-        return self._host.driver.get_console_output(context, instance_uuid, most).decode(errors="replace")
+        read = functools.partial(self._host.driver.get_console_output, context, instance_uuid, most)
+        return self._host.ask(context, read).decode(errors="replace")
 
     @endpoint
     def describe_host(self, context: RequestContext) -> dict[str, object]:
         """Return what this agent holds: totals and usage of each node with the instances, and the driver's guests.
 
         ``now`` is this host's clock, which operators compare with the conductor's.
+
+        :raises errors.ServiceDown: the driver does not answer
         """
+        driver = self._host.driver
+        guests, volumes = self._host.ask(
+            context, lambda: (sorted(driver.list_instance_uuids()), driver.attached_volumes())
+        )
         nodes = []
         for tracker in self._host.trackers():
             view = tracker.view()
@@ -148,6 +158,6 @@ class ComputeManager:
             "host": self._host.name,
             "now": utcnow().isoformat(),
             "nodes": nodes,
-            "guests": sorted(self._host.driver.list_instance_uuids()),
-            "volumes": self._host.driver.attached_volumes(),
+            "guests": guests,
+            "volumes": volumes,
         }

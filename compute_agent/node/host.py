@@ -7,6 +7,7 @@ import dataclasses
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from oslo_log import log as logging
 
@@ -20,6 +21,9 @@ from fleet.objects import Instance, Inventory, Migration
 
 LOG = logging.getLogger(__name__)
 
+Answer = TypeVar("Answer")
+#: Seconds for which the driver is waited for that is asked something.
+_QUESTION_S = 5.0
 #: Called with the host's name and a sentence when another process has taken over the host.
 Superseded = Callable[[str, str], None]
 
@@ -50,6 +54,8 @@ class Host:
         self._trackers: dict[str, ResourceTracker] = {}
         #: By instance, held while the driver destroys its guest.
         self._destroying: weakref.WeakValueDictionary[str, threading.Lock] = weakref.WeakValueDictionary()
+        #: Held while the driver is asked something.
+        self._asking = threading.Lock()
         #: Inventories by node, from the ledger at registration.
         self.recorded: Mapping[str, Inventory] = {}
 
@@ -106,6 +112,28 @@ class Host:
                 under_way.release()
 
         time_limit.run_within(context, self.policy.driver_timeout_s, destroy)
+
+    def ask(self, context: RequestContext, question: Callable[[], Answer]) -> Answer:
+        """Let the driver answer a question, which must not keep orders waiting: they have the same thread.
+
+        :raises errors.ServiceDown: the driver does not answer soon, or owes another answer
+        """
+        limit_s = self.policy.driver_timeout_s and min(self.policy.driver_timeout_s, _QUESTION_S)
+        asking = self._asking
+
+        def answered() -> Answer:
+            try:
+                return question()
+            finally:
+                asking.release()
+
+        try:
+            if not asking.acquire(blocking=False):
+                raise time_limit.Overrun("it has not answered an earlier question")
+            return time_limit.run_within(context, limit_s, answered)
+        except time_limit.Overrun as late:
+            reason = f"its driver does not answer: {late}"
+            raise errors.ServiceDown(binary="fleet-compute", host=self.name, reason=reason) from None
 
     def count(self, uuid: str, instance: Instance | None, migration: Migration | None = None) -> None:
         """Hold for an instance, on every node, exactly what the ledger has.
