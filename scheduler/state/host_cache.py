@@ -239,7 +239,7 @@ class HostCache:
             self._table.compact()
         self._memberships.apply(changes.aggregates)
         for service in changes.services:
-            self.services.apply(service)
+            self.services.apply(service, compared=changes.full and not news)
         for instance in changes.instances:
             self._apply_instance(instance, news and not changes.full)
         for node in changes.nodes:

@@ -134,6 +134,8 @@ class HostManager:
     def compare(self) -> None:
         """Read everything and repair what differs. For the background: it takes as long as the fleet is large."""
         with self._audit_lock:
+            with self._lock:
+                self._cache.services.begin_comparison()
             everything = self._audit_feed.read(0)
         with self._turnstile:
             later = self._read_later(everything.generation)
@@ -303,7 +305,8 @@ class HostManager:
         with self._lock:
             lag = changes.generation - self._cache.generation
             self._cache.apply(changes)
-            self._read_at = begun_at
+            # The reading may have shown that the clock has gone back. The heartbeats that were read have the new time.
+            self._read_at = min(begun_at, epoch_s(self._clock()))
             self._follow_liveness()
         self._newest_applied = self._newest_ended = number
         newest, full = changes.generation, changes.full

@@ -28,16 +28,27 @@ class Services:
         self._table = inventory.table
         #: host → disabled, forced_down, last_seen_up; also of hosts that have no node yet.
         self._services: dict[str, tuple[bool, bool, float]] = {}
+        #: Hosts whose heartbeat was shown since the newest comparison began to read.
+        self._heard: set[str] = set()
         self._up = numpy.empty(0, dtype=bool)
         #: Grows whenever a service, or the liveness of a host, may have changed.
         self.signs_of_life = 0
 
-    def apply(self, service: Any) -> None:
+    def begin_comparison(self) -> None:
+        """Note which heartbeats are shown from now on: they are newer than what the comparison reads."""
+        self._heard.clear()
+
+    def apply(self, service: Any, compared: bool = False) -> None:
+        """Apply a row. Its heartbeat counts even if it is the earlier one: the clock that wrote it may have gone back.
+
+        :param compared: the row is of a comparison, which may have read it before the newest heartbeat
+        """
         if service.deleted:
             self._drop(service.host)
             return
-        known = self._services.get(service.host, (False, False, 0.0))
-        last_seen_up = max(known[2], epoch_s(service.last_seen_up))
+        known, last_seen_up = self._services.get(service.host), epoch_s(service.last_seen_up)
+        if compared and known is not None and service.host in self._heard:
+            last_seen_up = known[2]
         self._services[service.host] = (bool(service.disabled), bool(service.forced_down), last_seen_up)
         reasons = self._inventory.disabled_reasons
         reasons.pop(service.host, None)
@@ -46,11 +57,12 @@ class Services:
         self._show(service.host)
 
     def apply_heartbeats(self, heartbeats: Sequence[tuple[str, datetime.datetime]]) -> None:
-        """Apply (host, time of the newest heartbeat) pairs."""
+        """Apply (host, time of the newest heartbeat) pairs, in the order in which they were read."""
         self.signs_of_life += bool(heartbeats)
         for host, heard_at in heartbeats:
             known, last_seen_up = self._services.get(host), epoch_s(heard_at)
-            if known is not None and known[2] < last_seen_up:
+            self._heard.add(host)
+            if known is not None and known[2] != last_seen_up:
                 self._services[host] = (known[0], known[1], last_seen_up)
                 for row in self._table.rows_of_host(host):
                     self._table.note(row, "last_seen_up", last_seen_up)

@@ -149,6 +149,25 @@ def test_heartbeats_come_without_a_generation(database: Database) -> None:
     assert list(changes.heartbeats) == [("h1", clock())]
 
 
+def test_heartbeats_are_read_after_the_clock_went_back(database: Database) -> None:
+    """At once, and later too, though a silent host keeps a heartbeat that is in the future now."""
+    for host in ("h1", "silent"):
+        register(database, host)
+    clock = FakeClock(CLOCK())
+    feed = ChangeFeed(database, clock)
+    generation = feed.read(0).generation
+    clock.advance(10)
+    database.write(heartbeats.write, [Heartbeat("fleet-compute", ["h1", "silent"], "one")], clock())
+    feed.read(generation)
+    last, read = ("silent", clock()), []
+    for passed_s in (-600, 10):
+        clock.advance(passed_s)
+        database.write(heartbeats.write, [Heartbeat("fleet-compute", ["h1"], "one")], clock())
+        read.append((sorted(feed.read(generation).heartbeats), [("h1", clock()), last]))
+    for shown, expected in read:
+        assert expected == shown
+
+
 # SQLite has one writer at a time: nothing can commit in between.
 @pytest.mark.parametrize("opened_database", ["postgresql", "mariadb"], indirect=True)
 def test_a_transaction_that_commits_late_is_seen_late(database: Database) -> None:

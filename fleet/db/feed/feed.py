@@ -189,19 +189,24 @@ class ChangeFeed:
         return self._newest.lost + self._snapshot.lost
 
     def _heartbeats_due(self) -> bool:
-        return self._heartbeats_read is None or self._clock() - self._heartbeats_read >= self._heartbeat_period
+        """Return True after the period, and after the clock has gone back."""
+        if self._heartbeats_read is None:
+            return True
+        return not seconds(0) <= self._clock() - self._heartbeats_read < self._heartbeat_period
 
     def _read_heartbeats(self, connection: sa.Connection) -> list[tuple[str, datetime.datetime]]:
         if not self._heartbeats_due():
             return []
-        now = self._clock()
-        if self._newest_heartbeat is not None:
-            found = connection.execute(self._of.new_heartbeats, {"after": self._newest_heartbeat - HEARTBEAT_OVERLAP})
-        else:
+        now, read, newest = self._clock(), self._heartbeats_read, self._newest_heartbeat
+        if read is None or newest is None or now < read - HEARTBEAT_OVERLAP:
+            # Since the clock has gone back, new heartbeats have earlier times than those that were read.
             found = connection.execute(self._of.all_heartbeats)
+        else:
+            found = connection.execute(self._of.new_heartbeats, {"after": newest - HEARTBEAT_OVERLAP})
         heartbeats = [(row.host, row.last_seen_up) for row in found]
         if heartbeats:
-            self._newest_heartbeat = max(seen for _host, seen in heartbeats)
+            # A heartbeat from before the clock went back may be in the future; those of other hosts come before it.
+            self._newest_heartbeat = min(now, max(seen for _host, seen in heartbeats))
         self._heartbeats_read = now
         self._heartbeat_period = HEARTBEAT_PERIOD + seconds(len(heartbeats) / HEARTBEATS_A_SECOND)
         return heartbeats

@@ -204,14 +204,21 @@ def test_a_full_state_drops_what_is_not_in_it():
     assert ([uuid(2)], [2]) == (sorted(host.instances), [each.id for each in host.aggregates])
 
 
-def test_newer_heartbeats_count():
-    """A heartbeat moves liveness on, never back; a service row does not move it back either."""
+def test_the_heartbeat_that_was_read_last_counts():
+    """In a heartbeat or in a service row, and with an earlier time too: the clock that writes them may go back."""
     cache = factories.cache(node())
     later, earlier = NOW + datetime.timedelta(seconds=30), NOW - datetime.timedelta(seconds=30)
-    for batch in ([("host1", later)], [("host1", earlier), ("unknown", later)]):
-        cache.apply(changes(generation=2, heartbeats=batch))
-    cache.apply(changes(generation=3, services=[Service(last_seen_up=earlier)]))
-    assert later == cache.candidates(NOW_S).state(0).service["last_seen_up"]
+    readings = [
+        (later, {"heartbeats": [("host1", later)]}),
+        (earlier, {"heartbeats": [("host1", earlier), ("unknown", later)]}),
+        (later, {"services": [Service(last_seen_up=later)]}),
+        (earlier, {"services": [Service(last_seen_up=earlier)]}),
+    ]
+    shown = []
+    for generation, (_expected, reading) in enumerate(readings, 2):
+        cache.apply(changes(generation=generation, **reading))
+        shown.append(cache.candidates(NOW_S).state(0).service["last_seen_up"])
+    assert [expected for expected, _reading in readings] == shown
 
 
 def test_aggregates_follow_their_changes():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import datetime
 import functools
 import random
 import threading
@@ -11,6 +12,7 @@ import threading
 import pytest
 
 from fleet import errors
+from fleet.clock import epoch_s
 from scheduler.compute import filters
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine.decide import decide
@@ -216,6 +218,47 @@ def test_a_comparison_repairs_and_does_not_go_back():
     placed = select(host_manager, request({"memory_mb": 2048}, count=8)).picks
     assert {("missed", "missed")} == {pick.key for pick in placed}
     assert 2 == host_manager.counts()["nodes"]
+
+
+def test_a_comparison_repairs_the_time_of_a_heartbeat():
+    """But a heartbeat that was shown while the comparison was read is newer."""
+    clock = FakeClock()
+    seen = {name: clock() + datetime.timedelta(seconds=600) for name in "ab"}
+    services = [Service(name, last_seen_up=seen[name]) for name in "ab"]
+    feed = FakeFeed(changes([node("a"), node("b")], generation=1, full=True, services=services))
+    now_right = [Service(name, last_seen_up=clock() - datetime.timedelta(seconds=100)) for name in "ab"]
+    audit_feed = FakeFeed(changes([node("a"), node("b")], generation=1, full=True, services=now_right))
+    host_manager = manager(feed=feed, audit_feed=audit_feed, clock=clock)
+    host_manager.refresh()
+
+    def beat_meanwhile(since, read=audit_feed.read):
+        found = read(since)
+        feed.batches.append(changes(generation=2, heartbeats=[("b", clock())]))
+        host_manager.refresh()
+        return found
+
+    audit_feed.read = beat_meanwhile
+    host_manager.compare()
+    shown = host_manager.consider(lambda hosts, _state: hosts.column("last_seen_up").tolist())
+    assert [epoch_s(clock()) - 100, epoch_s(clock())] == shown
+
+
+def test_a_reading_shows_that_the_clock_has_gone_back():
+    """The heartbeats that it brings are judged by the new time."""
+    clock = FakeClock()
+    feed = FakeFeed(changes([node("a")], generation=1, full=True))
+    host_manager = manager(feed=feed, clock=clock)
+    host_manager.refresh()
+
+    def step_back(since, read=feed.read):
+        clock.advance(-600)
+        new = [Service("b", last_seen_up=clock())]
+        feed.batches.append(changes([node("b")], generation=2, services=new, heartbeats=[("a", clock())]))
+        return read(since)
+
+    feed.read = step_back
+    host_manager.refresh()
+    assert ["a", "b"] == host_manager.hosts_up()[0]
 
 
 def test_hosts_up():
