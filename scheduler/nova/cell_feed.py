@@ -14,7 +14,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from fleet import errors
-from fleet.clock import Clock, seconds
+from fleet.clock import seconds
 from fleet.db.engine.reader import Reader
 from fleet.db.nova import cell_queries as queries
 from fleet.db.nova.api_queries import Cell
@@ -23,11 +23,10 @@ from scheduler.nova import rows
 from scheduler.nova.rows import InstanceRow, NodeRow, Reserved, ServiceRow
 
 LOG = logging.getLogger(__name__)
-_EPOCH = datetime.datetime(1970, 1, 1)
-#: A cell that is down is tried again after this time. An attempt may last as long as a connection takes to fail.
-RETRY = seconds(10)
+#: A cell that is down is tried again after so many seconds. An attempt may last as long as a connection takes to fail.
+RETRY_S = 10.0
 #: While its hosts are still served: they are, until the cell has been silent for ``Pace.patience_s``.
-RETRY_SOON = seconds(2)
+RETRY_SOON_S = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Shown:
 
 
 class CellFeed:
-    """Not for use by several threads at once."""
+    """Not for use by several threads at once. :param monotonic: seconds; a step of the wall clock changes no pace"""
 
     def __init__(
         self,
@@ -83,7 +82,7 @@ class CellFeed:
         open_cell: Callable[[Cell], NovaDatabase],
         reserved: Reserved,
         pace: Pace,
-        clock: Clock,
+        monotonic: Callable[[], float],
     ) -> None:
         self._cell = cell
         self._open_cell = open_cell
@@ -91,29 +90,30 @@ class CellFeed:
         self._reader: Reader | None = None
         self._reserved = reserved
         self._pace = pace
-        self._clock = clock
+        self._monotonic = monotonic
         self._nodes, self._instances = Shown(), Shown()
         self._hosts: set[str] = set()
         #: Services that are disabled or forced down.
         self._flagged: set[str] = set()
-        self._heartbeats_read = _EPOCH
+        self._heartbeats_read = float("-inf")
         #: False until all of the cell was read, and after it was down.
         self._is_loaded = False
         self._is_away = False
         #: When it failed first since it answered last; None while it answers.
-        self._failing_since: datetime.datetime | None = None
-        self._retry_at = _EPOCH
+        self._failing_since: float | None = None
+        self._retry_at = float("-inf")
         self._again: set[str] = set()
 
-    def read(self, since: int, generation: int) -> Found | None:
+    def read(self, since: int, generation: int, watermark: datetime.datetime) -> Found | None:
         """Return what has changed after generation ``since``, or all; None while a cell that is down is left alone.
 
+        :param watermark: ``updated_at`` of these changes, if the clocks agree
         :raises errors.DatabaseError: :raises errors.ConfigError: the URL of the cell's database is wrong
         """
-        if since and self._failing_since is not None and self._clock() < self._retry_at:
+        if since and self._failing_since is not None and self._monotonic() < self._retry_at:
             return None
         full = not since or not self._is_loaded
-        found: Found = self._ask(self._all) if full else self._ask(self._changes, since, generation)
+        found: Found = self._ask(self._all) if full else self._ask(self._changes, since, generation, watermark)
         self._is_loaded = True
         if self._failing_since is not None:
             LOG.info("Cell %s can be read again", self._cell.name)
@@ -122,18 +122,18 @@ class CellFeed:
 
     def is_tolerated(self, away: errors.FleetError) -> bool:
         """Note that the cell cannot be read. Return whether its hosts are still served as they were known."""
-        now = self._clock()
+        now = self._monotonic()
         if self._failing_since is None:
             self._failing_since = now
             LOG.warning("Cell %s cannot be read; its hosts stay as they were known: %s", self._cell.name, away.message)
         # What changed meanwhile is older than the next reading asks for.
         self._is_loaded = False
-        self._retry_at = now + RETRY_SOON
-        return bool(self._hosts) and now - self._failing_since < seconds(self._pace.patience_s)
+        self._retry_at = now + RETRY_SOON_S
+        return bool(self._hosts) and now - self._failing_since < self._pace.patience_s
 
     def down(self, away: errors.FleetError) -> Found | None:
         """Return the hosts of the cell as forced down, once its silence is tolerated no longer."""
-        self._retry_at = self._clock() + RETRY
+        self._retry_at = self._monotonic() + RETRY_S
         if self._is_away:
             return None
         self._is_away = True
@@ -192,8 +192,8 @@ class CellFeed:
         self._flagged = {each.host for each in services if each.disabled or each.forced_down}
         return Found(nodes, services, instances)
 
-    def _changes(self, connection: Connection, since: int, generation: int) -> Found:
-        after = _EPOCH + datetime.timedelta(microseconds=since) - seconds(self._pace.overlap_s)
+    def _changes(self, connection: Connection, since: int, generation: int, watermark: datetime.datetime) -> Found:
+        after = watermark - seconds(self._pace.overlap_s)
         again = [self._read_again(connection, host) for host in self._again]
         services = self._changed_services(connection, after)
         instances = self._changed_instances(connection, after, since, generation)
@@ -246,8 +246,8 @@ class CellFeed:
         return [rows.node(each, self._cell.uuid, self._reserved) for each in whole]
 
     def _heartbeats(self, connection: Connection) -> Sequence[tuple[str, datetime.datetime]]:
-        now = self._clock()
-        if now - self._heartbeats_read < seconds(self._pace.heartbeat_s):
+        now = self._monotonic()
+        if now - self._heartbeats_read < self._pace.heartbeat_s:
             return ()
         self._heartbeats_read = now
         return queries.heartbeats(connection)

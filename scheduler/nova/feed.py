@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The change feed over nova's databases: a second implementation of :class:`scheduler.state.host_manager.Feed`.
 
-Called by :mod:`scheduler.nova.service`. nova's rows have no generation, so the feed polls by time. A generation is the
-time in microseconds at which a reading began. A reading after generation G returns the rows whose ``updated_at`` is
-later than G less ``overlap``. Rows that the cache has already are left out. Polling misses rows that were deleted
-without a trace, and changes by clocks that are too far behind. The full comparison of the host manager finds these.
+Called by :mod:`scheduler.nova.service`. nova's rows have no generation, so the feed polls by time. A generation stands
+for the time at which a reading began (:mod:`scheduler.nova.reading_times`). A reading after generation G returns the rows
+whose ``updated_at`` is later than this time less ``overlap``. Rows that the cache has already are left out. Polling misses
+rows that were deleted without a trace, and changes by clocks that are too far behind. The full comparison of the host
+manager finds these.
 
 A cell that cannot be read for ``Pace.patience_s`` is down: its hosts are shown as forced down until it answers, and the rest
 is served. Until then its hosts stay as they were known. When it answers again, all of it is read.
@@ -12,12 +13,13 @@ is served. Until then its hosts stay as they were known. When it answers again, 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from oslo_log import log as logging
 
 from fleet import errors
-from fleet.clock import Clock, epoch_s, utcnow
+from fleet.clock import Clock, utcnow
 from fleet.db.feed.feed import ChangedAggregate, Changes
 from fleet.db.nova import api_queries
 from fleet.db.nova.api_queries import Cell, Layout
@@ -25,6 +27,7 @@ from fleet.db.nova.database import NovaDatabase
 from scheduler.nova import rows
 from scheduler.nova.cell_feed import CellFeed, Found, Pace
 from scheduler.nova.providers import ProviderFeed
+from scheduler.nova.reading_times import ReadingTimes
 from scheduler.nova.rows import NodeRow, Reserved, ServiceRow
 
 LOG = logging.getLogger(__name__)
@@ -36,6 +39,8 @@ class NovaFeed:
     :param open_cell: opens the database of a cell
     :param incomplete: ids of cells that a full reading could not read, shared with the other feed of the same cache. The
         cache has dropped their hosts, so the next reading of changes shows them in whole
+    :param clock: what ``updated_at`` is compared with
+    :param monotonic: paces the readings
     :param providers: placement's database; None to take capacity from the nodes' own columns
     """
 
@@ -48,15 +53,17 @@ class NovaFeed:
         clock: Clock = utcnow,
         incomplete: set[int] | None = None,
         providers: ProviderFeed | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._incomplete = set() if incomplete is None else incomplete
         self._api = api.reader()
         self._open_cell = open_cell
         self._reserved = reserved or Reserved()
         self._pace = pace or Pace()
-        self._clock = clock
+        self._monotonic = monotonic
+        self._times = ReadingTimes(clock, monotonic)
         self._layout = Layout({}, {}, {})
-        self._layout_read_at = 0.0
+        self._layout_read_at = float("-inf")
         self._aggregates = _AggregateLog()
         self._cells: dict[int, CellFeed] = {}
         self._unmapped: set[str] = set()
@@ -67,18 +74,19 @@ class NovaFeed:
 
     def read(self, since: int) -> Changes:
         """All changes after generation ``since``. 0 reads all. :raises errors.DatabaseError: of the API database"""
-        generation = max(self._now(), self._newest + 1)
+        generation = self._times.begin(self._newest)
         changed_hosts = self._read_layout(generation, full=not since)
         read = [self._read_cell(number, cell, since, generation) for number, cell in self._cells.items()]
         found = [each for each in read if each is not None]
         # After the cells: an instance that is shown on its host has its allocation already.
         self._read_providers(since, generation)
+        self._times.end(generation, full=not since)
         self._newest = generation
         return self._changes(generation, since, found, changed_hosts)
 
     def read_host(self, host: str) -> Changes:
         """The complete state of one host. :raises errors.DatabaseError:"""
-        generation = max(self._now(), self._newest + 1)
+        generation = self._times.begin(self._newest)
         number = self._layout.cell_of.get(host)
         if number is None:
             self._read_layout(generation, full=False)
@@ -97,9 +105,6 @@ class NovaFeed:
             cell.close()
         if self._providers is not None:
             self._providers.close()
-
-    def _now(self) -> int:
-        return round(epoch_s(self._clock()) * 1e6)
 
     def _changes(self, generation: int, since: int, found: Sequence[Found], remapped: Iterable[str]) -> Changes:
         services = [each for one in found for each in one.services if self._is_mapped(each.host)]
@@ -149,7 +154,7 @@ class NovaFeed:
 
     def _read_layout(self, generation: int, full: bool) -> set[str]:
         """Read cells, mappings and aggregates if that is due; return the hosts whose cell has changed."""
-        now_s = generation / 1e6
+        now_s = self._monotonic()
         if not full and now_s - self._layout_read_at < self._pace.layout_s:
             return set()
         former, self._layout = self._layout, self._api.read(api_queries.layout)
@@ -164,7 +169,7 @@ class NovaFeed:
             self._cells.pop(number).close()
         for number, cell in self._layout.cells.items():
             if number not in self._cells:
-                self._cells[number] = CellFeed(cell, self._open_cell, self._reserved, self._pace, self._clock)
+                self._cells[number] = CellFeed(cell, self._open_cell, self._reserved, self._pace, self._monotonic)
         for host in changed:
             if host in self._layout.cell_of:
                 self._cells[self._layout.cell_of[host]].read_again(host)
@@ -173,7 +178,7 @@ class NovaFeed:
         if since and number in self._incomplete:
             cell.load_again()
         try:
-            found = cell.read(since, generation)
+            found = cell.read(since, generation, self._times.watermark(since))
         except (errors.DatabaseError, errors.ConfigError) as away:
             if cell.is_tolerated(away):
                 if not since:

@@ -3,7 +3,7 @@
 
 Called by the modules beside it. The first reading reads all. Later ones compare the ids and generations of all
 providers, and read those that differ. A deleted allocation changes no generation: sums of what is taken are compared
-every :data:`USAGE_PERIOD` (5 s), and at once when a request finds no host. docs/decisions has the reason for reading
+every :data:`USAGE_PERIOD_S` (5 s), and at once when a request finds no host. docs/decisions has the reason for reading
 the database.
 """
 
@@ -13,7 +13,8 @@ import collections
 import dataclasses
 import itertools
 import operator
-from collections.abc import Collection, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from oslo_log import log as logging
@@ -30,7 +31,7 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 #: Consumers older than this have no booking any more. It exceeds every sensible scheduler_booking_timeout.
 _RECENT = seconds(3600)
 #: What is taken is read at least this often: a deleted allocation changes no generation.
-USAGE_PERIOD = seconds(5)
+USAGE_PERIOD_S = 5.0
 _FIRST = operator.itemgetter(0)
 
 
@@ -88,18 +89,27 @@ class ProviderFeed:
     """Not for use by several threads at once.
 
     :param notes: kept up to date
+    :param clock: tells which consumers are new
+    :param monotonic: paces the readings of what is taken
     """
 
-    def __init__(self, database: NovaDatabase, notes: ProviderNotes, clock: Clock = utcnow) -> None:
+    def __init__(
+        self,
+        database: NovaDatabase,
+        notes: ProviderNotes,
+        clock: Clock = utcnow,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._reader: Reader = database.reader()
         self._notes = notes
         self._clock = clock
+        self._monotonic = monotonic
         #: id → uuid, and the (id, generation) of what was read last.
         self._uuids: dict[int, str] = {}
         self._known: set[tuple[int, int]] = set()
         #: (provider, class) → amount
         self._used: dict[tuple[int, int], int] = {}
-        self._usage_read_at, self._usage_served = clock(), notes.usage_wanted
+        self._usage_read_at, self._usage_served = monotonic(), notes.usage_wanted
         #: Nested and sharing providers.
         self._others: dict[str, Provider] = {}
         self._providers: dict[str, Provider] = {}
@@ -180,8 +190,8 @@ class ProviderFeed:
 
     def _usage_changed(self, connection: Connection) -> set[int]:
         """Return the providers of which other amounts are taken than known: placement counts no deleted allocation."""
-        now = self._clock()
-        if self._notes.usage_wanted == self._usage_served and now - self._usage_read_at < USAGE_PERIOD:
+        now = self._monotonic()
+        if self._notes.usage_wanted == self._usage_served and now - self._usage_read_at < USAGE_PERIOD_S:
             return set()
         self._usage_served, self._usage_read_at = self._notes.usage_wanted, now
         found = {(provider, number): int(amount) for provider, number, amount in queries.usage(connection)}

@@ -10,11 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from fleet import errors
-from fleet.clock import seconds
+from fleet.clock import epoch_s, seconds
 from fleet.db.nova import api_queries, cell_queries, grants, tables
 from fleet.db.nova.database import NovaDatabase, cell_url
 from scheduler.compute.drivers.host_manager import HostManager
-from scheduler.nova.cell_feed import RETRY, RETRY_SOON, Pace
+from scheduler.nova.cell_feed import RETRY_S, RETRY_SOON_S, Pace
 from scheduler.nova.feed import NovaFeed
 from scheduler.nova.polling import polled
 from tests.clock import FakeClock
@@ -32,12 +32,21 @@ class FeedOverNova:
     def __init__(self, nova: Databases, url: str | None = None, **pace) -> None:
         self.nova = nova
         self.clock = FakeClock()
+        self.stepped_s = 0.0
         self.cell_is_down = False
         self.api = NovaDatabase(url or nova.url, "[nova] api_connection")
         self.opened = [self.api]
         incomplete: set[int] = set()
         feeds = [
-            NovaFeed(self.api, self._open, pace=Pace(**pace), clock=self.clock, incomplete=incomplete) for _ in range(2)
+            NovaFeed(
+                self.api,
+                self._open,
+                pace=Pace(**pace),
+                clock=self.clock,
+                incomplete=incomplete,
+                monotonic=lambda: epoch_s(self.clock()) - self.stepped_s,
+            )
+            for _ in range(2)
         ]
         self.feeds = feeds
         self.feed = feeds[0]
@@ -49,6 +58,11 @@ class FeedOverNova:
             raise errors.DatabaseUnavailable(kind="DBConnectionError", problem="refused")
         self.opened.append(NovaDatabase(cell.url, "cell"))
         return self.opened[-1]
+
+    def step_clock(self, by_s: float) -> None:
+        """Set the wall clock by this much: no time passes."""
+        self.clock.advance(by_s)
+        self.stepped_s += by_s
 
     def later(self, by_s: float = 1.0) -> None:
         """Move the clock, and poll."""
@@ -284,7 +298,7 @@ def test_a_cell_that_is_silent_for_a_moment_keeps_its_hosts(world, caplog):
     assert 1 == caplog.text.count("its hosts stay as they were known")
     world.nova.update(nova_schema.NODES, 1, memory_mb_used=1024, updated_at=NOW - seconds(3600))
     world.cell_is_down = False
-    world.later(RETRY_SOON.total_seconds())
+    world.later(RETRY_SOON_S)
     assert (["cmp1", "cmp2"], 7168) == (world.up(), world.free_ram()["cmp1"])
 
 
@@ -298,7 +312,7 @@ def test_a_cell_goes_down_and_comes_back(impatient, caplog):
     assert 1 == caplog.text.count("cannot be read, its 2 hosts are left out")
     world.nova.update(nova_schema.NODES, 1, memory_mb_used=1024, updated_at=NOW)
     world.cell_is_down = False
-    world.later(RETRY.total_seconds() + 1)
+    world.later(RETRY_S + 1)
     assert (["cmp1", "cmp2"], 7168) == (world.up(), world.free_ram()["cmp1"])
 
 
