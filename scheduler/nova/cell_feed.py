@@ -147,19 +147,28 @@ class CellFeed:
         """:raises errors.DatabaseError:"""
         nodes, services, instances = self._ask(queries.of_host, host)
         return Found(
-            [rows.node(each, self._cell.uuid, self._reserved) for each in nodes],
+            [self._node(each) for each in nodes],
             [rows.service(each) for each in services],
             [rows.instance(each) for each in instances],
         )
 
     def read_nodes(self, uuids: Collection[str]) -> list[NodeRow]:
         """Return these nodes, as far as they are in this cell. :raises errors.DatabaseError:"""
-        return [rows.node(each, self._cell.uuid, self._reserved) for each in self._ask(queries.nodes_by_uuid, uuids)]
+        return [self._node(each) for each in self._ask(queries.nodes_by_uuid, uuids)]
 
     @property
     def is_served(self) -> bool:
         """True if the newest reading of the cell has succeeded."""
         return self._is_loaded and self._failing_since is None
+
+    def follow(self, cell: Cell) -> None:
+        """Take over a mapping that may have changed. If so, the next reading shows the whole cell."""
+        if cell == self._cell:
+            return
+        if cell.url != self._cell.url:
+            self.close()
+        self._cell = cell
+        self.load_again()
 
     def load_again(self) -> None:
         """Show the whole cell at the next reading."""
@@ -175,6 +184,7 @@ class CellFeed:
             self._reader.close()
         if self._database is not None:
             self._database.dispose()
+        self._reader = self._database = None
 
     def _ask(self, work: Callable[..., object], *args: object) -> Any:
         if self._reader is None:
@@ -182,11 +192,14 @@ class CellFeed:
             self._reader = self._database.reader()
         return self._reader.read(work, *args)
 
+    def _node(self, row: Any) -> NodeRow:
+        return rows.node(row, self._cell, self._reserved)
+
     def _all(self, connection: Connection) -> Found:
         services = [rows.service(each) for each in queries.services(connection)]
         # Instances before nodes: an instance that is shown on its host is counted there.
         instances = [rows.instance(each) for each in queries.instances(connection)]
-        nodes = [rows.node(each, self._cell.uuid, self._reserved) for each in queries.nodes(connection)]
+        nodes = [self._node(each) for each in queries.nodes(connection)]
         self._again.clear()
         self._hosts = {each.host for each in services}
         self._flagged = {each.host for each in services if each.disabled or each.forced_down}
@@ -210,7 +223,7 @@ class CellFeed:
         nodes, services, instances = queries.of_host(connection, host)
         self._hosts.add(host)
         return Found(
-            [rows.node(each, self._cell.uuid, self._reserved) for each in nodes],
+            [self._node(each) for each in nodes],
             [rows.service(each) for each in services],
             [rows.instance(each) for each in instances],
         )
@@ -243,7 +256,7 @@ class CellFeed:
             self._nodes.note(each[0], each, generation)
         self._nodes.keep_only({each[0] for each in found})
         whole = queries.node_rows(connection, [each[0] for each in news]) if news else []
-        return [rows.node(each, self._cell.uuid, self._reserved) for each in whole]
+        return [self._node(each) for each in whole]
 
     def _heartbeats(self, connection: Connection) -> Sequence[tuple[str, datetime.datetime]]:
         now = self._monotonic()

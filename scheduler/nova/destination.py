@@ -10,25 +10,30 @@ from collections.abc import Container, Sequence
 
 import numpy
 
-from fleet.objects import Aggregate
+from fleet.objects import Aggregate, RequestSpec
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.nova.domain_columns import CELL, CELL_DISABLED, NODE_UUID
 from scheduler.nova.request import Destination, NovaRequest
 
 
 class RequestedDestinationFilter(ColumnFilter):
-    """Hosts pass that are in the request's cell and aggregates, have its host and node name, and its traits."""
+    """Hosts pass that are in the request's cell and aggregates, have its host and node name, and its traits.
+
+    Without a cell, and outside the one that is named, hosts of disabled cells do not pass.
+    """
 
     run_filter_once_per_request = True
     run_on_forced = True
 
-    def mask(self, hosts: Candidates, request: NovaRequest) -> numpy.ndarray | None:
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
+        none_disabled = hosts.uniform(CELL_DISABLED) == 0
         if not isinstance(request, NovaRequest) or not request.is_restricted:
-            return None
+            return None if none_disabled else ~hosts.column(CELL_DISABLED)
         wanted = request.destination
-        mask = numpy.ones(len(hosts), dtype=bool)
+        mask = numpy.ones(len(hosts), dtype=bool) if none_disabled else self._of_usable_cells(hosts, wanted)
         if wanted.cell and not wanted.other_cells:
-            mask &= hosts.by_shared("cell", lambda cell: cell == wanted.cell)
+            mask &= hosts.by_shared(CELL, lambda cell: cell == wanted.cell)
         if wanted.host:
             mask &= hosts.only(hosts.rows_of_hosts([wanted.host]))
         if wanted.node:
@@ -41,10 +46,19 @@ class RequestedDestinationFilter(ColumnFilter):
         return mask
 
     @staticmethod
-    def _among(hosts: Candidates, providers: Container[str]) -> numpy.ndarray:
-        return numpy.array([uuid in providers for uuid in hosts.column("node_uuid").tolist()], dtype=bool)
+    def _of_usable_cells(hosts: Candidates, wanted: Destination) -> numpy.ndarray:
+        mask: numpy.ndarray = ~hosts.column(CELL_DISABLED)
+        return mask | hosts.by_shared(CELL, lambda cell: cell == wanted.cell) if wanted.cell else mask
 
-    def objection(self, hosts: Candidates, request: NovaRequest) -> str:
+    @staticmethod
+    def _among(hosts: Candidates, providers: Container[str]) -> numpy.ndarray:
+        return numpy.array([uuid in providers for uuid in hosts.column(NODE_UUID).tolist()], dtype=bool)
+
+    def objection(self, hosts: Candidates, request: RequestSpec) -> str:
+        wanted = request.destination if isinstance(request, NovaRequest) else Destination()
+        if not self._of_usable_cells(hosts, wanted)[0]:
+            return "is in a cell that is disabled"
+        assert isinstance(request, NovaRequest)
         if request.offered is not None and not self._among(hosts, request.offered)[0]:
             return "is not among the allocation candidates of placement"
         if request.providers is not None and not self._among(hosts, request.providers)[0]:

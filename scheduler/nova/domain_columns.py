@@ -15,6 +15,8 @@ from scheduler.nova.rows import UNREAD, NodeRow
 CELL, NODE_UUID, TRAITS = "cell", "node_uuid", "traits"
 #: The trait of a compute node whose service is disabled.
 DISABLED = "COMPUTE_STATUS_DISABLED"
+#: Whether the cell of the node is disabled: then nova gives it no new servers.
+CELL_DISABLED = "cell_disabled"
 #: Whether placement has the node: a number of :data:`UNKNOWN`, :data:`KNOWN`, :data:`UNREAD_PLACEMENT`.
 OFFERED = "offered"
 UNKNOWN, KNOWN, UNREAD_PLACEMENT = 0, 1, 2
@@ -30,16 +32,20 @@ def units(resource_class: str) -> tuple[str, str, str]:
     return f"{start}_min_unit", f"{start}_max_unit", f"{start}_step_size"
 
 
-NUMBERS: dict[str, type] = {OFFERED: int, **{column: int for name in CLASSES for column in units(name)}}
+NUMBERS: dict[str, type] = {
+    OFFERED: int,
+    CELL_DISABLED: bool,
+    **{column: int for name in CLASSES for column in units(name)},
+}
 
 
 def numbers(row: NodeRow) -> dict[str, float]:
     """Return the columns of :data:`NUMBERS`, and the others that placement decides."""
-    provider = row.provider
+    provider, of_cell = row.provider, {CELL_DISABLED: row.cell_disabled}
     if provider is UNREAD or provider is None:
-        found = {OFFERED: UNREAD_PLACEMENT if provider is UNREAD else UNKNOWN}
-        return {**found, **dict.fromkeys(NUMBERS.keys() - {OFFERED}, 1)}
-    return {OFFERED: KNOWN, **_units(provider)}
+        found = {OFFERED: UNREAD_PLACEMENT if provider is UNREAD else UNKNOWN, **of_cell}
+        return {**dict.fromkeys(NUMBERS, 1), **found}
+    return {OFFERED: KNOWN, **of_cell, **_units(provider)}
 
 
 def _units(provider: Provider) -> dict[str, float]:

@@ -13,6 +13,7 @@ is served. Until then its hosts stay as they were known. When it answers again, 
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -87,10 +88,14 @@ class NovaFeed:
     def read_host(self, host: str) -> Changes:
         """The complete state of one host. :raises errors.DatabaseError:"""
         generation = self._times.begin(self._newest)
-        number = self._layout.cell_of.get(host)
-        if number is None:
+        if host in self._layout.cell_of:
+            # The row says whether its cell is disabled, and the cache may know that already.
+            cells = {cell.id: cell for cell in self._api.read(api_queries.cells)}
+            self._layout = dataclasses.replace(self._layout, cells=cells)
+            self._follow_cells(set())
+        else:
             self._read_layout(generation, full=False)
-            number = self._layout.cell_of.get(host)
+        number = self._layout.cell_of.get(host)
         if number is None or number not in self._cells:
             return Changes(generation)
         found = self._cells[number].read_host(host)
@@ -168,7 +173,9 @@ class NovaFeed:
         for number in [number for number in self._cells if number not in self._layout.cells]:
             self._cells.pop(number).close()
         for number, cell in self._layout.cells.items():
-            if number not in self._cells:
+            if number in self._cells:
+                self._cells[number].follow(cell)
+            else:
                 self._cells[number] = CellFeed(cell, self._open_cell, self._reserved, self._pace, self._monotonic)
         for host in changed:
             if host in self._layout.cell_of:

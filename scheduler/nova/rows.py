@@ -12,6 +12,7 @@ import functools
 import json
 from typing import Any
 
+from fleet.db.nova.api_queries import Cell
 from fleet.json_codec import JSONObject
 from scheduler.nova.providers import Provider
 
@@ -44,6 +45,7 @@ class NodeRow:
     host: str
     hypervisor_hostname: str
     cell_uuid: str
+    cell_disabled: bool
     vcpus: int
     vcpus_used: int
     memory_mb: int
@@ -103,14 +105,15 @@ class InstanceRow:
     deleted: bool
 
 
-def node(row: Any, cell_uuid: str, reserved: Reserved) -> NodeRow:
+def node(row: Any, cell: Cell, reserved: Reserved) -> NodeRow:
     stats = _stats(row.stats or "")
     return NodeRow(
         id=row.id,
         uuid=row.uuid,
         host=row.host,
         hypervisor_hostname=row.hypervisor_hostname,
-        cell_uuid=cell_uuid,
+        cell_uuid=cell.uuid,
+        cell_disabled=cell.disabled,
         vcpus=row.vcpus,
         vcpus_used=row.vcpus_used,
         memory_mb=row.memory_mb,

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
+from fleet.objects import RequestSpec
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.nova import decoder
 from scheduler.nova.cells import CrossCellWeigher
 from scheduler.nova.destination import RequestedDestinationFilter
@@ -28,10 +31,11 @@ def moved(allowed: bool | None) -> NovaRequest:
     return decoder.decode(arguments(requested_destination=envelope("Destination", "1.4", cell=cell, **more))).request
 
 
-def hosts():
+def hosts(**fields: Any) -> Candidates:
+    """The first one in the cell, with these fields, the second one in another."""
     cache = HostCache(NOVA_MACHINES)
     here, there = HOSTS[:2]
-    rows = [node_row(here), dataclasses.replace(node_row(there), cell_uuid=OTHER)]
+    rows = [node_row(here, **fields), dataclasses.replace(node_row(there), cell_uuid=OTHER)]
     cache.apply(factories.changes(rows))
     return cache.candidates(NOW_S)
 
@@ -41,6 +45,25 @@ def hosts():
 )
 def test_which_cells_are_allowed(allowed: bool | None, expected: set[str]) -> None:
     assert expected == judging.passed(RequestedDestinationFilter(), hosts(), moved(allowed))
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (decoder.decode(arguments()).request, {HOSTS[1]}),
+        (decoder.decode(arguments(force_hosts=[HOSTS[0]])).request, {HOSTS[1]}),
+        (factories.request(), {HOSTS[1]}),
+        (moved(None), {HOSTS[0]}),
+        (moved(True), set(HOSTS[:2])),
+    ],
+    ids=["new server", "new server by force", "explained request", "move in the cell", "move that may leave the cell"],
+)
+def test_a_disabled_cell(asked: RequestSpec, expected: set[str]) -> None:
+    """Its hosts take only servers whose request names the cell."""
+    judge, offered = RequestedDestinationFilter(), hosts(cell_disabled=True)
+    assert expected == judging.passed(judge, offered, asked)
+    if HOSTS[0] not in expected:
+        assert "is in a cell that is disabled" == judge.objection(offered, asked)
 
 
 def test_which_cell_is_preferred() -> None:

@@ -39,6 +39,7 @@ def node_row(host: str, **fields: Any) -> NodeRow:
         host=host,
         hypervisor_hostname=host,
         cell_uuid=CELL,
+        cell_disabled=False,
         vcpus=8,
         vcpus_used=0,
         memory_mb=8192,
