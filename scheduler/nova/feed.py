@@ -67,7 +67,8 @@ class NovaFeed:
         self._layout_read_at = float("-inf")
         self._aggregates = _AggregateLog()
         self._cells: dict[int, CellFeed] = {}
-        self._unmapped: set[str] = set()
+        #: (id of the cell, host), each of which is logged once.
+        self._unmapped: set[tuple[int, str]] = set()
         self._newest = 0
         self._providers = providers
         #: Provider → generation of the reading that found it changed.
@@ -77,8 +78,8 @@ class NovaFeed:
         """All changes after generation ``since``. 0 reads all. :raises errors.DatabaseError: of the API database"""
         generation = self._times.begin(self._newest)
         changed_hosts = self._read_layout(generation, full=not since)
-        read = [self._read_cell(number, cell, since, generation) for number, cell in self._cells.items()]
-        found = [each for each in read if each is not None]
+        read = {number: self._read_cell(number, cell, since, generation) for number, cell in self._cells.items()}
+        found = [self._of_cell(number, each) for number, each in read.items() if each is not None]
         # After the cells: an instance that is shown on its host has its allocation already.
         self._read_providers(since, generation)
         self._times.end(generation, full=not since)
@@ -112,7 +113,7 @@ class NovaFeed:
             self._providers.close()
 
     def _changes(self, generation: int, since: int, found: Sequence[Found], remapped: Iterable[str]) -> Changes:
-        services = [each for one in found for each in one.services if self._is_mapped(each.host)]
+        services = [each for one in found for each in one.services]
         # A host that has lost its cell can be given to no instance: nova's conductor would not find it.
         services += [ServiceRow(host, deleted=True) for host in remapped if host not in self._layout.cell_of]
         nodes = self._offered([each for one in found for each in one.nodes])
@@ -143,19 +144,42 @@ class NovaFeed:
         if not changed:
             return []
         found: list[NodeRow] = []
-        for cell in self._cells.values():
+        for number, cell in self._cells.items():
             if cell.is_served:
-                found += cell.read_nodes(changed)
+                found += self._of_cell(number, Found(cell.read_nodes(changed))).nodes
         return self._offered(found)
 
-    def _is_mapped(self, host: str) -> bool:
-        if host in self._layout.cell_of:
-            self._unmapped.discard(host)
-            return True
-        if host not in self._unmapped:
-            self._unmapped.add(host)
-            LOG.warning("Host %s is left out: nova-manage cell_v2 discover_hosts has not mapped it to a cell", host)
-        return False
+    def _of_cell(self, number: int, found: Found) -> Found:
+        """Return what a cell has of the hosts that are mapped to it. nova's conductor looks for no others there.
+
+        An instance on another host is shown on none: it has left the host where it was before.
+        """
+
+        def is_mapped(host: str) -> bool:
+            return self._layout.cell_of.get(host) == number
+
+        self._note_unmapped(number, {each.host: is_mapped(each.host) for each in found.services})
+        return Found(
+            [each for each in found.nodes if is_mapped(each.host)],
+            [each for each in found.services if is_mapped(each.host)],
+            [
+                each if each.host is None or is_mapped(each.host) else dataclasses.replace(each, host=None, node=None)
+                for each in found.instances
+            ],
+            [(host, seen) for host, seen in found.heartbeats if is_mapped(host)],
+        )
+
+    def _note_unmapped(self, number: int, hosts: Mapping[str, bool]) -> None:
+        """:param hosts: host → whether it is mapped to this cell"""
+        for host, is_mapped in hosts.items():
+            if is_mapped:
+                self._unmapped.discard((number, host))
+            elif (number, host) not in self._unmapped:
+                self._unmapped.add((number, host))
+                LOG.warning(
+                    "Host %s of cell %s is left out: nova-manage cell_v2 discover_hosts has not mapped it to this cell",
+                    *(host, self._layout.cells[number].name),
+                )
 
     def _read_layout(self, generation: int, full: bool) -> set[str]:
         """Read cells, mappings and aggregates if that is due; return the hosts whose cell has changed."""

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from fleet import errors
+from fleet.clock import seconds
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.nova.domain_columns import CELL_DISABLED
+from tests.factories import uuid
 from tests.functional import nova_schema
 from tests.functional.nova_schema import Databases
 from tests.functional.test_nova_feed import FeedOverNova
@@ -44,6 +48,39 @@ def test_a_cell_is_disabled_and_enabled(world: FeedOverNova, read: Callable[[Hos
         world.later(60)
         read(world.hosts)
         assert {"cmp1": flag, "cmp2": flag} == disabled(world)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [lambda world: world.later(6), lambda world: world.hosts.compare(), lambda world: world.feed.read(0)],
+    ids=["poll", "comparison", "all"],
+)
+def test_a_host_name_in_two_cells(
+    world: FeedOverNova, tmp_path: pathlib.Path, read: Callable[[FeedOverNova], object], caplog: Any
+) -> None:
+    """Only the rows of the cell to which the host is mapped count, and the log names the other one."""
+    other = Databases(f"sqlite:///{tmp_path / 'other'}")
+    other.create()
+    late = world.clock.now + seconds(5)
+    other.add_host(1, late, uuid=uuid(201), memory_mb=4096)
+    other.add_host(9, late)
+    other.update(nova_schema.SERVICES, 1, forced_down=True, last_seen_up=late + seconds(3600))
+    other.add_instance(1, "cmp9", late)
+    other.add_instance(2, "cmp1", late)
+    world.nova.insert(nova_schema.HOST_MAPPINGS, id=9, cell_id=3, host="cmp9")
+    world.nova.insert(nova_schema.CELLS, id=3, uuid=uuid(77), name="cell2", database_connection=other.url)
+    world.later(6)
+    read(world)
+    other.update(nova_schema.INSTANCES, 1, host="cmp1", node="cmp1", updated_at=world.clock.now)
+    for number in (1, 2):
+        world.nova.update(nova_schema.SERVICES, number, last_seen_up=world.clock.now)
+    world.later(6)
+    read(world)
+    assert {"cmp1": 7680, "cmp2": 7680, "cmp9": 7680} == world.free_ram()
+    assert (set(), set()) == (world.instances("cmp1"), world.instances("cmp9"))
+    assert {"cmp1", "cmp2"} <= set(world.up())
+    assert "Host cmp1 of cell cell2 is left out" in caplog.text
+    nova_schema.engine(other.url).dispose()
 
 
 def test_a_cell_gets_another_database(world: FeedOverNova) -> None:
