@@ -22,3 +22,14 @@ def places(hosts: Candidates, request: RequestSpec) -> set[tuple[str, str]]:
 def by_host(hosts: Candidates, request: RequestSpec) -> collections.Counter[str]:
     """Return the number of members on each host."""
     return collections.Counter(host for _uuid, host in places(hosts, request))
+
+
+def named_hosts(hosts: Candidates, request: RequestSpec) -> set[str]:
+    """Return ``group_hosts`` without the hosts where the requested instances are: nova's conductor names these as well.
+
+    Another member on such a host still counts in :func:`by_host`.
+    """
+    if not request.group_hosts:
+        return set()
+    placed = (hosts.placed(uuid) for uuid in request.instance_uuids)
+    return set(request.group_hosts.difference(each.host for each in placed if each is not None))

@@ -74,7 +74,7 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
     """For a group with policy anti-affinity, hosts pass with fewer than ``max_server_per_host`` members.
 
     Members count wherever the database, a booking or an earlier pick of the same request has them. Without a member
-    list, a host passes that is not one of ``group_hosts``.
+    list, a host passes that is not one of ``group_hosts``. A requested instance does not keep itself from its own host.
     """
 
     judges = (request_parts.GROUP[instance_group.ANTI_AFFINITY],)
@@ -86,7 +86,7 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
         if request.group_members:
             full = self._full_hosts(hosts, request)
         else:
-            full = set(request.group_hosts).union(hosts.hosts_of(()))
+            full = group_members.named_hosts(hosts, request).union(hosts.hosts_of(()))
         return ~hosts.only(hosts.rows_of_hosts(full))
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall | None:
@@ -98,7 +98,7 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
             group_members.by_host(hosts, request) if request.group_members else collections.Counter(hosts.hosts_of(()))
         )
         if most == 1:
-            members.update(set(request.group_hosts).difference(members))
+            members.update(group_members.named_hosts(hosts, request).difference(members))
         limit = numpy.full(len(hosts), float(most))
         return _Places("places for the group", "", 1, limit, hosts.counted(members), limit)
 
@@ -106,7 +106,7 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
         members = group_members.by_host(hosts, request)
         full = {host for host, count in members.items() if count >= request.group_max_server_per_host}
         # The sender may know of members that neither the database nor a booking has shown here yet.
-        return full.union(request.group_hosts) if request.group_max_server_per_host == 1 else full
+        return full | group_members.named_hosts(hosts, request) if request.group_max_server_per_host == 1 else full
 
 
 class _Places(Shortfall):

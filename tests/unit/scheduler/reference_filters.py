@@ -210,9 +210,10 @@ def cidr(host: Host, request: RequestSpec, world: Context) -> bool:
 def anti_affinity(host: Host, request: RequestSpec, world: Context) -> bool:
     if "anti-affinity" not in request.group_policies:
         return True
+    named = request.group_hosts.difference(world.placed.get(uuid) for uuid in request.instance_uuids)
     if not request.group_members:
-        return host.host not in {*request.group_hosts, *world.picked}
-    if request.group_max_server_per_host == 1 and host.host in request.group_hosts:
+        return host.host not in {*named, *world.picked}
+    if request.group_max_server_per_host == 1 and host.host in named:
         return False
     return members_on(host, request, world) < request.group_max_server_per_host
 

@@ -299,6 +299,32 @@ def test_server_groups(each, group, expected):
     assert set(expected) == passed(each(), hosts, request(**group))
 
 
+@pytest.mark.parametrize(
+    ("members", "expected", "rest"),
+    [
+        pytest.param(
+            [1000], {"mine", "free"}, {"mine": 1, "other": 0, "free": 1}, id="the sender names the other host"
+        ),
+        pytest.param([], {"mine", "free"}, {"mine": 1, "other": 0, "free": 1}, id="without a list of members"),
+        pytest.param([1000, 1001], {"free"}, {"mine": 0, "other": 0, "free": 1}, id="another member is there too"),
+    ],
+)
+def test_anti_affinity_does_not_count_the_requested_instance(members, expected, rest):
+    """Its own host may be among the hosts of the group, as nova's conductor sends them: it may stay for a resize."""
+    instances = [PlacedInstance(uuid(1000), "mine"), PlacedInstance(uuid(1001), "mine")]
+    hosts = factories.candidates(node("mine"), node("other"), node("free"), instances=instances)
+    asked = request(
+        group_policies=["anti-affinity"],
+        group_hosts=["mine", "other"],
+        group_members=[uuid(number) for number in members],
+    )
+    asked = dataclasses.replace(asked, instance_uuids=(uuid(1000),))
+    each = filters.ServerGroupAntiAffinityFilter()
+    assert expected == passed(each, hosts, asked)
+    left = each.shortfall(hosts, asked)
+    assert rest == {hosts.key(row)[0]: places for row, places in zip(hosts.rows, left.usable(), strict=True)}
+
+
 def test_anti_affinity_lets_an_instance_stay():
     """The instance itself does not count against its own host."""
     hosts = factories.candidates(node("a"), node("b"), instances=[PlacedInstance(uuid(1000), "a")])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 from scheduler.nova import placing, refusals
 from tests.clock import Time
 from tests.factories import uuid
-from tests.unit.scheduler.nova.recordings import arguments
-from tests.unit.scheduler.nova.worlds import UUIDS, EndpointInMemory, node_row
+from tests.unit.scheduler.nova.recordings import arguments, envelope
+from tests.unit.scheduler.nova.worlds import UUIDS, EndpointInMemory, instance_row, node_row
 
 
 class Broken(EndpointInMemory):
@@ -112,3 +113,14 @@ def test_full_hosts_are_not_tried_one_by_one() -> None:
     asked = [path for method, path in adapter.calls if method == "GET"]
     assert (4, 1) == (sum(1 for method, _path in adapter.calls if method == "PUT"), len(asked))
     assert asked[0].startswith("/allocation_candidates?limit=1000&resources=DISK_GB%3A1%2C")
+
+
+def test_a_member_of_an_anti_affinity_group_is_resized_on_its_host() -> None:
+    """The hosts of the group that nova sends include the server's own. That of another member is refused all the same."""
+    sent = arguments()
+    own, other = sent["instance_uuids"][0], uuid(2)
+    rows = [dataclasses.replace(instance_row(1, "cmp1"), uuid=own), instance_row(2, "cmp2")]
+    world = EndpointInMemory(node_row("cmp1"), node_row("cmp2"), instances=rows)
+    group = {"policy": "anti-affinity", "members": [own, other], "hosts": ["cmp1", "cmp2"]}
+    (found,) = world.select(arguments(instance_group=envelope("InstanceGroup", "1.11", **group)))
+    assert ["cmp1"] == [each["nova_object.data"]["service_host"] for each in found]
