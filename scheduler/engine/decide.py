@@ -7,6 +7,7 @@ It is a function of its arguments: a prepared request and hosts in, picks and re
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 from collections.abc import Sequence
 
@@ -114,11 +115,23 @@ class _Picking:
         row = subset[0] if len(subset) == 1 else self._chance.choice(subset)
         if self._share is not None:
             self._share.count(row)
-        others = [each for each in ranked if each != row][:alternates] if single else []
+        others = self._others(row, ranked, shuffle) if single else []
         uuids, number = self._prepared.request.instance_uuids, len(self._chosen)
         uuid = uuids[number] if number < len(uuids) else f"unnamed-{number}"
         self._chosen.append(_Chosen(uuid, row, float(self._evaluation.scores[row]), others))
         LOG.debug("Selected host: %s for instance %s, weight %s", self._hosts.key(row), uuid, self._chosen[-1].weight)
+
+    def _others(self, row: int, ranked: Sequence[int], shuffle: random.Random | None) -> list[int]:
+        """Return the alternates of the only pick. :param ranked: the best hosts, whatever they share with the pick"""
+        alternates, among = self._pipeline.alternates, self._alike(row)
+        if among is not None:
+            ranked, _preferred = self._ranked(alternates + 1, shuffle, among)
+        return [each for each in ranked if each != row][:alternates]
+
+    def _alike(self, row: int) -> numpy.ndarray | None:
+        """Return a mask of the rows that may be alternates of a pick; None if all may."""
+        shared = self._pipeline.domain.layout.alternates_share
+        return None if shared is None or not self._pipeline.alternates else self._hosts.sharing(shared, row)
 
     def consume(self) -> None:
         """Count the newest pick for the rest of the request, and judge again what it has changed."""
@@ -137,29 +150,38 @@ class _Picking:
         """Return the rows that may be picked next."""
         return self._ranked(self._evaluation.worth_judging(self._prepared, self.wanted))[0]
 
-    def _ranked(self, count: int, shuffle: random.Random | None = None) -> tuple[list[int], int]:
+    def _ranked(
+        self, count: int, shuffle: random.Random | None = None, among: numpy.ndarray | None = None
+    ) -> tuple[list[int], int]:
         """Return the rows of the ``count`` best hosts, and how many of them to choose among.
 
         The hosts of the scheduler's own share come first.
+
+        :param among: a mask of the rows to rank; None for all
         """
         inside = None if self._share is None else self._share.scores()
         if inside is None:
-            best = self._best(count, shuffle)
+            best = self._best(count, shuffle, among)
             return best, len(best)
+        if among is not None:
+            inside = numpy.where(among, inside, OUT)
         preferred = min(count, int(numpy.count_nonzero(inside != OUT)))
         found: list[int] = best_rows(inside, preferred, shuffle).tolist()
         if preferred < count:
-            found += [row for row in self._best(count) if row not in found][: count - preferred]
+            found += [row for row in self._best(count, among=among) if row not in found][: count - preferred]
         return found, preferred
 
     def _draw(self, count: int) -> list[int]:
         """Return a row that is drawn by the scores, and the rows that follow it."""
         return lottery.draw(self._evaluation.scores, count, self._chance)
 
-    def _best(self, count: int, shuffle: random.Random | None = None) -> list[int]:
+    def _best(self, count: int, shuffle: random.Random | None = None, among: numpy.ndarray | None = None) -> list[int]:
         """Return the rows of the ``count`` best hosts that are alive, best first."""
-        count = min(count, self._evaluation.alive_count)
-        found: list[int] = best_rows(self._evaluation.scores, count, shuffle).tolist()
+        scores, alive_count = self._evaluation.scores, self._evaluation.alive_count
+        if among is not None:
+            scores = numpy.where(among, scores, OUT)
+            alive_count = int(numpy.count_nonzero(scores != OUT))
+        found: list[int] = best_rows(scores, min(count, alive_count), shuffle).tolist()
         return found
 
     # -- the result -------------------------------------------------------------------------------------------------
@@ -209,29 +231,38 @@ class _Picking:
         return self._pipeline.explain_refusal(Refused(self._hosts, *about))
 
     def _picks(self) -> list[Pick]:
-        """Return the picks with limits and alternates. Several instances share alternates: the hosts next in order."""
-        shared = self._next_best() if len(self._chosen) > 1 else []
-        rows = list(dict.fromkeys(row for each in self._chosen for row in (each.row, *each.others)))
-        places = dict(zip(rows + shared, self._places(rows + shared), strict=True))
-        alternates = [places[row] for row in shared]
+        """Return the picks with limits and alternates."""
+        alternates = self._next_best() if len(self._chosen) > 1 else [each.others for each in self._chosen]
+        rows = list(dict.fromkeys([*(each.row for each in self._chosen), *itertools.chain(*alternates)]))
+        places = dict(zip(rows, self._places(rows), strict=True))
         return [
             Pick(
                 each.uuid,
                 self._hosts.key(each.row),
                 places[each.row].limits or {},
                 each.weight,
-                [places[row] for row in each.others] or alternates,
+                [places[row] for row in others],
             )
-            for each in self._chosen
+            for each, others in zip(self._chosen, alternates, strict=True)
         ]
 
-    def _next_best(self) -> list[int]:
-        """Return the best hosts after all picks are counted; none if not all instances found a host."""
+    def _next_best(self) -> list[Sequence[int]]:
+        """Return the alternates of each pick: the best hosts after all picks are counted. Several picks may share them.
+
+        There are none if not all instances found a host.
+        """
         count = self._pipeline.alternates
         if not count or self.wanted:
-            return []
+            return [()] * len(self._chosen)
         taken = {each.row for each in self._chosen}
-        return [row for row in self._ranked(count + len(taken))[0] if row not in taken][:count]
+        shared = self._pipeline.domain.layout.alternates_share
+        kinds = [None if shared is None else self._hosts.shared(each.row, shared) for each in self._chosen]
+        found: dict[object, Sequence[int]] = {}
+        for each, kind in zip(self._chosen, kinds, strict=True):
+            if kind not in found:
+                ranked, _preferred = self._ranked(count + len(taken), among=self._alike(each.row))
+                found[kind] = [row for row in ranked if row not in taken][:count]
+        return [found[kind] for kind in kinds]
 
     def _places(self, rows: Sequence[int]) -> list[Place]:
         """Return these rows with the limits that the filters set for them."""

@@ -117,6 +117,7 @@ NOVA_MACHINES = dataclasses.replace(
         shared={**VIRTUAL_MACHINES.layout.shared, CELL: "", TRAITS: frozenset()},
         objects=(*VIRTUAL_MACHINES.layout.objects, NODE_UUID),
         views={**VIRTUAL_MACHINES.layout.views, "uuid": _uuid, "cell_uuid": _cell_uuid},
+        alternates_share=CELL,
     ),
     rows=dataclasses.replace(
         VIRTUAL_MACHINES.rows,

@@ -335,6 +335,12 @@ class Candidates:
         value = self._table.interned[name].values[self._table.column(name)[row]]
         return self.domain.layout.shared[name] if value is None else value
 
+    def sharing(self, name: str, row: int) -> numpy.ndarray | None:
+        """Return a mask of the rows of the table with this row's shared value; None if all have it."""
+        numbers = self._table.column(name)
+        mask: numpy.ndarray = numbers == numbers[row]
+        return None if mask.all() else mask
+
     def object(self, row: int, name: str) -> Any:
         """Return the value of an object column of one host."""
         return self._table.column(name)[row]

@@ -73,6 +73,7 @@ class Layout:
     :param views: attributes of a host state that are computed: (candidates, row) → value
     :param host_state: (candidates, row) → the row in the form that plugins of one host at a time read
     :param often_uniform: number columns that have one value on all hosts of most fleets
+    :param alternates_share: the shared column in which alternates must have the value of their pick; None if there is none
     """
 
     columns: Mapping[str, type]
@@ -83,6 +84,7 @@ class Layout:
     views: Mapping[str, Callable[[Any, int], Any]]
     host_state: Callable[[Any, int], Any]
     often_uniform: Sequence[str] = ()
+    alternates_share: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,8 @@ from fleet.context import new_context
 from fleet.db.feed.feed import Changes
 from fleet.rpc import deferred
 from scheduler.nova.context import NovaContextSerializer
+from scheduler.state.shares import Schedulers
+from tests.factories import uuid
 from tests.unit.scheduler.nova import recordings
 from tests.unit.scheduler.nova.recordings import arguments, contents, envelope, flavor, message
 from tests.unit.scheduler.nova.worlds import CELL, OTHER_CELL, UUIDS, EndpointInMemory, instance_row, node_row
@@ -80,13 +82,38 @@ def test_alternates():
     assert (3, 1) == (len(build), len(move))
 
 
-def test_alternates_are_of_the_same_cell():
-    """nova's conductor cannot go on in another."""
-    world = EndpointInMemory(
-        node_row("cmp1"), node_row("cmp2", cell_uuid=OTHER_CELL), node_row("cmp3", memory_mb=4096, free_ram_mb=4096)
-    )
-    (found,) = contents(world.select(message("req_build_1")["args"]))
-    assert 1 == len({each["cell_uuid"] for each in found})
+class TwoCells(EndpointInMemory):
+    """a1 is the best host, b1 and b2 of the other cell come next, and then a2 and a3 of the first one."""
+
+    def __init__(self, **options):
+        free = {"a1": 8192, "b1": 7168, "b2": 6144, "a2": 5120, "a3": 4096}
+        cells = {name: CELL if name.startswith("a") else OTHER_CELL for name in free}
+        rows = [
+            node_row(name, uuid=uuid(200 + number), cell_uuid=cells[name], free_ram_mb=free[name])
+            for number, name in enumerate(free)
+        ]
+        super().__init__(*rows, claims=False, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("req_build_1", [["a1", "a2", "a3"]]),
+        # nova's own anti-affinity: each one on another host; the alternates are what is left of its cell.
+        ("req_group_anti_affinity_2_members", [["a1", "a2", "a3"], ["b1", "b2"]]),
+    ],
+)
+def test_alternates_are_of_the_same_cell(name, expected):
+    """nova's conductor cannot go on in another. Better hosts of other cells do not use up the two alternates."""
+    assert expected == _hosts(TwoCells().select(message(name)["args"]))
+
+
+@pytest.mark.parametrize(("scheduler", "expected"), [("one", [["a1", "a2", "a3"]]), ("two", [["b1", "b2"]])])
+def test_alternates_of_the_same_cell_within_a_share(scheduler, expected):
+    """The pick is of the scheduler's own share: a1 and b2, or the others. The alternates are of any."""
+    world = TwoCells()
+    world.host_manager.follow_schedulers(Schedulers(("one", "two"), scheduler))
+    assert expected == _hosts(world.select(message("req_build_1")["args"]))
 
 
 def test_a_refused_claim_means_the_next_host(world):
