@@ -7,7 +7,6 @@ Called by the modules beside it and those of :mod:`scheduler.nova.shadow`.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,8 +42,8 @@ _LOOK_AGAIN_S = 1.0
 _CANDIDATES = 1000
 
 
-#: A host, and the allocation request that was claimed on it.
-_Taken = tuple[Selection, JSONMapping | None]
+#: A host, what was known of its node when it was chosen, and the allocation request that was claimed on it.
+_Taken = tuple[Selection, Found, JSONMapping | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,28 +95,29 @@ class Placing:
         """:raises errors.FleetError: nothing is claimed or booked then"""
         request = self.prepared(call.request)
         claims = None
-        made: list[_Taken]
         if self._placement is not None and call.named:
             owner = request.instance.project_id or context.project_id, request.instance.user_id or context.user_id
             claims = Claims(self._placement, request, *(str(each or "unknown") for each in owner))
-        if claims is None:
-            made = [(each, None) for each in self._chosen(context, request)]
-        else:
-            try:
+        try:
+            made: list[_Taken]
+            if claims is None:
+                made = [(selection, node, None) for selection, node in self._chosen(context, request)]
+            else:
                 made = self._claimed(context, request, claims)
-            except BaseException:
+            answer = self._answer(made, None if self._placement is None else request, call.return_alternates)
+        except BaseException:
+            if claims is not None:
                 claims.give_back()
-                self._driver.host_manager.release(request.instance_uuids)
-                raise
-        selections = [selection for selection, _allocation in made]
-        with_requests = request if self._placement is not None else None
-        claimed = [allocated for _selection, allocated in made]
-        answer = self._answer(selections, with_requests, call.return_alternates, claimed)
-        return Placed(answer, selections)
+            self._driver.host_manager.release(request.instance_uuids)
+            raise
+        return Placed(answer, [selection for selection, _node, _allocation in made])
 
     def unclaimed(self, selections: Sequence[Selection]) -> Placed:
-        """Return an answer that asks nova to claim nothing."""
-        return Placed(self._answer(selections, None, False), selections)
+        """Return an answer that asks nova to claim nothing. :raises errors.NoValidHost: a node is not known any more"""
+        known, lost = self._known(selections)
+        if lost:
+            raise errors.NoValidHost(reason=f"Host {lost[0]} has left its cell.")
+        return Placed(self._answer([(*each, None) for each in known], None, False), selections)
 
     def prepared(self, request: NovaRequest) -> NovaRequest:
         """Apply the request filters, and ask placement what the columns of the hosts do not tell.
@@ -163,30 +163,39 @@ class Placing:
                 ignore_hosts=(*request.ignore_hosts, *refused, *left_out),
             )
             try:
-                selections = self._chosen(context, rest)
+                chosen = self._chosen(context, rest)
             except errors.NoValidHost as refusal:
                 if not left_out:
                     raise _after(refusal, refused) from None
                 left_out = ()  # placement may know them by now
                 continue
-            uuids = self._node_uuids(selections)
-            for uuid, selection in zip(missing, selections, strict=True):
+            for uuid, (selection, node) in zip(missing, chosen, strict=True):
                 if selection.host in refused:
                     continue
-                node_uuid = uuids[_key(selection)]
-                if (allocated := claims.claim(uuid, node_uuid)) is not None:
-                    taken[uuid] = selection, allocated
+                if (allocated := claims.claim(uuid, node.node_uuid)) is not None:
+                    taken[uuid] = selection, node, allocated
                 else:
                     refused.append(selection.host)
-                    if node_uuid in claims.unknown:
-                        self._refusals.add(selection.host, node_uuid)
+                    if node.node_uuid in claims.unknown:
+                        self._refusals.add(selection.host, node.node_uuid)
             if len(refused) >= _ASK_AFTER and not asked:
                 request, asked = self._within_candidates(request, refused), True
             if len(refused) > MOST_REFUSALS:
                 raise errors.NoValidHost(reason=f"Placement refused claims on {len(refused)} hosts that looked free.")
         return [taken[uuid] for uuid in request.instance_uuids]
 
-    def _chosen(self, context: RequestContext, request: NovaRequest) -> Sequence[Selection]:
+    def _chosen(self, context: RequestContext, request: NovaRequest) -> Sequence[tuple[Selection, Found]]:
+        """Choose hosts, with what is known of their nodes. A node that has left the cache meanwhile is a refusal."""
+        gone: list[str] = []
+        while len(gone) <= MOST_REFUSALS:
+            rest = dataclasses.replace(request, ignore_hosts=(*request.ignore_hosts, *gone))
+            known, lost = self._known(self._decided(context, rest))
+            if not lost:
+                return known
+            gone += lost
+        raise errors.NoValidHost(reason=f"{len(gone)} hosts have left their cells after they were chosen.")
+
+    def _decided(self, context: RequestContext, request: NovaRequest) -> Sequence[Selection]:
         """Choose hosts. If there are none, read what has been given back in placement, and choose again."""
         began = time.monotonic()
         try:
@@ -230,27 +239,22 @@ class Placing:
         except errors.NoValidHost as refusal:
             raise _after(refusal, refused) from None
 
-    def _node_uuids(self, selections: Sequence[Selection]) -> dict[Key, str]:
+    def _known(self, selections: Sequence[Selection]) -> tuple[list[tuple[Selection, Found]], list[str]]:
+        """Return the selections with what is known of their nodes, and the hosts of those that are not known any more."""
         found = self._look_up({_key(each) for each in selections})
-        return {key: each.node_uuid for key, each in found.items()}
+        lost = [each.host for each in selections if _key(each) not in found]
+        return [(each, found[_key(each)]) for each in selections if _key(each) in found], lost
 
-    def _answer(
-        self,
-        selections: Sequence[Selection],
-        request: NovaRequest | None,
-        with_alternates: bool,
-        claimed: Sequence[Mapping[str, object] | None] = (),
-    ) -> list[list[Found]]:
+    def _answer(self, made: Sequence[_Taken], request: NovaRequest | None, with_alternates: bool) -> list[list[Found]]:
         """Return the hosts in nova's terms. Alternates are of the chosen host's cell, and none of the request's hosts.
 
         :param request: None to answer without allocation requests
-        :param claimed: the allocation requests that were claimed, in the order of the selections
         """
-        chosen = {_key(each) for each in selections}
-        known = self._look_up(chosen | {_key(place) for each in selections for place in each.alternates})
+        chosen = {_key(each) for each, _node, _allocation in made}
+        known = self._look_up({_key(place) for each, _node, _allocation in made for place in each.alternates})
         answer = []
-        for each, allocated in itertools.zip_longest(selections, claimed):
-            first = _complete(known[_key(each)], each, request, allocated)
+        for each, node, allocated in made:
+            first = _complete(node, each, request, allocated)
             others = [
                 _complete(known[_key(place)], place, request)
                 for place in each.alternates

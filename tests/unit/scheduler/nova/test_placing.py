@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from scheduler.nova import placing, refusals
+from tests import factories
 from tests.clock import Time
 from tests.factories import uuid
-from tests.unit.scheduler.nova.recordings import arguments, envelope
-from tests.unit.scheduler.nova.worlds import UUIDS, EndpointInMemory, instance_row, node_row
+from tests.unit.scheduler.nova.recordings import arguments, contents, envelope
+from tests.unit.scheduler.nova.worlds import CELL, UUIDS, EndpointInMemory, instance_row, node_row
 
 
 class Broken(EndpointInMemory):
@@ -124,3 +126,54 @@ def test_a_member_of_an_anti_affinity_group_is_resized_on_its_host() -> None:
     group = {"policy": "anti-affinity", "members": [own, other], "hosts": ["cmp1", "cmp2"]}
     (found,) = world.select(arguments(instance_group=envelope("InstanceGroup", "1.11", **group)))
     assert ["cmp1"] == [each["nova_object.data"]["service_host"] for each in found]
+
+
+def losing_a_node(world: EndpointInMemory, host: str) -> Callable[..., Any]:
+    """Return a way to claim or to choose after which a host has left the cache, once."""
+
+    def lose() -> None:
+        gone = dataclasses.replace(node_row(host), deleted=True)
+        world.feed.batches.append(factories.changes([gone], generation=100, services=[]))
+        world.host_manager.poll()
+
+    def after(work: Callable[..., Any]) -> Callable[..., Any]:
+        def working(*arguments: Any) -> Any:
+            found = work(*arguments)
+            lose()
+            return found
+
+        return working
+
+    return after
+
+
+@pytest.mark.parametrize("claims", [True, False])
+def test_a_node_leaves_between_choice_and_claim(claims: bool) -> None:
+    """The next host is taken, and nothing is left claimed or booked on the lost one."""
+    world = EndpointInMemory(claims=claims)
+    world.driver.select_destinations = losing_a_node(world, "cmp1")(world.driver.select_destinations)
+    assert "cmp2" == host_of(world.select(arguments()))
+    assert 1 == world.bookings()
+    if world.adapter is not None:
+        assert [UUIDS["cmp2"]] == [provider for held in world.adapter.held.values() for provider in held]
+
+
+def test_a_node_leaves_between_claim_and_answer() -> None:
+    """The claim holds, so the answer names the host as it was when it was chosen."""
+    world = EndpointInMemory()
+    world.adapter.put = losing_a_node(world, "cmp1")(world.adapter.put)  # type: ignore[union-attr]
+    found = contents(world.select(arguments()))[0][0]
+    assert ("cmp1", UUIDS["cmp1"], CELL) == (found["service_host"], found["compute_node_uuid"], found["cell_uuid"])
+
+
+def test_an_answer_that_cannot_be_built_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a claim nor a booking."""
+    world = EndpointInMemory()
+
+    def broken(*_arguments: object) -> Any:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(placing, "_complete", broken)
+    with pytest.raises(RuntimeError):
+        world.select(arguments())
+    assert [{}, 0] == [{uuid: held for uuid, held in world.adapter.held.items() if held}, world.bookings()]  # type: ignore[union-attr]
