@@ -13,6 +13,7 @@ from oslo_log import log as logging
 from fleet import errors, service
 from fleet.checks import required
 from fleet.clock import utcnow
+from fleet.db.connection.options import Limits
 from fleet.db.feed.feed import Changes
 from fleet.db.nova import api_queries
 from fleet.db.nova.api_queries import Cell
@@ -78,25 +79,26 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 
 def open_api(conf: cfg.ConfigOpts) -> NovaDatabase:
-    return NovaDatabase(conf.nova.api_connection, "[nova] api_connection")
+    return NovaDatabase(conf.nova.api_connection, "[nova] api_connection", Limits.from_conf(conf))
 
 
 def open_cell(conf: cfg.ConfigOpts, cell: Cell) -> NovaDatabase:
     """:raises errors.ConfigError:"""
     option = f"[nova] cell_connection, or the database_connection of cell {cell.name}"
-    return NovaDatabase(cell_url(cell.url, conf.nova.cell_connection or "", conf.nova.api_connection), option)
+    url = cell_url(cell.url, conf.nova.cell_connection or "", conf.nova.api_connection)
+    return NovaDatabase(url, option, Limits.from_conf(conf))
 
 
 def open_placement(conf: cfg.ConfigOpts) -> NovaDatabase | None:
     """Return placement's database; None if it is not configured. :raises errors.ConfigError:"""
     url = conf.nova.placement_connection
-    return NovaDatabase(url, "[nova] placement_connection") if url else None
+    return NovaDatabase(url, "[nova] placement_connection", Limits.from_conf(conf)) if url else None
 
 
 def open_row(conf: cfg.ConfigOpts) -> OwnService | None:
     """Return this scheduler's row in nova's list of services; None if none is kept. :raises errors.ConfigError:"""
     url = conf.nova.service_connection
-    return OwnService(url, conf.host, utcnow) if url else None
+    return OwnService(url, conf.host, utcnow, Limits.from_conf(conf)) if url else None
 
 
 def feeds(conf: cfg.ConfigOpts, api: NovaDatabase, notes: ProviderNotes | None = None) -> Callable[[], NovaFeed]:

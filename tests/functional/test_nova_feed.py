@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from fleet import errors
 from fleet.clock import epoch_s, seconds
+from fleet.db.connection.options import USUAL
 from fleet.db.nova import api_queries, cell_queries, grants, tables
 from fleet.db.nova.database import NovaDatabase, cell_url
 from scheduler.compute.drivers.host_manager import HostManager
@@ -28,6 +29,9 @@ _DELETED = int(os.environ.get("FLEET_DELETED_ROWS", "100000"))
 
 class FeedOverNova:
     """A host manager over the databases, with a clock that the test moves."""
+
+    #: Limits of the waiting for the servers of the cells.
+    within = USUAL
 
     def __init__(self, nova: Databases, url: str | None = None, **pace) -> None:
         self.nova = nova
@@ -56,7 +60,7 @@ class FeedOverNova:
     def _open(self, cell):
         if self.cell_is_down:
             raise errors.DatabaseUnavailable(kind="DBConnectionError", problem="refused")
-        self.opened.append(NovaDatabase(cell.url, "cell"))
+        self.opened.append(NovaDatabase(cell.url, "cell", self.within))
         return self.opened[-1]
 
     def step_clock(self, by_s: float) -> None:

@@ -15,6 +15,8 @@ from oslo_db import options as database_options
 from fleet import errors
 from fleet.db.connection import options, silent_peer
 from fleet.db.engine.database import Database, Transaction
+from fleet.db.nova import api_queries
+from fleet.db.nova.database import NovaDatabase
 from fleet.db.tables import models
 from fleet_trial import private_servers
 
@@ -86,6 +88,20 @@ def test_a_server_that_hangs(server: private_servers.PostgreSQL, ledger: Databas
         assert not asking.is_alive()
     assert [errors.DatabaseUnavailable] == [type(each) for each in failed]
     ledger.ping()
+
+
+def test_a_reader_of_nova_while_its_server_hangs(server: private_servers.PostgreSQL) -> None:
+    """The reading fails, so that the cell can be left alone; when the server goes on, the next one succeeds."""
+    nova = NovaDatabase(server.url(), "cell", options.Limits(connect_timeout=2, peer_timeout=1))
+    reader = nova.reader()
+    try:
+        reader.read(api_queries.ping)
+        with hanging(server), pytest.raises(errors.DatabaseUnavailable):
+            reader.read(api_queries.ping)
+        reader.read(api_queries.ping)
+    finally:
+        reader.close()
+        nova.dispose()
 
 
 def test_a_statement_that_takes_long_is_left_alone(patient: Database) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of the drivers that limit how long a daemon waits for its database; see :mod:`.options`.
 
-:mod:`fleet.db.engine.database` sets them.
+:mod:`fleet.db.engine.database` and :mod:`fleet.db.nova.engine` set them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from urllib import parse
 import sqlalchemy as sa
 from oslo_config import cfg
 
+from fleet.db.connection.options import Limits
 
-def limits(url: sa.URL, asked: cfg.ConfigOpts.GroupAttr) -> dict[str, str]:
+
+def limits(url: sa.URL, asked: cfg.ConfigOpts.GroupAttr | Limits) -> dict[str, str]:
     """Parameters of the driver that limit its waiting; those that the URL has stay as they are.
 
     Without ``statement_timeout`` a statement may take any time. On MariaDB a read time-out would end it, so there is none.

@@ -6,22 +6,42 @@ Called by :mod:`fleet.conf` and :mod:`fleet.db.engine.database`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Self
 
 from oslo_config import cfg
 from oslo_db import options
 
 GROUP = "database"
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """The options of the same names, in seconds, with their defaults."""
+
+    connect_timeout: int = 5
+    peer_timeout: int = 10
+    statement_timeout: int = 60
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
+        register_limits(conf)
+        return cls(*(conf.database[each.name] for each in dataclasses.fields(cls)))
+
+
+#: Where the configuration says nothing.
+USUAL = Limits()
 OPTS = [
     cfg.IntOpt(
         "connect_timeout",
-        default=5,
+        default=Limits.connect_timeout,
         min=1,
         help="Seconds to open a connection, for each address of the server.",
     ),
     cfg.IntOpt(
         "peer_timeout",
-        default=10,
+        default=Limits.peer_timeout,
         min=1,
         help="Seconds after which a server that has vanished or hangs counts as lost: its connections are closed, and their "
         "transactions run again on new ones. On PostgreSQL it sets keepalives and tcp_user_timeout, and sessions that "
@@ -30,7 +50,7 @@ OPTS = [
     ),
     cfg.IntOpt(
         "statement_timeout",
-        default=60,
+        default=Limits.statement_timeout,
         min=0,
         help="Seconds after which PostgreSQL ends a statement; 0 never. fleet-manage has no such limit. It is sent as a "
         "start-up parameter: PgBouncer needs ignore_startup_parameters = options, or 0 here.",

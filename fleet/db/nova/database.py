@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from oslo_db.sqlalchemy import engines
 
 from fleet import errors
-from fleet.db.connection import driver
+from fleet.db.connection.options import USUAL, Limits
 from fleet.db.engine import failures
 from fleet.db.engine.reader import Reader
 from fleet.db.engine.transaction import Connection
+from fleet.db.nova import engine
 
 __all__ = ["Connection", "NovaDatabase", "cell_url"]
 
@@ -37,21 +37,13 @@ class NovaDatabase:
     """One engine. Errors are raised as ``errors.DatabaseError``, without statements, values and passwords.
 
     :param option: names the option with the URL, for messages
+    :param within: limits of the waiting for its server
     :raises errors.ConfigError: the URL is invalid, or its driver is missing
     """
 
-    def __init__(self, url: str, option: str) -> None:
-        try:
-            parsed = sa.make_url(url)
-        except (sa.exc.ArgumentError, ValueError):
-            raise errors.ConfigError(option=option, reason="is not the URL of a database") from None
-        driver.require(url)
-        failures.keep_libraries_quiet()
-        self._engine = engines.create_engine(
-            url, connection_recycle_time=_RECYCLE_S, max_retries=0, thread_checkin=False
-        )
-        self._engine.hide_parameters = True
-        self._dialect = parsed.get_backend_name()
+    def __init__(self, url: str, option: str, within: Limits = USUAL) -> None:
+        self._engine = engine.opened(url, option, within, connection_recycle_time=_RECYCLE_S)
+        self._dialect = self._engine.url.get_backend_name()
         sa.event.listen(self._engine, "connect", self._restrict)
         snapshot = self._engine
         if self._dialect != "sqlite":

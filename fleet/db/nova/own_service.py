@@ -9,13 +9,12 @@ from __future__ import annotations
 import datetime
 
 import sqlalchemy as sa
-from oslo_db.sqlalchemy import engines
 from oslo_utils import uuidutils
 
-from fleet import errors
 from fleet.clock import Clock
-from fleet.db.connection import driver
+from fleet.db.connection.options import USUAL, Limits
 from fleet.db.engine import failures
+from fleet.db.nova import engine
 
 #: The name by which nova's list knows schedulers, and their topic.
 BINARY, TOPIC = "nova-scheduler", "scheduler"
@@ -31,20 +30,12 @@ class OwnService:
     :param url: of the database that nova-scheduler's ``[database] connection`` names, with a role that may read, insert and
         update its table ``services``
     :param host: names the row
+    :param within: limits of the waiting for its server
     :raises errors.ConfigError: the URL is invalid, or its driver is missing
     """
 
-    def __init__(self, url: str, host: str, clock: Clock) -> None:
-        try:
-            sa.make_url(url)
-        except (sa.exc.ArgumentError, ValueError):
-            raise errors.ConfigError(
-                option="[nova] service_connection", reason="is not the URL of a database"
-            ) from None
-        driver.require(url)
-        failures.keep_libraries_quiet()
-        self._engine = engines.create_engine(url, max_retries=0, thread_checkin=False)
-        self._engine.hide_parameters = True
+    def __init__(self, url: str, host: str, clock: Clock, within: Limits = USUAL) -> None:
+        self._engine = engine.opened(url, "[nova] service_connection", within)
         self._host = host
         self._clock = clock
 

@@ -32,3 +32,4 @@ def test_limits_of_a_driver(url: str, statement_s: int, expected: dict[str, str]
     conf([], default_config_files=[])
     conf.set_override("statement_timeout", statement_s, "database")
     assert expected == limits.limits(sa.make_url(url), conf.database)
+    assert expected == limits.limits(sa.make_url(url), options.Limits.from_conf(conf))
