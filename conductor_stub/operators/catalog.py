@@ -79,7 +79,7 @@ class CatalogManager:
         shown = functools.partial(aggregates.find, name=uuid)
         asked = (uuid, name, metadata or {}, self._clock())
         self._acts.write(context, "aggregate.create", name, shown, aggregates.create, *asked)
-        return self._announcements.aggregate_changed(context, self._database.read(aggregates.find, name))
+        return self._announcements.aggregate_changed(context, self._database.read(aggregates.find, uuid))
 
     @endpoint
     def show_aggregate(self, context: RequestContext, name: fields.Name) -> JSONObject:
@@ -87,36 +87,34 @@ class CatalogManager:
 
     @endpoint
     def rename_aggregate(self, context: RequestContext, name: fields.Name, new_name: uuid_like.GivenName) -> JSONObject:
-        found = self._database.read(aggregates.find, name)
-        return self._change(
-            context, "aggregate.rename", str(found.id), aggregates.rename, found.id, new_name, self._clock()
-        )
+        return self._change(context, "aggregate.rename", name, aggregates.rename, new_name, self._clock())
 
     @endpoint
     def add_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> JSONObject:
-        return self._change(context, "aggregate.add_host", name, aggregates.add_host, name, host)
+        return self._change(context, "aggregate.add_host", name, aggregates.add_host, host)
 
     @endpoint
     def remove_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> JSONObject:
-        return self._change(context, "aggregate.remove_host", name, aggregates.remove_host, name, host)
+        return self._change(context, "aggregate.remove_host", name, aggregates.remove_host, host)
 
     @endpoint
     def set_aggregate_metadata(
         self, context: RequestContext, name: fields.Name, metadata: dict[fields.Name, fields.Text | None]
     ) -> JSONObject:
-        return self._change(context, "aggregate.set_metadata", name, aggregates.set_metadata, name, metadata)
+        return self._change(context, "aggregate.set_metadata", name, aggregates.set_metadata, metadata)
 
     @endpoint
     def delete_aggregate(self, context: RequestContext, name: fields.Name) -> None:
         found = self._database.read(aggregates.find, name)
-        shown = functools.partial(aggregates.find, name=str(found.id))
+        shown = functools.partial(aggregates.find, name=str(found.uuid))
         self._acts.write(context, "aggregate.delete", found.name, shown, removal.aggregate, found.id, self._clock())
         self._announcements.aggregate_deleted(context, found)
 
     def _change(
         self, context: RequestContext, act: str, name: str, work: Callable[..., Aggregate], *args: object
     ) -> JSONObject:
-        """Change an aggregate, and tell the schedulers."""
-        shown = functools.partial(aggregates.find, name=name)
-        changed = self._acts.write(context, act, name, shown, work, *args)
+        """Change an aggregate, and tell the schedulers. :param work: its first argument is the uuid"""
+        found = self._database.read(aggregates.find, name)
+        shown = functools.partial(aggregates.find, name=str(found.uuid))
+        changed = self._acts.write(context, act, found.name, shown, work, str(found.uuid), *args)
         return self._announcements.aggregate_changed(context, changed)

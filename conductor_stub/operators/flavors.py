@@ -95,12 +95,11 @@ class FlavorManager:
 
         :raises errors.InvalidInput: naming the field
         """
-        found = self._database.read(flavors.offer, name)
-        offer = _changed(found, changes or {}, extra_specs or {})
-        shown = functools.partial(flavors.offer, name=found.flavor.flavorid)
-        key = _key(found.flavor)
-        changed = self._acts.write(context, "flavor.update", found.flavor.name, shown, flavors.change, key, offer)
-        return changed.to_wire()
+        found = self._database.read(flavors.find, name)
+        changed = functools.partial(_changed, changes=changes or {}, extra_specs=extra_specs or {})
+        shown = functools.partial(flavors.offer, name=found.flavorid)
+        asked = (_key(found), changed)
+        return self._acts.write(context, "flavor.update", found.name, shown, flavors.change, *asked).to_wire()
 
     @endpoint
     def delete_flavor(self, context: RequestContext, name: fields.Name) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import oslo_messaging
 
+from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.catalog import key_pairs
-from fleet.db.engine.database import Database
+from fleet.db.engine.database import Database, Transaction
 from fleet.json_codec import JSONObject
 from fleet.objects import KeyPair, fields
 from fleet.rpc import versions
@@ -39,7 +40,18 @@ class KeyPairManager:
     @endpoint
     def delete_key_pair(self, context: RequestContext, name: fields.Name) -> None:
         """Instances that were built with it keep the public key."""
-        self._database.write(key_pairs.remove, _owner(context), name)
+        is_repeated: list[bool] = []
+
+        def remove(tx: Transaction) -> None:
+            """Repeated after a commit of which nobody knows the outcome, it finds nothing."""
+            try:
+                key_pairs.remove(tx, _owner(context), name)
+            except errors.NotFound:
+                if not is_repeated:
+                    raise
+            is_repeated.append(True)
+
+        self._database.write(remove)
 
 
 def _owner(context: RequestContext) -> key_pairs.Owner:

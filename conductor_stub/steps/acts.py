@@ -8,7 +8,6 @@ before and after the change, in one transaction. So a record says what really ch
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -50,20 +49,23 @@ class Acts:
     ) -> Result:
         """Run ``work(transaction, …)`` as ``Database.write`` does, and record what it has changed.
 
+        ``work`` is not repeated if the record of its first run is there: a removal would find nothing any more.
+
         :param act: for example ``flavor.create``
         :param subject: what is changed, as an operator names it
         :param shown: returns what an operator sees of the subject
         """
         key, by = uuidutils.generate_uuid(), _sender(context)
-        runs = itertools.count()
+        results: list[Result] = []
 
         @failpoints.commits_all([work])
         def acted(tx: Transaction) -> tuple[Result, JSONObject]:
+            earlier = acts.of_key(tx, key) if results else None
+            if earlier is not None:
+                return results[-1], earlier.changes
             before = _fields(tx, shown)
             result = work(tx, *args, **kwargs)
-            earlier = acts.of_key(tx, key) if next(runs) else None
-            if earlier is not None:
-                return result, earlier.changes
+            results.append(result)
             changes = difference(before, _fields(tx, shown))
             if changes:
                 acts.record(tx, key, act, subject, changes, by, self._clock())

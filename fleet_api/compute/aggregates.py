@@ -139,7 +139,8 @@ class Aggregates:
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"aggregate": _Change}))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
-        name = self._find(request, aggregate_id)["name"]
+        # By uuid: the name of one may be the id of another.
+        name = self._find(request, aggregate_id)["uuid"]
         wanted = bodies.part(request, "aggregate", _Change)
         if wanted.availability_zone is not None:
             metadata = {_ZONE: wanted.availability_zone or None}
@@ -151,7 +152,7 @@ class Aggregates:
     @guard.by("fleet:others")
     @answers.gives(answers.NOTHING)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
-        self._conductor.operator(request).delete_aggregate(name=self._find(request, aggregate_id)["name"])
+        self._conductor.operator(request).delete_aggregate(name=self._find(request, aggregate_id)["uuid"])
 
     @guard.by("fleet:others")
     @answers.gives(_ONE)
@@ -165,7 +166,7 @@ class Aggregates:
         wanted: Any = bodies.part(request, name, _ACTIONS[name])
         found = self._find(request, aggregate_id)
         _require_change(name, found, wanted)
-        changed = work(self._conductor.operator(request), found["name"], wanted)
+        changed = work(self._conductor.operator(request), found["uuid"], wanted)
         response.media = {"aggregate": view(request, changed)}
 
     def _find(self, request: falcon.Request, aggregate_id: str) -> JSONMapping:

@@ -16,6 +16,7 @@ from fleet.clock import utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.upkeep import acts
+from tests import factories
 from tests.functional.test_quotas import build
 from tests.worlds.conductor import Conductor, Operator
 
@@ -132,7 +133,7 @@ def test_accepted_builds_are_listed_with_their_sender(conductor: Conductor, capl
 
 
 def test_a_repeated_transaction_records_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commit arrives, and its answer is lost: the transaction runs again and finds its own record."""
+    """The commit arrives, and its answer is lost: the transaction runs again, finds its own record, and does nothing."""
     state = {"color": "red"}
     runs = []
 
@@ -140,17 +141,44 @@ def test_a_repeated_transaction_records_once(database: Database, monkeypatch: py
         runs.append(state["color"])
         state["color"] = "blue"
 
-    original = Database.write
-
-    def twice(self: Database, work: Callable[[Transaction], object]) -> object:
-        original(self, work)
-        return original(self, work)
-
-    monkeypatch.setattr(Database, "write", twice)
+    commit_twice(monkeypatch)
     Acts(database, utcnow).write(CARL, "wall.paint", "wall", lambda tx: state, paint)
     monkeypatch.undo()
     (row,) = database.read(acts.newest, 10)
-    assert (["red", "blue"], {"color": ["red", "blue"]}) == (runs, row.changes)
+    assert (["red"], {"color": ["red", "blue"]}) == (runs, row.changes)
+
+
+def commit_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the answer to each commit were lost."""
+    original = Database.write
+
+    def twice(self: Database, work: Callable[..., object], *args: object) -> object:
+        def again(tx: Transaction) -> object:
+            return work(tx, *args)
+
+        original(self, again)
+        return original(self, again)
+
+    monkeypatch.setattr(Database, "write", twice)
+
+
+def test_a_removal_whose_answer_is_lost_is_done(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeated, it finds nothing any more, and that is no failure. Another one is."""
+    image = conductor.operator.create_image({"name": "old", "location": "/srv/old.raw"})["uuid"]
+    conductor.operator.create_key_pair({"name": "old", "public_key": factories.PUBLIC_KEY})
+    aggregate = conductor.operator.create_aggregate("racks")["uuid"]
+    removals: list[tuple[Callable[[str], object], str]] = [
+        (conductor.operator.delete_image, image),
+        (conductor.operator.delete_key_pair, "old"),
+        (conductor.operator.delete_aggregate, aggregate),
+    ]
+    with monkeypatch.context() as patched:
+        commit_twice(patched)
+        for remove, name in removals:
+            remove(name)
+    for remove, name in removals:
+        with pytest.raises(errors.NotFound):
+            remove(name)
 
 
 def test_old_acts_are_removed(database: Database) -> None:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from conductor_stub.steps.acts import Acts
 from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
@@ -56,6 +58,28 @@ def test_a_flavor_is_changed(conductor: Conductor) -> None:
     new = conductor.place("h1", flavor="medium")
     shown = {uuid: conductor.operator.show_instance(uuid)["instance"]["flavor"]["vcpus"] for uuid in (old, new)}
     assert {old: 1, new: 2} == shown
+
+
+def test_two_changes_of_a_flavor_are_both_made(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them is made while the other is asked for; a flavor that goes meanwhile is not found."""
+    operator = conductor.operator
+    a_flavor(conductor, "both")
+    write = Acts.write
+
+    def after(other: Callable[[], object]) -> None:
+        def wait(self: Acts, *args: Any) -> Any:
+            monkeypatch.setattr(Acts, "write", write)
+            other()
+            return write(self, *args)
+
+        monkeypatch.setattr(Acts, "write", wait)
+
+    after(lambda: operator.update_flavor("both", {"is_public": False}, {"a": "b"}))
+    changed = operator.update_flavor("both", None, {"x": "y"})
+    assert (False, {"a": "b", "ssd": "true", "x": "y"}) == (changed["is_public"], changed["extra_specs"])
+    after(lambda: operator.delete_flavor("both"))
+    with pytest.raises(errors.NotFound):
+        operator.update_flavor("both", {"vcpus": 3})
 
 
 @pytest.mark.parametrize(
@@ -173,6 +197,20 @@ def test_an_aggregate_is_renamed(conductor: Conductor) -> None:
     conductor.operator.rename_aggregate("racks", "rows")
     shown = conductor.operator.show_aggregate("rows")
     assert (["h1"], {"ssd": "true"}) == (shown["hosts"], shown["metadata"])
+
+
+def test_the_name_of_an_aggregate_may_be_the_id_of_another(conductor: Conductor) -> None:
+    """The name goes before the id, for every change."""
+    operator = conductor.operator
+    first = operator.create_aggregate("2")
+    second = operator.create_aggregate(str(first["id"]))
+    assert (str(first["id"]), first["id"] + 1) == (second["name"], second["id"])
+    operator.set_aggregate_metadata(str(first["id"]), {"rack": "r1"})
+    assert [{}, {"rack": "r1"}] == [operator.show_aggregate(each["uuid"])["metadata"] for each in (first, second)]
+    assert second["uuid"] == operator.rename_aggregate(second["name"], "3")["uuid"]
+    assert first["uuid"] == operator.show_aggregate(str(first["id"]))["uuid"]
+    operator.delete_aggregate("2")
+    assert ["3"] == [each["name"] for each in operator.list_aggregates()]
 
 
 def test_an_aggregate_with_hosts_stays(conductor: Conductor, database: Database) -> None:

@@ -14,7 +14,7 @@ from oslo_db import exception as db_exception
 from fleet import errors, move_states, states
 from fleet.clock import utcnow
 from fleet.db.catalog import networks
-from fleet.db.engine.database import Database
+from fleet.db.engine.database import Database, Transaction
 from fleet.db.instances import addresses
 from fleet.db.tables import models
 from fleet.objects import BuildRequest
@@ -50,6 +50,44 @@ def shown(conductor: Conductor, uuid: str) -> list[str]:
     """The addresses that the instance shows."""
     plugs = conductor.operator.show_instance(uuid)["instance"]["interfaces"]
     return [each["address"] for each in plugs or ()]
+
+
+def test_networks_that_are_made_at_a_time_do_not_overlap(database: Database) -> None:
+    """The second one waits until the first one is there, and is refused: two guests would have one address."""
+    begun, waits, made = threading.Event(), threading.Event(), threading.Event()
+    ends = {"first": "10.0.1.10", "last": "10.0.1.14"}
+    subnets = ("10.0.1.0/24", "10.0.1.0/25")
+    wanted = [Network.from_wire({"name": each, "bridge": "br0", "subnet": each, **ends}) for each in subnets]
+    outcomes: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, _statement: str, *_more: Any) -> None:
+        if threading.current_thread().name == "second":
+            waits.set()
+
+    def first(tx: Transaction) -> None:
+        networks.create(tx, UUID.format(1), wanted[0], utcnow())
+        begun.set()
+        # On SQLite the second transaction does not begin before this one has ended.
+        waits.wait(0.5 if database.engine.dialect.name == "sqlite" else 30)
+
+    def second() -> None:
+        begun.wait(60)
+        try:
+            database.write(networks.create, UUID.format(2), wanted[1], utcnow())
+        except errors.Conflict as refused:
+            outcomes.append(refused.reason)
+        made.set()
+
+    sa.event.listen(database.engine, "before_cursor_execute", note)
+    other = threading.Thread(target=second, name="second")
+    other.start()
+    try:
+        database.write(first)
+        assert made.wait(60)
+    finally:
+        other.join(60)
+        sa.event.remove(database.engine, "before_cursor_execute", note)
+    assert ["overlaps network 10.0.1.0/24 with 10.0.1.0/24 on the same bridge, br0"] == outcomes
 
 
 def test_a_build_claims_its_addresses(conductor: Conductor) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import sqlalchemy as sa
 
@@ -52,11 +52,16 @@ def create(tx: Transaction, offer: Offer, now: datetime.datetime) -> Offer:
     return _named(tx, offer.flavor.name)
 
 
-def change(tx: Transaction, key: int, offer: Offer) -> Offer:
-    """Change a flavor. Instances keep the sizes that they were built with.
+def change(tx: Transaction, key: int, changed: Callable[[Offer], Offer]) -> Offer:
+    """Change a flavor as it is now. Instances keep the sizes that they were built with.
 
+    :param changed: returns the flavor as it is to be
     :raises errors.NotFound: it is gone; errors.Conflict: the name is taken
     """
+    row = tx.execute(sa.select(FLAVORS).where(FLAVORS.c.id == key).with_for_update()).one_or_none()
+    if row is None:
+        raise errors.NotFound(kind="Flavor", name=str(key))
+    offer = changed(_to_offer(row))
     with lookup.naming("Flavor", offer.flavor.name):
         tx.execute(FLAVORS.update().where(FLAVORS.c.id == key), _values(offer))
     return _named(tx, offer.flavor.name)

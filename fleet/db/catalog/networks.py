@@ -25,6 +25,8 @@ NETWORKS = models.networks
 PROJECTS = models.network_projects
 ADDRESSES = models.addresses
 
+#: The row that every change of the fleet locks last.
+_ONE_AT_A_TIME = sa.select(models.generations.c.id).where(models.generations.c.id == 1).with_for_update()
 _ALL = sa.select(NETWORKS).order_by(NETWORKS.c.name, NETWORKS.c.uuid)
 _ALLOWED = sa.select(PROJECTS.c.network_uuid, PROJECTS.c.project_id).order_by(
     PROJECTS.c.network_uuid, PROJECTS.c.project_id
@@ -67,6 +69,8 @@ def create(tx: Transaction, uuid: str, wanted: Network, now: datetime.datetime) 
 
     :raises errors.Conflict: the name is taken, or a network on the same bridge has some of the addresses
     """
+    # Two networks that are made at a time would not see that they overlap.
+    tx.execute(_ONE_AT_A_TIME)
     rows = cast("Sequence[NetworkRow]", tx.execute(_ALL).all())
     if any(row.uuid == uuid for row in rows):
         return

@@ -54,14 +54,16 @@ def named(connection: Transaction | sa.Connection, name: str) -> Aggregate:
 
 
 def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
-    """By uuid, name, id or the beginning of a uuid. :raises errors.NotFound: errors.Conflict: several match"""
+    """By uuid, name, id or the beginning of a uuid, in this order: the name of one may be the id of another.
+
+    :raises errors.NotFound: errors.Conflict: several uuids begin so
+    """
     there = list_all(connection)
-    found = [each for each in there if name in (each.name, str(each.id))]
-    uuid = (
-        found[0].uuid
-        if found
-        else lookup.find(connection, "Aggregate", AGGREGATES, name, sa.not_(AGGREGATES.c.deleted))
-    )
+    for known in ("uuid", "name", "id"):
+        for each in there:
+            if name == str(getattr(each, known)):
+                return each
+    uuid = lookup.find(connection, "Aggregate", AGGREGATES, name, sa.not_(AGGREGATES.c.deleted))
     for each in there:
         if each.uuid == uuid:
             return each
@@ -83,15 +85,15 @@ def add_host(tx: Transaction, name: str, host: str) -> Aggregate:
     return find(tx, name)
 
 
-def rename(tx: Transaction, key: int, name: str, now: datetime.datetime) -> Aggregate:
+def rename(tx: Transaction, uuid: str, name: str, now: datetime.datetime) -> Aggregate:
     """:raises errors.NotFound: errors.Conflict: the name is taken"""
-    before = next((each.name for each in list_all(tx) if each.id == key), name)
+    before = find(tx, uuid)
     with lookup.naming("Aggregate", name):
-        tx.update(AGGREGATES, key, {"name": name, "updated_at": now})
-    tx.touch(AGGREGATES, key)
-    if before != name:
-        _follow(tx, before, name)
-    return find(tx, str(key))
+        tx.update(AGGREGATES, before.id, {"name": name, "updated_at": now})
+    tx.touch(AGGREGATES, before.id)
+    if before.name != name:
+        _follow(tx, before.name, name)
+    return find(tx, uuid)
 
 
 def _follow(tx: Transaction, before: str, name: str) -> None:
