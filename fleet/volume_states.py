@@ -65,7 +65,7 @@ An instance that is created with volumes reserves them with its build, whose ste
     create ──▶ reserved ── the guest runs, with its volumes ──▶ in-use
                  │ the build ends in ERROR, or the instance is deleted
                  ▼
-               available
+               available      (after ``detaching`` if a host may still have the guest)
 
 The attachment is ``attached`` while the volume is ``in-use``. Otherwise both have the same status. The deletion of the
 instance ends each of its attachments: the volumes are available again.

@@ -158,6 +158,10 @@ class Host:
         for tracker in self.trackers():
             tracker.orphan(instance_uuid)
 
+    def is_orphan(self, instance_uuid: str) -> bool:
+        """Return True if a clean-up of the instance has failed here. The driver may list its guest later."""
+        return any(tracker.is_orphan(instance_uuid) for tracker in self.trackers())
+
     def alarm(self) -> str:
         """Return why the host takes no new builds; "" if it does."""
         return "; ".join(tracker.alarm for tracker in self.trackers() if tracker.alarm)

@@ -187,6 +187,11 @@ class ResourceTracker:
                 # A new value, so that the claim's abort does not find its own and release it.
                 self._held[instance_uuid] = dataclasses.replace(held, orphan=True)
 
+    def is_orphan(self, instance_uuid: str) -> bool:
+        with self._lock:
+            held = self._held.get(instance_uuid)
+            return held is not None and held.orphan
+
     def orphaned_memory_mb(self) -> int:
         """Return the memory of orphans that were built here. The ledger does not have them."""
         with self._lock:

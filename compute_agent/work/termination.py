@@ -66,7 +66,8 @@ def terminate(context: RequestContext, host: Host, calls: BuildCalls, instance_u
     context = context.about(instance_uuid=instance_uuid, host=host.name)
     failpoints.hit("agent.destroy.before")
     try:
-        if instance_uuid in host.driver.list_instance_uuids():
+        # The driver may still spawn the guest of a build that hung: then only the result of its destroy counts.
+        if host.is_orphan(instance_uuid) or instance_uuid in host.driver.list_instance_uuids():
             host.destroy(context, instance_uuid)
     except Exception as failure:
         expected = isinstance(failure, time_limit.Overrun | errors.FleetError)

@@ -10,7 +10,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from conductor_stub.agents import guests
-from conductor_stub.builds import claims, termination
+from conductor_stub.builds import claims, left_guest, termination
 from conductor_stub.builds.claims import Recorded, StepReport
 from conductor_stub.power import machine as power
 from conductor_stub.power.machine import PowerReport
@@ -154,8 +154,10 @@ class AgentAPI:
         return answer
 
     def host_instances(self, host: str, uuids: Sequence[str] | None = None) -> list[Instance]:
-        """Live instances on ``host``. :param uuids: only these of them"""
-        rows = self._database.read(instances.on_host, host, uuids)
+        """Live instances on ``host``. :param uuids: only these of them, and also guests that it is to remove"""
+        rows = [*self._database.read(instances.on_host, host, uuids)]
+        if missing := set(uuids or ()) - {row.uuid for row in rows}:
+            rows += self._database.read(left_guest.on_host, host, missing)
         return [instance_values.to_instance(row) for row in rows]
 
     def compare_instances(

@@ -35,6 +35,7 @@ class Next:
     :param attempt: number of the attempt that follows
     :param later: the scheduler is called when the sweeper finds the step overdue, not at once
     :param counted: whether ``scheduler_max_attempts`` bounds the attempt that failed
+    :param waits: nothing follows before the host reports, or is off: it may have started the guest
     """
 
     row: RequestedInstance
@@ -44,16 +45,29 @@ class Next:
     later: bool = False
     error: Exception | None = None
     counted: bool = True
+    waits: bool = False
 
 
 @failpoints.commits("conductor.reschedule")
 def fail_attempt(
-    tx: Transaction, attempt: Attempt, failure: Failure, alternates: Sequence[Place], ctx: StepContext
+    tx: Transaction,
+    attempt: Attempt,
+    failure: Failure,
+    alternates: Sequence[Place],
+    ctx: StepContext,
+    unheard: bool = False,
 ) -> Next | None:
-    """Release the claim and take the next alternate, or the scheduler, or ERROR; None if the build has moved on."""
+    """Release the claim and take the next alternate, or the scheduler, or ERROR; None if the build has moved on.
+
+    :param unheard: the host has not reported that it has no guest
+    """
     row = _ordered(tx, attempt)
     if row is None:
         return None
+    if unheard and left_guest.may_write(tx, row, attempt.host):
+        due = {"step_deadline": ctx.due(ctx.limits.placing_timeout_s, row.deadline)}
+        tx.update(instances.INSTANCES, row.uuid, due)
+        return Next(row, attempt.number, counted=False, waits=True)
     if failure.step in _UNTRIED_STEPS:
         failed = since_unshelved(row, history.failed_orders(tx, [row.uuid]))
         avoided = Avoidance.of(failed, ctx.limits, ctx.now)
@@ -84,9 +98,9 @@ def abort_build(tx: Transaction, attempt: Attempt, failure: Failure, ctx: StepCo
         return None
     _add_event(tx, history.ATTEMPT, row, attempt, failure, ctx)
     aborted = errors.BuildAbort(instance_uuid=row.uuid, reason=failure.message)
-    end_in_error(tx, row, aborted, attempt.host, _own_request(row, ctx), failure.counts)
-    if row.shelved:
-        left_guest.note(tx, row, attempt.host)
+    # The host may have failed to remove the guest.
+    guest_on = attempt.host if left_guest.may_write(tx, row, attempt.host) else None
+    end_in_error(tx, row, aborted, attempt.host, _own_request(row, ctx), failure.counts, guest_on)
     return row
 
 

@@ -1,38 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guest that a host could not remove after an unshelve was given up: no other host starts one before it is gone."""
+"""A guest that a host may still have after its build was given up. It may write to its disk and its volumes.
+
+No other guest gets them before the host has removed it, or is off for certain. The row keeps the name of the host, and
+its step deadline says when the host is ordered again to remove the guest. Called by the modules beside it and by
+:mod:`conductor_stub.agents.api`.
+"""
 
 from __future__ import annotations
 
-from fleet import errors
-from fleet.db.engine.database import Transaction
+from collections.abc import Collection
+
+from conductor_stub.steps.limits import StepContext
+from fleet import errors, failpoints, states
+from fleet.db.engine.database import Connection, Transaction
 from fleet.db.hosts import services
 from fleet.db.instances import instances
+from fleet.db.operations import recoveries
 from fleet.db.tables.instances import RequestedInstance
+from fleet.db.volumes import attachments
+from fleet.json_codec import JSONObject
 
-#: Key of ``shelved``: the host.
+#: Key of ``shelved``, or of ``details`` of an instance that was never shelved: the host.
 _GUEST_ON = "guest_on"
 
 
-def note(tx: Transaction, row: RequestedInstance, host: str) -> None:
-    """The host has given an unshelve up and could not remove the guest: no other host may start one meanwhile."""
-    tx.update(instances.INSTANCES, row.uuid, {"shelved": {**(row.shelved or {}), _GUEST_ON: host}})
+def host_of(row: RequestedInstance) -> str | None:
+    """The host that may still have a guest of the instance, which is on no host."""
+    noted: str | None = (row.shelved or row.details or {}).get(_GUEST_ON)
+    return noted
 
 
-def removed(tx: Transaction, row: RequestedInstance, host: str) -> None:
-    """The host has removed the guest of a locked row, if it was the one that could not."""
-    if row.shelved and row.shelved.get(_GUEST_ON) == host:
-        left = {name: value for name, value in row.shelved.items() if name != _GUEST_ON}
-        tx.update(instances.INSTANCES, row.uuid, {"shelved": left})
+def may_write(tx: Transaction, row: RequestedInstance, host: str | None) -> bool:
+    """Return True if ``host`` may have started a guest of a locked build, whose data no second guest may have."""
+    if host is None or row.task_state != states.SPAWNING:
+        return False
+    return bool(row.shelved or attachments.of_instances(tx, [row.uuid])) and not _is_gone(tx, host)
+
+
+def noted(row: RequestedInstance, host: str, ctx: StepContext) -> JSONObject:
+    """Columns of a row that ends while ``host`` may have its guest."""
+    name = "shelved" if row.shelved else "details"
+    return {name: {**(getattr(row, name) or {}), _GUEST_ON: host}, "step_deadline": ctx.now}
+
+
+def on_host(connection: Connection, host: str, uuids: Collection[str]) -> list[RequestedInstance]:
+    """Instances whose guest ``host`` is to remove, as instances of it that are being deleted. :param uuids: only these"""
+    rows = [row for row in instances.of_uuids(connection, uuids) if row.host is None and host_of(row) == host]
+    ended = [row for row in rows if row.task_state in (None, states.DELETING)]
+    return [instances.moved(row, {"host": host, "task_state": states.DELETING}) for row in ended]
+
+
+def removed(tx: Transaction, row: RequestedInstance, host: str, ctx: StepContext) -> None:
+    """``host`` has no guest of a locked row. If it was the one that might, other guests may have the data again."""
+    if host_of(row) != host:
+        return
+    name = "shelved" if row.shelved else "details"
+    left = {key: value for key, value in getattr(row, name).items() if key != _GUEST_ON}
+    values: JSONObject = {name: left or None}
+    if row.task_state is None:
+        values["step_deadline"] = None
+    tx.update(instances.INSTANCES, row.uuid, values)
+    if not row.shelved:
+        attachments.release(tx, row.uuid, ctx.now)
+
+
+@failpoints.commits("conductor.left_guest")
+def overdue(tx: Transaction, seen: RequestedInstance, ctx: StepContext) -> str | None:
+    """Return the host that is to remove the guest; None if it is off for certain, or the row has changed."""
+    row = instances.lock(tx, seen.uuid)
+    host = host_of(row)
+    if host is None or row.task_state is not None or row.step_deadline != seen.step_deadline:
+        return None
+    if _is_gone(tx, host):
+        removed(tx, row, host, ctx)
+        return None
+    due = {"step_deadline": ctx.due(ctx.limits.placing_timeout_s)}
+    tx.update(instances.INSTANCES, row.uuid, due)
+    return host
 
 
 def require_none(tx: Transaction, row: RequestedInstance) -> None:
     """:raises errors.Conflict: a guest of an earlier unshelve may still run"""
-    host = (row.shelved or {}).get(_GUEST_ON)
-    service = services.get(tx, host, services.COMPUTE) if host else None
-    if service is not None and not service.deleted and not service.forced_down:
+    host = host_of(row)
+    if host is not None and not _is_gone(tx, host):
         reason = (
             f"may still have a guest on host {host}, which could not remove it: restart the agent there, or, if the host "
             f"is certainly off, run 'fleet service force-down {host}'"
         )
         found = errors.Conflict(kind="Instance", name=row.name, reason=reason)
         raise found.hiding(reason="may still have a guest on the host where it was: an administrator can end that")
+
+
+def _is_gone(tx: Transaction, host: str) -> bool:
+    service = services.get(tx, host, services.COMPUTE)
+    return service is None or service.deleted or recoveries.is_off(tx, host)

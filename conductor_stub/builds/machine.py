@@ -13,7 +13,7 @@ import datetime
 from collections.abc import Collection, Sequence
 from typing import Protocol, cast
 
-from conductor_stub.builds import waiting
+from conductor_stub.builds import left_guest, waiting
 from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import PlacedRow
@@ -69,7 +69,8 @@ class BuildMachine(PlacedRow[RequestedInstance, errors.FleetError]):
     def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> errors.FleetError:
         queued = queued_builds.find(tx, row.uuid) if row.task_state == states.QUEUED else None
         error = waiting.in_vain(row, queued) if queued else _late(row, ctx)
-        end_in_error(tx, row, error, row.host, ctx)
+        guest_on = row.host if left_guest.may_write(tx, row, row.host) else None
+        end_in_error(tx, row, error, row.host, ctx, guest_on=guest_on)
         if queued:
             queued_builds.leave(tx, [row.uuid])
         return error
@@ -176,12 +177,19 @@ def _add_refusal(
 
 
 def end_in_error(
-    tx: Transaction, row: RequestedInstance, error: Exception, host: str | None, ctx: StepContext, failed: bool = False
+    tx: Transaction,
+    row: RequestedInstance,
+    error: Exception,
+    host: str | None,
+    ctx: StepContext,
+    failed: bool = False,
+    guest_on: str | None = None,
 ) -> None:
     """Set the locked ``row`` to ERROR with a fault, and release what its host holds for it, its volumes and its
     addresses. One that is being unshelved is shelved again, with the fault.
 
     :param failed: whether the host has failed to build it
+    :param guest_on: the host that may still have the guest, from ``left_guest.may_write``: it keeps its volumes
     """
     details: JSONObject = {}
     if tried := since_unshelved(row, history.failed_attempts(tx, row.uuid)):
@@ -191,12 +199,19 @@ def end_in_error(
     ]:
         details["untried"] = faults.attempts(handed_back)
     ended: JSONObject = {"vm_state": states.ERROR, "task_state": None, "step_deadline": None, "chosen": None}
+    if guest_on is not None:
+        ended.update(left_guest.noted(row, guest_on, ctx))
+        details["guest_on"] = guest_on
     if row.shelved:
         # As it was: its disk, its volumes and its addresses stay.
         ended["vm_state"] = states.SHELVED_OFFLOADED
     else:
         ended["interfaces"] = None
-        if row.spec.get("block_device_mapping"):
+        if guest_on is not None:
+            left = faults.GuestMayRun(host=guest_on)
+            failure = {"error": type(left).__name__, "message": left.message, "details": {}}
+            attachments.withhold(tx, row.uuid, failure, ctx.now)
+        elif row.spec.get("block_device_mapping"):
             attachments.release(tx, row.uuid, ctx.now)
         if row.interfaces:
             addresses.release(tx, row.uuid)

@@ -91,22 +91,34 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
         return {"request_spec": spec, "filter_properties": properties}
 
     def reschedule(
-        self, context: RequestContext, attempt: Attempt, failure: Failure, alternates: Sequence[Place]
+        self,
+        context: RequestContext,
+        attempt: Attempt,
+        failure: Failure,
+        alternates: Sequence[Place],
+        unheard: bool = False,
     ) -> bool:
         """Release the claim of a failed attempt; then try the next alternate, call the scheduler again, or give up.
 
         ``context`` may be of an agent's start or comparison. The build goes on under its own request.
 
+        :param unheard: the host has not reported that it has no guest
         :return: whether the attempt counts among those that ``scheduler_max_attempts`` bounds
         """
         context = context.about(instance_uuid=attempt.uuid, attempt=attempt.number, host=attempt.host)
         following = self._database.write(
-            failures.fail_attempt, attempt, failure, alternates, self.step_context(context)
+            failures.fail_attempt, attempt, failure, alternates, self.step_context(context), unheard
         )
         if following is None:
             LOG.debug("A late message about a failed attempt: the build has moved on")
             return False
         context = context.under(following.row.request_id)
+        if following.waits:
+            reason = "it waits until the host reports, or is off, because its guest may write to its data"
+            LOG.info(
+                "Attempt %d on host %s is not given up: %s; %s", attempt.number, attempt.host, failure.message, reason
+            )
+            return False
         if following.error is None:
             metrics.RETRIES.labels(failure.step, failure.code).inc()
         LOG.info(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from oslo_log import log as logging
 
+from conductor_stub.builds import left_guest
 from conductor_stub.builds.machine import BuildMachine
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.termination import Termination
@@ -69,6 +70,7 @@ class BuildSweeper(PlacedSweeper[RequestedInstance, errors.FleetError]):
         """Act on steps that took too long, and on builds that a silent host spawns; return how many there were."""
         down_time_s = self._limits.service_down_time_s
         overdue, stranded = self._database.read(builds.overdue, self._clock(), down_time_s, 2 * BATCH)
+        left = self._database.read(builds.left_guests, self._clock(), BATCH)
         waiting = []
         for row in overdue:
             if row.task_state == states.DELETING:
@@ -79,10 +81,11 @@ class BuildSweeper(PlacedSweeper[RequestedInstance, errors.FleetError]):
             else:
                 waiting.append(row)
         self._hand_out(waiting)
-        metrics.SWEEPER_ACTIONS.labels("give up the host").inc(len(stranded))
-        for row in stranded:
-            self._give_up_host(row, f"host {row.host} stopped sending heartbeats")
-        return len(overdue) + len(stranded)
+        gone = sum(self._give_up_host(row, f"host {row.host} stopped sending heartbeats") for row in stranded)
+        metrics.SWEEPER_ACTIONS.labels("give up the host").inc(gone)
+        for given_up in left:
+            self._remove_guest(given_up)
+        return len(overdue) + len(stranded) + len(left)
 
     def _hand_out(self, rows: Sequence[RequestedInstance]) -> None:
         """Hand out builds of one request together, as they came. An unshelved instance differs from them by now."""
@@ -93,11 +96,21 @@ class BuildSweeper(PlacedSweeper[RequestedInstance, errors.FleetError]):
         for _request, group in itertools.groupby(sorted(rows, key=request), request):
             metrics.SWEEPER_ACTIONS.labels("hand out again").inc(self._hand_out_again(list(group)))
 
-    def _give_up_host(self, row: RequestedInstance, reason: str) -> None:
+    def _give_up_host(self, row: RequestedInstance, reason: str) -> bool:
+        """Return False if the build has moved on, or waits for its host."""
         assert row.task_state is not None, "the build is in a step"
         host, node = instances.place_of(row)
         failure = Failure(step=row.task_state, code=faults.AttemptLost.__name__, message=reason)
-        self._placement.reschedule(self._context(row), Attempt(row.uuid, row.attempt, host, node), failure, ())
+        return self._placement.reschedule(
+            self._context(row), Attempt(row.uuid, row.attempt, host, node), failure, (), unheard=True
+        )
+
+    def _remove_guest(self, row: RequestedInstance) -> None:
+        context = self._context(row)
+        host = self._database.write(left_guest.overdue, row, self._step_context(row))
+        if host is not None:
+            metrics.SWEEPER_ACTIONS.labels("ask to remove a guest").inc()
+            self._termination.remove_guest(context.about(instance_uuid=row.uuid, host=host), row.uuid, host)
 
     def _ended(self, context: RequestContext, row: RequestedInstance, result: errors.FleetError) -> None:
         """:param result: the fault"""

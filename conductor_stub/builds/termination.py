@@ -62,6 +62,11 @@ class Termination:
         for host in self._database.read(_holders, uuid):
             self._send(context.about(instance_uuid=uuid, host=host), uuid, host)
 
+    def remove_guest(self, context: RequestContext, uuid: str, host: str) -> None:
+        """Order a host to destroy what it may have left of a build that has ended. The sweeper repeats it."""
+        if not casting.reaches(host, lambda: self._compute.terminate_instance(context, host, uuid)):
+            LOG.warning("Host %s may have a guest of a build that was given up, and does not answer", host)
+
     def _send(self, context: RequestContext, uuid: str, host: str) -> None:
         if casting.reaches(host, lambda: self._compute.terminate_instance(context, host, uuid)):
             return
@@ -82,7 +87,7 @@ def _begin(tx: Transaction, uuid: str, ctx: StepContext) -> None:
     if row.deleted:
         return
     held_host = moves.abandon(tx, uuid, ctx.now)
-    if row.host is None and held_host is None:
+    if row.host is None and held_host is None and left_guest.host_of(row) is None:
         _delete(tx, row, ctx)
         return
     if row.task_state != states.DELETING:
@@ -97,7 +102,7 @@ def _holders(connection: Connection, uuid: str) -> list[str]:
     if row.deleted or row.task_state != states.DELETING:
         return []
     record = moves.of_instance(connection, uuid)
-    places = (row.host, None if record is None else record.held_host)
+    places = (row.host, None if record is None else record.held_host, left_guest.host_of(row))
     return sorted({host for host in places if host is not None})
 
 
@@ -110,14 +115,14 @@ def destroyed(tx: Transaction, uuid: str, host: str, ctx: StepContext) -> bool:
     row = instances.lock(tx, uuid)
     if row.deleted or row.task_state != states.DELETING:
         moves.complete_evacuations(tx, uuid, host, ctx.now)
-        left_guest.removed(tx, row, host)
+        left_guest.removed(tx, row, host, ctx)
         return False
     record = moves.of_instance(tx, uuid)
     if record is not None and record.held_host == host:
         moves.update(tx, record.uuid, ctx.now, **moves.NOTHING_HELD)
         hosts.refresh_usages(tx, [(host, record.held_node)], ctx.now)
         record = None
-    if row.host not in (None, host):
+    if row.host not in (None, host) or left_guest.host_of(row) not in (None, host):
         return False
     if record is not None:
         instances.leave_host(tx, row, {}, ctx.now)

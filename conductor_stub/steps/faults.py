@@ -37,6 +37,16 @@ class BuildTimeout(errors.FleetError):
         self.reason_code = Reason.HOSTS_DOWN if step == states.SPAWNING else Reason.MESSAGING
 
 
+class GuestMayRun(errors.FleetError):
+    """A build was given up, and its guest may write to its volumes. They are available when the host has removed it.
+
+    If the host is off for certain, run 'fleet service force-down HOST'.
+    """
+
+    reason_code = Reason.HOSTS_DOWN
+    template = "The build has ended, but host {host} may still have its guest, which may write to the volume."
+
+
 class AttemptLost(errors.FleetError):
     """A host that worked on the build sends no heartbeats any more."""
 

@@ -23,6 +23,7 @@ BUILD_TRANSACTIONS: Mapping[str, str] = {
     "conductor.reschedule": "an attempt has failed: its claim is given back, the next begins or ERROR",
     "conductor.abort": "the build cannot succeed anywhere: ERROR with a fault",
     "conductor.terminate": "an instance is marked as going, or deleted at once",
+    "conductor.left_guest": "a host may have the guest of a build that was given up: it is ordered to remove it",
     "conductor.destroyed": "the guest is gone: deleted, usage given back",
     "conductor.postpone": "the sweeper has taken a lost build to hand it out again",
     "conductor.time_out": "the build's deadline has passed: ERROR with a fault",

@@ -346,8 +346,10 @@ def given_up(conductor: Conductor, uuid: str) -> None:
     conductor.scheduler.answers.append([("h2", ())])
     conductor.operator.unshelve_instance(uuid)
     conductor.work()
+    attempt = int(conductor.state(uuid)[2])
+    conductor.claim(uuid, "h2", attempt=attempt)
     failure = Failure(step="spawning", code="DestroyFailed", message="The guest cannot be removed")
-    conductor.placement.abort(context(), Attempt(uuid, int(conductor.state(uuid)[2]), "h2", "h2"), failure)
+    conductor.placement.abort(context(), Attempt(uuid, attempt, "h2", "h2"), failure)
     assert "shelved_offloaded" == conductor.state(uuid)[0]
 
 
@@ -367,6 +369,23 @@ def test_a_host_that_is_certainly_off_has_no_guest(conductor: Conductor, uuid: s
     given_up(conductor, uuid)
     conductor.operator.force_down("h2", True)
     assert "building" == conductor.operator.unshelve_instance(uuid)["vm_state"]
+
+
+def test_an_unshelve_whose_host_is_silent_starts_no_second_guest(conductor: Conductor, uuid: str) -> None:
+    """Both would write to the disk that was kept. The instance is shelved again when the build's time is over."""
+    shelve(conductor, uuid)
+    conductor.scheduler.answers.append([("h2", ())])
+    conductor.operator.unshelve_instance(uuid)
+    conductor.work()
+    conductor.claim(uuid, "h2", attempt=int(conductor.state(uuid)[2]))
+    conductor.clock.advance(conductor.limits.service_down_time_s + 1)
+    conductor.sweeper.sweep()
+    assert ("building", "spawning", "h2") == (*conductor.state(uuid)[:2], conductor.state(uuid)[3])
+    conductor.clock.advance(conductor.limits.build_timeout_s)
+    conductor.sweeper.sweep()
+    assert "shelved_offloaded" == conductor.state(uuid)[0]
+    with pytest.raises(errors.Conflict, match="may still have a guest on host h2"):
+        conductor.operator.unshelve_instance(uuid)
 
 
 def test_instances_of_one_request_are_unshelved_each_for_itself(conductor: Conductor) -> None:

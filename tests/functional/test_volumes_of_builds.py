@@ -11,8 +11,9 @@ import pytest
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.engine.database import Database
+from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.objects import BuildRequest, Place
-from tests.worlds.conductor import context
+from tests.worlds.conductor import INCARNATION, context
 from tests.worlds.guests import Guests
 from tests.worlds.neighbours import no_valid_host
 from tests.worlds.volumes import A
@@ -158,19 +159,26 @@ def test_a_retry_takes_the_volumes_along(guests: Guests, volume: str) -> None:
     assert ([("vdb", "attached")], "in-use") == (statuses(guests, uuid), guests.status(volume))
 
 
-@pytest.mark.parametrize("end", ["no host", "abort", "timeout", "deleted early", "deleted late"])
-def test_a_build_that_fails_gives_its_volumes_back(guests: Guests, volume: str, end: str) -> None:
+@pytest.mark.parametrize("end", ["no host", "no attempt left", "refused", "timeout", "deleted early", "deleted late"])
+def test_a_build_that_fails_without_a_guest_gives_its_volumes_back(guests: Guests, volume: str, end: str) -> None:
     """In the transaction that ends it."""
-    if end in ("no host", "deleted early"):
+    if end in ("no host", "timeout", "deleted early"):
         (uuid,) = guests.create(block_device_mapping=mapping(volume))
     else:
-        uuid = guests.place("h1", block_device_mapping=mapping(volume))
-        guests.claim(uuid, "h1")
+        uuid = guests.place("h1", "h2", block_device_mapping=mapping(volume))
+        if end != "refused":
+            guests.claim(uuid, "h1")
     if end == "no host":
         guests.scheduler.answers.append(no_valid_host())
         guests.work()
-    elif end == "abort":
-        guests.placement.abort(context(), Attempt(uuid, 1, "h1", "h1"), failure())
+    elif end == "no attempt left":
+        for attempt, host in enumerate(("h1", "h2"), 1):
+            if attempt > 1:
+                guests.claim(uuid, host, attempt=attempt)
+            here = Attempt(uuid, attempt, host, host)
+            guests.placement.reschedule(context(), here, failure(), [Place("h2", "h2", {})])
+    elif end == "refused":
+        guests.placement.abort(context(), Attempt(uuid, 1, "h1", "h1"), failure("claim"))
     elif end == "timeout":
         guests.clock.advance(guests.limits.build_timeout_s + 1)
         guests.sweeper.sweep()
@@ -181,6 +189,94 @@ def test_a_build_that_fails_gives_its_volumes_back(guests: Guests, volume: str, 
         guests.agents.destroyed(context(), uuid, "h1")
     assert ("available", []) == (guests.status(volume), guests.operator.list_attachments([uuid]))
     guests.create(block_device_mapping=mapping(volume))
+
+
+def given_up(guests: Guests, volume: str, end: str) -> str:
+    """A build that has ended while h1 may have its guest."""
+    uuid = guests.place("h1", name="web", block_device_mapping=mapping(volume))
+    guests.claim(uuid, "h1")
+    if end == "abort":
+        guests.placement.abort(context(), Attempt(uuid, 1, "h1", "h1"), failure())
+    else:
+        guests.clock.advance(guests.limits.build_timeout_s + 1)
+        guests.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
+        guests.sweeper.end_overdue()
+    return uuid
+
+
+def held(guests: Guests, volume: str) -> bool:
+    shown = guests.operator.show_volume(volume)
+    return bool(shown["attachments"]) and "host h1 may still have its guest" in (shown["failure"] or {})["message"]
+
+
+@pytest.mark.parametrize("end", ["abort", "timeout"])
+def test_a_guest_that_may_run_keeps_its_volumes(guests: Guests, volume: str, end: str) -> None:
+    """The build is in ERROR. Its host is ordered to remove the guest, and then they are available."""
+    uuid = given_up(guests, volume, end)
+    assert ("error", None) == guests.state(uuid)[:2]
+    assert ("detaching", True) == (guests.status(volume), held(guests, volume))
+    assert "h1" == guests.faults(uuid)[0]["details"]["guest_on"]
+    with pytest.raises(errors.Conflict, match="is detaching"):
+        guests.create(block_device_mapping=mapping(volume))
+    for _time in range(2):
+        guests.sweeper.retry_lost()
+        (wanted,) = guests.agents.host_instances("h1", [uuid])
+        assert ("h1", "deleting") == (wanted.host, wanted.task_state)
+        guests.clock.advance(guests.limits.placing_timeout_s + 1)
+    assert [("h1", uuid)] * 2 == guests.compute.terminations
+    guests.agents.destroyed(context(), uuid, "h2")
+    assert held(guests, volume)
+    guests.agents.destroyed(context(), uuid, "h1")
+    assert ("available", []) == (guests.status(volume), guests.operator.list_attachments([uuid]))
+    assert [] == guests.agents.host_instances("h1", [uuid])
+    guests.sweeper.retry_lost()
+    assert 2 == len(guests.compute.terminations)
+    guests.create(block_device_mapping=mapping(volume))
+
+
+def test_a_guest_of_a_host_that_is_off_keeps_nothing(guests: Guests, volume: str) -> None:
+    given_up(guests, volume, "timeout")
+    guests.operator.force_down("h1", True)
+    guests.sweeper.retry_lost()
+    assert "available" == guests.status(volume)
+
+
+def test_the_deletion_of_an_instance_waits_for_a_guest_that_may_run(guests: Guests, volume: str) -> None:
+    uuid = given_up(guests, volume, "abort")
+    guests.termination.terminate(context(), [uuid])
+    guests.agents.destroyed(context(), uuid, "h2")
+    assert held(guests, volume)
+    assert [("h1", uuid)] == guests.compute.terminations
+    guests.agents.destroyed(context(), uuid, "h1")
+    assert ("available", "deleted") == (guests.status(volume), guests.state(uuid)[0])
+
+
+@pytest.mark.parametrize("lost", ["silent", "slow"])
+def test_a_host_that_may_have_started_the_guest_is_waited_for(guests: Guests, volume: str, lost: str) -> None:
+    """No second guest gets the volumes before the host has handed the build back, or is off for certain."""
+    uuid = guests.place("h1", block_device_mapping=mapping(volume))
+    guests.claim(uuid, "h1")
+    guests.clock.advance((guests.limits.service_down_time_s if lost == "silent" else guests.limits.spawn_timeout_s) + 1)
+    guests.agents.report_state(Heartbeat("fleet-compute", ["h2"], INCARNATION))
+    if lost == "slow":
+        guests.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
+    for _time in range(2):
+        guests.sweeper.retry_lost()
+        assert ("building", "spawning", 1, "h1") == guests.state(uuid)
+    if lost == "slow":
+        guests.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), failure(), [])
+    else:
+        guests.operator.force_down("h1", True)
+        guests.sweeper.retry_lost()
+    assert ("building", "scheduling", 2, None) == guests.state(uuid)
+
+
+def test_a_build_without_volumes_does_not_wait_for_a_silent_host(guests: Guests) -> None:
+    uuid = guests.place("h1")
+    guests.claim(uuid, "h1")
+    guests.clock.advance(guests.limits.service_down_time_s + 1)
+    guests.sweeper.retry_lost()
+    assert ("building", "scheduling", 2, None) == guests.state(uuid)
 
 
 def test_hosts_that_do_not_reach_a_volume_are_left_out(guests: Guests, volume: str) -> None:

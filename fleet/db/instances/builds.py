@@ -109,6 +109,19 @@ _OVERDUE_OR_SPAWNING = (
 )
 
 
+#: Builds that have ended while a host may have their guest.
+_LEFT_GUESTS = (
+    live(
+        INSTANCES.c.vm_state.in_((states.ERROR, states.SHELVED_OFFLOADED)),
+        INSTANCES.c.task_state.is_(None),
+        INSTANCES.c.step_deadline <= _NOW,
+    )
+    .order_by(None)
+    .order_by(INSTANCES.c.step_deadline, INSTANCES.c.uuid)
+    .limit(sa.bindparam("at_most"))
+)
+
+
 class OverdueBuild(RequestedInstance, Protocol):
     """A build whose step has a deadline."""
 
@@ -221,3 +234,8 @@ def overdue(
     spawning = [row for row in rows if row.step_deadline > now]
     silent = services.silent(connection, {row.host for row in spawning if row.host}, now, down_time_s)
     return [row for row in rows if row.step_deadline <= now], [row for row in spawning if row.host in silent]
+
+
+def left_guests(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[RequestedInstance]:
+    """Instances without a host whose last one is to be ordered again to remove their guest, the most urgent first."""
+    return cast("Sequence[RequestedInstance]", connection.execute(_LEFT_GUESTS, {"now": now, "at_most": limit}).all())

@@ -21,6 +21,7 @@ from fleet.db.tables import models
 from fleet.db.tables.base import Row
 from fleet.db.tables.volumes import AttachmentRow
 from fleet.db.volumes import volumes
+from fleet.json_codec import JSONMapping
 from fleet.objects import Attachment, VolumeConnection, location
 
 ATTACHMENTS = models.volume_attachments
@@ -162,6 +163,16 @@ def release(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None
     """Remove all attachments of a locked instance, which has no guest any more."""
     for row in _lock_of(tx, instance_uuid):
         remove(tx, row, now)
+
+
+def withhold(tx: Transaction, instance_uuid: str, failure: JSONMapping, now: datetime.datetime) -> None:
+    """``→ detaching``, until :func:`release`: a locked instance has ended, and its guest may still write.
+
+    :param failure: of the volumes: why they are not available
+    """
+    for row in _lock_of(tx, instance_uuid):
+        tx.update(ATTACHMENTS, row.uuid, {"status": volume_states.DETACHING})
+        volumes.write(tx, volumes.lock(tx, row.volume_uuid), now, status=volume_states.DETACHING, failure=failure)
 
 
 def settle(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:

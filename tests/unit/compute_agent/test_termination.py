@@ -58,6 +58,20 @@ def test_a_termination_may_be_repeated() -> None:
     assert 2 == world.conductor.calls.count("instance_destroyed")
 
 
+def test_a_guest_that_could_not_be_cleaned_up_is_gone_when_its_destroy_has_ended() -> None:
+    """Its driver may not list it yet: a spawn that hangs makes it later."""
+    world, driver, instance = a_host_with_an_instance()
+    world.host.orphan(instance.uuid)
+    driver.destroy(builders.a_context(), instance.uuid)
+    driver.failure = RuntimeError("the spawn still runs")
+    terminate(world, instance)
+    assert states.DELETING == world.conductor.rows[instance.uuid].task_state
+    assert Resources(512, 10, 1) == world.tracker.view().used
+    driver.failure = None
+    terminate(world, instance)
+    assert states.DELETED == world.conductor.rows[instance.uuid].vm_state
+
+
 @pytest.mark.parametrize("hangs", [pytest.param(True, id="hangs"), pytest.param(False, id="fails")])
 def test_a_driver_that_cannot_destroy_keeps_the_room(hangs: bool, caplog: pytest.LogCaptureFixture) -> None:
     """The row stays in deleting and the claim is kept, until a repeated order succeeds."""
