@@ -112,7 +112,7 @@ def _next_attempt(tx: Transaction, move: Move, why: StoredFailure, ctx: StepCont
 
 
 def _may_write_there(tx: Transaction, record: MigrationRow) -> bool:
-    """Return True if a destination that is silent may run a guest which writes to volumes: no other guest may have them."""
+    """Return True if a destination may run a guest which writes to volumes: no other guest may have them."""
     starts = (record.migration_type, record.status) in _STARTED_THERE
     return starts and bool(attachments.of_instances(tx, [record.instance_uuid]))
 
@@ -136,7 +136,9 @@ def overdue(tx: Transaction, seen: Move, silent: frozenset[str], ctx: StepContex
     if record.status == move_states.RUNNING:
         return live.overdue(tx, move, silent, ctx)
     is_off = actor is not None and actor in silent and recoveries.is_off(tx, actor)
-    may_run_there = actor in silent and not is_off and _may_write_there(tx, record)
+    # A resize that fails asks its destination to remove the guest; an evacuation leaves a destination without that.
+    is_left = actor in silent or record.migration_type == move_states.EVACUATION
+    may_run_there = is_left and not is_off and _may_write_there(tx, record)
     if (record.migration_type, record.status) in _ONE_HOST:
         # A host that is down finds out when it comes back; the move does not wait for it.
         gives_up = actor in silent and not may_run_there and not live.may_be_there(record)

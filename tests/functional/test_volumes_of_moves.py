@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.steps.attempt import Attempt
+from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors, move_states
 from fleet.db.engine.database import Database
 from fleet.db.hosts.heartbeats import Heartbeat
@@ -129,6 +129,23 @@ def test_a_silent_destination_may_write_to_the_volume(
     moving.go_down("h2")
     moving.move_sweeper.sweep()
     assert status != moving.record()["status"] or moving.record()["attempt"] > 1
+
+
+def test_an_evacuation_waits_for_a_destination_that_may_have_the_guest(moving: Moving) -> None:
+    """It is up and reports nothing, because it cannot clean up: its order is repeated, also after the deadline."""
+    moving.begin("evacuate_instance")
+    moving.clock.advance(moving.limits.move_timeout_s + 1)
+    moving.agents.report_state(Heartbeat("fleet-compute", ["h2"], INCARNATION))
+    ordered = len(moving.compute.moves)
+    moving.move_sweeper.sweep()
+    assert (move_states.PRE_MIGRATING, 1) == (moving.record()["status"], moving.record()["attempt"])
+    assert ordered < len(moving.compute.moves)
+    with pytest.raises(errors.Conflict, match="wait until its task has ended"):
+        moving.operator.evacuate_instance(moving.uuid)
+    record = moving.record()
+    failed = Failure(move_states.PRE_MIGRATING, "SpawnFailed", "the hypervisor said no")
+    moving.move_progress.fail(context(), Attempt(record["uuid"], 1, "h2", "h2"), move_states.PRE_MIGRATING, failed)
+    assert ("error", ("h1", "attached")) == (moving.record()["status"], moving.is_on())
 
 
 def test_a_volume_follows_an_evacuation(moving: Moving) -> None:
