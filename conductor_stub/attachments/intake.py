@@ -136,6 +136,7 @@ def attach(
         if row.volume_uuid == volume.uuid and row.status != volume_states.DETACHING:
             return row.uuid
     conditions.require_settled(volume)
+    conditions.require_not_copied(tx, volume)
     conditions.require_unchanged(volume, seen)
     if where is None:
         raise errors.Conflict(kind="Volume", name=volume.name, reason="was not available: try again")

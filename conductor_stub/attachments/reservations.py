@@ -54,6 +54,7 @@ class Reservations:
         for each in planned:
             row = volumes.lock(tx, each.seen.uuid)
             conditions.require_settled(row)
+            conditions.require_not_copied(tx, row)
             conditions.require_unchanged(row, each.seen)
 
     def write(self, tx: Transaction, planned: Sequence[Reserved], instance: JSONObject) -> None:

@@ -33,6 +33,13 @@ def require_no_guest(row: VolumeRow) -> None:
         raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
 
 
+def require_not_copied(tx: Transaction, row: VolumeRow) -> None:
+    """:raises errors.Conflict: a locked volume is being copied, and a guest would write to it meanwhile"""
+    if volumes.being_copied_to(tx, row):
+        reason = "is being copied to a snapshot or to another volume: wait until that has ended"
+        raise errors.Conflict(kind="Volume", name=row.name, reason=reason)
+
+
 def require_settled(row: VolumeRow) -> None:
     """:raises errors.Conflict: the volume is not available, or holds space of a second pool"""
     require_available(row)

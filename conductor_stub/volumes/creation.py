@@ -65,6 +65,12 @@ class _Acceptance:
         """Of the first volume: it stands for the request."""
         return str(self.rows[0]["uuid"])
 
+    @property
+    def source(self) -> JSONObject | None:
+        """The volume or snapshot that all of them copy: see :class:`_Wanted`."""
+        source: JSONObject | None = self.rows[0]["spec"].get("source")
+        return source
+
     def key(self) -> Hashable:
         """Equal for requests of which only one may be written."""
         return self.token.key if self.token else self.uuid
@@ -159,6 +165,7 @@ def _insert_all(
 
     From now on each volume ends within ``volume_timeout``. A request above the quota of its project is refused alone.
     """
+    volumes.lock_all(tx, [each.source["uuid"] for each in acceptances if each.source])
     projects, keys = [each.rows[0]["project_id"] for each in acceptances], [each.uuid for each in acceptances]
     known, headroom = quotas.headroom(tx, quotas.STORAGE, projects, default, keys)
     return [_insert(tx, each, known, headroom) for each in acceptances]
@@ -178,14 +185,29 @@ def _insert(
     if first is not None:
         return first
     try:
+        if accepted.source is not None:
+            _take_source(tx, accepted.source, [row["uuid"] for row in accepted.rows])
         asked = {"volumes": len(accepted.rows), "gigabytes": sum(row["size_gb"] for row in accepted.rows)}
         headroom.take(accepted.rows[0]["project_id"], **asked)
-    except errors.QuotaExceeded as refused:
+    except (errors.Conflict, errors.NotFound, errors.QuotaExceeded) as refused:
         return refused
     volumes.create(tx, accepted.rows)
     if token is not None:
         volume_requests.create(tx, [row["uuid"] for row in accepted.rows], token.columns())
     return None
+
+
+def _take_source(tx: Transaction, source: JSONObject, uuids: Collection[str]) -> None:
+    """No guest gets a volume while it is copied.
+
+    :raises errors.NotFound: errors.Conflict: it has changed since it was read
+    """
+    row = volumes.lock(tx, source["uuid"])
+    conditions.require_available(row)
+    if location.append_host(row.host, row.pool) != source["host"]:
+        raise errors.Conflict(kind="Volume", name=row.name, reason="has changed meanwhile: try again")
+    if row.snapshot_of is None:
+        volumes.note_copies(tx, row, uuids)
 
 
 @dataclasses.dataclass(frozen=True)

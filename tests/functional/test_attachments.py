@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any
 
 import pytest
 
+from conductor_stub.volumes.creation import VolumeCreation
 from fleet import errors, states
 from fleet.clock import utcnow
 from fleet.db.engine.database import Database
+from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.tables import models
 from fleet.db.volumes import attachments as rows
+from fleet.objects import VolumeRequest
 from tests.functional.manage import Manage
 from tests.functional.test_audit import break_it
-from tests.worlds.conductor import context
+from tests.worlds.conductor import INCARNATION, context
 from tests.worlds.guests import Guests
 from tests.worlds.volumes import A
 
@@ -133,6 +137,59 @@ def test_a_volume_in_use_stays_as_it_is(guests: Guests, volume: str, uuid: str, 
     guests.attached(volume, uuid)
     with pytest.raises(errors.Conflict, match="is in-use, not available: detach it"):
         change(guests)
+
+
+@pytest.mark.parametrize("end", ["made", "failed", "deleted"])
+@pytest.mark.parametrize("kind", ["snapshot", "clone"])
+def test_a_volume_that_is_being_copied_gets_no_guest(
+    guests: Guests, volume: str, uuid: str, kind: str, end: str
+) -> None:
+    """A guest would write to it meanwhile, and the copy would have parts of the data before and after."""
+    earlier = guests.available(source=volume)
+    if kind == "snapshot":
+        copy = guests.operator.create_snapshot(volume)["uuid"]
+        delete = guests.operator.delete_snapshot
+    else:
+        copy, delete = guests.ask(A, source=volume), guests.operator.delete_volume
+    for _time in range(2):
+        with pytest.raises(errors.Conflict, match="is being copied to a snapshot or to another volume: wait"):
+            guests.operator.attach_volume(uuid, volume)
+        with pytest.raises(errors.Conflict, match="is being copied to a snapshot or to another volume: wait"):
+            guests.create(block_device_mapping=[{"volume_id": volume}])
+        guests.done(earlier)
+    if end == "made":
+        guests.done(copy)
+    elif end == "failed":
+        guests.clock.advance(guests.limits.volume_timeout_s + 1)
+        guests.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
+        guests.volume_sweeper.sweep()
+    else:
+        delete(copy)
+    assert "attaching" == guests.operator.attach_volume(uuid, volume)["status"]
+
+
+class Slow:
+    """Writes requests one at a time, each after something else has happened."""
+
+    def __init__(self, work: Callable[[Sequence[Any]], Sequence[Any]], first: Callable[[], object]) -> None:
+        self._work, self._first = work, first
+
+    def write(self, request: Any) -> Any:
+        self._first()
+        (answer,) = self._work([request])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_a_volume_that_was_attached_meanwhile_is_not_copied(guests: Guests, volume: str, uuid: str) -> None:
+    def grouped(work: Any, **_options: Any) -> Any:
+        return Slow(work, lambda: guests.operator.attach_volume(uuid, volume))
+
+    creation = VolumeCreation(guests.database, guests.volume_placement, grouped)
+    with pytest.raises(errors.Conflict, match="is attaching, not available"):
+        creation.accept(context(), VolumeRequest(source=volume))
+    assert [volume] == [each["uuid"] for each in guests.operator.list_volumes()]
 
 
 def test_what_cannot_be_attached_is_detached_again(guests: Guests, volume: str, uuid: str) -> None:

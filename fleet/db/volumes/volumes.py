@@ -53,6 +53,14 @@ WITH_SNAPSHOTS = "deleted_with_snapshots"
 #: Key of ``spec``: places (``machine@backend#pool``) that a lost attempt, or a migration, may have left data on. Only
 #: these, and what is deleted, may a backend remove: the data of a volume that is said to be elsewhere may be all it has.
 LEFT = "left_on"
+#: Key of ``spec``: volumes that were created as copies of this one, without those that had ended when the last was.
+COPIED_TO = "copied_to"
+_BEING_COPIED = (
+    sa.select(VOLUMES.c.uuid)
+    .where(sa.or_(VOLUMES.c.snapshot_of == sa.bindparam("one"), _THESE))
+    .where(VOLUMES.c.status == volume_states.CREATING, _LIVE)
+    .order_by(VOLUMES.c.uuid)
+)
 _ORDER = VOLUMES.c.created_at, VOLUMES.c.name, VOLUMES.c.uuid
 _HERE = sa.or_(*(VOLUMES.c[name] == sa.bindparam("on_host") for name in ("host", "held_host")))
 _ON_HOST = sa.select(VOLUMES).where(_HERE, _LIVE).order_by(VOLUMES.c.uuid)
@@ -173,6 +181,18 @@ def snapshots_of(connection: Transaction | sa.Connection, uuid: str) -> list[str
 def snapshot_uuids(connection: Transaction | sa.Connection, uuid: str) -> list[str]:
     """The snapshots of a volume."""
     return list(connection.execute(_SNAPSHOT_UUIDS, {"one": uuid}).scalars())
+
+
+def being_copied_to(tx: Transaction, row: VolumeRow) -> list[str]:
+    """The snapshots and volumes that a backend still copies a locked volume to."""
+    known = {"one": row.uuid, "wanted": row.spec.get(COPIED_TO, [])}
+    return list(tx.execute(_BEING_COPIED, known).scalars())
+
+
+def note_copies(tx: Transaction, row: VolumeRow, uuids: Collection[str]) -> None:
+    """Volumes are created as copies of a locked one: as long as one is being made, no guest may write to it."""
+    making = sorted({*being_copied_to(tx, row), *uuids})
+    note(tx, row, spec={**row.spec, COPIED_TO: making})
 
 
 def on_host(
