@@ -18,6 +18,7 @@ from fleet.db.catalog import quotas
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import instance_values, instances, moves
+from fleet.db.operations import recoveries
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONMapping
@@ -63,6 +64,7 @@ def accept(
     old_spec = {key: spec.get(key) for key in ("flavor", "numa_topology", "pci_requests")}
     if kind == move_states.EVACUATION:
         _require_down(tx, row, ctx)
+        _abandon_attachments(tx, row, ctx)
     elif new_spec is not None and new_spec["flavor"] == old_spec["flavor"]:
         raise errors.InvalidInput(field="flavor", reason=f"is what {row.name} has already")
     if destination is not None:
@@ -71,7 +73,7 @@ def accept(
         ways.require_able(tx, row, destination)
     if kind == move_states.RESIZE and not (new_spec is not None and same_host):
         _require_way(tx, row)
-    _require_movable_volumes(tx, row, destination, new_spec, stays=new_spec is not None and same_host)
+    _require_movable_volumes(tx, row, kind, destination, new_spec, stays=new_spec is not None and same_host)
     if new_spec is not None:
         _take_growth(tx, row, new_spec["flavor"], ctx)
     deadline = ctx.now + seconds(ctx.limits.move_timeout_s)
@@ -152,7 +154,12 @@ def _require_settled(row: RequestedInstance, kind: str) -> None:
 
 
 def _require_movable_volumes(
-    tx: Transaction, row: RequestedInstance, destination: str | None, new_spec: Mapping[str, object] | None, stays: bool
+    tx: Transaction,
+    row: RequestedInstance,
+    kind: str,
+    destination: str | None,
+    new_spec: Mapping[str, object] | None,
+    stays: bool,
 ) -> None:
     """Volumes follow an instance to hosts that reach them.
 
@@ -167,7 +174,10 @@ def _require_movable_volumes(
     own = _own_disks(new_spec) if new_spec is not None else ()
     for each in there:
         if each.status != volume_states.ATTACHED:
-            refuse(f"has volume {each.volume_name}, which is {each.status}: wait until that has ended")
+            advice = "wait until that has ended"
+            if kind == move_states.EVACUATION:
+                advice = "if its host is certainly off, run 'fleet service force-down' for it, and evacuate it again"
+            refuse(f"has volume {each.volume_name}, which is {each.status}: {advice}")
         if each.device in own:
             refuse(
                 f"has volume {each.volume_name} as {each.device}, which is a disk of the new flavor: detach it first"
@@ -182,6 +192,13 @@ def _require_movable_volumes(
         first = lacking[min(others)]
         # Without the machine: a project that resizes does not learn where its volumes are.
         refuse(f"has volume {first.volume}, whose data no other host reaches: detach it first, or see volume_hosts")
+
+
+def _abandon_attachments(tx: Transaction, row: RequestedInstance, ctx: StepContext) -> None:
+    """A host that is off for certain ends no attachment: without its guest, what it was to attach or detach is over."""
+    if row.host is not None and recoveries.is_off(tx, row.host):
+        message = f"Host {row.host} is off, and its guest was evacuated: the volume is not attached"
+        attachments.abandon(tx, row.uuid, {"error": "failed", "message": message, "details": {}}, ctx.now)
 
 
 def _own_disks(spec: JSONMapping) -> tuple[str, ...]:

@@ -204,6 +204,30 @@ def test_a_volume_on_its_way_is_waited_for(moving: Moving, status: str) -> None:
         moving.accept("migrate_instance")
 
 
+@pytest.mark.parametrize("status", ["attaching", "late to attach", "detaching"])
+def test_a_guest_is_evacuated_whose_host_died_while_it_attached(moving: Moving, status: str) -> None:
+    """The host ends no attachment any more. Once it is off for certain, the volume is available."""
+    volume = moving.volume
+    if status == "detaching":
+        moving.operator.detach_volume(moving.uuid, volume)
+    else:
+        volume = moving.available(name="more")
+        moving.operator.attach_volume(moving.uuid, volume)
+    if status == "late to attach":
+        moving.clock.advance(moving.limits.attach_timeout_s + 1)
+        moving.attachment_sweeper.sweep()
+        assert "detaching" == moving.status(volume)
+    with pytest.raises(errors.Conflict, match="if its host is certainly off, run 'fleet service force-down'"):
+        moving.accept("evacuate_instance")
+    moving.operator.force_down("h1", True)
+    moving.accept("evacuate_instance")
+    assert "available" == moving.status(volume)
+    assert "Host h1 is off" in moving.operator.show_volume(volume)["failure"]["message"]
+    left = [each["volume_name"] for each in moving.operator.list_attachments([moving.uuid])]
+    assert ([] if status == "detaching" else ["data"]) == left
+    assert "h2" == moving.operator.attach_volume(moving.guest("h2", name="other"), volume)["host"]
+
+
 LIVE = {"live_migration": "kvm", "live_migration_takes": "volumes"}
 
 

@@ -165,6 +165,16 @@ def release(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None
         remove(tx, row, now)
 
 
+def abandon(tx: Transaction, instance_uuid: str, failure: JSONMapping, now: datetime.datetime) -> None:
+    """Remove what the host of a locked instance was to attach or detach: its guest is gone.
+
+    :param failure: of the volumes: why they are not attached
+    """
+    for row in _lock_of(tx, instance_uuid):
+        if row.status in volume_states.WITH_A_HOST:
+            remove(tx, row, now, failure=failure)
+
+
 def withhold(tx: Transaction, instance_uuid: str, failure: JSONMapping, now: datetime.datetime) -> None:
     """``→ detaching``, until :func:`release`: a locked instance has ended, and its guest may still write.
 
