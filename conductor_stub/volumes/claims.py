@@ -20,7 +20,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
 from fleet.json_codec import JSONObject
-from fleet.objects import Place
+from fleet.objects import Place, VolumeType
 
 _machine = VolumeMachine()
 #: A report of a backend counts after its deadline, too: by status the one that the report is about.
@@ -39,6 +39,12 @@ def request_of(row: VolumeRow, size_gb: int) -> pools.Request:
     return pools.Request(size_gb, volume_type is None or volume_type.thin)
 
 
+def _becomes_thick(row: VolumeRow) -> bool:
+    former, wanted = row.spec.get("volume_type"), volumes.type_of(row)
+    was_thin = former is None or VolumeType.from_wire(former).thin
+    return was_thin and wanted is not None and not wanted.thin
+
+
 def placed(row: VolumeRow) -> volumes.Claim:
     """Columns of the claim that placement is about: a volume that exists holds space of its destination."""
     return volumes.OWN if row.status in _NEW else volumes.HELD
@@ -50,7 +56,8 @@ def claim(
 ) -> VolumeRow | None:
     """``placing → working`` or ``→ copying``: the volume gets its pool, and the pool's row counts it.
 
-    A volume that is retyped may stay where it is. None if it has gone on without us.
+    A volume that is retyped may stay where it is; one that becomes thick needs all its space there. None if it has gone on
+    without us.
 
     :raises errors.PoolSpaceUnavailable: the pool has no room; nothing is written
     """
@@ -59,6 +66,8 @@ def claim(
         return None
     assert place.nodename is not None, "a volume is placed on a pool"
     if (place.host, place.nodename) == (row.host, row.pool):
+        if _becomes_thick(row):
+            pools.require_space(tx, place.host, place.nodename, row.size_gb)
         due = ctx.due(ctx.limits.placing_timeout_s, row.deadline)
         return volumes.write(tx, row, ctx.now, step=volume_states.WORKING, step_deadline=due)
     pools.claim(tx, place.host, place.nodename, request_of(row, row.size_gb), ctx.now)

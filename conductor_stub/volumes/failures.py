@@ -101,6 +101,21 @@ def _next_attempt(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepCo
     return _elsewhere(tx, row, tried, {_place(each) for each in tried}, another, ctx)
 
 
+@failpoints.commits("conductor.volume_unfit")
+def unfit(
+    tx: Transaction, uuid: str, attempt: int, refusal: errors.PoolSpaceUnavailable, ctx: StepContext
+) -> VolumeRow | None:
+    """The pool of a volume has no room for its new type: another pool, or its old type. None if it has gone on."""
+    row = volumes.lock(tx, uuid)
+    if not _machine.is_at(row, attempt, (volume_states.PLACING,)):
+        return None
+    refused = Failure(states.CLAIM_STEP, type(refusal).__name__, refusal.message)
+    tried = [*row.plan.get("tried", []), _tried(row, row.host, row.pool, refused)]
+    if row.spec["retype"]["migration_policy"] == NEVER or len(tried) >= ctx.limits.max_attempts:
+        return give_up(tx, row, retries_exceeded(row, tried), ctx, plan={"tried": tried})
+    return _elsewhere(tx, row, tried, {_place(each) for each in tried}, {"attempt": row.attempt + 1}, ctx)
+
+
 def _tried(row: VolumeRow, host: str | None, pool: str | None, failure: Failure) -> TriedPool:
     return {
         "backend": location.append_host(host, pool),

@@ -171,6 +171,10 @@ class VolumePlacement(Placement[VolumeRow, VolumeRow]):
                 claimed = self.steps.record(_claim_step(row, places[index:], self.step_context(context)))
             except errors.PoolSpaceUnavailable as full:
                 LOG.info("The claim is refused: %s", full.message)
+                if (places[index].host, places[index].nodename) == (row.host, row.pool):
+                    # The scheduler would choose it again: it has the volume.
+                    self._go_elsewhere(context, row, full)
+                    return
                 refusal = full
                 continue
             if claimed is not None:
@@ -179,6 +183,13 @@ class VolumePlacement(Placement[VolumeRow, VolumeRow]):
         ctx = self.step_context(context)
         due = ctx.due(self._limits.retry_interval_s, row.deadline)
         self._database.write(self._machine.put_back, [row.uuid], row.attempt, due, ctx, refusal)
+
+    def _go_elsewhere(self, context: RequestContext, row: VolumeRow, refusal: errors.PoolSpaceUnavailable) -> None:
+        """A volume that is retyped cannot stay where it is."""
+        ctx = self.step_context(context)
+        following = self._database.write(failures.unfit, row.uuid, row.attempt, refusal, ctx)
+        if following is not None:
+            self.notify(context, following)
 
     def _ask_again_at(self, batch: Batch, refusal: Exception) -> datetime.datetime | None:
         (row,) = batch.rows

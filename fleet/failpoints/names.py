@@ -51,6 +51,7 @@ VOLUME_TRANSACTIONS: Mapping[str, str] = {
     "conductor.volume_refuse": "no pool was found: error",
     "conductor.volume_done": "the backend has made or removed the volume",
     "conductor.volume_fail": "the backend could not make it: the claim is given back, the next pool or error",
+    "conductor.volume_unfit": "the pool of a volume has no room for its new type: another pool, or its old type",
     "conductor.volume_overdue": "the sweeper goes on without a backend that was not heard of",
     "conductor.volume_extend": "a volume is to grow: the growth is claimed",
     "conductor.volume_migrate": "a volume is to migrate: it waits for a decision",

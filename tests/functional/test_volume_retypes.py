@@ -57,6 +57,50 @@ def test_a_volume_is_retyped_where_it_is(volumes: Volumes) -> None:
     assert False is (sent.volume_type and sent.volume_type.thin)
 
 
+THIN = {"thin_provisioning_support": True, "max_over_subscription_ratio": 20}
+
+
+@pytest.mark.parametrize(
+    ("others_gb", "size_gb", "refusal"),
+    [
+        pytest.param(0, 900, "lacks 800 GiB: free 100 of 100", id="more than the pool has"),
+        pytest.param(50, 60, "lacks 10 GiB: free 50 of 100", id="what others are promised"),
+        pytest.param(40, 60, "", id="what the volume claims already counts once"),
+    ],
+)
+def test_a_volume_that_becomes_thick_needs_its_space(
+    volumes: Volumes, others_gb: int, size_gb: int, refusal: str
+) -> None:
+    """A thin pool promises more than it has. All volumes are empty, so all the space of the pool is free."""
+    volumes.add_backend(A[0], A[1], **THIN)
+    if others_gb:
+        volumes.available(size=others_gb)
+    uuid = volumes.available(name="data", size=size_gb)
+    volumes.add_backend(A[0], A[1], **THIN, allocated_capacity_gb=others_gb + size_gb)
+    volumes.volume_scheduler.answers.append([A])
+    volumes.operator.retype_volume(uuid, "solid")
+    volumes.serve()
+    if refusal:
+        volume_type, _host, why = shown(volumes, uuid)
+        assert ("available", None, True) == (volumes.row(uuid)[0], volume_type, refusal in (why or ""))
+    else:
+        assert "working" == volumes.row(uuid)[1]
+
+
+def test_a_volume_that_has_no_room_to_become_thick_migrates(volumes: Volumes) -> None:
+    """If it may. The scheduler then leaves out its own pool."""
+    for host, pool in (A, B):
+        volumes.add_backend(host, pool, **THIN)
+    volumes.available(size=50)
+    uuid = volumes.available(name="data", size=60)
+    volumes.volume_scheduler.answers += [[A], [B]]
+    volumes.operator.retype_volume(uuid, "solid", "on-demand")
+    while volumes.serve():
+        pass
+    assert [SOURCE] == volumes.volume_scheduler.requests[-1][1]["retry"]["backends"]
+    assert (("retyping", "copying", 3, SOURCE), [(110, 2), (60, 1)]) == (volumes.row(uuid), volumes.allocated())
+
+
 def test_a_volume_migrates_to_be_retyped(volumes: Volumes) -> None:
     """It has its new type together with its new pool."""
     uuid = retype(volumes, B, policy="on-demand")

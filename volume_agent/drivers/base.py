@@ -24,12 +24,17 @@ class Stored:
 
 @dataclasses.dataclass(frozen=True)
 class Existing:
-    """Data on a pool that are no volume. :param reason: why it cannot become one; "" if it can"""
+    """Data on a pool that are no volume.
+
+    :param reason: why it cannot become one; "" if it can
+    :param stored_bytes: so much of the pool it takes. None: all of it
+    """
 
     reference: str
     pool: str
     size_bytes: int = 0
     reason: str = ""
+    stored_bytes: int | None = None
 
     @property
     def size_gb(self) -> int:
@@ -38,7 +43,7 @@ class Existing:
 
     @property
     def stored_gb(self) -> int:
-        return self.size_bytes // units.Gi
+        return (self.size_bytes if self.stored_bytes is None else self.stored_bytes) // units.Gi
 
 
 class VolumeDriver(abc.ABC):

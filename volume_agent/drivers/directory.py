@@ -115,8 +115,7 @@ class DirectoryDriver(VolumeDriver):
             self._convert(wanted, part, size)
         self._grow(part, is_image, size, is_thick)
         if is_thick and not is_image:
-            with open(part, "r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, size)
+            volume_files.make_thick(part, size)
 
     def _convert(self, wanted: VolumeImage, part: pathlib.Path, size: int) -> None:
         if shutil.which(_QEMU_IMG) is None:
@@ -192,8 +191,7 @@ class DirectoryDriver(VolumeDriver):
             return
         if volume_files.is_qcow2(path):
             raise OSError("a qcow2 image cannot be made thick where it is")
-        with open(path, "r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, volume.size_gb * units.Gi)
+        volume_files.make_thick(path, volume.size_gb * units.Gi)
         whole_file.flush(path)
 
     @staticmethod
@@ -243,7 +241,8 @@ class DirectoryDriver(VolumeDriver):
             reason = "it is a symbolic link" if path.is_symlink() else f"it cannot be read: {failure.strerror}"
             raise errors.InvalidReference(reference=reference, reason=reason) from None
         try:
-            return Existing(reference, pool, volume_files.usable_size(descriptor, path))
+            size, stored = volume_files.usable_size(descriptor, path), volume_files.stored_size(os.fstat(descriptor))
+            return Existing(reference, pool, size, stored_bytes=min(size, stored))
         except ValueError as reason:
             raise errors.InvalidReference(reference=reference, reason=str(reason)) from None
         finally:
@@ -279,8 +278,7 @@ class DirectoryDriver(VolumeDriver):
         size = volume.claimed_gb * units.Gi
         self._grow(path, is_image, size, is_thick)
         if is_thick:
-            with open(path, "r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, size)
+            volume_files.make_thick(path, size)
         whole_file.flush(path)
         path.rename(volume_files.path_of(directory, volume, is_image))
         whole_file.flush(directory)

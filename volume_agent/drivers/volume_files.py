@@ -6,11 +6,14 @@ Called by :mod:`volume_agent.drivers.directory`.
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import re
 import stat
 import struct
+
+from oslo_utils import units
 
 from fleet.agent import whole_file
 from fleet.agent.image import QCOW2
@@ -21,6 +24,8 @@ _KINDS = ("volume", "snapshot")
 NAME = re.compile(rf"(?:{'|'.join(_KINDS)})-([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})(\.qcow2)?")
 #: Of a file that is being written, or an image that is fetched for it.
 PART_NAME = re.compile(rf"{re.escape(whole_file.PART)}{NAME.pattern}(\.image)?")
+#: Bytes of a block in the status of a file, whatever the blocks of its file system are.
+_BLOCK = 512
 #: Begins every qcow2 image. Then come its version, and where the name of its backing file is.
 _QCOW2_BEGIN = struct.Struct(">4sIQ")
 _QCOW2_MAGIC = b"QFI\xfb"
@@ -84,6 +89,24 @@ def virtual_size(path: str | os.PathLike[str], is_image: bool) -> int:
     with open(path, "rb") as file:
         size: int = _QCOW2_SIZE.unpack(file.read(_QCOW2_SIZE.size))[0]
     return size
+
+
+def stored_size(status: os.stat_result) -> int:
+    """Return the bytes that a file takes of its file system: holes take none."""
+    return status.st_blocks * _BLOCK
+
+
+def make_thick(path: pathlib.Path, size: int) -> None:
+    """Give a raw volume all its space. If the file system lacks it, nothing of it is taken."""
+    with open(path, "r+b") as file:
+        lacks, there = size - stored_size(os.fstat(file.fileno())), os.statvfs(path)
+        free = there.f_bavail * there.f_frsize
+        if lacks > free:
+            reason = (
+                f"lacks {(lacks - free) / units.Gi:.1f} GiB: free {free / units.Gi:.1f}, needed {lacks / units.Gi:.1f}"
+            )
+            raise OSError(errno.ENOSPC, f"the file system {reason}")
+        os.posix_fallocate(file.fileno(), 0, size)
 
 
 def grow_raw(path: pathlib.Path, before: int, size: int, thick: bool) -> None:

@@ -134,11 +134,13 @@ class Request:
 
     :param thin: the volume may be thin
     :param stored_gb: so much of it lies on the pool already, and is not free there
+    :param claimed_gb: so much of it is claimed on the pool already, and is part of what it has promised
     """
 
     size_gb: int
     thin: bool = True
     stored_gb: int = 0
+    claimed_gb: int = 0
 
 
 def claim(tx: Transaction, host: str, pool: str, wanted: Request, now: datetime.datetime, volumes: int = 1) -> None:
@@ -146,17 +148,33 @@ def claim(tx: Transaction, host: str, pool: str, wanted: Request, now: datetime.
 
     :param volumes: number of volumes that are new on the pool; 0 for a snapshot, and for the growth of a volume
     """
-    row = _lock(tx, host, pool)
-    name = location.append_host(host, pool)
-    if row is None or row.deleted:
-        raise errors.PoolSpaceUnavailable(reason=f"pool {name} is no longer reported")
+    row = _reported(tx, host, pool)
     require_room(row, wanted)
     _change(tx, row, wanted.size_gb, volumes, now, wanted.stored_gb)
+
+
+def require_space(tx: Transaction, host: str, pool: str, size_gb: int) -> None:
+    """Require that a volume of a pool, which was thin until now, may occupy all its space there.
+
+    :raises errors.PoolSpaceUnavailable:
+    """
+    row = _reported(tx, host, pool)
+    if row.thin_provisioning_support:
+        require_room(row, Request(size_gb, thin=False, claimed_gb=size_gb))
+
+
+def _reported(tx: Transaction, host: str, pool: str) -> PoolRow:
+    """The locked row. :raises errors.PoolSpaceUnavailable: there is no such pool any more"""
+    row = _lock(tx, host, pool)
+    if row is None or row.deleted:
+        raise errors.PoolSpaceUnavailable(reason=f"pool {location.append_host(host, pool)} is no longer reported")
+    return row
 
 
 def require_room(row: PoolRow, wanted: Request) -> None:
     """:raises errors.PoolSpaceUnavailable: with the numbers of the pool"""
     space = space_of(row)
+    space = dataclasses.replace(space, provisioned_gb=space.provisioned_gb - wanted.claimed_gb)
     if space.free_gb is not None:
         space = dataclasses.replace(space, free_gb=space.free_gb + wanted.stored_gb)
     lacks_gb = space.lacks_gb(wanted.size_gb, wanted.thin)

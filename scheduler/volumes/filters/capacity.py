@@ -19,7 +19,9 @@ from scheduler.why.shortfall import Shortfall, described, plain
 
 
 class CapacityFilter(ColumnFilter):
-    """Pools pass with room for the volume, or for what it grows by. The pool that has the volume already passes."""
+    """Pools pass with room for the volume, or for what it grows by. The pool that has the volume already passes:
+    the claim decides whether it may become thick there.
+    """
 
     reason = Reason.CAPACITY
 

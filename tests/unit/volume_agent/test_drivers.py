@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import struct
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -272,6 +273,30 @@ def test_a_volume_that_becomes_thick_gets_its_space(tmp_path: pathlib.Path, monk
     assert [units.Gi] == asked
 
 
+def test_a_volume_that_cannot_have_its_space_takes_none(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the file system would stay full. What the volume has already is not needed."""
+    driver, made = directory(tmp_path), volume(size_gb=1)
+    driver.create(made)
+    path = tmp_path / "p1" / f"volume-{made.uuid}"
+    with open(path, "r+b") as file:
+        file.write(b"x" * units.Mi)
+        os.fsync(file.fileno())
+    before = path.stat().st_blocks
+    free = types.SimpleNamespace(f_bavail=1023 * 256 - 1, f_frsize=4096)
+    with monkeypatch.context() as full:
+        full.setattr(os, "statvfs", lambda _path: free)
+        with pytest.raises(OSError, match="the file system lacks 0.0 GiB: free 1.0, needed 1.0"):
+            driver.retype(volume(uuid=made.uuid, size_gb=1, thick=True))
+        assert before == path.stat().st_blocks
+        free.f_bavail += 1
+        asked: list[int] = []
+        full.setattr(os, "posix_fallocate", lambda _file, _offset, size: asked.append(size))
+        driver.retype(volume(uuid=made.uuid, size_gb=1, thick=True))
+        assert [units.Gi] == asked
+
+
 def test_a_failure_leaves_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the disk is full."""
 
@@ -403,11 +428,11 @@ def found(tmp_path: pathlib.Path) -> tuple[DirectoryDriver, pathlib.Path]:
 
 
 def test_a_file_becomes_a_volume_and_a_file_again(found: tuple[DirectoryDriver, pathlib.Path]) -> None:
-    """Each step may be repeated. It grows to whole GiB, and keeps its data and their blocks."""
+    """Each step may be repeated. It grows to whole GiB, and keeps its data and their blocks. Its holes store nothing."""
     driver, path = found
     inode = existing(path / "disk.raw", 2 * units.Gi + 512).stat().st_ino
     (seen,) = driver.manageable()
-    assert (seen, (3, 2)) == (driver.measure("disk.raw", "p1"), (seen.size_gb, seen.stored_gb))
+    assert (seen, (3, 0)) == (driver.measure("disk.raw", "p1"), (seen.size_gb, seen.stored_gb))
     assert seen.size_bytes == driver.measure(str(path / "disk.raw"), "p1").size_bytes
     wanted = volume("p1", status="managing", reference="disk.raw", claimed_gb=3)
     for _repeated in range(2):
