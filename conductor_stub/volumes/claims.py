@@ -17,6 +17,7 @@ from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
 from fleet.db.catalog import quotas
 from fleet.db.engine.database import Transaction
+from fleet.db.hosts import services
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
 from fleet.json_codec import JSONObject
@@ -278,29 +279,43 @@ def _removed(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
 
 
 @failpoints.commits("conductor.volume_delete")
-def begin_deletion(tx: Transaction, uuid: str, ctx: StepContext, with_snapshots: bool = False) -> VolumeRow:
+def begin_deletion(
+    tx: Transaction, uuid: str, ctx: StepContext, with_snapshots: bool = False, force: bool = False
+) -> VolumeRow:
     """``→ deleting``, or ``→ deleted`` at once if no backend has anything of the volume or snapshot.
 
     :param with_snapshots: delete the snapshots of the volume first. It follows when the last of them is gone; if one of them
         cannot be deleted in time, the volume stays as it is
+    :param force: do not wait for a backend whose agent is down or removed: it removes the data if it comes back
     :raises errors.NotFound: errors.Conflict: the volume has snapshots
     """
     row = volumes.lock(tx, uuid)
-    if row.deleted or row.status in (volume_states.DELETING, volume_states.UNMANAGING):
+    if row.deleted or row.status == volume_states.UNMANAGING:
+        return row
+    if row.status == volume_states.DELETING and not force:
         return row
     if row.status in volume_states.FOUND:
         return _unmanage(tx, row, ctx)
     conditions.require_no_guest(row)
     if with_snapshots:
         for snapshot in volumes.snapshot_uuids(tx, uuid):
-            begin_deletion(tx, snapshot, ctx)
+            begin_deletion(tx, snapshot, ctx, force=force)
         if volumes.snapshot_uuids(tx, uuid):
             return volumes.note(tx, row, spec={**row.spec, volumes.WITH_SNAPSHOTS: True})
     conditions.require_no_snapshots(tx, row)
-    if row.host is None:
+    if force and row.held_host is not None and _is_gone(tx, row.held_host, ctx):
+        # A late report is not about what follows.
+        row = volumes.write(tx, row, ctx.now, **release(tx, row, volumes.HELD, ctx), attempt=row.attempt + 1)
+    if row.host is None or (force and row.held_host is None and _is_gone(tx, row.host, ctx)):
         return _deleted(tx, row, ctx)
     step = volume_states.WORKING if row.held_host is None else volume_states.REMOVING
     return volumes.write(tx, row, ctx.now, **begun(volume_states.DELETING, step, ctx))
+
+
+def _is_gone(tx: Transaction, host: str, ctx: StepContext) -> bool:
+    """Return True if no agent of a backend removes anything now."""
+    agent = services.get(tx, host, services.VOLUME)
+    return agent is None or agent.deleted or not services.is_up(agent, ctx.now, ctx.limits.service_down_time_s)
 
 
 @failpoints.commits("conductor.volume_unmanage")

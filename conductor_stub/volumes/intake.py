@@ -117,17 +117,25 @@ class VolumeIntake:
 
     @endpoint
     def delete_volume(
-        self, context: RequestContext, name: fields.Name, with_snapshots: fields.Flag = False
+        self,
+        context: RequestContext,
+        name: fields.Name,
+        with_snapshots: fields.Flag = False,
+        force: fields.Flag = False,
     ) -> JSONObject:
         """Delete a volume in any status.
 
         :param with_snapshots: delete its snapshots first
+        :param force: also if the agent of its backend is down or removed, which removes the data if it comes back
         :raises errors.NotFound: errors.Conflict: several volumes match, or the volume has snapshots
+        :raises errors.NotTrusted: only the administrator may force it
         """
+        if force and not context.is_admin:
+            raise errors.NotTrusted(reason="only the administrator forces the deletion of a volume")
         found = self._database.read(volumes.find, name)
         subject, shown = f"{found.name} ({found.uuid})", claims.state_of(found.uuid)
         ctx = self._placement.step_context(context)
-        asked = (found.uuid, ctx, with_snapshots)
+        asked = (found.uuid, ctx, with_snapshots, force)
         row = self._acts.write(context, "volume.delete", subject, shown, claims.begin_deletion, *asked)
         LOG.info("Deleting volume %s", row.name)
         first = self._database.read(volumes.snapshots, {"snapshot_of": row.uuid}) if with_snapshots else []

@@ -240,9 +240,9 @@ class Volumes:
         self._change(request, volume_id, bootable=strutils.bool_from_string(asked))
 
     def _force_delete(self, request: falcon.Request, volume_id: str, _wanted: object) -> None:
-        """A volume is deleted in any status, so there is nothing to force."""
+        """A volume is deleted in any status. What is forced: its backend is not waited for if it is down."""
         identity.require(request, rules.FORCE_DELETE_VOLUME)
-        self._conductor.operator(request).delete_volume(name=volume_id)
+        self._conductor.operator(request).delete_volume(name=volume_id, force=True)
 
     def _found(self, request: falcon.Request) -> list[VolumeView]:
         matches = list_filters.conditions(request, _PARAMETERS)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fleet import volume_states
 from fleet.client import argument_types, connection, following, pages
 from fleet.client.connection import Record
+from fleet.rpc.clients.operator.volumes import Deletion
 from fleet_cli.base import build_arguments, command, listing
 from fleet_cli.base.output import moments, progress
 
@@ -291,6 +292,11 @@ class DeleteVolumes(command.Command):
     arguments = (
         command.argument("volume", nargs="+", help="Name, uuid, or the beginning of one."),
         command.argument("--with-snapshots", action="store_true", help="Delete their snapshots first."),
+        command.argument(
+            "--force",
+            action="store_true",
+            help="Delete those whose backend is down or removed, too. Its agent removes the data if it comes back.",
+        ),
         command.argument("--wait", action="store_true", help="Wait until they are gone."),
         TIMEOUT,
     )
@@ -298,11 +304,13 @@ class DeleteVolumes(command.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         meant = [self.conductor.operator.show_volume(name=name) for name in parsed_args.volume]
         uuids = list(dict.fromkeys(each["uuid"] for each in meant))
+        how: Deletion = {}
+        if parsed_args.with_snapshots:
+            how["with_snapshots"] = True
+        if parsed_args.force:
+            how["force"] = True
         for uuid in uuids:
-            if parsed_args.with_snapshots:
-                self.conductor.operator.delete_volume(name=uuid, with_snapshots=True)
-            else:
-                self.conductor.operator.delete_volume(name=uuid)
+            self.conductor.operator.delete_volume(name=uuid, **how)
         if not parsed_args.wait:
             return
         require_gone(following.volumes(self.conductor, uuids, parsed_args.timeout, is_gone), parsed_args.timeout)

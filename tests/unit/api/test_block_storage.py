@@ -239,6 +239,7 @@ def test_what_is_refused(
         ("DELETE", f"/volumes/{UUID}?cascade=False&force=False", None, 202, ("delete_volume", {"name": UUID})),
         ("DELETE", f"/volumes/{UUID}?cascade=True", None, 202,
          ("delete_volume", {"name": UUID, "with_snapshots": True})),
+        ("POST", f"/volumes/{UUID}/action", {"os-force_delete": {}}, 202, ("delete_volume", {"name": UUID, "force": True})),
         ("POST", f"/volumes/{UUID}/action", {"os-extend": {"new_size": 2}}, 202,
          ("extend_volume", {"name": UUID, "size": 2})),
         ("POST", f"/volumes/{UUID}/action", {"os-migrate_volume": {"host": "m@b#q", "lock_volume": False}}, 202,

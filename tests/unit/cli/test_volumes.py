@@ -139,6 +139,10 @@ def test_delete_waits_until_they_are_gone(run) -> None:
     conductor = Conductor([{**VOLUME, "status": "deleting"}], [])
     assert 0 == run(conductor, "volume", "delete", "--wait", "data", VOLUME["uuid"])[0]
     assert [{"name": VOLUME["uuid"]}] == [given for method, given in conductor.calls if method == "delete_volume"]
+    conductor = Conductor()
+    run(conductor, "volume", "delete", "--force", "--with-snapshots", "data")
+    forced = {"name": VOLUME["uuid"], "with_snapshots": True, "force": True}
+    assert [forced] == [given for method, given in conductor.calls if method == "delete_volume"]
     status, _out, errors = run(Conductor(), "volume", "delete", "--wait", "--timeout", "1", "data")
     assert (1, True) == (status, "not deleted within 1 s: 1 of 1" in errors)
 

@@ -364,3 +364,13 @@ def test_hosts_that_are_left_out_are_told_where_they_are_kept(conf: cfg.ConfigOp
     api = clients.OperatorAPI(sending(conf, conductor), conf)
     api.call(new_context(), "create_maintenance", maintenance={"name": "kernel"}, left_out={"h2": "it is down"})
     assert [sent] == [message["args"].get("left_out") for message in conductor.taken]
+
+
+@pytest.mark.parametrize(("serves", "sent"), [("1.24", None), ("1.25", True)])
+def test_a_deletion_is_forced_where_that_is_known(conf: cfg.ConfigOpts, serves: str, sent: object) -> None:
+    """An older conductor waits for the agent of the backend."""
+    conf.set_override("conductor", serves, group="upgrade_levels")
+    conductor = Receiver(serves, {})
+    api = clients.OperatorAPI(sending(conf, conductor), conf)
+    api.call(new_context(), "delete_volume", name="data", force=True)
+    assert [sent] == [message["args"].get("force") for message in conductor.taken]

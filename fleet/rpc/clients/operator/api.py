@@ -107,11 +107,13 @@ NEEDED_ARGUMENTS = {
     "list_events": {"last": "1.17", "host": "1.17", "uuid": "1.17"},
 }
 #: Arguments that make an answer smaller, or a plan better, and the version that introduced them. They are left out where it
-#: cannot be sent: the caller then gets more than it reads, some moves of its plan are refused later, or less is shown.
+#: cannot be sent: the caller then gets more than it reads, some moves of its plan are refused later, less is shown, or a
+#: deletion waits for the agent of its backend.
 SPARING_ARGUMENTS = {
     "list_instances": {"brief": "1.16"},
     "requests_of": {"live": "1.22"},
     "create_maintenance": {"left_out": "1.24"},
+    "delete_volume": {"force": "1.25"},
 }
 #: Keys of a request for volumes without which it would mean something else.
 _ORIGINS = ("snapshot", "image")

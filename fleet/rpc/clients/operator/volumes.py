@@ -61,10 +61,11 @@ class Text(TypedDict, total=False):
     is_public: bool
 
 
-class First(TypedDict, total=False):
-    """The objects that are deleted before a volume."""
+class Deletion(TypedDict, total=False):
+    """Snapshots that go with a volume, and a backend that is not waited for."""
 
     with_snapshots: bool
+    force: bool
 
 
 class TypeChanges(Text, total=False):
@@ -117,8 +118,8 @@ class VolumeCalls(Caller):
         answer: VolumeView = self.call("retype_volume", name=name, volume_type=volume_type, **policy)
         return answer
 
-    def delete_volume(self, name: str, **first: Unpack[First]) -> VolumeView:
-        answer: VolumeView = self.call("delete_volume", name=name, **first)
+    def delete_volume(self, name: str, **how: Unpack[Deletion]) -> VolumeView:
+        answer: VolumeView = self.call("delete_volume", name=name, **how)
         return answer
 
     def unmanage_volume(self, name: str) -> VolumeView:
