@@ -224,6 +224,11 @@ class DirectoryDriver(VolumeDriver):
             for name in sorted(names):
                 if volume_files.NAME.fullmatch(name) or name.startswith(whole_file.PART):
                     continue
+                shown = volume_files.shown(name)
+                if shown != name:
+                    reason = "its name is not UTF-8 or has control characters, and is shown escaped: rename it"
+                    found.append(Existing(shown, pool, reason=reason))
+                    continue
                 try:
                     found.append(self.measure(name, pool))
                 except errors.InvalidReference as refused:

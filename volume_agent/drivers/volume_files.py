@@ -15,6 +15,7 @@ import struct
 
 from oslo_utils import units
 
+from fleet import control_characters
 from fleet.agent import whole_file
 from fleet.agent.image import QCOW2
 from fleet.objects import Volume
@@ -89,6 +90,11 @@ def virtual_size(path: str | os.PathLike[str], is_image: bool) -> int:
     with open(path, "rb") as file:
         size: int = _QCOW2_SIZE.unpack(file.read(_QCOW2_SIZE.size))[0]
     return size
+
+
+def shown(name: str) -> str:
+    """Return the name of a file as text: bytes that are not UTF-8, and control characters, are escaped."""
+    return control_characters.one_line(os.fsencode(name).decode(errors="backslashreplace"))
 
 
 def stored_size(status: os.stat_result) -> int:

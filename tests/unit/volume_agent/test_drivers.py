@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from oslo_utils import units, uuidutils
 
-from fleet import errors
+from fleet import errors, json_codec
 from tests.unit.volume_agent.builders import options, stored, volume
 from volume_agent import drivers
 from volume_agent.backends.backend import Backend, Policy
@@ -447,6 +447,23 @@ def test_a_file_becomes_a_volume_and_a_file_again(found: tuple[DirectoryDriver, 
         driver.unmanage(wanted.uuid, "p1")
     assert ({}, [path / f"unmanaged-{wanted.uuid}"]) == (stored(driver), list(path.iterdir()))
     assert 3 == driver.measure(f"unmanaged-{wanted.uuid}", "p1").size_gb
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [(b"r\xe9sum\xe9.raw", r"r\xe9sum\xe9.raw"), (b"two\nlines", r"two\nlines"), (b"\x1b[2J", r"\x1b[2J")],
+)
+def test_a_name_that_is_no_text_is_listed_escaped(
+    found: tuple[DirectoryDriver, pathlib.Path], name: bytes, shown: str
+) -> None:
+    """A message could not carry it. The other files are listed as they are."""
+    driver, path = found
+    for each in (name, "réservé.raw".encode()):
+        existing(path / os.fsdecode(each))
+    listed = {each.reference: each.reason for each in driver.manageable()}
+    refused = "its name is not UTF-8 or has control characters, and is shown escaped: rename it"
+    assert {shown: refused, "réservé.raw": ""} == listed
+    assert json_codec.dumps(sorted(listed))
 
 
 def test_a_thick_volume_that_was_a_file_has_its_space(found: tuple[DirectoryDriver, pathlib.Path]) -> None:
