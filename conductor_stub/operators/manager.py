@@ -144,18 +144,26 @@ class OperatorManager:
 
     @staticmethod
     def _last_migration(connection: Connection, uuid: str) -> JSONObject | None:
-        found = moves.list_all(connection, instance_uuid=uuid)
+        found = moves.list_all(connection, limit=1, instance_uuid=uuid)
         return views.view(found[0]) if found else None
 
     @endpoint
     def list_migrations(
-        self, context: RequestContext, filters: dict[fields.Name, fields.Name | list[fields.Uuid]] | None = None
+        self,
+        context: RequestContext,
+        filters: dict[fields.Name, fields.Name | list[fields.Uuid]] | None = None,
+        limit: fields.Positive | None = None,
+        marker: fields.Uuid | None = None,
     ) -> list[JSONObject]:
-        """The newest first. :raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host"""
+        """The newest first. A record is never large, so a limit alone bounds the answer.
+
+        :param marker: only those after this one
+        :raises errors.InvalidInput: an unknown filter; errors.NotFound: an unknown host, or marker
+        """
         filters = filters or {}
         require_filters(filters, moves.FILTERS)
-        found = self._database.read(moves.list_all, **filters)
-        if not found and filters.get("host"):
+        found = self._database.read(moves.list_all, limit=limit, marker=marker, **filters)
+        if not found and not marker and filters.get("host"):
             self._database.read(services.require_host, str(filters["host"]))
         return [views.view(row) for row in found]
 

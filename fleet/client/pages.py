@@ -13,13 +13,14 @@ from fleet import errors
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.json_codec import JSONMapping
+from fleet.objects.answers.instances import MigrationView
 from fleet.objects.answers.volumes import SnapshotView, VolumeView
 from fleet.rpc.clients import OperatorCalls
 
-View = TypeVar("View", VolumeView, SnapshotView)
+View = TypeVar("View", VolumeView, SnapshotView, MigrationView)
 
 #: The largest instances, and volumes, that there can be are then less than an answer may have.
-_BATCH, _VOLUMES = 100, 100
+_BATCH, _VOLUMES, _MOVES = 100, 100, 1000
 
 
 def instances(conductor: Calls, filters: JSONMapping, most: int | None = None) -> list[Record]:
@@ -40,22 +41,30 @@ def instances(conductor: Calls, filters: JSONMapping, most: int | None = None) -
 
 
 def volumes(operator: OperatorCalls, filters: JSONMapping) -> list[VolumeView]:
-    return _whole(operator.list_volumes, filters)
+    return _whole(operator.list_volumes, filters, _VOLUMES)
 
 
 def snapshots(operator: OperatorCalls, filters: JSONMapping) -> list[SnapshotView]:
-    return _whole(operator.list_snapshots, filters)
+    return _whole(operator.list_snapshots, filters, _VOLUMES)
 
 
-def _whole(listed: Callable[..., list[View]], filters: JSONMapping) -> list[View]:
+def migrations(operator: OperatorCalls, filters: JSONMapping, most: int | None = None) -> list[MigrationView]:
+    """Return moves, the newest first. :param most: only that many; None: all"""
+    return _whole(operator.list_migrations, filters, _MOVES, most)
+
+
+def _whole(
+    listed: Callable[..., list[View]], filters: JSONMapping, at_once: int, most: int | None = None
+) -> list[View]:
     found: list[View] = []
     while True:
         after = {"marker": found[-1]["uuid"]} if found else {}
+        wanted = at_once if most is None else min(at_once, most - len(found))
         try:
-            part = listed(filters, limit=_VOLUMES, **after)
+            part = listed(filters, limit=wanted, **after)
         except errors.VersionPinned:
             # A conductor that is too old for parts answers with all.
-            return listed(filters)
+            return listed(filters)[:most]
         found += part
-        if len(part) != _VOLUMES:
-            return found
+        if len(part) != wanted or len(found) == most:
+            return found[:most]

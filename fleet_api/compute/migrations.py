@@ -14,6 +14,7 @@ import falcon
 from typing_extensions import TypedDict
 
 from fleet import move_states
+from fleet.client import pages
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.requests import answers, bodies, guard, paging
 from fleet_api.requests.conductor import Conductor
@@ -60,7 +61,7 @@ class Migrations:
     @bodies.asks("limit", "marker", *_FILTERS, "migration_type")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         filters = {name: value for name in _FILTERS if (value := request.get_param(name))}
-        found = self._conductor.operator(request).list_migrations(filters=filters)
+        found = pages.migrations(self._conductor.operator(request), filters)
         wanted = request.get_param("migration_type")
         records = [each for each in found if wanted in (None, _type(each))]
         part, more = paging.cut(request, records, [each["uuid"] for each in records], self._most)

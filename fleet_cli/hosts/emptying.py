@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from fleet import errors, move_states, states
-from fleet.client import ways
+from fleet.client import pages, ways
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.objects.answers.instances import InstanceView, MigrationView
@@ -105,7 +105,7 @@ class Emptying:
 
     def _look(self) -> Look:
         # In this order: an instance that has left since the records were read still has its move among them.
-        records = self._conductor.operator.list_migrations(filters={"host": self._host})
+        records = pages.migrations(self._conductor.operator, {"host": self._host})
         there = self._conductor.operator.show_host(name=self._host)["instances"]
         away = [each for each in records if each["source_compute"] == self._host]
         moving = [each for each in away if each["status"] in move_states.UNDER_WAY]

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable, Sequence
 
 from fleet import move_states, states
-from fleet.client import argument_types, connection, following
+from fleet.client import argument_types, connection, following, pages
 from fleet.client.connection import Record
 from fleet.json_codec import JSONObject
 from fleet_cli.base import build_arguments, command, listing
@@ -172,7 +172,7 @@ class ListMigrations(listing.List):
             server = self.conductor.operator.show_instance(name=server)["instance"]["uuid"]
         wanted = {"host": parsed_args.host, "instance_uuid": server, "status": parsed_args.status}
         filters = {key: value for key, value in wanted.items() if value}
-        found = self.conductor.operator.list_migrations(filters=filters)[: parsed_args.limit]
+        found = pages.migrations(self.conductor.operator, filters, parsed_args.limit)
         return [{**each, "migration_type": kind(each), "failure": why(each)} for each in found]
 
     def shortened(self, record: Record) -> Record:

@@ -61,7 +61,7 @@ class OneOfEach:
         (made,) = self._conductor.volume_creation.accept(context("web"), asked)
         self._conductor.serve()
         self._conductor.done(made["uuid"])
-        self.web.create_snapshot("disk", "copy")
+        self._conductor.done(self.web.create_snapshot("disk", "copy")["uuid"])
 
     def _instances(self) -> None:
         conductor = self._conductor

@@ -484,6 +484,21 @@ def test_a_resize_to_the_present_flavor_is_refused(stage: Stage) -> None:
         stage.operator.resize_instance(stage.uuid, LARGE)
 
 
+def test_moves_are_listed_in_parts(stage: Stage) -> None:
+    """The newest first; those of one moment by uuid."""
+    conductor = stage.conductor
+    for _time in range(3):
+        stage.until(move_states.RESUMING)
+        stage.done("h1", move_states.RESUMING)
+        conductor.clock.advance(1)
+    ask = conductor.operator.list_migrations
+    whole = [each["uuid"] for each in ask()]
+    assert whole[:2] == [each["uuid"] for each in ask({"host": "h1"}, limit=2)]
+    assert whole[2:] == [each["uuid"] for each in ask(limit=2, marker=whole[1])]
+    with pytest.raises(errors.NotFound, match=whole[0]):
+        ask({"project_id": "nobody"}, marker=whole[0])
+
+
 def test_a_group_counts_a_move_on_both_hosts(stage: Stage) -> None:
     """Anti-affinity: neither the host that is left nor the one that is gone to takes another member meanwhile."""
     conductor = stage.conductor

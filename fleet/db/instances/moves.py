@@ -174,10 +174,25 @@ _WITH_OWNERS = (
 )
 
 
-def list_all(connection: sa.Connection, *where: Any, **filters: Any) -> Sequence[MigrationRow]:
-    """Records, the newest first, with ``project_id`` and ``user_id`` of the instance. :param filters: named in FILTERS"""
-    named = [_FILTERS[name](value) for name, value in filters.items()]
-    return cast("Sequence[MigrationRow]", connection.execute(_WITH_OWNERS.where(*where, *named)).all())
+def list_all(
+    connection: sa.Connection, /, *where: Any, limit: int | None = None, marker: str | None = None, **filters: Any
+) -> Sequence[MigrationRow]:
+    """Records, the newest first, with ``project_id`` and ``user_id`` of the instance.
+
+    :param marker: uuid of a record: only those after it
+    :param filters: named in FILTERS
+    :raises errors.NotFound: an unknown marker
+    """
+    named = [*where, *(_FILTERS[name](value) for name, value in filters.items())]
+    if marker is not None:
+        own = [_FILTERS[name](filters[name]) for name in ("project_id",) if name in filters]
+        place = sa.select(MIGRATIONS.c.created_at).where(MIGRATIONS.c.uuid == marker, *own)
+        last = connection.execute(place).one_or_none()
+        if last is None:
+            raise errors.NotFound(kind="Migration", name=marker)
+        as_old = sa.and_(MIGRATIONS.c.created_at == last.created_at, MIGRATIONS.c.uuid > marker)
+        named.append(sa.or_(MIGRATIONS.c.created_at < last.created_at, as_old))
+    return cast("Sequence[MigrationRow]", connection.execute(_WITH_OWNERS.where(*named).limit(limit)).all())
 
 
 def count_live(tx: Transaction, host: str | None, but: str) -> tuple[int, int]:

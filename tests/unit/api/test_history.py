@@ -99,7 +99,7 @@ def test_migrations(client, conductor):
         (each["migration_type"], each["uuid"]) for each in found["migrations"]
     ]
     assert f"marker={factories.uuid(7)}" in found["migrations_links"][0]["href"]
-    assert ("list_migrations", {"filters": {"instance_uuid": UUID}}) == conductor.asked[0]
+    assert ("list_migrations", {"filters": {"instance_uuid": UUID}, "limit": 1000}) == conductor.asked[0]
     assert 7 == found["migrations"][0]["old_instance_type_id"]
     (migration,) = get(client, "/v2.1/os-migrations?migration_type=migration", "2.80").json["migrations"]
     assert (MOVE["uuid"], "h1", "h2") == tuple(migration[key] for key in ("uuid", "source_compute", "dest_compute"))

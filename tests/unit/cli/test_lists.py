@@ -248,7 +248,7 @@ def test_migrations_of_a_server_by_its_name(run) -> None:
     conductor = fakes.Conductor()
     conductor.answers.update(list_migrations=[a_move(0), a_move(1)], show_instance={"instance": {"uuid": UUIDS[2]}})
     _, printed, _ = run(conductor, "migration", "list", "--server", "web", "--limit", "1", "-f", "json")
-    assert ("list_migrations", {"filters": {"instance_uuid": UUIDS[2]}}) == conductor.calls[-1]
+    assert ("list_migrations", {"filters": {"instance_uuid": UUIDS[2]}, "limit": 1}) == conductor.calls[-1]
     assert [UUIDS[0]] == [each["uuid"] for each in json.loads(printed)]
 
 

@@ -141,4 +141,4 @@ def test_migration_list_says_why(run) -> None:
     conductor = Conductor({"status": "error", "failure": NO_ROOM})
     _status, out, _ = run(conductor, "migration", "list", "--host", "h1", "-f", "value", "-c", "failure")
     assert NO_ROOM["message"] == out.strip()
-    assert ("list_migrations", {"filters": {"host": "h1"}}) == conductor.calls[0]
+    assert ("list_migrations", {"filters": {"host": "h1"}, "limit": 1000}) == conductor.calls[0]

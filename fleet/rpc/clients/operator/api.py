@@ -99,6 +99,7 @@ NEEDED_ARGUMENTS = {
     "create_volumes": {"client_token": "1.12"},
     "list_volumes": {"limit": "1.25", "marker": "1.25"},
     "list_snapshots": {"limit": "1.25", "marker": "1.25"},
+    "list_migrations": {"limit": "1.25", "marker": "1.25"},
     "list_groups": {"project_id": "1.13"},
     "create_group": {"rules": "1.18"},
     "update_group": {"rules": "1.18"},

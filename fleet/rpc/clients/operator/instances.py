@@ -87,6 +87,13 @@ class Queue(TypedDict, total=False):
     limit: int
 
 
+class Part(TypedDict, total=False):
+    """The part of a list that is wanted: at most so many, after the one with this uuid."""
+
+    limit: int
+    marker: str
+
+
 class Searching(TypedDict, total=False):
     """Which part of a list is wanted; see the wire contract."""
 
@@ -237,8 +244,8 @@ class InstanceCalls(Caller):
         answer: PowerView = self.call("rebuild_instance", name=name, request=dict(request))
         return answer
 
-    def list_migrations(self, filters: Mapping[str, object]) -> list[MigrationView]:
-        answer: list[MigrationView] = self.call("list_migrations", filters=dict(filters))
+    def list_migrations(self, filters: Mapping[str, object], **part: Unpack[Part]) -> list[MigrationView]:
+        answer: list[MigrationView] = self.call("list_migrations", filters=dict(filters), **part)
         return answer
 
     def resize_instance(self, name: str, flavor: str | JSONObject) -> MigrationView:

@@ -18,7 +18,7 @@ from fleet.objects.answers.volumes import (
     VolumeView,
 )
 from fleet.rpc.clients.operator.caller import Caller
-from fleet.rpc.clients.operator.instances import Searching
+from fleet.rpc.clients.operator.instances import Part, Searching
 
 
 class Token(TypedDict, total=False):
@@ -74,13 +74,6 @@ class TypeChanges(Text, total=False):
     is_public: bool
 
 
-class VolumePart(TypedDict, total=False):
-    """The part of a list that is wanted: at most so many, after the one with this uuid."""
-
-    limit: int
-    marker: str
-
-
 class VolumeCalls(Caller):
     def create_volumes(self, request: JSONObject, **token: Unpack[Token]) -> MadeVolumes:
         answer: MadeVolumes = self.call("create_volumes", request=request, **token)
@@ -94,7 +87,7 @@ class VolumeCalls(Caller):
         answer: VolumesFound = self.call("search_volumes", **search)
         return answer
 
-    def list_volumes(self, filters: Mapping[str, object], **part: Unpack[VolumePart]) -> list[VolumeView]:
+    def list_volumes(self, filters: Mapping[str, object], **part: Unpack[Part]) -> list[VolumeView]:
         answer: list[VolumeView] = self.call("list_volumes", filters=dict(filters), **part)
         return answer
 
@@ -130,7 +123,7 @@ class VolumeCalls(Caller):
         answer: list[Manageable] = self.call("list_manageable", host=host)
         return answer
 
-    def list_snapshots(self, filters: Mapping[str, object], **part: Unpack[VolumePart]) -> list[SnapshotView]:
+    def list_snapshots(self, filters: Mapping[str, object], **part: Unpack[Part]) -> list[SnapshotView]:
         answer: list[SnapshotView] = self.call("list_snapshots", filters=dict(filters), **part)
         return answer
 
