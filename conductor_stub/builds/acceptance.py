@@ -69,11 +69,12 @@ def insert_all(
     """
     # All at once, in one order.
     volumes.lock_all(tx, [one.seen.uuid for each in acceptances for one in each.volumes])
+    existing = groups.held(tx, {each.request["group_uuid"] for each in acceptances if each.request["group_uuid"]})
     free = FreeAddresses(tx, [plugs for each in acceptances for plugs in each.planned])
     projects = [each.rows[0]["project_id"] for each in acceptances]
     keys = [each.request["reservation_id"] for each in acceptances]
     known, headroom = quotas.headroom(tx, quotas.BUILDS, projects, default, keys)
-    return [_insert(tx, each, known, headroom, free, reserving) for each in acceptances]
+    return [_insert(tx, each, known, headroom, free, existing, reserving) for each in acceptances]
 
 
 def _insert(
@@ -82,6 +83,7 @@ def _insert(
     known: Collection[str],
     headroom: quotas.Headroom,
     free: FreeAddresses,
+    existing: Collection[str],
     reserving: Reserving | None,
 ) -> JSONObject | None | errors.FleetError:
     request, token = accepted.request, accepted.token
@@ -93,6 +95,8 @@ def _insert(
         return None if first["reservation_id"] == request["reservation_id"] else first
     if request["reservation_id"] in known:
         return None
+    if request["group_uuid"] and request["group_uuid"] not in existing:
+        return errors.NotFound(kind="Server group", name=request["group_uuid"])
     try:
         if reserving is not None:
             reserving.require(tx, accepted.volumes)

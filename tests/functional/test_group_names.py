@@ -13,11 +13,13 @@ from oslo_config import cfg
 from oslo_db import exception as db_exception
 from oslo_db import options
 
+from conductor_stub.builds import acceptance, intake
 from fleet import errors
 from fleet.clock import utcnow
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.schema import migration, schema
 from fleet.db.tables import models
+from fleet.db.upkeep import removal
 from tests.worlds.conductor import Conductor
 
 pytestmark = pytest.mark.every_database
@@ -115,3 +117,20 @@ def test_a_name_that_another_transaction_took_is_taken(
     monkeypatch.setattr(Transaction, "insert", refused)
     with pytest.raises(errors.Conflict, match=f"{kind} new exists already"):
         create(conductor.operator)
+
+
+def test_a_group_that_goes_while_a_build_into_it_is_accepted(
+    conductor: Conductor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The build is refused as one into a group that never was, and leaves nothing."""
+    group = conductor.operator.create_group("one", "affinity")["uuid"]
+    accept = acceptance.insert_all
+
+    def later(*args: Any) -> Any:
+        removal.group(args[0], group)
+        return accept(*args)
+
+    monkeypatch.setattr(intake, "insert_all", later)
+    with pytest.raises(errors.NotFound, match=f"Server group {group}"):
+        conductor.create(group=group)
+    assert [] == conductor.operator.list_instances()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 import datetime
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, cast
 
 import sqlalchemy as sa
@@ -180,6 +180,14 @@ def members_of(connection: Transaction | sa.Connection, uuids: Sequence[str]) ->
         for row in connection.execute(_MEMBERS, {"wanted": uuids[start : start + _AT_ONCE]}):
             found[row.group_uuid].append(cast("PlacedMember", row))
     return found
+
+
+def held(tx: Transaction, uuids: Collection[str]) -> set[str]:
+    """Return those of these groups that exist. None of them is deleted before the transaction ends."""
+    if not uuids:
+        return set()
+    query = sa.select(GROUPS.c.uuid).where(GROUPS.c.uuid.in_(uuids)).order_by(GROUPS.c.uuid).with_for_update(read=True)
+    return set(tx.execute(query).scalars())
 
 
 def lock(tx: Transaction, group_uuid: str) -> GroupRow | None:
