@@ -37,9 +37,12 @@ def answer_of(method: str, answer: object, project: str) -> object:
 
 
 def redact(answer: object, project: str) -> object:
-    """Return an answer of the conductor, of any shape, as its project may see it."""
+    """Return an answer of the conductor, of any shape, as its project may see it.
+
+    MariaDB takes names that differ in case or accents for the same: a list of ``dev`` then has what ``Dev`` owns as well.
+    """
     if isinstance(answer, list):
-        return [redact(each, project) for each in answer]
+        return [redact(each, project) for each in answer if not _is_of_others(each, project)]
     if not isinstance(answer, dict):
         return answer
     shown = {
@@ -54,6 +57,10 @@ def redact(answer: object, project: str) -> object:
     if "message" in answer:
         shown.update(_without_places(answer))
     return shown
+
+
+def _is_of_others(answer: object, project: str) -> bool:
+    return isinstance(answer, dict) and answer.get("project_id") not in (None, project)
 
 
 def _without_places(said: JSONMapping) -> JSONObject:

@@ -88,3 +88,9 @@ def test_instances_of_one_host_have_one_id_of_it() -> None:
     assert 56 == len(one)
     assert one != other
     assert "" == nowhere
+
+
+def test_a_list_has_nothing_of_a_project_of_a_similar_name() -> None:
+    """A database may take the two names for one."""
+    listed = [{"uuid": "1", "project_id": "dev"}, {"uuid": "2", "project_id": "Dev"}, {"uuid": "3"}]
+    assert [{"uuid": "1", "project_id": "dev"}, {"uuid": "3"}] == redact(listed, "dev")
