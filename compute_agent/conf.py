@@ -50,7 +50,7 @@ AGENT_OPTS = [
     ),
     cfg.IntOpt(
         "claim_timeout",
-        default=60,
+        default=25,
         min=1,
         help="Seconds for which the agent repeats a claim, a failure report or a termination report that no conductor "
         "answers. After that it gives up, and the conductor's sweeper ends the step. Keep it below [conductor] "

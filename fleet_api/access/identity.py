@@ -78,8 +78,11 @@ class Identity:
         self, request: falcon.Request, _response: falcon.Response, resource: object, _params: JSONObject
     ) -> None:
         """:raises Fault: the roles of the sender do not allow the request"""
-        if resource is not None and not is_public(request.method, request.path):
-            request.context.rule = self._policies.rule_of(request.method, templates.of(request), request.path)
+        if resource is None or is_public(request.method, request.path):
+            return
+        route = templates.of(request)
+        if self._policies.is_served(request.method, route):
+            request.context.rule = self._policies.rule_of(request.method, route, request.path)
             request.context.caller.is_admin = _asks_as_administrator(request)
             require(request, request.context.rule)
             if request.context.rule in OF_CHOICES and allows(request, FREE_CHOICE):

@@ -58,10 +58,14 @@ class Policies:
         calls = {key: rule for key, rule in documented().items() if key[1].startswith(f"{rules.CALLS}/")}
         self._by_route = {**guarded, **calls}
 
+    def is_served(self, method: str, route: str) -> bool:
+        """Return True if a responder answers the method of the route; otherwise it is answered with 405 to everybody."""
+        return (_read(method), route) in self._by_route
+
     def rule_of(self, method: str, route: str, path: str) -> str:
         """:param route: with the names of parameters in place of their values; calls have no such rules"""
         asked = path if route.startswith(f"{rules.CALLS}/") else route
-        return self._by_route.get(("GET" if method == "HEAD" else method, asked), rules.OTHERS)
+        return self._by_route.get((_read(method), asked), rules.OTHERS)
 
     def calls(self, roles: Iterable[str], project: str | None) -> dict[str, bool]:
         """Return which calls of the contract these roles may make, by ``topic/method``; ``*``: those that no rule names."""
@@ -83,6 +87,10 @@ class Policies:
     def allows(self, rule: str, roles: Iterable[str], project: str | None) -> bool:
         """:param rule: the name of one of RULES"""
         return bool(self._enforcer.authorize(rule, {}, {"roles": list(roles), "project_id": project}))
+
+
+def _read(method: str) -> str:
+    return "GET" if method == "HEAD" else method
 
 
 def list_rules() -> list[policy.DocumentedRuleDefault]:

@@ -276,6 +276,13 @@ def test_what_each_role_may_do(client, method, path, allowed) -> None:
     assert allowed.split() == may
 
 
+@pytest.mark.parametrize("name", ["rita", "alice", "root"])
+@pytest.mark.parametrize("path", ["/v2.1/servers", "/v2.1/os-aggregates", "/fleet/v1/calls/operator/list_hosts"])
+def test_a_method_that_a_path_does_not_have(client, name: str, path: str) -> None:
+    """It is no question of roles."""
+    assert 405 == client.simulate_request("PATCH", path, headers=as_user(name)).status_code
+
+
 @pytest.mark.parametrize(
     ("action", "allowed"),
     [
