@@ -10,6 +10,8 @@ import { table } from "../base/table.js";
 
 const ENDED = ["confirmed", "reverted", "done", "completed", "cancelled", "error"];
 const FINISHED = "finished";
+// Those that are under way are among the newest.
+const NEWEST = 1000;
 const COLUMNS = [
   { title: "instance", show: (each) => link(to("instances", [each.instance_uuid]), each.instance_uuid.slice(0, 8)) },
   { title: "kind", show: (each) => each.migration_type },
@@ -20,7 +22,7 @@ const COLUMNS = [
 // Those under way, and those that wait; of a host that takes builds nobody asks.
 export async function movesFrom(host, isEnabled) {
   if (isEnabled || !may("operator/list_migrations")) return [];
-  const found = await ask("operator/list_migrations", { filters: { host } });
+  const found = await ask("operator/list_migrations", { filters: { host }, limit: NEWEST });
   return found.filter((each) => each.source_compute === host && !ENDED.includes(each.status));
 }
 
