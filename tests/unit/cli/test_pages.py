@@ -41,9 +41,12 @@ class Old(Asked):
         ((), 5, [(5, None)]),
     ],
 )
-def test_a_list_comes_in_parts(known: tuple[str, ...], most: int | None, calls: list[tuple[int, int]]) -> None:
+def test_a_list_comes_in_parts(
+    known: tuple[str, ...], most: int | None, calls: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also that of a conductor which is too old for a marker, or for a limit."""
     conductor = Old(*known)
+    monkeypatch.setattr(pages, "_BATCH", 200)
     found = pages.instances(conductor, {"host": "h1"}, most)  # type: ignore[arg-type]
     assert list(range(450))[:most] == [each["uuid"] for each in found]
     assert calls == [(asked.get("limit"), asked.get("marker")) for asked in conductor.asked]
