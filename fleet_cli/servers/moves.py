@@ -14,7 +14,8 @@ from fleet import move_states, states
 from fleet.client import argument_types, connection, following, pages
 from fleet.client.connection import Record
 from fleet.json_codec import JSONObject
-from fleet_cli.base import build_arguments, command, listing
+from fleet.objects.answers.instances import InstanceView
+from fleet_cli.base import build_arguments, command, listing, several
 
 COLUMNS = (
     "uuid",
@@ -40,18 +41,28 @@ class _Move(command.Command):
 
     def follow(self, parsed_args: argparse.Namespace, accepted: Sequence[Record]) -> None:
         """Print what was accepted, and with --wait the results. :raises connection.CommandFailed: a move did not succeed"""
+        failures = self.failures(parsed_args, accepted)
+        if failures:
+            raise connection.CommandFailed("; ".join(failures))
+
+    def failures(self, parsed_args: argparse.Namespace, accepted: Sequence[Record]) -> list[str]:
+        """Print what was accepted, and with --wait the results; return what did not succeed."""
         if not parsed_args.wait:
             for each in accepted:
                 self._say(f"{each['instance_uuid']}: {kind(each)} is {each['status']}")
-            return
+            return []
+        if not accepted:
+            return []
         ended, late = following.moves(self.conductor, [each["uuid"] for each in accepted], parsed_args.timeout)
         for each in ended:
             self._say(outcome(each))
+        failures = []
         if late:
-            raise connection.CommandFailed(f"not ended within {parsed_args.timeout} s: {len(late)} of {len(accepted)}")
+            failures.append(f"not ended within {parsed_args.timeout} s: {len(late)} of {len(accepted)}")
         bad = [each for each in ended if each["status"] in self.failed]
         if bad:
-            raise connection.CommandFailed(f"{len(bad)} of {len(ended)} moves failed; the instances are as they were")
+            failures.append(f"{len(bad)} of {len(ended)} moves failed; the instances are as they were")
+        return failures
 
     def _say(self, line: str) -> None:
         print(line, file=self.app.stdout)
@@ -128,18 +139,22 @@ class EvacuateServer(_Move):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         if bool(parsed_args.server) == bool(parsed_args.host):
             raise connection.CommandFailed("name the instance to evacuate, or use --host HOST")
-        names = [parsed_args.server] if parsed_args.server else self._on(parsed_args.host)
-        asked = [{"name": name, **_destination(parsed_args)} for name in names]
-        self.follow(parsed_args, [self.conductor.operator.evacuate_instance(**each) for each in asked])
+        operator, where = self.conductor.operator, _destination(parsed_args)
+        if parsed_args.server:
+            self.follow(parsed_args, [operator.evacuate_instance(name=parsed_args.server, **where)])
+            return
+        meant = self._on(parsed_args.host)
+        accepted, refused = several.ask(meant, lambda uuid: operator.evacuate_instance(name=uuid, **where))
+        several.conclude(meant, refused, *self.failures(parsed_args, accepted))
 
-    def _on(self, host: str) -> list[str]:
+    def _on(self, host: str) -> list[InstanceView]:
         """Return the instances of a host. :raises errors.NotFound: there is no such host"""
         there = self.conductor.operator.show_host(name=host)["instances"]
         may = (states.ACTIVE, *states.AT_REST)
         left = [each for each in there if each["vm_state"] not in may or each["task_state"] is not None]
         for each in left:
             self._say(f"{each['uuid']}: left alone, it is {each['vm_state']} ({each['task_state'] or 'no task'})")
-        return [each["uuid"] for each in there if each not in left]
+        return [each for each in there if each not in left]
 
 
 def _destination(parsed_args: argparse.Namespace) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet import states
+from fleet import errors, states
 from fleet_cli.servers import moves
 from tests.unit.cli import fakes
 
@@ -97,6 +97,39 @@ def test_evacuating_a_host_takes_what_is_active(run) -> None:
     asked = [arguments["name"] for method, arguments in conductor.calls if method == "evacuate_instance"]
     assert [first["uuid"]] == asked
     assert f"{second['uuid']}: left alone, it is {states.ACTIVE} (deleting)" in out
+
+
+class Refusing(Conductor):
+    """Refuses to evacuate the second of three instances of a host."""
+
+    def __init__(self, *ends: dict[str, Any]) -> None:
+        super().__init__(*ends)
+        self.create({"name": "web", "count": 3})
+
+    def ask(self, method: str, **arguments: Any) -> Any:
+        answer = super().ask(method, **arguments)
+        if method == "evacuate_instance" and arguments["name"] == list(self.instances)[1]:
+            raise errors.Conflict(kind="Instance", name="web", reason="is locked")
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("options", "ends", "said"),
+    [
+        pytest.param((), (), "u1: resize is accepted", id="only asked for"),
+        pytest.param(("--wait",), ({"status": "completed"},), "u1: resize h1 → h2 is completed", id="waited for"),
+    ],
+)
+def test_a_refused_evacuation_keeps_no_other_from_its_own(
+    run, options: tuple[str, ...], ends: tuple[dict[str, Any], ...], said: str
+) -> None:
+    """Each instance is asked for, those accepted are followed, and the exit status and an error name the refused one."""
+    conductor = Refusing(*ends)
+    status, out, error = run(conductor, "server", "evacuate", "--host", "host1", *options)
+    asked = [arguments["name"] for method, arguments in conductor.calls if method == "evacuate_instance"]
+    assert list(conductor.instances) == asked
+    assert (1, True) == (status, said in out)
+    assert f"refused: 1 of 3: web ({asked[1]}): Instance web is locked" in error
 
 
 def test_evacuate_wants_one_or_a_host(run) -> None:
