@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fleet import states
 from fleet.client.connection import Record
 from fleet.json_codec import JSONMapping
-from fleet_cli.base import command
+from fleet_cli.base import command, several
 
 
 class _ChangeRow(command.Command):
@@ -21,9 +21,12 @@ class _ChangeRow(command.Command):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        for name in parsed_args.server:
-            found = self.conductor.operator.call(self.method, name=name, **self.options(parsed_args))
-            print(f"{found['name']} ({found['uuid']}) {self.outcome(found)}", file=self.app.stdout)
+        operator, options = self.conductor.operator, self.options(parsed_args)
+        meant = several.resolved(parsed_args.server, lambda name: operator.show_instance(name=name)["instance"])
+        changed, refused = several.ask(meant, lambda uuid: operator.call(self.method, name=uuid, **options))
+        for each in changed:
+            print(f"{each['name']} ({each['uuid']}) {self.outcome(each)}", file=self.app.stdout)
+        several.conclude(meant, refused)
 
     def options(self, parsed_args: argparse.Namespace) -> JSONMapping:
         """Return the arguments of the method, besides the name."""

@@ -13,7 +13,7 @@ from fleet import states
 from fleet.client import connection, following
 from fleet.client.connection import Record
 from fleet.json_codec import JSONObject
-from fleet_cli.base import command
+from fleet_cli.base import command, several
 
 
 class StopServer(command.Command):
@@ -27,18 +27,23 @@ class StopServer(command.Command):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        options = self.options(parsed_args)
-        accepted = [self.conductor.operator.call(self.method, name=name, **options) for name in parsed_args.server]
+        operator, options = self.conductor.operator, self.options(parsed_args)
+        meant = several.resolved(parsed_args.server, lambda name: operator.show_instance(name=name)["instance"])
+        accepted, refused = several.ask(meant, lambda uuid: operator.call(self.method, name=uuid, **options))
+        several.conclude(meant, refused, *self._failures(parsed_args, accepted))
+
+    def _failures(self, parsed_args: argparse.Namespace, accepted: Sequence[Record]) -> list[str]:
+        """Print what was accepted, and with --wait how it has ended; return what did not succeed."""
         if not parsed_args.wait:
             for each in accepted:
                 self._say(f"{each['name']} ({each['uuid']}): {each['task_state']}")
-            return
-        uuids = [each["uuid"] for each in accepted]
-        late = following.power(self.conductor, uuids, parsed_args.timeout)
+            return []
+        late = following.power(self.conductor, [each["uuid"] for each in accepted], parsed_args.timeout)
         if late:
-            raise connection.CommandFailed(f"not ended within {parsed_args.timeout} s: {len(late)} of {len(uuids)}")
+            return [f"not ended within {parsed_args.timeout} s: {len(late)} of {len(accepted)}"]
         if not all([self._report(each) for each in accepted]):
-            raise connection.CommandFailed("not all succeeded; 'fleet trace SERVER' shows why")
+            return ["not all succeeded; 'fleet trace SERVER' shows why"]
+        return []
 
     def options(self, parsed_args: argparse.Namespace) -> JSONObject:
         """Return the arguments of the method, besides the name."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from fleet import volume_states
 from fleet.client import following, pages
 from fleet.client.connection import Record
-from fleet_cli.base import command, listing
+from fleet_cli.base import command, listing, several
 from fleet_cli.volumes import volumes
 
 COLUMNS = (
@@ -87,10 +87,7 @@ class DeleteSnapshots(command.Command):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        asked = [self.conductor.operator.show_snapshot(name=name) for name in parsed_args.snapshot]
-        uuids = list(dict.fromkeys(each["uuid"] for each in asked))
-        for uuid in uuids:
-            self.conductor.operator.delete_snapshot(name=uuid)
-        if parsed_args.wait:
-            found = following.volumes(self.conductor, uuids, parsed_args.timeout, volumes.is_gone, method=_LIST)
-            volumes.require_gone(found, parsed_args.timeout)
+        operator = self.conductor.operator
+        meant = several.resolved(parsed_args.snapshot, lambda name: operator.show_snapshot(name=name))
+        deleted, refused = several.ask(meant, lambda uuid: operator.delete_snapshot(name=uuid))
+        several.conclude(meant, refused, *volumes.still_there(self.conductor, deleted, parsed_args, method=_LIST))

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fleet import volume_states
 from fleet.client import argument_types, connection, following, pages
+from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.rpc.clients.operator.volumes import Deletion
-from fleet_cli.base import build_arguments, command, listing
+from fleet_cli.base import build_arguments, command, listing, several
 from fleet_cli.base.output import moments, progress
 
 COLUMNS = (
@@ -302,18 +304,14 @@ class DeleteVolumes(command.Command):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        meant = [self.conductor.operator.show_volume(name=name) for name in parsed_args.volume]
-        uuids = list(dict.fromkeys(each["uuid"] for each in meant))
-        how: Deletion = {}
+        operator, how = self.conductor.operator, Deletion()
         if parsed_args.with_snapshots:
             how["with_snapshots"] = True
         if parsed_args.force:
             how["force"] = True
-        for uuid in uuids:
-            self.conductor.operator.delete_volume(name=uuid, **how)
-        if not parsed_args.wait:
-            return
-        require_gone(following.volumes(self.conductor, uuids, parsed_args.timeout, is_gone), parsed_args.timeout)
+        meant = several.resolved(parsed_args.volume, lambda name: operator.show_volume(name=name))
+        deleted, refused = several.ask(meant, lambda uuid: operator.delete_volume(name=uuid, **how))
+        several.conclude(meant, refused, *still_there(self.conductor, deleted, parsed_args))
 
 
 @contextlib.contextmanager
@@ -337,11 +335,15 @@ def _place(named: str | None) -> dict[str, str]:
     return {"host": host, "pool": pool}
 
 
-def require_gone(found: Sequence[Record], timeout_s: float) -> None:
-    """:raises connection.CommandFailed: some volumes or snapshots are still there"""
+def still_there(
+    conductor: Calls, deleted: Sequence[Record], parsed_args: argparse.Namespace, method: str = "list_volumes"
+) -> list[str]:
+    """With --wait, wait until these volumes or snapshots are gone. Return a line if some are still there in the end."""
+    if not parsed_args.wait:
+        return []
+    found = following.volumes(conductor, [each["uuid"] for each in deleted], parsed_args.timeout, is_gone, method)
     late = [each for each in found if not is_gone(each)]
-    if late:
-        raise connection.CommandFailed(f"not deleted within {timeout_s} s: {len(late)} of {len(found)}")
+    return [f"not deleted within {parsed_args.timeout} s: {len(late)} of {len(found)}"] if late else []
 
 
 def telling(columns: Sequence[str], found: Iterable[Record]) -> Sequence[str]:

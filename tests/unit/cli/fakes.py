@@ -70,12 +70,23 @@ class Conductor(Asked):
             exact = {key: value for key, value in arguments["filters"].items() if key != "uuids"}
             return [each for each in found if all(each[key] == value for key, value in exact.items())]
         if method == "show_instance":
-            return {"instance": self.instances[arguments["name"]], "faults": [self.fault], "events": []}
+            return {"instance": self.instance_of(arguments["name"]), "faults": [self.fault], "events": []}
         if method == "show_image":
             raise errors.NotFound(kind="Image", name=arguments["name"])
         if method in ("request_of", "request_for"):
             return {"request_spec": {"asked by": method}, "filter_properties": {}}
         return {"list_hosts": self.hosts}.get(method)
+
+    def instance_of(self, name: str) -> dict[str, Any]:
+        """Return the instance with this name or uuid."""
+        found = [each for each in self.instances.values() if name in (each["uuid"], each["name"])]
+        if not found:
+            raise errors.NotFound(kind="Instance", name=name)
+        return found[0]
+
+    def sent(self, method: str) -> list[dict[str, Any]]:
+        """Return the arguments of the calls of a method."""
+        return [arguments for called, arguments in self.calls if called == method]
 
     def serves(self, method: str) -> bool:
         return True

@@ -27,8 +27,11 @@ FOUND = {"name": "web", "uuid": "u-1", "vm_state": "error", "locked_by": "admin"
 def test_changes_of_the_row(run, words: tuple[str, ...], call: tuple[str, dict[str, Any]], said: str) -> None:
     """Several instances, one call each; the line says what the conductor has answered."""
     conductor = fakes.Conductor()
+    for name in ("web", "db"):
+        conductor.create({"name": name})
     conductor.answers = {call[0]: FOUND}
     verb, *options = words
     status, out, _ = run(conductor, "server", verb, "web", "db", *options)
     assert (0, [f"web (u-1) {said}"] * 2) == (status, out.splitlines())
-    assert [(call[0], {"name": name, **call[1]}) for name in ("web", "db")] == conductor.calls
+    sent = [each for each in conductor.calls if each[0] == call[0]]
+    assert [(call[0], {"name": uuid, **call[1]}) for uuid in conductor.instances] == sent

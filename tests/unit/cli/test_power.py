@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleet import states
+from fleet import errors, states
 from tests.unit.cli import fakes
 
 TASKS = {event: task for task, event in reversed(states.POWER_TASKS.items())}
@@ -55,7 +55,7 @@ def test_waiting_for_the_end(run, word: str, vm_state: str, event: dict[str, Any
     conductor = Conductor(word, vm_state, event)
     found, out, _ = run(conductor, "server", word, "web", "--wait")
     assert (status, f"web ({conductor.instance['uuid']}) is {said}") == (found, out.strip())
-    assert (f"{word}_instance", {"name": "web"}) == conductor.calls[0]
+    assert [{"name": conductor.instance["uuid"]}] == conductor.sent(f"{word}_instance")
 
 
 def test_a_rebuild(run) -> None:
@@ -63,15 +63,66 @@ def test_a_rebuild(run) -> None:
     conductor = Conductor("rebuild", "active", GOOD)
     status, out, _ = run(conductor, "server", "rebuild", "web", "--image", "new", "--name", "db", "--wait")
     assert (0, f"web ({conductor.instance['uuid']}) is ACTIVE") == (status, out.strip())
-    asked = {"name": "web", "request": {"image": "new", "changes": {"name": "db"}}}
-    assert ("rebuild_instance", asked) == conductor.calls[0]
+    asked = {"name": conductor.instance["uuid"], "request": {"image": "new", "changes": {"name": "db"}}}
+    assert [asked] == conductor.sent("rebuild_instance")
     status, _, said = run(Conductor("rebuild", "active", GOOD), "server", "rebuild", "web", "db", "--name", "x")
     assert (1, True) == (status, "--name is for a single instance" in said)
 
 
 def test_a_hard_reboot_of_several(run) -> None:
-    """Without --wait the command only sends the requests."""
-    conductor = Conductor("reboot", "active", GOOD)
-    status, out, _ = run(conductor, "server", "reboot", "--hard", "web", "db")
-    assert [("reboot_instance", {"name": name, "hard": True}) for name in ("web", "db")] == conductor.calls
+    """Without --wait the command only sends the requests, one for each instance."""
+    conductor = Several()
+    status, out, _ = run(conductor, "server", "reboot", "--hard", "web", "db", "web")
+    assert [{"name": uuid, "hard": True} for uuid in conductor.uuids("web", "db")] == conductor.sent("reboot_instance")
     assert (0, 2) == (status, out.count(": rebooting"))
+
+
+class Several(fakes.Conductor):
+    """Three instances, which have no task any more when they are looked at."""
+
+    def __init__(self, refused: str = "") -> None:
+        super().__init__()
+        self.refused = refused
+        for name in ("web", "db", "mail"):
+            self.create({"name": name})
+
+    def ask(self, method: str, **arguments: Any) -> Any:
+        found = super().ask(method, **arguments)
+        if method == "show_instance":
+            return {**found, "events": [{"event": "reboot", **GOOD}]}
+        if method in ("list_instances", "show_host"):
+            return found
+        instance = self.instance_of(arguments["name"])
+        if instance["name"] == self.refused:
+            raise errors.Conflict(kind="Instance", name=self.refused, reason="is locked")
+        return {**instance, "task_state": states.REBOOTING}
+
+    def uuids(self, *names: str) -> list[str]:
+        return [self.instance_of(name)["uuid"] for name in names]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [pytest.param((), "rebooting", id="sent"), pytest.param(("--wait",), "ACTIVE", id="waited for")],
+)
+def test_a_refusal_keeps_no_other_from_being_asked(run, options: tuple[str, ...], said: str) -> None:
+    """The accepted ones are followed; the exit status and an error name the refused one."""
+    conductor = Several(refused="db")
+    web, db, mail = conductor.uuids("web", "db", "mail")
+    status, out, error = run(conductor, "server", "reboot", "web", "db", "mail", *options)
+    assert [{"name": uuid} for uuid in (web, db, mail)] == conductor.sent("reboot_instance")
+    assert (1, 2) == (status, out.count(said))
+    assert f"refused: 1 of 3: db ({db}): Instance db is locked" in error
+
+
+def test_a_single_refusal_is_said_as_it_is(run) -> None:
+    """No count, and no second name."""
+    status, _out, error = run(Several(refused="db"), "server", "reboot", "db", "--wait")
+    assert (1, "Instance db is locked") == (status, error.strip())
+
+
+def test_a_name_that_means_nothing_begins_nothing(run) -> None:
+    """All names are resolved before the first request."""
+    conductor = Several()
+    status, _out, error = run(conductor, "server", "reboot", "web", "nobody")
+    assert (1, [], True) == (status, conductor.sent("reboot_instance"), "nobody" in error)

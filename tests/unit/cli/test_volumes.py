@@ -48,7 +48,7 @@ class Conductor(fakes.Conductor):
     def __init__(self, *looks: list[dict[str, Any]]) -> None:
         super().__init__()
         self.looks = list(looks) or [[VOLUME]]
-        self.answers = {"show_volume": FAILED, "list_pools": [POOL], "delete_volume": None}
+        self.answers = {"show_volume": FAILED, "list_pools": [POOL], "delete_volume": VOLUME}
         self.answers["create_volumes"] = {"volumes": [{"uuid": VOLUME["uuid"], "name": "data"}], "warnings": ["odd"]}
         self.answers["manage_volume"] = self.answers["create_volumes"]
 
@@ -143,8 +143,34 @@ def test_delete_waits_until_they_are_gone(run) -> None:
     run(conductor, "volume", "delete", "--force", "--with-snapshots", "data")
     forced = {"name": VOLUME["uuid"], "with_snapshots": True, "force": True}
     assert [forced] == [given for method, given in conductor.calls if method == "delete_volume"]
-    status, _out, errors = run(Conductor(), "volume", "delete", "--wait", "--timeout", "1", "data")
-    assert (1, True) == (status, "not deleted within 1 s: 1 of 1" in errors)
+    status, _out, error = run(Conductor(), "volume", "delete", "--wait", "--timeout", "1", "data")
+    assert (1, True) == (status, "not deleted within 1 s: 1 of 1" in error)
+
+
+class Named(fakes.Conductor):
+    """Volumes and snapshots whose uuids are their names; "busy" is not deleted, the others are gone at once."""
+
+    def ask(self, method: str, **arguments: Any) -> Any:
+        self.calls.append((method, arguments))
+        if method.startswith("list"):
+            return []
+        if method.startswith("delete") and arguments["name"] == "busy":
+            raise errors.Conflict(kind="Volume", name="busy", reason="is in use")
+        return {"uuid": arguments["name"], "name": arguments["name"]}
+
+
+@pytest.mark.parametrize("options", [(), ("--wait",)])
+@pytest.mark.parametrize(
+    ("words", "method"), [(("volume",), "delete_volume"), (("volume", "snapshot"), "delete_snapshot")]
+)
+def test_a_refused_deletion_keeps_no_other_from_its_own(
+    run, words: tuple[str, ...], method: str, options: tuple[str, ...]
+) -> None:
+    """Each is asked for; the exit status and an error name the refused one."""
+    conductor = Named()
+    status, _out, error = run(conductor, *words, "delete", *options, "one", "busy", "two")
+    assert [{"name": name} for name in ("one", "busy", "two")] == conductor.sent(method)
+    assert (1, "refused: 1 of 3: busy (busy): Volume busy is in use") == (status, error.strip())
 
 
 def test_pools_say_what_they_have(run) -> None:
