@@ -184,6 +184,31 @@ def test_drain_and_enable(page: Page, trio: Trio) -> None:
         trio.operator("update_service", host="b1", binary="fleet-compute", disabled=False)
 
 
+def test_a_drain_is_about_the_instances_that_are_there_now(page: Page, trio: Trio) -> None:
+    """One that has left by another's order is not moved again: neither by an open question, nor by the next one."""
+    uuid = running(trio, "web", "b1")
+    trio.operator("update_service", host="b1", binary="fleet-compute", disabled=True, reason="old")
+    try:
+        page.open("#hosts/b1")
+        page.expect("#view", "web")
+        page.press("Move instances away")
+        page.expect("dialog", "1 instance is on it")
+        page.tab.select_option("#how", "cold")
+        trio.operator("migrate_instance", name=uuid, host="a1")
+        trio.wait_for([uuid], "resized")
+        trio.operator("confirm_resize", name=uuid)
+        trio.wait_for([uuid], "active")
+        page.tab.fill("#reason", "old")
+        page.answer("Drain")
+        page.expect("#note", "0 moves asked for")
+        page.expect("#view", "No instance is on it.")
+        page.press("Move instances away")
+        page.expect("dialog", "0 instances are on it")
+        assert 1 == len(trio.operator("list_migrations", filters={"instance_uuid": uuid}))
+    finally:
+        trio.operator("update_service", host="b1", binary="fleet-compute", disabled=False)
+
+
 def test_verbs_are_those_of_the_policy(people: Callable[[str], Page], trio: Trio) -> None:
     """A reader has none, a member no moves between hosts; the server refuses as well what no button offers."""
     (uuid,) = boot_for(trio, "web", name="ours", flavor="page.small")

@@ -14,6 +14,7 @@ export function el(tag, properties = {}, ...children) {
 }
 
 // Put new content in the place of the old if it differs, and keep the focus: a view is asked anew every few seconds.
+// Equal content keeps its first handlers, so a handler asks the view for the object that it acts on.
 export function put(place, ...children) {
   const fresh = el("div", {}, ...children);
   if (fresh.innerHTML === place.innerHTML) return;

@@ -45,11 +45,13 @@ export class Host {
   async refresh() {
     const [{ nodes, instances }, { events }] = await Promise.all([api.host(this.name),
       api.ask("operator/list_events", { last: EVENTS, host: this.name }), this.readService()]);
-    put(this.moves, moves(await movesFrom(this.name, nodes[0]?.status === "enabled"), () => this.again()));
+    const enabled = nodes[0]?.status === "enabled";
+    this.away = await movesFrom(this.name, enabled);
+    put(this.moves, moves(() => this.away, () => this.again()));
     const state = condition(nodes[0] ?? { state: "down" });
-    const host = { name: this.name, state, reason: this.service?.disabled_reason ?? "", instances, enabled: nodes[0]?.status === "enabled" };
+    this.host = { name: this.name, reason: this.service?.disabled_reason ?? "", enabled };
     put(this.head, el("p", { className: "back" }, link(to("hosts"), "All hosts")), el("h1", {}, this.name), badge(state),
-      host.reason ? el("span", { className: "quiet" }, host.reason) : null, el("div", { className: "verbs" }, verbs(host, () => this.again())));
+      this.host.reason ? el("span", { className: "quiet" }, this.host.reason) : null, el("div", { className: "verbs" }, verbs(() => this.host, () => this.again())));
     put(this.nodes, nodes.map((each) => panel(nodes.length > 1 ? each.node : "Use against limits", uses(each), facts(said(each, this.service)))));
     put(this.instances, instances.length ? table(COLUMNS, instances, { href: (each) => to("instances", [each.uuid]) }) : empty("No instance is on it."));
     put(this.events, events.length ? eventTable(events.reverse()) : empty("Nothing has happened on it yet."));

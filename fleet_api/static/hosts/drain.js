@@ -1,9 +1,10 @@
 // Drains a host: no more builds, and if wanted its instances go elsewhere. Moves go on without the page once they are asked for.
 
-import { ask } from "../base/api.js";
-import { el } from "../base/dom.js";
+import { ask, host as read } from "../base/api.js";
+import { el, note } from "../base/dom.js";
 import { question } from "../base/dialog.js";
 import { plural } from "../base/figures.js";
+import { condition } from "../base/hosts.js";
 
 const WAYS = {
   stay: "stay where they are",
@@ -11,21 +12,30 @@ const WAYS = {
   cold: "move, switched off meanwhile",
 };
 
-export function drain(host, after) {
+// What is on the host is read for the question, and again for the act: its instances may have left meanwhile.
+export async function drain(host, after) {
+  let found;
+  try {
+    found = await read(host.name);
+  } catch (failed) {
+    return note(failed.message);
+  }
+  const { nodes, instances } = found;
   const reason = el("input", { id: "reason", value: host.reason || "draining", maxLength: 255 });
-  const ways = host.state === "down" ? { stay: WAYS.stay, evacuate: "are built again elsewhere: the host is down" } : WAYS;
+  const ways = condition(nodes[0] ?? { state: "down" }) === "down" ? { stay: WAYS.stay, evacuate: "are built again elsewhere: the host is down" } : WAYS;
   const how = el("select", { id: "how" }, Object.entries(ways).map(([value, text]) => el("option", { value }, text)));
   question({
     title: `Drain ${host.name}`,
-    text: `It gets no more builds until it is enabled again. ${plural(host.instances.length, "instance")} ${host.instances.length === 1 ? "is" : "are"} on it.`,
+    text: `It gets no more builds until it is enabled again. ${plural(instances.length, "instance")} ${instances.length === 1 ? "is" : "are"} on it.`,
     fields: [el("label", { className: "whole" }, "Reason", reason), el("label", { className: "whole" }, "Its instances", how)],
     verb: "Drain",
     act: async () => {
       await ask("operator/update_service", { host: host.name, binary: "fleet-compute", disabled: true, reason: reason.value.trim() || "draining" });
-      const refused = how.value === "stay" ? [] : await move(host.instances, how.value);
+      const moved = how.value === "stay" ? [] : (await read(host.name)).instances;
+      const refused = await move(moved, how.value);
       after().catch(() => {});
       if (refused.length) throw new Error(`${host.name} gets no more builds. These stay: ${refused.join("; ")}`);
-      return how.value === "stay" ? `${host.name} gets no more builds` : `${host.name}: ${plural(host.instances.length, "move")} asked for`;
+      return how.value === "stay" ? `${host.name} gets no more builds` : `${host.name}: ${plural(moved.length, "move")} asked for`;
     },
   });
 }

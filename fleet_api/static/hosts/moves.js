@@ -26,12 +26,16 @@ export async function movesFrom(host, isEnabled) {
   return found.filter((each) => each.source_compute === host && !ENDED.includes(each.status));
 }
 
-export function moves(found, after) {
+// A move to another flavor is its user's to confirm.
+const waitingOf = (found) => found.filter((each) => each.status === FINISHED && !each.resized);
+
+// current() returns the moves as they were read last.
+export function moves(current, after) {
+  const found = current();
   if (!found.length) return null;
-  // A move to another flavor is its user's to confirm.
-  const waiting = found.filter((each) => each.status === FINISHED && !each.resized);
+  const waiting = waitingOf(found);
   return panel("Moves away", table(COLUMNS, found), waiting.length && may("operator/confirm_resize")
-    ? el("button", { type: "button", className: "main", data: { key: "confirm" }, onclick: () => confirmAll(waiting, after) }, `Confirm ${plural(waiting.length, "move")}`) : null);
+    ? el("button", { type: "button", className: "main", data: { key: "confirm" }, onclick: () => confirmAll(waitingOf(current()), after) }, `Confirm ${plural(waiting.length, "move")}`) : null);
 }
 
 async function confirmAll(waiting, after) {

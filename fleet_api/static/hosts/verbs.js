@@ -5,11 +5,13 @@ import { el, note } from "../base/dom.js";
 import { may } from "../base/session.js";
 import { drain } from "./drain.js";
 
-export function verbs(host, after) {
+// current() returns the host as it was read last.
+export function verbs(current, after) {
   if (!may("operator/update_service")) return [];
+  const { enabled } = current();
   return [
-    host.enabled ? null : el("button", { type: "button", data: { key: "enable" }, onclick: () => enable(host, after) }, "Enable"),
-    el("button", { type: "button", data: { key: "drain" }, onclick: () => drain(host, after) }, host.enabled ? "Drain" : "Move instances away"),
+    enabled ? null : el("button", { type: "button", data: { key: "enable" }, onclick: () => enable(current(), after) }, "Enable"),
+    el("button", { type: "button", data: { key: "drain" }, onclick: () => drain(current(), after) }, enabled ? "Drain" : "Move instances away"),
   ];
 }
 

@@ -30,8 +30,9 @@ export class Instance {
     this.name = instance.uuid;
     // An evacuation is offered only where the host is down.
     if (isAdministrator() && instance.host) instance.hostState = (await host(instance.host)).nodes[0]?.state;
+    this.found = found;
     put(this.head, el("p", { className: "back" }, link(to("instances"), "All instances")), el("h1", {}, instance.name), instanceState(instance),
-      el("div", { className: "verbs" }, verbs(found, () => this.refresh())));
+      el("div", { className: "verbs" }, verbs(() => this.found, () => this.refresh())));
     put(this.why, why(found));
     put(this.facts, panel("What it is", facts(said(instance))), volumes(found.volumes), labels(instance));
     put(this.history, timeline(found.events, found.faults));

@@ -30,10 +30,12 @@ const VERBS = [
   { call: "delete_instance", as: "compute_task/terminate_instances", text: "Delete", danger: true, when: (each) => each.task_state !== "deleting", open: remove },
 ];
 
-export function verbs({ instance, migration }, after) {
+// current() returns the instance and its move as they were read last.
+export function verbs(current, after) {
+  const { instance, migration } = current();
   const offered = VERBS.filter((each) => may(each.as ?? `operator/${each.call}`) && each.when(instance, migration));
   return offered.map((each) => el("button", { type: "button", className: each.danger ? "danger" : "", data: { key: each.call },
-    onclick: () => (each.open ? each.open(instance, each, after) : done(instance, each, after)) }, each.text));
+    onclick: () => (each.open ?? done)(current().instance, each, after) }, each.text));
 }
 
 async function done(instance, verb, after) {

@@ -28,9 +28,10 @@ export class Volume {
   async refresh() {
     const volume = await ask("operator/show_volume", { name: this.name });
     this.name = volume.uuid;
+    this.volume = volume;
     const { events } = may("operator/list_events") ? await ask("operator/list_events", { last: EVENTS, uuid: this.name }) : { events: volume.faults ?? [] };
     put(this.head, el("p", { className: "back" }, link(to("volumes"), "All volumes")), el("h1", {}, volume.name || volume.uuid), badge(volume.status),
-      el("div", { className: "verbs" }, verbs(volume, () => this.refresh())));
+      el("div", { className: "verbs" }, verbs(() => this.volume, () => this.refresh())));
     const { failure } = volume;
     put(this.why, failure?.message ? [panel("What failed", ...refusal(failure.message, failure.details ?? {})), el("p", {})] : null);
     put(this.facts, panel("What it is", facts(said(volume))), holders(volume.attachments));

@@ -14,9 +14,10 @@ const VERBS = [
   { call: "delete_volume", text: "Delete", danger: true, when: (each) => ["available"].includes(each.status) || each.status.startsWith("error"), open: remove },
 ];
 
-export function verbs(volume, after) {
-  return VERBS.filter((each) => may(`operator/${each.call}`) && each.when(volume)).map((each) =>
-    el("button", { type: "button", className: each.danger ? "danger" : "", data: { key: each.call }, onclick: () => each.open(volume, after) }, each.text));
+// current() returns the volume as it was read last.
+export function verbs(current, after) {
+  return VERBS.filter((each) => may(`operator/${each.call}`) && each.when(current())).map((each) =>
+    el("button", { type: "button", className: each.danger ? "danger" : "", data: { key: each.call }, onclick: () => each.open(current(), after) }, each.text));
 }
 
 const named = (volume) => volume.name || volume.uuid;
