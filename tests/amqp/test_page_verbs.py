@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from playwright import sync_api
 
 from tests.amqp.daemons import Trio, eventually
 from tests.amqp.pages import Page, boot_for, browser, open_url, page, people, people_url
@@ -50,6 +51,48 @@ def test_boot_explains_before_it_books(page: Page, trio: Trio) -> None:
     page.expect("main h1", "Instances")
     page.count("#instances tbody tr", 2)
     assert {"ops", "admin"} & {each["project_id"] for each in trio.operator("list_instances")}
+
+
+def test_an_answer_about_the_former_form_books_nothing(page: Page) -> None:
+    """The form changes while the scheduler is asked: what it says about one instance does not allow a hundred."""
+    page.open("#boot")
+    page.tab.select_option("#flavor", "page.small")
+    page.tab.fill("#name", "web")
+    asked: list[sync_api.Route] = []
+    page.tab.route("**/fleet/v1/explain", lambda route: asked.append(route))
+    with page.tab.expect_request("**/fleet/v1/explain"):
+        page.press("Explain")
+    page.tab.fill("#count", "100")
+    with page.tab.expect_response("**/fleet/v1/explain"):
+        asked[0].continue_()
+    page.expect("#answer", "The form has changed: explain it again.")
+    assert page.tab.is_disabled("#book")
+
+
+def test_a_lost_answer_books_nothing_twice(page: Page, trio: Trio) -> None:
+    """The form changes, and back, while the booking is under way: the same request has the same token."""
+    page.open("#boot")
+    page.tab.select_option("#flavor", "page.small")
+    page.tab.fill("#name", "once")
+    page.press("Explain")
+    page.expect("#answer h2", "1 instance(s) would go to")
+    sent: list[sync_api.Route] = []
+    page.tab.route("**/compute_task/create", lambda route: sent.append(route))
+    with page.tab.expect_request("**/compute_task/create"):
+        page.press("Boot")
+    page.tab.fill("#count", "2")
+    page.tab.fill("#count", "1")
+    page.forgive("ERR_FAILED")
+    sent[0].fetch()
+    sent[0].abort()
+    page.expect("#answer", "fleet-api does not answer")
+    assert page.tab.is_disabled("#book")
+    page.tab.unroute_all()
+    page.press("Explain")
+    page.expect("#answer h2", "1 instance(s) would go to")
+    page.press("Boot")
+    page.expect("main h1", "once")
+    assert 1 == len(trio.operator("list_instances"))
 
 
 def test_boot_that_would_fail(page: Page, trio: Trio) -> None:

@@ -15,6 +15,8 @@ export const open = (view) => new Boot(view);
 
 class Boot {
   lives = false;
+  // Changes of the form and questions about it: an answer to an earlier one is out of date.
+  turn = 0;
 
   constructor(view) {
     this.form = new Form(() => this.stale());
@@ -32,41 +34,50 @@ class Boot {
     return this.form.load();
   }
 
-  // A changed form is another request: its answer is not known.
+  // A changed form is another request: its answer is not known, and that of the former one is not waited for.
   stale() {
+    this.turn += 1;
     this.book.disabled = true;
-    this.token = null;
+    if (this.asks) put(this.answer, el("p", { className: "quiet" }, `The form has changed: ${this.ask.textContent.toLowerCase()} it again.`));
+    this.asks = false;
   }
 
   async explain() {
+    const turn = ++this.turn;
+    this.asks = true;
     put(this.answer, el("p", { className: "quiet" }, "Asking …"));
+    let parts, fits = false;
     try {
       const wanted = this.form.request();
-      const shown = this.explains ? explained(await api.explain(wanted, BEST))
-        : needed(wanted, this.form.flavor(), await api.ask("operator/show_quota", { project_id: mine().project_id }));
-      put(this.answer, shown.parts);
-      this.book.disabled = !shown.fits;
-      this.token = crypto.randomUUID?.() ?? String(Math.random());
+      ({ parts, fits } = this.explains ? explained(await api.explain(wanted, BEST))
+        : needed(wanted, this.form.flavor(), await api.ask("operator/show_quota", { project_id: mine().project_id })));
     } catch (failed) {
-      put(this.answer, failure(failed));
+      parts = failure(failed);
     }
+    if (turn !== this.turn) return;
+    this.asks = false;
+    put(this.answer, parts);
+    this.book.disabled = !fits;
   }
 
-  // With a token, so that a second click builds nothing more.
+  // With a token of this request, so that a second click builds nothing more, also if the answer to the first was lost.
   async send() {
     if (this.book.disabled) return;
     this.book.disabled = true;
+    const { turn } = this;
     try {
-      const { project, ...request } = { ...this.form.request(), project: this.form.project() };
+      const request = this.form.request();
+      const project = this.form.project();
       const whose = project ? { project_id: project, user_id: mine().user_id } : {};
-      const made = await api.ask("compute_task/create", { request, client_token: this.token }, whose);
+      const text = JSON.stringify([request, project]);
+      if (this.sent?.text !== text) this.sent = { text, token: crypto.randomUUID?.() ?? String(Math.random()) };
+      const made = await api.ask("compute_task/create", { request, client_token: this.sent.token }, whose);
       note(`Asked for ${plural(made.instances.length, "instance")}`);
       if (made.instances.length === 1) go("instances", [made.instances[0].uuid]);
       else go("instances", [], { search: request.name });
     } catch (failed) {
       this.answer.prepend(panel(null, failure(failed)));
-      this.book.disabled = false;
+      if (turn === this.turn) this.book.disabled = false;
     }
   }
 }
-
