@@ -28,7 +28,7 @@ from fleet.rpc.endpoint import endpoint
 
 
 class CatalogManager:
-    """A ``name`` is a name or a uuid. What is in use is not removed: errors.Conflict names its users."""
+    """A ``name`` is a name or a uuid. Images in use are removed; aggregates with hosts are not: errors.Conflict."""
 
     target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 

@@ -102,7 +102,7 @@ class SetFlavor(command.ShowOne):
 
 
 class DeleteFlavor(command.Command):
-    """Delete a flavor; refused while an instance has it."""
+    """Delete a flavor. Instances that have it keep their sizes."""
 
     arguments = (_FLAVOR,)
 

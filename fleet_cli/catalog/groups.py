@@ -12,7 +12,7 @@ from fleet.client import argument_types, connection
 from fleet.client.connection import Record
 from fleet.json_codec import JSONObject
 from fleet.objects import group_rule, instance_group
-from fleet_cli.base import command, listing
+from fleet_cli.base import command, confirmation, listing
 
 COLUMNS = ("name", "uuid", "policy", "max_server_per_host", "rules", "project_id", "members")
 _GROUP = command.argument("group", help="Name or uuid.")
@@ -146,9 +146,19 @@ class SetGroup(command.ShowOne):
 
 
 class DeleteGroup(command.Command):
-    """Delete a server group; refused while it has members."""
+    """Delete a server group. Its members stay where they are, and its policy does not bind them any more."""
 
-    arguments = (_GROUP,)
+    arguments = (
+        _GROUP,
+        command.argument("--yes", "-y", action="store_true", help="Do not ask, also if the group has members."),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator.delete_group(name=parsed_args.group)
+        name = parsed_args.group
+        if not parsed_args.yes:
+            found = self.conductor.operator.show_group(name=name)
+            name = found["uuid"]
+            if count := len(found["members"]):
+                what = f"the group {found['name']} with {count} member{'s' * (count != 1)}"
+                confirmation.ask(f"this would delete {what}", f"Delete {what}?", "nothing is deleted")
+        self.conductor.operator.delete_group(name=name)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Removes what is no longer used: flavors, aggregates, groups, services and hosts.
 
-A removal is refused, with the reason, while something uses the row. The row is locked first: a transaction that starts to
-use it waits, and then does not find it. A repeated removal finds nothing left to do.
+Flavors and groups are removed also while they are in use. The removal of another row is refused, with the reason, while
+something uses it. The row is locked first: a transaction that starts to use it waits, and then does not find it. A repeated
+removal finds nothing left to do.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ ASKED: list[tuple[str, str, dict[str, Any]]] = [
         "update_group",
         {"name": "web", "new_name": None, "policy": None, "max_server_per_host": 2},
     ),
-    ("group delete web", "delete_group", {"name": "web"}),
+    ("group delete web --yes", "delete_group", {"name": "web"}),
     ("quota delete web", "delete_quota", {"project_id": "web"}),
     ("host delete h1", "delete_host", {"host": "h1"}),
     ("service delete c1 fleet-scheduler", "delete_service", {"host": "c1", "binary": "fleet-scheduler"}),

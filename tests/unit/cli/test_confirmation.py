@@ -50,6 +50,32 @@ def test_what_found_no_place_is_deleted_too(run) -> None:
     assert found["refused"] > 100
 
 
+@pytest.mark.parametrize(
+    ("typed", "members", "options", "deleted", "said"),
+    [
+        pytest.param("y\n", ["a", "b"], (), 1, "Delete the group apart with 2 members? [y/N]\n", id="yes"),
+        pytest.param("n\n", ["a"], (), 0, "Delete the group apart with 1 member? [y/N]\nnothing is deleted\n", id="no"),
+        pytest.param("", [], (), 1, "", id="a group without members"),
+        pytest.param("", ["a"], ("--yes",), 1, "", id="not asked"),
+    ],
+)
+def test_a_group_with_members(
+    run,
+    monkeypatch: pytest.MonkeyPatch,
+    typed: str,
+    members: list[str],
+    options: tuple[str, ...],
+    deleted: int,
+    said: str,
+) -> None:
+    """Its deletion is asked about; its members would be left without its policy."""
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    conductor = fakes.Conductor()
+    conductor.answers["show_group"] = {"uuid": "u-1", "name": "apart", "members": members}
+    status, _printed, error = run(conductor, "group", "delete", "apart", *options)
+    assert (1 - deleted, deleted, said) == (status, len(conductor.sent("delete_group")), error)
+
+
 def test_without_a_terminal(run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The option is named. With --keep what was placed stays."""
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))

@@ -74,7 +74,7 @@ HABITS: list[tuple[str, str, dict[str, Any]]] = [
     ("server migrate --live-migration --host h2 web", "live_migrate_instance", {"name": "web", "host": "h2"}),
     ("server migration confirm web", "confirm_resize", {"name": "web"}),
     ("server migration revert web", "revert_resize", {"name": "web"}),
-    ("server group delete apart", "delete_group", {"name": "apart"}),
+    ("server group delete apart", "delete_group", {"name": "u"}),
     ("console log show --lines 5 web", "get_console_output", {"name": "web"}),
     ("aggregate add host racks h1", "add_aggregate_host", {"name": "racks", "host": "h1"}),
     ("aggregate remove host racks h1", "remove_aggregate_host", {"name": "racks", "host": "h1"}),
@@ -87,6 +87,7 @@ def test_habits_of_the_openstack_command(run: Run, line: str, method: str, argum
     conductor = fakes.Conductor()
     record = {"instance_uuid": "u", "migration_type": "resize", "status": "accepted", "volume": "v", "uuid": "u"}
     conductor.answers = {method: [] if method == "get_console_output" else record}
+    conductor.answers["show_group"] = {"uuid": "u", "name": "apart", "members": []}
     run(conductor, *line.split())
     assert [(method, arguments)] == [each for each in conductor.calls if each[0] == method]
 
