@@ -13,6 +13,7 @@ from fleet import states
 from fleet.client import connection, following
 from fleet.client.connection import Record
 from fleet.json_codec import JSONObject
+from fleet.objects.answers.instances import InstanceView
 from fleet_cli.base import command, several
 
 
@@ -20,6 +21,8 @@ class StopServer(command.Command):
     """Switch the guests of instances off; their hosts keep what they have claimed."""
 
     method = "stop_instance"
+    #: The states after a task that has succeeded.
+    ends: Sequence[str] = (states.STOPPED,)
 
     arguments: Sequence[command.Argument] = (
         command.argument("server", nargs="+", help="Name, uuid, or the beginning of one."),
@@ -28,9 +31,16 @@ class StopServer(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         operator, options = self.conductor.operator, self.options(parsed_args)
-        meant = several.resolved(parsed_args.server, lambda name: operator.show_instance(name=name)["instance"])
+        #: By uuid, when the events were written that are there before the call.
+        self._before: dict[str, set[str]] = {}
+        meant = several.resolved(parsed_args.server, self._find)
         accepted, refused = several.ask(meant, lambda uuid: operator.call(self.method, name=uuid, **options))
         several.conclude(meant, refused, *self._failures(parsed_args, accepted))
+
+    def _find(self, name: str) -> InstanceView:
+        found = self.conductor.operator.show_instance(name=name)
+        self._before[found["instance"]["uuid"]] = {each["created_at"] for each in found["events"]}
+        return found["instance"]
 
     def _failures(self, parsed_args: argparse.Namespace, accepted: Sequence[Record]) -> list[str]:
         """Print what was accepted, and with --wait how it has ended; return what did not succeed."""
@@ -52,13 +62,19 @@ class StopServer(command.Command):
     def _report(self, accepted: Record) -> bool:
         """Print how the task has ended; return True if it has succeeded."""
         found = self.conductor.operator.show_instance(name=accepted["uuid"])
-        event = states.POWER_TASKS[accepted["task_state"]]
-        ended = next((each for each in reversed(found["events"]) if each["event"] == event), None)
-        good = ended is not None and ended["result"] == "success"
-        reason = f": {ended['message']}" if ended is not None and not good else ""
-        state = found["instance"]["vm_state"].upper()
-        self._say(f"{accepted['name']} ({accepted['uuid']}) is {state}{reason}")
-        return good
+        event, before = states.POWER_TASKS[accepted["task_state"]], self._before[accepted["uuid"]]
+        written = [each for each in found["events"] if each["created_at"] not in before]
+        ended = next((each for each in reversed(written) if each["event"] == event), None)
+        state = found["instance"]["vm_state"]
+        reason = ""
+        if ended is None:
+            reason = f": the task {event} was given up"
+        elif ended["result"] != "success":
+            reason = f": {ended['message']}"
+        elif state not in self.ends:
+            reason = f": it has changed since the end of the task {event}"
+        self._say(f"{accepted['name']} ({accepted['uuid']}) is {state.upper()}{reason}")
+        return not reason
 
     def _say(self, line: str) -> None:
         print(line, file=self.app.stdout)
@@ -68,24 +84,28 @@ class StartServer(StopServer):
     """Switch the guests of instances on."""
 
     method = "start_instance"
+    ends = (states.ACTIVE,)
 
 
 class SuspendServer(StopServer):
     """Halt the guests of instances, and keep their memory."""
 
     method = "suspend_instance"
+    ends = (states.VM_SUSPENDED,)
 
 
 class ResumeServer(StopServer):
     """Let suspended guests continue."""
 
     method = "resume_instance"
+    ends = (states.ACTIVE,)
 
 
 class ShelveServer(StopServer):
     """Switch the guests of instances off for a long time. After shelved_offload_time they give their hosts back."""
 
     method = "shelve_instance"
+    ends = (states.SHELVED, states.SHELVED_OFFLOADED)
 
     arguments = (
         command.argument(
@@ -103,6 +123,7 @@ class UnshelveServer(StopServer):
     """Let shelved instances run again: where they are, or on a host that the scheduler chooses."""
 
     method = "unshelve_instance"
+    ends = (states.ACTIVE,)
 
     arguments = (
         command.argument("--availability-zone", help="Where to choose a host. Default: the zone of the request."),
@@ -119,7 +140,7 @@ class UnshelveServer(StopServer):
             return super()._report(accepted)
         found = self.conductor.operator.show_instance(name=accepted["uuid"])
         state = found["instance"]["vm_state"]
-        good = state == states.ACTIVE
+        good = state in self.ends
         reason = f": {found['faults'][-1]['message']}" if not good and found["faults"] else ""
         self._say(f"{accepted['name']} ({accepted['uuid']}) is {state.upper()}{reason}")
         return bool(good)
@@ -129,6 +150,7 @@ class RebootServer(StopServer):
     """End the guests of instances and start them again."""
 
     method = "reboot_instance"
+    ends = (states.ACTIVE,)
 
     arguments = (
         command.argument("--hard", action="store_true", help="End the guests by force; also if STOPPED or SUSPENDED."),
@@ -142,6 +164,7 @@ class RebuildServer(StopServer):
     """Make the guests of instances anew from an image, where they are. Their former disks are lost; volumes stay."""
 
     method = "rebuild_instance"
+    ends = (states.ACTIVE, states.STOPPED)
 
     arguments = (
         command.argument("--image", help="Name or uuid of the image. Default: the one that each has."),

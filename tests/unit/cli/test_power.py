@@ -15,9 +15,12 @@ GOOD, BAD = {"result": "success", "message": ""}, {"result": "failed", "message"
 
 
 class Conductor(fakes.Conductor):
-    """One instance; a task has ended at the second look, with ``event``."""
+    """One instance; a task has ended at the second look, with ``event``, or without one.
 
-    def __init__(self, word: str, vm_state: str, event: dict[str, Any]) -> None:
+    The same task has succeeded once before.
+    """
+
+    def __init__(self, word: str, vm_state: str, event: dict[str, Any] | None) -> None:
         super().__init__()
         self.create({"name": "web"})
         (self.instance,) = self.instances.values()
@@ -30,7 +33,10 @@ class Conductor(fakes.Conductor):
                 self.instance.update(task_state=None, vm_state=self.vm_state)
         found = super().ask(method, **arguments)
         if method == "show_instance":
-            return {**found, "events": [{"event": "attempt", **GOOD}, {"event": self.word, **self.event}]}
+            events = [{"event": self.word, "created_at": "2026-01-01T00:00:00", **GOOD}]
+            if self.looks > 1 and self.event is not None:
+                events += [{"event": self.word, "created_at": "2026-01-01T00:00:09", **self.event}]
+            return {**found, "events": events}
         if method.endswith("_instance"):
             self.instance["task_state"] = TASKS[self.word]
             return {key: self.instance[key] for key in ("uuid", "name", "vm_state", "task_state")}
@@ -48,9 +54,21 @@ class Conductor(fakes.Conductor):
         pytest.param("unshelve", "active", GOOD, 0, "ACTIVE", id="unshelved"),
         pytest.param("resume", "active", GOOD, 0, "ACTIVE", id="resumed"),
         pytest.param("stop", "active", BAD, 1, "ACTIVE: the hypervisor said no", id="it failed"),
+        pytest.param("stop", "active", None, 1, "ACTIVE: the task stop was given up", id="the state was reset"),
+        pytest.param("reboot", "deleted", None, 1, "DELETED: the task reboot was given up", id="it was deleted"),
+        pytest.param(
+            "stop",
+            "active",
+            GOOD,
+            1,
+            "ACTIVE: it has changed since the end of the task stop",
+            id="somebody has started it again",
+        ),
     ],
 )
-def test_waiting_for_the_end(run, word: str, vm_state: str, event: dict[str, Any], status: int, said: str) -> None:
+def test_waiting_for_the_end(
+    run, word: str, vm_state: str, event: dict[str, Any] | None, status: int, said: str
+) -> None:
     """The exit status says whether it succeeded, the line why not."""
     conductor = Conductor(word, vm_state, event)
     found, out, _ = run(conductor, "server", word, "web", "--wait")
@@ -78,7 +96,7 @@ def test_a_hard_reboot_of_several(run) -> None:
 
 
 class Several(fakes.Conductor):
-    """Three instances, which have no task any more when they are looked at."""
+    """Three instances, which have no task any more when they are looked at. Each look finds one more event."""
 
     def __init__(self, refused: str = "") -> None:
         super().__init__()
@@ -89,7 +107,7 @@ class Several(fakes.Conductor):
     def ask(self, method: str, **arguments: Any) -> Any:
         found = super().ask(method, **arguments)
         if method == "show_instance":
-            return {**found, "events": [{"event": "reboot", **GOOD}]}
+            return {**found, "events": [{"event": "reboot", "created_at": f"look {len(self.calls)}", **GOOD}]}
         if method in ("list_instances", "show_host"):
             return found
         instance = self.instance_of(arguments["name"])
