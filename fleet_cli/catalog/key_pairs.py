@@ -8,9 +8,11 @@ import os
 import pathlib
 from collections.abc import Iterable
 
+import oslo_messaging
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from fleet import errors
 from fleet.client import argument_types
 from fleet.client.connection import CommandFailed, Record
 from fleet_cli.base import command, listing
@@ -18,6 +20,13 @@ from fleet_cli.base import command, listing
 COLUMNS = ("name", "type", "fingerprint", "public_key", "created_at")
 _NAME = command.argument("keypair", help="Name.")
 _DEFAULT = "Default: none, as of 'fleet boot'; with --url that of the user who signs in."
+#: After these failures a private key that was just made is of no use. After a timeout its pair may be stored.
+_NOT_STORED = (
+    errors.FleetError,
+    CommandFailed,
+    oslo_messaging.MessageDeliveryFailure,
+    oslo_messaging.MessageUndeliverable,
+)
 _OWNER = (
     command.argument("--project", metavar="ID", help=f"The project that it belongs to. {_DEFAULT}"),
     command.argument("--user", metavar="ID", help=f"The user that it belongs to. {_DEFAULT}"),
@@ -71,14 +80,21 @@ class CreateKeyPair(command.ShowOne):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
-        if bool(parsed_args.public_key) == bool(parsed_args.private_key):
+        if (parsed_args.public_key is None) == (parsed_args.private_key is None):
             raise CommandFailed("name one of --public-key FILE (a key that exists) and --private-key FILE (a new one)")
         self.conductor.act_for(parsed_args.project, parsed_args.user)
-        if parsed_args.public_key:
-            public_key = parsed_args.public_key.decode(errors="replace")
-        else:
-            public_key = _generated(pathlib.Path(parsed_args.private_key))
-        named = {"name": parsed_args.name, "public_key": public_key}
+        if parsed_args.public_key is not None:
+            return self._store(parsed_args.name, parsed_args.public_key.decode(errors="replace"))
+        path = pathlib.Path(parsed_args.private_key)
+        public_key = _generated(path)
+        try:
+            return self._store(parsed_args.name, public_key)
+        except _NOT_STORED:
+            path.unlink(missing_ok=True)
+            raise
+
+    def _store(self, name: str, public_key: str) -> tuple:
+        named = {"name": name, "public_key": public_key}
         return command.one(COLUMNS, self.conductor.operator.create_key_pair(key_pair=named))
 
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import oslo_messaging
 import pytest
 
-from fleet import states
+from fleet import errors, states
+from fleet.client import connection
 from fleet.objects import KeyPair
 from tests import factories
 from tests.unit.cli import fakes
@@ -113,6 +115,44 @@ def test_a_new_key_pair(run, tmp_path: pathlib.Path) -> None:
     status, _, complaint = run(conductor, *argv)
     assert (1, True) == (status, "File exists" in complaint)
     assert private == (tmp_path / "key").read_text()
+
+
+class NoAnswer(fakes.Conductor):
+    """Its calls end with this failure."""
+
+    timeout_s = 60
+
+    def __init__(self, failure: Exception) -> None:
+        super().__init__()
+        self.failure = failure
+
+    def ask(self, method: str, **arguments: Any) -> Any:
+        raise self.failure
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_kept"),
+    [
+        pytest.param(errors.Conflict(kind="Key pair", name="mine", reason="exists already"), False, id="refused"),
+        pytest.param(connection.CommandFailed("no daemon serves topic conductor"), False, id="nobody was asked"),
+        pytest.param(oslo_messaging.MessageDeliveryFailure("no broker"), False, id="not sent"),
+        pytest.param(oslo_messaging.MessagingTimeout("late"), True, id="it may be stored"),
+    ],
+)
+def test_a_private_key_whose_pair_is_not_stored(run, tmp_path: pathlib.Path, failure: Exception, is_kept: bool) -> None:
+    """It is removed, so that a second run with another name can write the same file."""
+    argv = ("keypair", "create", "mine", "--private-key", str(tmp_path / "key"))
+    assert 1 == run(NoAnswer(failure), *argv)[0]
+    assert is_kept == (tmp_path / "key").exists()
+
+
+def test_an_empty_public_key(run, tmp_path: pathlib.Path) -> None:
+    """The conductor refuses it with what is wrong; the option was given."""
+    (tmp_path / "key").touch()
+    conductor = fakes.Conductor()
+    conductor.answers["create_key_pair"] = {}
+    run(conductor, "keypair", "create", "mine", "--public-key", str(tmp_path / "key"))
+    assert [{"key_pair": {"name": "mine", "public_key": ""}}] == conductor.sent("create_key_pair")
 
 
 @pytest.mark.parametrize("line", ["", "--public-key {key} --private-key {new}"])
