@@ -775,6 +775,19 @@ def test_copying_may_take_as_long_as_the_move(stage: Stage) -> None:
     assert record.step_within_s == stage.conductor.limits.move_timeout_s
 
 
+@pytest.mark.parametrize(("storage", "status"), [("", "error"), ("nfs1", move_states.PRE_MIGRATING)])
+def test_a_guest_on_shared_storage_waits_for_its_destination(stage: Stage, storage: str, status: str) -> None:
+    """It may run there, on the same disks; one that is made anew from its image has others."""
+    for host in ("h1", "h2", "h3"):
+        stage.conductor.add_host(host, stats={"disks": "", "shared_storage": storage})
+    stage.evacuate("h2")
+    stage.claim("h2")
+    stage.conductor.clock.advance(stage.conductor.limits.move_timeout_s + 1)
+    stage.conductor.agents.report_state(Heartbeat("fleet-compute", ["h2"], INCARNATION))
+    stage.conductor.move_sweeper.sweep()
+    assert status == stage.migration()["status"]
+
+
 def test_disks_on_shared_storage_are_evacuated_to_hosts_that_have_it(stage: Stage) -> None:
     """Another host would make the guest anew from its image."""
     for host, storage in (("h1", "nfs1"), ("h2", "nfs2"), ("h3", "nfs1")):
