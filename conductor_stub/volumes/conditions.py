@@ -34,7 +34,7 @@ def require_no_guest(row: VolumeRow) -> None:
 
 
 def require_not_copied(tx: Transaction, row: VolumeRow) -> None:
-    """:raises errors.Conflict: a locked volume is being copied, and a guest would write to it meanwhile"""
+    """:raises errors.Conflict: a locked volume is being copied; a guest would write to it, or its data would go elsewhere"""
     if volumes.being_copied_to(tx, row):
         reason = "is being copied to a snapshot or to another volume: wait until that has ended"
         raise errors.Conflict(kind="Volume", name=row.name, reason=reason)

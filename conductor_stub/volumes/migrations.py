@@ -88,6 +88,7 @@ def begin(tx: Transaction, uuid: str, host: str | None, ctx: StepContext) -> Vol
         return row
     conditions.require_settled(row)
     conditions.require_no_snapshots(tx, row)
+    conditions.require_not_copied(tx, row)
     return _begun(tx, row, volume_states.MIGRATING, ctx, plan={"to": host}, spec={**row.spec, "migrated": False})
 
 
@@ -100,6 +101,7 @@ def begin_retype(tx: Transaction, uuid: str, asked: Mapping[str, object], ctx: S
     conditions.require_settled(row)
     if asked["migration_policy"] != failures.NEVER:
         conditions.require_no_snapshots(tx, row)
+        conditions.require_not_copied(tx, row)
     return _begun(tx, row, volume_states.RETYPING, ctx, plan={}, spec={**row.spec, "retype": dict(asked)})
 
 

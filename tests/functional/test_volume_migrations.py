@@ -307,6 +307,22 @@ def test_data_that_the_ledger_has_elsewhere_may_be_the_only_ones(volumes: Volume
     assert ([], []) == tuple(volumes.volume_progress.removable(each[0], [uuid]) for each in (A, B))
 
 
+def test_a_volume_that_is_being_copied_stays_where_it_is(volumes: Volumes) -> None:
+    """The copy is read from its pool. A retype that stays there does no harm."""
+    uuid = volumes.available()
+    copy = volumes.ask(A, source=uuid)
+    volumes.operator.create_volume_type({"name": "fast"})
+    for refused in (
+        lambda: volumes.operator.migrate_volume(uuid),
+        lambda: volumes.operator.retype_volume(uuid, "fast", "on-demand"),
+    ):
+        with pytest.raises(errors.Conflict, match="is being copied to a snapshot or to another volume"):
+            refused()
+    volumes.done(copy)
+    volumes.operator.migrate_volume(uuid)
+    assert "migrating" == volumes.row(uuid)[0]
+
+
 def test_a_deletion_goes_on_when_a_former_backend_is_gone(volumes: Volumes) -> None:
     """What the volume has left there holds up neither the deletion nor the removal of the backend."""
     uuid = migrate(volumes, B)
