@@ -23,7 +23,6 @@ BUILD_TRANSACTIONS: Mapping[str, str] = {
     "conductor.reschedule": "an attempt has failed: its claim is given back, the next begins or ERROR",
     "conductor.abort": "the build cannot succeed anywhere: ERROR with a fault",
     "conductor.terminate": "an instance is marked as going, or deleted at once",
-    "conductor.left_guest": "a host may have the guest of a build that was given up: it is ordered to remove it",
     "conductor.destroyed": "the guest is gone: deleted, usage given back",
     "conductor.postpone": "the sweeper has taken a lost build to hand it out again",
     "conductor.time_out": "the build's deadline has passed: ERROR with a fault",
@@ -117,6 +116,7 @@ ATTACH_TRANSACTIONS: Mapping[str, str] = {
     "conductor.attach_detach": "a volume is to be detached",
     "conductor.attach_done": "the host has attached or detached it, or cannot: the ledger shows it",
     "conductor.attach_overdue": "the attachment's deadline has passed: it is undone, or the volume stays in use",
+    "conductor.left_guest": "a host may have the guest of a build that was given up: it is ordered to remove it",
 }
 
 #: Between transactions.
