@@ -4,19 +4,39 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import threading
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from fleet import errors, states
 from fleet.client import connection
 from tests.operator_calls import Asked
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+#: A command may ask from several threads.
+_LOCK = threading.RLock()
+
+
+def one_at_a_time(method: Method) -> Method:
+    @functools.wraps(method)
+    def locked(*args: Any, **kwargs: Any) -> Any:
+        with _LOCK:
+            return method(*args, **kwargs)
+
+    return locked  # type: ignore[return-value]
+
 
 class Conductor(Asked):
-    """Every build ends as ``outcome(request)`` returns; ``calls`` holds the calls."""
+    """Every build ends as ``outcome(request)`` returns; ``calls`` holds the calls, which are made one at a time."""
 
     uses_broker = True
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "ask" in vars(cls):
+            cls.ask = one_at_a_time(cls.ask)  # type: ignore[method-assign]
 
     def __init__(self, outcome: Callable[[dict[str, Any]], str] = lambda request: states.ACTIVE) -> None:
         self.outcome = outcome
@@ -41,6 +61,7 @@ class Conductor(Asked):
             }
         ]
 
+    @one_at_a_time
     def create(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
         self.requests.append(request)
         self.tokens.append(client_token)
@@ -60,6 +81,7 @@ class Conductor(Asked):
     def act_for(self, project_id: str | None, user_id: str | None) -> None:
         self.acts_for = project_id, user_id
 
+    @one_at_a_time
     def ask(self, method: str, **arguments: Any) -> Any:
         self.calls.append((method, arguments))
         if method in self.answers:
@@ -111,6 +133,7 @@ class Conductor(Asked):
         self.calls.append(("capacity", {"asked": asked, "group_by": group_by}))
         return CAPACITY
 
+    @one_at_a_time
     def terminate(self, uuids: list[str]) -> None:
         for each in uuids:
             del self.instances[each]

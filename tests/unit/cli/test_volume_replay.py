@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-import threading
 import uuid
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -23,14 +21,8 @@ class Backends(fakes.Conductor):
     def __init__(self, room: int = 1000) -> None:
         super().__init__()
         self.room, self.volumes = room, dict[str, dict[str, Any]]()
-        #: A replay asks from several threads.
-        self._one_at_a_time = threading.Lock()
 
     def ask(self, method: str, **arguments: Any) -> Any:
-        with self._one_at_a_time:
-            return self._answer(method, arguments)
-
-    def _answer(self, method: str, arguments: Mapping[str, Any]) -> Any:
         if method == "create_volumes":
             wanted = arguments["request"]
             fits = wanted["size"] <= self.room - sum(each["size"] for each in self.volumes.values())
