@@ -11,33 +11,20 @@ from typing import TypeVar
 
 from fleet import errors
 from fleet.client.calls import Calls
-from fleet.client.connection import Record
 from fleet.json_codec import JSONMapping
-from fleet.objects.answers.instances import MigrationView
+from fleet.objects.answers.instances import InstanceView, MigrationView
 from fleet.objects.answers.volumes import SnapshotView, VolumeView
 from fleet.rpc.clients import OperatorCalls
 
-View = TypeVar("View", VolumeView, SnapshotView, MigrationView)
+View = TypeVar("View", InstanceView, VolumeView, SnapshotView, MigrationView)
 
 #: The largest instances, and volumes, that there can be are then less than an answer may have.
 _BATCH, _VOLUMES, _MOVES = 100, 100, 1000
 
 
-def instances(conductor: Calls, filters: JSONMapping, most: int | None = None) -> list[Record]:
+def instances(conductor: Calls, filters: JSONMapping, most: int | None = None) -> list[InstanceView]:
     """Return the instances, the oldest first. :param most: only that many; None: all"""
-    found: list[Record] = []
-    while True:
-        wanted = _BATCH if most is None else min(_BATCH, most - len(found))
-        after = {"marker": found[-1]["uuid"]} if found else {}
-        try:
-            part = conductor.operator.list_instances(filters=dict(filters), limit=wanted, **after)
-        except errors.VersionPinned:
-            # A conductor that is too old for markers answers with all.
-            found, part = [], conductor.operator.list_instances(filters=dict(filters))
-        found += part
-        # One that is too old for a limit as well.
-        if len(part) != wanted or len(found) == most:
-            return found[:most]
+    return _whole(conductor.operator.list_instances, filters, _BATCH, most)
 
 
 def volumes(operator: OperatorCalls, filters: JSONMapping) -> list[VolumeView]:
@@ -66,5 +53,6 @@ def _whole(
             # A conductor that is too old for parts answers with all.
             return listed(filters)[:most]
         found += part
+        # One that is too old for a limit as well has answered with all.
         if len(part) != wanted or len(found) == most:
             return found[:most]

@@ -69,6 +69,16 @@ def asks(*parameters: str) -> Callable[[Responder], Responder]:
     return decorate
 
 
+def require_known(request: falcon.Request, parameters: Collection[str]) -> None:
+    """Refuse a parameter that a list does not have: a list of everything may end in the deletion of everything.
+
+    :raises errors.InvalidInput: naming it
+    """
+    for name in request.params:
+        if name not in parameters:
+            raise errors.InvalidInput(field=name[:100], reason="is no parameter of this list")
+
+
 def parameters_of(responder: Callable[..., None]) -> tuple[str, ...]:
     """Return the names of the parameters of the query that a responder reads."""
     return getattr(responder, "parameters", ())

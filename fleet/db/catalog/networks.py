@@ -25,8 +25,6 @@ NETWORKS = models.networks
 PROJECTS = models.network_projects
 ADDRESSES = models.addresses
 
-#: The row that every change of the fleet locks last.
-_ONE_AT_A_TIME = sa.select(models.generations.c.id).where(models.generations.c.id == 1).with_for_update()
 _ALL = sa.select(NETWORKS).order_by(NETWORKS.c.name, NETWORKS.c.uuid)
 _ALLOWED = sa.select(PROJECTS.c.network_uuid, PROJECTS.c.project_id).order_by(
     PROJECTS.c.network_uuid, PROJECTS.c.project_id
@@ -70,7 +68,7 @@ def create(tx: Transaction, uuid: str, wanted: Network, now: datetime.datetime) 
     :raises errors.Conflict: the name is taken, or a network on the same bridge has some of the addresses
     """
     # Two networks that are made at a time would not see that they overlap.
-    tx.execute(_ONE_AT_A_TIME)
+    tx.lock_last()
     rows = cast("Sequence[NetworkRow]", tx.execute(_ALL).all())
     if any(row.uuid == uuid for row in rows):
         return

@@ -27,6 +27,7 @@ _NOTED = (models.services, models.aggregates, models.instances, models.volumes)
 #: Name of the key among the columns of a deferred update.
 _KEY = "of_key"
 _NEWEST = sa.select(_GENERATION.c.value).where(_GENERATION.c.id == 1)
+_LAST_LOCK = sa.select(_GENERATION.c.id).where(_GENERATION.c.id == 1).with_for_update()
 #: PostgreSQL: the commit of this transaction does not wait for the disk or a standby. It is "off" as a value.
 EARLY_COMMIT = sa.func.set_config("synchronous_commit", "off", True)
 
@@ -199,6 +200,13 @@ class Transaction:
         """
         self._updates[table, key] = {**self._updates.get((table, key), {}), **values}
         self.touch(table, key)
+
+    def lock_last(self) -> None:
+        """Lock the row of generations: what is read next stays true until the commit.
+
+        It is the last lock of every transaction: take no other row's lock after it.
+        """
+        self.execute(_LAST_LOCK)
 
     def _flush(self) -> None:
         updates, self._updates = self._updates, {}

@@ -58,7 +58,6 @@ _LIVE_HERE = sa.or_(MIGRATIONS.c.source_compute == _HOST, MIGRATIONS.c.dest_comp
 _COUNTED = sa.select(
     sa.func.coalesce(sa.func.sum(sa.case((_LIVE_HERE, 1), else_=0)), 0), sa.func.count(MIGRATIONS.c.uuid)
 ).where(_LIVE)
-_LAST_LOCK = sa.select(models.generations.c.id).where(models.generations.c.id == 1).with_for_update()
 _UNCONFIRMED = (
     sa.select(MIGRATIONS)
     .where(
@@ -198,9 +197,9 @@ def list_all(
 def count_live(tx: Transaction, host: str | None, but: str) -> tuple[int, int]:
     """Return how many live migrations are under way from or to ``host``, and in all, without the record ``but``.
 
-    The count stays true until the commit: the row of generations is locked, which is the last lock of every transaction.
+    The count stays true until the commit: the last lock of every transaction is taken.
     """
-    tx.execute(_LAST_LOCK)
+    tx.lock_last()
     there, all_of_them = tx.execute(_COUNTED, {"on_host": host, "but": but}).one()
     return int(there), int(all_of_them)
 

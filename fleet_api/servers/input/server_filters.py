@@ -9,7 +9,6 @@ from typing import Any
 import falcon
 from oslo_utils import timeutils
 
-from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import name_pattern
 from fleet_api.access import identity, rules
@@ -69,15 +68,8 @@ SORTED_BY = {
 
 
 def exact(request: falcon.Request) -> JSONObject:
-    """Return the filters that the conductor has.
-
-    A filter that is not known is refused: a list of everything in its place may end in the deletion of everything.
-
-    :raises errors.InvalidInput: faults.Fault: not allowed
-    """
-    for name in request.params:
-        if name not in PARAMETERS:
-            raise errors.InvalidInput(field=name[:100], reason="is no parameter of this list")
+    """Return the filters that the conductor has. :raises errors.InvalidInput: faults.Fault: not allowed"""
+    bodies.require_known(request, PARAMETERS)
     found: JSONObject = {ours: value for name, ours in _EXACT.items() if (value := request.get_param(name))}
     if own := _own_project(request):
         found["project_id"] = own
