@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import orjson
 from oslo_utils import timeutils
 
 from conductor_stub.operators.views import instance_views
+from conductor_stub.steps import bounded_list
+from conductor_stub.steps.bounded_list import Bounds
 from fleet import errors
 from fleet.db.engine.database import Connection
 from fleet.db.instances import instance_listing
@@ -56,19 +57,10 @@ def read(
         return [
             row._asdict() for row in instance_listing.list_brief(connection, limit, marker, newest_first, **filters)
         ]
-    found: list[JSONObject] = []
-    size = 0
-    while True:
-        wanted = _PART if limit is None else min(_PART, limit - len(found))
-        rows = instance_listing.list_all(connection, wanted, marker, newest_first, **filters)
+
+    def part_of(wanted: int, after: str | None) -> list[JSONObject]:
+        rows = instance_listing.list_all(connection, wanted, after, newest_first, **filters)
         volumes = attachments.volumes_by_instance(connection, [row.uuid for row in rows])
-        part = [{**view, "volumes": volumes.get(view["uuid"], [])} for view in instance_views(rows)]
-        size += len(orjson.dumps(part))
-        if size > MOST_BYTES and found:
-            largest = f"an answer has at most {MOST_BYTES // 2**20} MiB"
-            reason = f"must be at most {len(found)} here: {largest}. Ask for the next instances with marker"
-            raise errors.InvalidInput(field="limit", reason=reason)
-        found += part
-        if len(rows) < wanted or len(found) == limit:
-            return found
-        marker = rows[-1].uuid
+        return [{**view, "volumes": volumes.get(view["uuid"], [])} for view in instance_views(rows)]
+
+    return bounded_list.read(part_of, limit, marker, Bounds(_PART, MOST_BYTES), "instances")

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import orjson
-
-from fleet import errors
+from conductor_stub.steps import bounded_list
+from conductor_stub.steps.bounded_list import Bounds
 from fleet.db.engine.database import Connection
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volumes
@@ -38,18 +37,8 @@ def read(
     :raises errors.InvalidInput: they have more than MOST_BYTES
     :raises errors.NotFound: an unknown marker
     """
-    found: list[JSONObject] = []
-    size = 0
-    while True:
-        wanted = _PART if limit is None else min(_PART, limit - len(found))
-        rows = volumes.list_all(connection, kind, wanted, marker, **filters)
-        for each in shown(connection, rows):
-            size += len(orjson.dumps(each))
-            if size > MOST_BYTES and found:
-                largest = f"an answer has at most {MOST_BYTES // 2**20} MiB"
-                reason = f"must be at most {len(found)} here: {largest}. Ask for the next ones with marker"
-                raise errors.InvalidInput(field="limit", reason=reason)
-            found.append(each)
-        if len(rows) < wanted or len(found) == limit:
-            return found
-        marker = rows[-1].uuid
+
+    def part_of(wanted: int, after: str | None) -> list[JSONObject]:
+        return shown(connection, volumes.list_all(connection, kind, wanted, after, **filters))
+
+    return bounded_list.read(part_of, limit, marker, Bounds(_PART, MOST_BYTES))
