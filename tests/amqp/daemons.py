@@ -189,6 +189,14 @@ class Trio:
         """To the daemon and its workers."""
         os.killpg(self.pid(name), number)
 
+    def reload(self, name: str) -> None:
+        """SIGHUP to the daemon's first process alone, as systemd sends it.
+
+        That process passes it on: a worker that was sent one, too, would read the files a second time, at any later
+        moment.
+        """
+        os.kill(self.pid(name), signal.SIGHUP)
+
     def forget(self, name: str) -> None:
         """Kill it for good."""
         if self.is_running(name):
