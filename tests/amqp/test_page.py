@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import requests
+from playwright import sync_api
 
 from tests.amqp.daemons import Trio
-from tests.amqp.pages import NARROW, Page, browser, open_url, page
+from tests.amqp.pages import NARROW, PATIENCE_MS, Page, browser, open_url, page
 
 __all__ = ["browser", "open_url", "page"]
 
@@ -160,6 +161,44 @@ def test_a_narrow_window(page: Page, trio: Trio, flavor: str) -> None:
         page.expect("main h1", re.compile("."))
         page.expect("#status", re.compile("."))
         assert NARROW["width"] >= page.tab.evaluate("document.documentElement.scrollWidth"), view
+
+
+def _press_down(page: Page, element: sync_api.Locator) -> None:
+    """Put the pointer on an element and press; the release is ``page.tab.mouse.up()``."""
+    box = element.bounding_box()
+    assert box
+    page.tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.tab.mouse.down()
+
+
+def test_a_banner_moves_nothing_from_under_the_pointer(page: Page) -> None:
+    """A click that begins before a banner comes ends on the same button."""
+    page.open("#events")
+    page.expect("#status", "live")
+    _press_down(page, page.tab.get_by_role("button", name="What failed"))
+    page.tab.route("**/fleet/v1/**", lambda route: route.abort())
+    page.expect("#away", re.compile("fleet-api does not answer"))
+    page.tab.mouse.up()
+    sync_api.expect(page.tab.get_by_role("button", name="What failed", pressed=True)).to_be_visible(timeout=PATIENCE_MS)
+    page.forgive("ERR_FAILED")
+
+
+def test_a_list_changes_after_the_click(page: Page, trio: Trio, flavor: str) -> None:
+    """What comes while the pointer is down on a row is shown after the release, and the row is followed."""
+    uuids = trio.boot(name="pressed")
+    trio.wait_for(uuids, "active")
+    page.open("#instances")
+    row = page.tab.get_by_role("link", name="pressed")
+    _press_down(page, row)
+    uuids += trio.boot(name="comes later")
+    trio.wait_for(uuids, "active")
+    for _ in range(2):  # the first answer has been drawn when the second one comes
+        with page.tab.expect_response(lambda answer: "comes later" in answer.text(), timeout=PATIENCE_MS):
+            pass
+    assert 0 == page.tab.get_by_role("link", name="comes later").count()
+    page.tab.mouse.up()
+    page.expect("main h1", "pressed")
+    trio.terminate(uuids)
 
 
 def test_an_api_that_is_gone(page: Page) -> None:

@@ -13,14 +13,30 @@ export function el(tag, properties = {}, ...children) {
   return made;
 }
 
+// The element that the pointer has gone down on, and what was put around it since: a button that is replaced between
+// the press and the release gets no click.
+let pressed = null;
+const held = new Map();
+addEventListener("pointerdown", (event) => { pressed = event.target; }, true);
+// The click comes before a timer. The list of a select takes the pointer, and its release, from the page.
+for (const name of ["pointerup", "pointercancel", "change", "blur"]) addEventListener(name, () => setTimeout(release), true);
+addEventListener("pointermove", (event) => { if (pressed && !event.buttons) release(); }, true);
+
+function release() {
+  pressed = null;
+  for (const [place, children] of [...held]) put(place, ...children);
+}
+
 // Put new content in the place of the old if it differs, and keep the focus: a view is asked anew every few seconds.
 // Equal content keeps its first handlers, so a handler asks the view for the object that it acts on.
 export function put(place, ...children) {
+  if (place.contains(pressed)) return held.set(place, children);
+  held.delete(place);
   const fresh = el("div", {}, ...children);
   if (fresh.innerHTML === place.innerHTML) return;
-  const held = place.contains(document.activeElement) ? keyOf(document.activeElement) : null;
+  const focused = place.contains(document.activeElement) ? keyOf(document.activeElement) : null;
   place.replaceChildren(...fresh.childNodes);
-  if (held) [...place.querySelectorAll("a, button, input, select, [tabindex]")].find((each) => keyOf(each) === held)?.focus();
+  if (focused) [...place.querySelectorAll("a, button, input, select, [tabindex]")].find((each) => keyOf(each) === focused)?.focus();
 }
 
 const keyOf = (element) => element.id || element.dataset.key || element.getAttribute("href") || element.textContent;
