@@ -33,14 +33,20 @@ class RabbitMQ(PrivateServer):
     def vhost(self, name: str) -> str:
         """Create a virtual host and return its transport URL."""
         permissions = {"user": "guest", "vhost": name, "configure": ".*", "write": ".*", "read": ".*"}
-        definitions = {"vhosts": [{"name": name}], "permissions": [permissions]}
-        self.ctl("import_definitions", self.place.write(f"definitions-{name}", json.dumps(definitions)))
+        self.define(vhosts=[{"name": name}], permissions=[permissions])
         return f"{self.url}{name}"
 
-    def add_user(self, name: str, vhost: str) -> str:
-        """Create a user without permissions, whose password is its name; return its transport URL."""
-        self.ctl("add_user", name, name)
-        return f"rabbit://{name}:{name}@127.0.0.1:{self.port}/{vhost}"
+    def add_users(self, vhost: str, *names: str) -> dict[str, str]:
+        """Create users without permissions, whose passwords are their names; return their transport URLs."""
+        self.define(users=[{"name": name, "password": name, "tags": ""} for name in names])
+        return {name: f"rabbit://{name}:{name}@127.0.0.1:{self.port}/{vhost}" for name in names}
+
+    def define(self, **definitions: Sequence[Mapping[str, str]]) -> None:
+        """Create many things at once, in the form of ``rabbitmqctl export_definitions``.
+
+        Each run of rabbitmqctl takes about a second of a processor.
+        """
+        self.ctl("import_definitions", self.place.write("definitions", json.dumps(definitions)))
 
     def ctl(self, *arguments: str) -> str:
         """Run rabbitmqctl; return its output. :raises ServerFailed:"""

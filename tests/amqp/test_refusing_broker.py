@@ -49,7 +49,7 @@ def stand(
     with engine.connect() as connection:
         connection.execute(sa.text(f"CREATE DATABASE {NAME}"))
     ours = broker.vhost(NAME)
-    theirs = broker.add_user(USER, NAME)
+    theirs = broker.add_users(NAME, USER)[USER]
     broker.ctl("set_permissions", "-p", NAME, USER, ".*", ".*", ".*")
     broker.ctl("change_password", USER, "another")
     url = server.set(database=NAME).render_as_string(hide_password=False)

@@ -286,7 +286,7 @@ def test_a_cast_waits_for_the_broker(node: private_servers.RabbitMQ, topic: str)
 def test_a_forbidden_message_fails(node: private_servers.RabbitMQ, topic: str) -> None:
     """A cast and a call to an exchange that the user may not write to fail after a few attempts; others go through."""
     with serving(node.url, LEAN, topic) as endpoint:
-        url = node.add_user("agent", "")
+        url = node.add_users("", "agent")["agent"]
         node.ctl("set_permissions", "agent", ".*", "^(amq.default|reply_.*|four-ways|.*_fanout)$", ".*")
         with opened(url, LEAN) as bus:
             calls = client_of(bus, topic)
