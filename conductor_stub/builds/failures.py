@@ -18,7 +18,7 @@ from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, failpoints, states
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import history, instance_values, instances
-from fleet.db.tables.instances import EventRow, RequestedInstance
+from fleet.db.tables.instances import EventRow, FailedOrder, RequestedInstance
 from fleet.json_codec import JSONObject
 from fleet.objects import Place, Zone
 
@@ -118,7 +118,7 @@ def _own_request(row: RequestedInstance, ctx: StepContext) -> StepContext:
     return dataclasses.replace(ctx, request_id=row.request_id)
 
 
-def _is_untried(row: RequestedInstance, failure: Failure, failed: Sequence[EventRow], limits: StepLimits) -> bool:
+def _is_untried(row: RequestedInstance, failure: Failure, failed: Sequence[FailedOrder], limits: StepLimits) -> bool:
     """Return True if the host has not tried the build, so that the attempt is not spent."""
     if row.task_state != states.PLACING:
         return False

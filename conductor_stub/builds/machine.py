@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Sequence
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 from conductor_stub.builds import left_guest, waiting
 from conductor_stub.steps import faults
@@ -22,15 +22,17 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import addresses, builds, history, instances
 from fleet.db.instances.waiting import queued_builds
-from fleet.db.tables.instances import EventRow, RequestedInstance
+from fleet.db.tables.instances import EventRow, FailedOrder, RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
+
+EventT = TypeVar("EventT", bound=EventRow)
 
 
 class TakenBuild(RequestedInstance, Protocol):
     """A build that :meth:`BuildMachine.take` has taken, with its orders that failed."""
 
-    failed_orders: list[EventRow]
+    failed_orders: list[FailedOrder]
 
 
 class BuildMachine(PlacedRow[RequestedInstance, errors.FleetError]):
@@ -155,7 +157,7 @@ class BuildMachine(PlacedRow[RequestedInstance, errors.FleetError]):
         return super().time_out(tx, uuid, ctx)
 
 
-def since_unshelved(row: RequestedInstance, events: Sequence[EventRow]) -> list[EventRow]:
+def since_unshelved(row: RequestedInstance, events: Sequence[EventT]) -> list[EventT]:
     """Without the attempts before the last unshelve: hosts that failed then may be tried again."""
     return [event for event in events if event.attempt > row.earlier_attempts]
 

@@ -153,7 +153,7 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
     def _cast(self, context: RequestContext, uuids: Sequence[str], attempt: int) -> None:
         self._tasks.build_instances(context, list(uuids), attempt)
 
-    def _split(self, rows: Sequence[RequestedInstance], attempt: int) -> list[Batch]:
+    def _split(self, rows: Sequence[RequestedInstance], attempt: int) -> list[Batch[RequestedInstance]]:
         """One batch of rows for each set of avoided hosts, and one for each unshelved instance.
 
         At the first attempt of a request that is a single one.
@@ -170,7 +170,7 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
     def _about(self, context: RequestContext, row: RequestedInstance, attempt: int) -> RequestContext:
         return context.about(instance_uuid=row.uuid, attempt=attempt)
 
-    def _request(self, batch: Batch) -> tuple[JSONObject, JSONObject]:
+    def _request(self, batch: Batch[RequestedInstance]) -> tuple[JSONObject, JSONObject]:
         row = batch.rows[0]
         instance_values.require_readable(row)
         spec = instance_values.spec_of(row)
@@ -200,17 +200,21 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
         shelf = str((row.shelved or {})["shelf"])
         return self._database.read(hosts.reporting_another, host_report.SHELF, shelf)
 
-    def _kept_from(self, batch: Batch) -> Kept | None:
+    def _kept_from(self, batch: Batch[RequestedInstance]) -> Kept | None:
         """The host that these builds leave alone for another one."""
         return self.kept if self.kept is not None and self.kept.uuid not in batch.uuids else None
 
-    def _explain(self, batch: Batch, refusal: errors.NoValidHost) -> errors.NoValidHost:
+    def _explain(self, batch: Batch[RequestedInstance], refusal: errors.NoValidHost) -> errors.NoValidHost:
         kept, lacking = self._kept_from(batch), self._lacking(batch.rows[0])
         refusal = waiting.beside(refusal, kept.host) if kept else refusal
         return reach.beside(refusal, lacking) if lacking else refusal
 
     def _send(
-        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: JSONObject
+        self,
+        context: RequestContext,
+        batch: Batch[RequestedInstance],
+        selections: Sequence[Selection],
+        properties: JSONObject,
     ) -> None:
         """The choice is written first: the host may claim as soon as it has the order."""
         places = [(_place(each), *each.alternates) for each in selections]
@@ -265,7 +269,7 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
         rows = self._database.read(attachments.of_instances, [row.uuid])
         return {"volumes": [attachments.to_attachment(each).to_wire() for each in rows]}
 
-    def _ask_again_at(self, batch: Batch, refusal: Exception) -> datetime.datetime | None:
+    def _ask_again_at(self, batch: Batch[RequestedInstance], refusal: Exception) -> datetime.datetime | None:
         row = batch.rows[0]
         if waiting.waits(row, refusal, self._clock()) and batch.avoided.until is None:
             return None
@@ -274,13 +278,13 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
             refusal, batch.avoided.until, waits_since, row.deadline, self._limits, self._clock()
         )
 
-    def _give_up(self, context: RequestContext, batch: Batch, refusal: Exception) -> None:
+    def _give_up(self, context: RequestContext, batch: Batch[RequestedInstance], refusal: Exception) -> None:
         """End or queue the builds; but place as many as fit if the request allows that (``min_count``)."""
         rows = batch.rows
         ended = self._database.read(builds.failed_of_request, rows[0].reservation_id)
         fitting = retry_policy.fitting(refusal, len(rows), instance_values.spec_of(rows[0]), ended)
         uuids, ctx = batch.uuids[fitting:], self.step_context(context)
-        if waiting.waits(rows[0], refusal, ctx.now):
+        if isinstance(refusal, errors.NoValidHost) and waiting.waits(rows[0], refusal, ctx.now):
             together = retry_policy.needed(len(uuids), instance_values.spec_of(rows[0]), ended) > 1
             self._queue(context, uuids, batch.attempt, refusal, together, ctx)
         else:
@@ -295,7 +299,7 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
         context: RequestContext,
         uuids: Sequence[str],
         attempt: int,
-        refusal: Any,
+        refusal: errors.NoValidHost,
         together: bool,
         ctx: StepContext,
     ) -> None:

@@ -118,13 +118,13 @@ class MovePlacement(Placement[Move, Move]):
         for uuid in uuids:
             self._tasks.place_migration(context, uuid, attempt)
 
-    def _split(self, rows: Sequence[Move], attempt: int) -> list[Batch]:
+    def _split(self, rows: Sequence[Move], attempt: int) -> list[Batch[Move]]:
         return [Batch([row], attempt) for row in rows]
 
     def _about(self, context: RequestContext, row: Move, attempt: int) -> RequestContext:
         return context.about(instance_uuid=row.instance.uuid, attempt=attempt, migration=row.uuid)
 
-    def _request(self, batch: Batch) -> tuple[JSONObject, JSONObject]:
+    def _request(self, batch: Batch[Move]) -> tuple[JSONObject, JSONObject]:
         return self._database.read(self._read_request, batch.rows[0])
 
     def _read_request(self, connection: Connection, move: Move) -> tuple[JSONObject, JSONObject]:
@@ -171,12 +171,12 @@ class MovePlacement(Placement[Move, Move]):
             request_spec.setup_instance_group(properties, group, members, [row.uuid])
         return spec, properties
 
-    def _explain(self, batch: Batch, refusal: errors.NoValidHost) -> errors.NoValidHost:
+    def _explain(self, batch: Batch[Move], refusal: errors.NoValidHost) -> errors.NoValidHost:
         lacking = self._database.read(reach.lacking, batch.rows[0].instance.uuid)
         return reach.beside(refusal, lacking) if lacking else refusal
 
     def _send(
-        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: JSONObject
+        self, context: RequestContext, batch: Batch[Move], selections: Sequence[Selection], properties: JSONObject
     ) -> None:
         (row,), (selection,) = batch.rows, selections
         place = Place(selection.host, selection.nodename, selection.limits)
@@ -185,13 +185,13 @@ class MovePlacement(Placement[Move, Move]):
         if routed is not None:
             self.notify(context, routed)
 
-    def _ask_again_at(self, batch: Batch, refusal: Exception) -> datetime.datetime | None:
-        move: Move = batch.rows[0]
+    def _ask_again_at(self, batch: Batch[Move], refusal: Exception) -> datetime.datetime | None:
+        move = batch.rows[0]
         if not knows_no_host(refusal):
             return None
         return self.step_context().due(self._limits.retry_interval_s, move.deadline)
 
-    def _give_up(self, context: RequestContext, batch: Batch, refusal: Exception) -> None:
+    def _give_up(self, context: RequestContext, batch: Batch[Move], refusal: Exception) -> None:
         ctx = self.step_context(context)
         for move in self._database.write(self._machine.refuse, batch.uuids, batch.attempt, refusal, ctx):
             message = move.record.failure and move.record.failure["message"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import oslo_messaging
 
@@ -35,6 +35,7 @@ from fleet.db.hosts import aggregates, hosts, services
 from fleet.db.hosts import labels as label_rows
 from fleet.db.instances import history, instance_listing, instances, moves
 from fleet.db.instances.waiting import room_queue
+from fleet.db.tables.base import Row
 from fleet.db.tables.hosts import ServiceRow
 from fleet.db.upkeep import removal
 from fleet.db.volumes import attachments
@@ -239,10 +240,9 @@ class OperatorManager:
         health = {host: self._health(agent) for host, agent in agents.items()}
         labelled = label_rows.of_hosts(connection, None if name is None else [name])
         views = []
-        rows: Sequence[Any] = hosts.list_all(connection, name, _HOST_COLUMNS)
-        for row in rows:
-            # Attributes of a row are slow to read.
-            view = dict(zip(_HOST_COLUMNS, row, strict=True))
+        # Attributes of a row are slow to read.
+        for row in cast("Sequence[Row]", hosts.list_all(connection, name, _HOST_COLUMNS)):
+            view: JSONObject = dict(zip(_HOST_COLUMNS, row, strict=True))
             view["node"] = view.pop("hypervisor_hostname")
             view.update(health.get(view["host"]) or self._health(None))
             view.update(zone=zones.get(view["host"], self._default_zone), labels=labelled.get(view["host"], {}))

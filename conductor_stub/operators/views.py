@@ -36,7 +36,7 @@ def instance_view(row: RequestedInstance) -> JSONObject:
 def instance_views(rows: Sequence[RequestedInstance]) -> list[JSONObject]:
     """:func:`instance_view` of each, for many."""
     # Attributes of a row are slow to read.
-    read: Sequence[Any] = rows
+    read = cast("Sequence[Row]", rows)
     names = read[0]._fields if read else ()
     return [_view(dict(zip(names, row, strict=True))) for row in read]
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors, states
 from fleet.clock import seconds
 from fleet.db.instances import history
+from fleet.db.tables.instances import FailedOrder
 
 #: Retry intervals for which a host is avoided that handed a build back, by the step. An agent that is restarted has a
 #: queue again after some seconds; until then other hosts are tried, and more than once.
@@ -47,7 +47,7 @@ class Avoidance:
     until: datetime.datetime | None = None
 
     @classmethod
-    def of(cls, failed: Iterable[Any], limits: StepLimits, now: datetime.datetime) -> Avoidance:
+    def of(cls, failed: Iterable[FailedOrder], limits: StepLimits, now: datetime.datetime) -> Avoidance:
         """:param failed: events of one build, from :func:`fleet.db.instances.history.failed_orders`"""
         tried: dict[HostNode, None] = {}
         ends: dict[HostNode, datetime.datetime] = {}
@@ -56,7 +56,7 @@ class Avoidance:
             if row.event != history.HAND_BACK:
                 tried[place] = None
                 continue
-            end = row.created_at + seconds(_INTERVALS.get(row.step, 0) * limits.retry_interval_s)
+            end = row.created_at + seconds(_INTERVALS.get(row.step or "", 0) * limits.retry_interval_s)
             if end > now:
                 ends[place] = max(end, ends.get(place, end))
         return cls(tuple(tried), tuple(ends), max(ends.values(), default=None))
@@ -67,6 +67,6 @@ class Avoidance:
         return frozenset((*self.tried, *self.left_alone))
 
 
-def refused_claims(failed: Iterable[Any]) -> int:
+def refused_claims(failed: Iterable[FailedOrder]) -> int:
     """Number of refused claims that spent no attempt."""
     return sum(row.event == history.HAND_BACK and row.step == states.CLAIM_STEP for row in failed)

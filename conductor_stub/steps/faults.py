@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
-from typing import Any
 
 import oslo_messaging
 
@@ -13,6 +12,7 @@ from conductor_stub.steps.limits import StepContext
 from fleet import errors, states
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import history
+from fleet.db.tables.instances import EventRow
 from fleet.json_codec import JSONObject
 from fleet.reasons import Reason
 
@@ -79,7 +79,7 @@ def _coded(reason: Reason) -> JSONObject:
     return {"reason_code": reason.value}
 
 
-def attempts(rows: Sequence[Any]) -> list[JSONObject]:
+def attempts(rows: Sequence[EventRow]) -> list[JSONObject]:
     """Failed attempts for the details of a fault, from rows of ``history.failed_attempts``."""
     return [
         {

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any, Generic
+from typing import Generic
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -46,13 +46,13 @@ NO_ANSWER = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Batch:
+class Batch(Generic[RowT]):
     """Rows that are placed with one call of the scheduler, at the same attempt.
 
     :param avoided: hosts that the scheduler must leave out
     """
 
-    rows: Sequence[Any]
+    rows: Sequence[RowT]
     attempt: int
     avoided: Avoidance = Avoidance()
 
@@ -83,13 +83,13 @@ class Kind(Generic[RowT]):
     noun: str
     select: Select
     cast: Callable[[RequestContext, Sequence[str], int], None]
-    split: Callable[[Sequence[RowT], int], list[Batch]]
+    split: Callable[[Sequence[RowT], int], list[Batch[RowT]]]
     about: Callable[[RequestContext, RowT, int], RequestContext]
-    request: Callable[[Batch], tuple[JSONObject, JSONObject]]
-    send: Callable[[RequestContext, Batch, Sequence[Selection], JSONObject], None]
-    ask_again_at: Callable[[Batch, Exception], datetime.datetime | None]
-    give_up: Callable[[RequestContext, Batch, Exception], None]
-    explain: Callable[[Batch, errors.NoValidHost], errors.NoValidHost] = lambda _batch, refusal: refusal
+    request: Callable[[Batch[RowT]], tuple[JSONObject, JSONObject]]
+    send: Callable[[RequestContext, Batch[RowT], Sequence[Selection], JSONObject], None]
+    ask_again_at: Callable[[Batch[RowT], Exception], datetime.datetime | None]
+    give_up: Callable[[RequestContext, Batch[RowT], Exception], None]
+    explain: Callable[[Batch[RowT], errors.NoValidHost], errors.NoValidHost] = lambda _batch, refusal: refusal
     together: Callable[[], bool] = lambda: True
     apart: bool = False
     take: Callable[[RequestContext, Sequence[str], int], Sequence[RowT]] | None = None
@@ -165,7 +165,7 @@ class Placement(Generic[RowT, EndT]):
             return self._kind.take(context, uuids, attempt)
         return self._database.write(self._machine.take, uuids, attempt, self.step_context(context))
 
-    def _place(self, context: RequestContext, batch: Batch) -> None:
+    def _place(self, context: RequestContext, batch: Batch[RowT]) -> None:
         if len(batch.rows) > 1 and not self._kind.together():
             self._place_each(context, batch)
             return
@@ -178,11 +178,11 @@ class Placement(Generic[RowT, EndT]):
         selections, properties = answer
         self._kind.send(context, batch, selections, properties)
 
-    def _place_each(self, context: RequestContext, batch: Batch) -> None:
+    def _place_each(self, context: RequestContext, batch: Batch[RowT]) -> None:
         for row in batch.rows:
             self._place(context, Batch([row], batch.attempt, batch.avoided))
 
-    def _ask(self, context: RequestContext, batch: Batch) -> tuple[Sequence[Selection], JSONObject] | Exception:
+    def _ask(self, context: RequestContext, batch: Batch[RowT]) -> tuple[Sequence[Selection], JSONObject] | Exception:
         """Selections, and the filter properties that were sent. An error is returned, and handled outside of ``except``."""
         try:
             spec, properties = self._kind.request(batch)
@@ -196,7 +196,7 @@ class Placement(Generic[RowT, EndT]):
             LOG.exception("Placing %d %ss failed", len(batch.rows), self.noun)
             return bug
 
-    def _handle(self, context: RequestContext, batch: Batch, error: Exception) -> None:
+    def _handle(self, context: RequestContext, batch: Batch[RowT], error: Exception) -> None:
         ctx = self.step_context(context)
         if isinstance(error, NO_ANSWER):
             # An answer that still comes finds the rows moved on.

@@ -113,20 +113,20 @@ class VolumePlacement(Placement[VolumeRow, VolumeRow]):
         for uuid in uuids:
             self._tasks.place_volume(context, uuid, attempt)
 
-    def _split(self, rows: Sequence[VolumeRow], attempt: int) -> list[Batch]:
+    def _split(self, rows: Sequence[VolumeRow], attempt: int) -> list[Batch[VolumeRow]]:
         return [Batch([row], attempt) for row in rows]
 
     def _about(self, context: RequestContext, row: VolumeRow, attempt: int) -> RequestContext:
         return context.about(volume=row.uuid, attempt=attempt)
 
-    def _request(self, batch: Batch) -> tuple[JSONObject, JSONObject]:
+    def _request(self, batch: Batch[VolumeRow]) -> tuple[JSONObject, JSONObject]:
         row, *others = batch.rows
         volumes.require_readable(row)
         several = {"volume_ids": batch.uuids} if others else {}
         return {**request_spec.build_request_spec(row), **several}, request_spec.build_filter_properties(row)
 
     def _send(
-        self, context: RequestContext, batch: Batch, selections: Sequence[Selection], properties: JSONObject
+        self, context: RequestContext, batch: Batch[VolumeRow], selections: Sequence[Selection], properties: JSONObject
     ) -> None:
         """Claim the space of several new volumes together."""
         if len(batch.rows) == 1:
@@ -144,7 +144,7 @@ class VolumePlacement(Placement[VolumeRow, VolumeRow]):
             elif answer is not None:
                 self.notify(about, answer)
 
-    def _send_one(self, context: RequestContext, batch: Batch, row: VolumeRow, selection: Selection) -> None:
+    def _send_one(self, context: RequestContext, batch: Batch[VolumeRow], row: VolumeRow, selection: Selection) -> None:
         places = [each for each in _places(selection) if _may_be(row, each)]
         if places:
             self._claim(context, row, places)
@@ -191,13 +191,13 @@ class VolumePlacement(Placement[VolumeRow, VolumeRow]):
         if following is not None:
             self.notify(context, following)
 
-    def _ask_again_at(self, batch: Batch, refusal: Exception) -> datetime.datetime | None:
+    def _ask_again_at(self, batch: Batch[VolumeRow], refusal: Exception) -> datetime.datetime | None:
         (row,) = batch.rows
         if not knows_no_host(refusal):
             return None
         return self.step_context().due(self._limits.retry_interval_s, row.deadline)
 
-    def _give_up(self, context: RequestContext, batch: Batch, refusal: Exception) -> None:
+    def _give_up(self, context: RequestContext, batch: Batch[VolumeRow], refusal: Exception) -> None:
         ctx = self.step_context(context)
         for row in self._database.write(self._machine.refuse, batch.uuids, batch.attempt, refusal, ctx):
             LOG.warning("The volume is %s now: %s", row.status, row.failure and row.failure["message"])

@@ -22,7 +22,8 @@ from oslo_log import log as logging
 from fleet.telemetry.watchdog import Watchdog
 
 LOG = logging.getLogger(__name__)
-
+#: What the standard library hands to servers: a stream, or a datagram with its socket.
+_Request = socket.socket | tuple[bytes, socket.socket]
 
 #: Connections at a time; each has a thread.
 MOST_CONNECTIONS = 16
@@ -78,11 +79,11 @@ class _BoundedServer(http.server.ThreadingHTTPServer):
     request_queue_size = 32
 
     def __init__(self, *arguments: Any) -> None:
-        self._open: dict[socket.socket, float] = {}
+        self._open: dict[_Request, float] = {}
         self._guard = threading.Lock()
         super().__init__(*arguments)
 
-    def process_request(self, request: Any, client_address: object) -> None:
+    def process_request(self, request: _Request, client_address: object) -> None:
         if not self._has_room():
             self.shutdown_request(request)
             return
@@ -90,7 +91,7 @@ class _BoundedServer(http.server.ThreadingHTTPServer):
             self._open[request] = time.monotonic()
         super().process_request(request, client_address)
 
-    def shutdown_request(self, request: Any) -> None:
+    def shutdown_request(self, request: _Request) -> None:
         with self._guard:
             self._open.pop(request, None)
         super().shutdown_request(request)
@@ -124,8 +125,9 @@ class _BoundedServer(http.server.ThreadingHTTPServer):
             _end(request)
 
 
-def _end(request: socket.socket) -> None:
+def _end(request: _Request) -> None:
     """Wake the connection's thread, which then closes it."""
+    assert isinstance(request, socket.socket), "a server of HTTP has streams only"
     with contextlib.suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)
 

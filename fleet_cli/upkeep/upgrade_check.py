@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import datetime
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_config import cfg
 
@@ -21,6 +20,7 @@ from fleet.db.engine import now as db_now
 from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.db.schema import schema
+from fleet.db.tables.hosts import ServiceRow
 from fleet.rpc import versions
 from fleet_cli.health import finding_list
 
@@ -67,7 +67,7 @@ def _of_services(database: Database, down_time_s: float) -> list[Finding]:
     return [_heard_of(rows, now, down_time_s), *_older(alive)]
 
 
-def _older(rows: Sequence[Any]) -> list[Finding]:
+def _older(rows: Sequence[ServiceRow]) -> list[Finding]:
     """Check for live services with an older version than this release sends."""
     older = [
         f"{row.binary} on {row.host} ({row.rpc_version or 'version unknown'}, release {row.release or 'unknown'})"
@@ -87,7 +87,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
 
 
-def _heard_of(rows: Sequence[Any], now: datetime.datetime, down_time_s: float) -> Finding:
+def _heard_of(rows: Sequence[ServiceRow], now: datetime.datetime, down_time_s: float) -> Finding:
     silent = [f"{row.binary} on {row.host}" for row in rows if not services.is_up(row, now, down_time_s)]
     if not silent:
         return findings.good("services", f"all {len(rows)} services are up")

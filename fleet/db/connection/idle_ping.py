@@ -9,9 +9,10 @@ connection.
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry
 
 #: Seconds. Under load no connection is idle for so long.
 RESTED_S = 1.0
@@ -22,10 +23,10 @@ def instead_of_every_time(engine: sa.Engine) -> None:
     # oslo.db has no option to turn it off.
     engine.pool._pre_ping = False
 
-    def given_back(_connection: object, record: Any) -> None:
+    def given_back(_connection: object, record: ConnectionPoolEntry) -> None:
         record.info[_GIVEN_BACK] = time.monotonic()
 
-    def taken(connection: Any, record: Any, _proxy: object) -> None:
+    def taken(connection: DBAPIConnection, record: ConnectionPoolEntry, _proxy: object) -> None:
         at = record.info.get(_GIVEN_BACK)
         if at is None or time.monotonic() - at < RESTED_S:
             return

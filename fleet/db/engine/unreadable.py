@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, cast
 
 import sqlalchemy as sa
 
 from fleet import stored_json
 from fleet.db.tables import models
+from fleet.db.tables.base import Row
 from fleet.db.tables.sql_types import Column
 
 #: Rows that one statement reads.
@@ -47,7 +48,7 @@ def find(
     return found, True
 
 
-def _batches(connection: sa.Connection, table: sa.Table, columns: list[Column]) -> Iterator[list[object]]:
+def _batches(connection: sa.Connection, table: sa.Table, columns: list[Column]) -> Iterator[Sequence[Row]]:
     """The rows in the order of their keys, with the texts of their columns."""
     key = next(iter(table.primary_key.columns))
     names = [table.c[name] for name in ("name", "host", "instance_uuid") if name in table.c][:1]
@@ -56,14 +57,15 @@ def _batches(connection: sa.Connection, table: sa.Table, columns: list[Column]) 
     query = query.order_by(key).limit(_BATCH)
     rows = connection.execute(query).all()
     while rows:
-        yield list(rows)
+        yield cast("Sequence[Row]", rows)
         rows = connection.execute(query.where(key > rows[-1].row_key)).all() if len(rows) == _BATCH else []
 
 
-def _of_row(row: Any, table: sa.Table, columns: list[Column]) -> Iterator[UnreadableRow]:
+def _of_row(row: Row, table: sa.Table, columns: list[Column]) -> Iterator[UnreadableRow]:
+    values = row._mapping
     for column in columns:
-        text = getattr(row, column.name)
-        problem = None if text is None else stored_json.fault(text)
+        text = values[column.name]
+        problem = None if text is None else stored_json.fault(str(text))
         if problem is not None:
-            name = str(getattr(row, "row_name", None) or "")
-            yield UnreadableRow(table.name, column.name, str(row.row_key), name, problem)
+            name = str(values.get("row_name") or "")
+            yield UnreadableRow(table.name, column.name, str(values["row_key"]), name, problem)

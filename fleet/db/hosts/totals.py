@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from fleet.clock import seconds
 from fleet.db.hosts.services import COMPUTE
 from fleet.db.tables import models
+from fleet.db.tables.sql_types import AnyRow
 
 _NODES, _SERVICES = models.compute_nodes, models.services
 #: Resource → columns: total, used, reserved, ratio. Memory in MB, disk in GB.
@@ -52,7 +53,7 @@ def read(connection: sa.Connection, now: datetime.datetime, down_time_s: float) 
         .group_by(sa.literal_column("up"), sa.literal_column("enabled"))
         .order_by(sa.literal_column("up"), sa.literal_column("enabled"))
     )
-    return {(bool(row.up), bool(row.enabled)): _totals(row._mapping) for row in connection.execute(query)}
+    return {(bool(row.up), bool(row.enabled)): _totals(row) for row in connection.execute(query)}
 
 
 def _sums(name: str) -> dict[str, sa.ColumnElement[float]]:
@@ -61,6 +62,7 @@ def _sums(name: str) -> dict[str, sa.ColumnElement[float]]:
     return {"used": sa.func.sum(sa.cast(used - reserved, sa.Float)), "limit": sa.func.sum(limit)}
 
 
-def _totals(row: Mapping[Any, Any]) -> Totals:
-    used, limit = ({name: float(row[f"{kind}_{name}"]) for name in RESOURCES} for kind in ("used", "limit"))
-    return Totals(int(row["hosts"]), used, limit)
+def _totals(row: AnyRow) -> Totals:
+    sums = row._mapping
+    used, limit = ({name: float(sums[f"{kind}_{name}"]) for name in RESOURCES} for kind in ("used", "limit"))
+    return Totals(int(sums["hosts"]), used, limit)

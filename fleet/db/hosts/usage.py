@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import types
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -89,6 +88,20 @@ _BY_PLACE_AND_SORT = (
 
 
 @dataclasses.dataclass(frozen=True)
+class _Sort:
+    """Instances of one sort on a node, and what they claim; in place of a row of the queries above."""
+
+    vm_state: str
+    task_state: str | None
+    os_type: str | None
+    project_id: str | None
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Usage:
     """``stats`` has nova's keys: ``num_instances``, ``num_vm_<vm_state>``, ``num_task_<task_state>``,
     ``num_os_type_<os_type>`` (from the property of the image), ``num_proj_<project>``, ``io_workload``, ``workload``.
@@ -123,22 +136,22 @@ class Pending:
         """Host and node after the write."""
         return self.values.get("host", self.row.host), self.values.get("node", self.row.node)
 
-    def sorts(self, place: tuple[str, str]) -> list[Any]:
+    def sorts(self, place: tuple[str, str]) -> list[_Sort]:
         """Return the change of the number of instances of each sort on a node."""
         added = [self._sort(self.values, 1)] if self.place() == place else []
         return added + ([self._sort({}, -1)] if (self.row.host, self.row.node) == place else [])
 
-    def _sort(self, values: Mapping[str, object], number: int) -> Any:
+    def _sort(self, values: Mapping[str, object], number: int) -> _Sort:
         def value(name: str) -> Any:
             return values.get(name, getattr(self.row, name))
 
         sums = {name: number * value(f"claimed_{name}") for name in ("vcpus", "memory_mb", "disk_gb")}
-        return types.SimpleNamespace(**{column.name: value(column.name) for column in _SORT}, **sums, number=number)
+        return _Sort(**{column.name: value(column.name) for column in _SORT}, **sums, number=number)
 
 
 def of_node(tx: Transaction | sa.Connection, host: str, node: str, pending: Sequence[Pending] = ()) -> Usage:
     """:param pending: writes of this transaction that are counted as if they were done"""
-    found: Sequence[Any] = tx.execute(_BY_SORT, {"on_host": host, "on_node": node}).all()
+    found = cast("Sequence[_Sort]", tx.execute(_BY_SORT, {"on_host": host, "on_node": node}).all())
     return _usage([*found, *(sort for each in pending for sort in each.sorts((host, node)))])
 
 
@@ -146,17 +159,17 @@ def of_nodes(
     tx: Transaction, places: Collection[tuple[str, str]], pending: Sequence[Pending] = ()
 ) -> dict[tuple[str, str], Usage]:
     """:func:`of_node` of each (host, node), with one statement."""
-    sorts: dict[tuple[str, str], list[Any]] = {place: [] for place in places}
+    sorts: dict[tuple[str, str], list[_Sort]] = {place: [] for place in places}
     hosts, nodes = ({place[which] for place in places} for which in (0, 1))
     for row in tx.execute(_BY_PLACE_AND_SORT, {"hosts": sorted(hosts), "nodes": sorted(nodes)}):
         if (row.host, row.node) in sorts:
-            sorts[row.host, row.node].append(row)
+            sorts[row.host, row.node].append(cast("_Sort", row))
     for each in pending:
         sorts[each.place()] += each.sorts(each.place())
     return {place: _usage(found) for place, found in sorts.items()}
 
 
-def _usage(sorts: Sequence[Any]) -> Usage:
+def _usage(sorts: Sequence[_Sort]) -> Usage:
     return Usage(
         vcpus=int(sum(sort.vcpus for sort in sorts)),
         memory_mb=int(sum(sort.memory_mb for sort in sorts)),
@@ -165,7 +178,7 @@ def _usage(sorts: Sequence[Any]) -> Usage:
     )
 
 
-def _stats(sorts: Sequence[Any]) -> dict[str, int]:
+def _stats(sorts: Sequence[_Sort]) -> dict[str, int]:
     stats: collections.Counter[str] = collections.Counter(num_instances=0, io_workload=0, workload=0)
     always = set(stats)
     for sort in sorts:

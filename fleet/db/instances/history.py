@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
 from fleet.db.tables.base import Row
-from fleet.db.tables.instances import EventRow, FaultRow
+from fleet.db.tables.instances import EventRow, FailedOrder, FaultRow
 from fleet.json_codec import JSONObject
 
 EVENTS = models.instance_events
@@ -88,9 +88,9 @@ def newest_faults(connection: sa.Connection, uuids: Sequence[str]) -> dict[str, 
     return cast("dict[str, FaultRow]", {row.instance_uuid: row for row in connection.execute(query)})
 
 
-def failed_orders(connection: Transaction | sa.Connection, uuids: Sequence[str]) -> Sequence[EventRow]:
+def failed_orders(connection: Transaction | sa.Connection, uuids: Sequence[str]) -> Sequence[FailedOrder]:
     """Orders for these instances that failed, in order: failed attempts and hand-backs."""
-    return cast("Sequence[EventRow]", connection.execute(_FAILED_ORDERS, {"wanted": list(uuids)}).all())
+    return cast("Sequence[FailedOrder]", connection.execute(_FAILED_ORDERS, {"wanted": list(uuids)}).all())
 
 
 def first(connection: Transaction | sa.Connection, uuid: str, event: str) -> EventRow | None:

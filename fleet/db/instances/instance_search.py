@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Protocol
 
 import sqlalchemy as sa
 
 from fleet.db.engine.list_search import Found, Search, Searched, read
 from fleet.db.instances import instance_values, instances
-from fleet.json_codec import JSONMapping
+from fleet.json_codec import JSONMapping, JSONObject
 
 INSTANCES, REQUESTS = instances.INSTANCES, instances.REQUESTS
 #: Columns of a row that is found, as they stand.
@@ -43,6 +43,13 @@ _SEARCHED = Searched(
 FILTERS = ("host", "project_id")
 
 
+class Labelled(Protocol):
+    """The columns of a row that was found with a label."""
+
+    spec: JSONObject
+    details: JSONObject | None
+
+
 def find(
     connection: sa.Connection, search: Search, filters: JSONMapping, label: str | None, sees_places: bool
 ) -> Found:
@@ -59,7 +66,7 @@ def find(
     return read(connection, searched, search, where, sees_places)
 
 
-def label_of(row: Any, label: str) -> str | None:
+def label_of(row: Labelled, label: str) -> str | None:
     """Return the value of this key of the metadata of a row that was found with a label."""
     found = instance_values.changed_spec(row.spec, None, row.details).get("metadata")
     return found.get(label) if isinstance(found, dict) else None

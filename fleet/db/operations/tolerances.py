@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import sqlalchemy as sa
 
@@ -18,6 +18,17 @@ from fleet.objects.tolerance import AGGREGATE, FLEET, ZONE, Tolerance
 
 TOLERANCES = models.tolerances
 _ALL = sa.select(TOLERANCES).order_by(TOLERANCES.c.kind.desc(), TOLERANCES.c.name, TOLERANCES.c.id)
+
+
+class Grouped(Protocol):
+    """What :func:`hosts_of` reads of an aggregate."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def hosts(self) -> Sequence[str]: ...
+    @property
+    def metadata(self) -> Mapping[str, str]: ...
 
 
 def list_all(connection: Transaction | sa.Connection) -> list[Tolerance]:
@@ -83,8 +94,8 @@ def _stored_name(tx: Transaction, kind: str, name: str) -> str:
     return name
 
 
-def hosts_of(tolerance: Tolerance, hosts: Sequence[str], known: Sequence[Any]) -> list[str]:
-    """The hosts of a scope, in order. :param known: aggregates, with ``name``, ``hosts`` and ``metadata``"""
+def hosts_of(tolerance: Tolerance, hosts: Sequence[str], known: Sequence[Grouped]) -> list[str]:
+    """The hosts of a scope, in order. :param known: all aggregates"""
     if tolerance.kind == AGGREGATE:
         inside = {host for each in known if each.name == tolerance.name for host in each.hosts}
     elif tolerance.kind == ZONE:

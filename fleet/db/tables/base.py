@@ -13,7 +13,7 @@ A class named ``…Row`` beside a table is the type of its rows. SQLAlchemy make
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -64,7 +64,12 @@ class Row(Protocol):
     @property
     def _mapping(self) -> Mapping[str, object]: ...
 
+    @property
+    def _fields(self) -> Sequence[str]: ...
+
     def _asdict(self) -> dict[str, object]: ...
+
+    def __iter__(self) -> Iterator[object]: ...
 
 
 class TrackedRow(Protocol):

@@ -240,3 +240,9 @@ class EventRow(Row, Protocol):
     duration_s: float | None
     request_id: str | None
     created_at: datetime.datetime
+
+
+class FailedOrder(EventRow, Protocol):
+    """The event of an order that failed."""
+
+    host: str

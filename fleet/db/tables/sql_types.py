@@ -18,4 +18,4 @@ Column = sa.Column[Any]
 Element = sa.ColumnElement[Any]
 Select = sa.Select[Any]
 #: A row of a query that no class describes
-AnyRow = sa.Row[*tuple[Any, ...]]
+AnyRow = sa.Row[*tuple[object, ...]]

@@ -242,6 +242,19 @@ volume_types = sa.Table(
     sa.Column("created_at", Timestamp, nullable=False),
     sa.Column("is_public", sa.Boolean, nullable=False, server_default=sa.true()),
 )
+
+
+class VolumeTypeRow(Protocol):
+    """A row of volume_types."""
+
+    id: int
+    name: str
+    description: str | None
+    extra_specs: dict[str, str]
+    created_at: datetime.datetime
+    is_public: bool
+
+
 #: The projects that may use a volume type that is not public.
 volume_type_projects = sa.Table(
     "volume_type_projects",

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
 
@@ -61,6 +60,6 @@ def began(connection: sa.Connection) -> datetime.datetime | None:
     return min((each for each in oldest if each is not None), default=None)
 
 
-def _add(to: list[int], sizes: Sequence[Any], sign: int) -> None:
+def _add(to: list[int], sizes: Iterable[int], sign: int) -> None:
     for place, size in enumerate(sizes):
         to[place] += sign * size

@@ -7,12 +7,13 @@ Called by :mod:`conductor_stub.volumes.creation`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
-from fleet.db.tables.sql_types import AnyRow, Values
+from fleet.db.tables.sql_types import Values
 
 REQUESTS = models.volume_requests
 VOLUMES = models.volumes
@@ -25,9 +26,18 @@ _OF_TOKEN = (
 )
 
 
-def of_token(connection: Transaction | sa.Connection, project_id: str, token: str) -> Sequence[AnyRow]:
+class TokenVolume(Protocol):
+    """A volume of a request that has a client token."""
+
+    uuid: str
+    name: str
+    fingerprint: str
+
+
+def of_token(connection: Transaction | sa.Connection, project_id: str, token: str) -> Sequence[TokenVolume]:
     """``uuid``, ``name`` and ``fingerprint`` of the volumes of a request, also of deleted ones, in their order."""
-    return connection.execute(_OF_TOKEN, {"of_project": project_id, "token": token}).all()
+    found = connection.execute(_OF_TOKEN, {"of_project": project_id, "token": token})
+    return cast("Sequence[TokenVolume]", found.all())
 
 
 def create(tx: Transaction, uuids: Sequence[str], columns: Values) -> None:

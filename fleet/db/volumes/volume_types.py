@@ -15,7 +15,7 @@ from fleet import errors
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
-from fleet.db.tables.sql_types import AnyRow
+from fleet.db.tables.volumes import VolumeTypeRow
 from fleet.objects import VolumeType
 
 TYPES = models.volume_types
@@ -136,5 +136,5 @@ def _values(wanted: VolumeType) -> dict[str, object]:
     return {**values, "extra_specs": dict(wanted.extra_specs)}
 
 
-def _to_type(row: AnyRow) -> VolumeType:
+def _to_type(row: VolumeTypeRow) -> VolumeType:
     return VolumeType(row.name, row.extra_specs, row.description or "", row.id, row.is_public)

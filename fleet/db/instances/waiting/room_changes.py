@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
@@ -18,6 +18,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import aggregates, services
 from fleet.db.tables import models
 from fleet.db.tables.hosts import NodeRow
+from fleet.objects import Aggregate
 from fleet.objects.room import Amount, Room
 
 NODES = models.compute_nodes
@@ -98,7 +99,7 @@ def _usable(total: int, reserved: int, ratio: float, used: int) -> float:
     return capacity.usable(capacity.limit(float(total), float(reserved), ratio), used) if ratio else math.inf
 
 
-def _zones(found: Iterable[Any]) -> dict[str, str]:
+def _zones(found: Iterable[Aggregate]) -> dict[str, str]:
     return {
         host: each.metadata[aggregates.ZONE]
         for each in found
