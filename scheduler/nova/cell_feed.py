@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Callable, Collection, Hashable, Sequence
-from typing import Any
+from typing import TypeVar
 
 from oslo_log import log as logging
 
@@ -18,11 +18,13 @@ from fleet.clock import seconds
 from fleet.db.engine.reader import Reader
 from fleet.db.nova import cell_queries as queries
 from fleet.db.nova.api_queries import Cell
+from fleet.db.nova.cell_rows import CellNode
 from fleet.db.nova.database import Connection, NovaDatabase
 from scheduler.nova import rows
 from scheduler.nova.rows import InstanceRow, NodeRow, Reserved, ServiceRow
 
 LOG = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
 #: A cell that is down is tried again after so many seconds. An attempt may last as long as a connection takes to fail.
 RETRY_S = 10.0
 #: While its hosts are still served: they are, until the cell has been silent for ``Pace.patience_s``.
@@ -113,7 +115,7 @@ class CellFeed:
         if since and self._failing_since is not None and self._monotonic() < self._retry_at:
             return None
         full = not since or not self._is_loaded
-        found: Found = self._ask(self._all) if full else self._ask(self._changes, since, generation, watermark)
+        found = self._ask(self._all) if full else self._ask(self._changes, since, generation, watermark)
         self._is_loaded = True
         if self._failing_since is not None:
             LOG.info("Cell %s can be read again", self._cell.name)
@@ -186,13 +188,13 @@ class CellFeed:
             self._database.dispose()
         self._reader = self._database = None
 
-    def _ask(self, work: Callable[..., object], *args: object) -> Any:
+    def _ask(self, work: Callable[..., Answer], *args: object) -> Answer:
         if self._reader is None:
             self._database = self._open_cell(self._cell)
             self._reader = self._database.reader()
         return self._reader.read(work, *args)
 
-    def _node(self, row: Any) -> NodeRow:
+    def _node(self, row: CellNode) -> NodeRow:
         return rows.node(row, self._cell, self._reserved)
 
     def _all(self, connection: Connection) -> Found:
@@ -250,7 +252,7 @@ class CellFeed:
     def _changed_nodes(
         self, connection: Connection, after: datetime.datetime, since: int, generation: int
     ) -> list[NodeRow]:
-        found = [tuple(each) for each in queries.changed_nodes(connection, after)]
+        found = queries.changed_nodes(connection, after)
         news = [each for each in found if not self._nodes.is_known(each[0], each, since)]
         for each in news:
             self._nodes.note(each[0], each, generation)

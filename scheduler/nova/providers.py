@@ -15,7 +15,6 @@ import itertools
 import operator
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -212,7 +211,7 @@ class ProviderFeed:
             or any(row[1] not in aggregates for row in details.aggregates)
         )
 
-    def _made(self, listed: Iterable[Any], details: queries.Details) -> Iterable[Provider]:
+    def _made(self, listed: Iterable[queries.ProviderRow], details: queries.Details) -> Iterable[Provider]:
         classes, traits, aggregates = self._names
         used: dict[tuple[int, int], int] = collections.defaultdict(int)
         for provider, number, amount in details.used:
@@ -235,7 +234,7 @@ class ProviderFeed:
                 row.parent_provider_id is None,
             )
 
-    def _grouped(self, rows: Collection[Any], names: Mapping[int, str]) -> dict[int, frozenset[str]]:
+    def _grouped(self, rows: Collection[tuple[int, int]], names: Mapping[int, str]) -> dict[int, frozenset[str]]:
         """Return provider → set of names. Equal sets are one object: most hosts have the same traits."""
         found = {}
         for provider, group in itertools.groupby(sorted(map(tuple, rows), key=_FIRST), _FIRST):

@@ -10,9 +10,9 @@ import dataclasses
 import datetime
 import functools
 import json
-from typing import Any
 
 from fleet.db.nova.api_queries import Cell
+from fleet.db.nova.cell_rows import CellInstance, CellNode, CellService
 from fleet.json_codec import JSONObject
 from scheduler.nova.providers import Provider
 
@@ -105,7 +105,7 @@ class InstanceRow:
     deleted: bool
 
 
-def node(row: Any, cell: Cell, reserved: Reserved) -> NodeRow:
+def node(row: CellNode, cell: Cell, reserved: Reserved) -> NodeRow:
     stats = _stats(row.stats or "")
     return NodeRow(
         id=row.id,
@@ -168,12 +168,12 @@ def offered(row: NodeRow, provider: Provider | None) -> NodeRow:
     )
 
 
-def service(row: Any) -> ServiceRow:
+def service(row: CellService) -> ServiceRow:
     seen = row.last_seen_up or row.updated_at or row.created_at
     return ServiceRow(row.host, bool(row.disabled), row.disabled_reason, bool(row.forced_down), seen, bool(row.deleted))
 
 
-def instance(row: Any) -> InstanceRow:
+def instance(row: CellInstance) -> InstanceRow:
     return InstanceRow(
         row.uuid,
         row.host,

@@ -8,17 +8,20 @@ service that changed the row, and on MariaDB it has whole seconds. A new row has
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
+from typing import cast
 
 import sqlalchemy as sa
 
 from fleet.db.nova import in_parts
+from fleet.db.nova.cell_rows import CellInstance, CellNode, CellService
 from fleet.db.nova.tables import INSTANCES, NODES, SERVICES
-from fleet.db.tables.sql_types import AnyRow
 
 COMPUTE = "nova-compute"
 #: Columns of a node that change with its instances. The texts beside them are large, and are read when these have changed.
 _LIGHT = ("id", "vcpus_used", "memory_mb_used", "local_gb_used", "running_vms", "updated_at", "deleted")
+#: These columns of a node, the id first.
+LightNode = tuple[int, *tuple[Hashable, ...]]
 
 _COMPUTE_SERVICES = sa.select(SERVICES).where(SERVICES.c.binary == COMPUTE, SERVICES.c.deleted == 0)
 _LIVE_NODES = sa.select(NODES).where(NODES.c.deleted == 0)
@@ -29,17 +32,17 @@ _CREATED = sa.select(INSTANCES).where(INSTANCES.c.deleted == 0, INSTANCES.c.crea
 _PLACED = sa.select(INSTANCES).where(INSTANCES.c.deleted == 0, INSTANCES.c.host.is_not(None))
 
 
-def services(connection: sa.Connection, since: datetime.datetime | None = None) -> Sequence[AnyRow]:
+def services(connection: sa.Connection, since: datetime.datetime | None = None) -> Sequence[CellService]:
     """All compute services; with ``since`` only those that are new, disabled or forced down."""
     if since is None:
-        return connection.execute(_COMPUTE_SERVICES).all()
+        return cast("Sequence[CellService]", connection.execute(_COMPUTE_SERVICES).all())
     flagged = sa.or_(SERVICES.c.disabled, SERVICES.c.forced_down, SERVICES.c.created_at >= since)
-    return connection.execute(_COMPUTE_SERVICES.where(flagged)).all()
+    return cast("Sequence[CellService]", connection.execute(_COMPUTE_SERVICES.where(flagged)).all())
 
 
-def service_rows(connection: sa.Connection, hosts: Collection[str]) -> Sequence[AnyRow]:
+def service_rows(connection: sa.Connection, hosts: Collection[str]) -> Sequence[CellService]:
     """The compute services of these hosts."""
-    return in_parts.rows(connection, _COMPUTE_SERVICES, SERVICES.c.host, hosts)
+    return cast("list[CellService]", in_parts.rows(connection, _COMPUTE_SERVICES, SERVICES.c.host, hosts))
 
 
 def heartbeats(connection: sa.Connection) -> list[tuple[str, datetime.datetime]]:
@@ -49,47 +52,53 @@ def heartbeats(connection: sa.Connection) -> list[tuple[str, datetime.datetime]]
     return [(host, seen) for host, seen in connection.execute(live)]
 
 
-def nodes(connection: sa.Connection) -> Sequence[AnyRow]:
-    return connection.execute(_LIVE_NODES).all()
+def nodes(connection: sa.Connection) -> Sequence[CellNode]:
+    return cast("Sequence[CellNode]", connection.execute(_LIVE_NODES).all())
 
 
-def changed_nodes(connection: sa.Connection, since: datetime.datetime) -> Sequence[AnyRow]:
+def changed_nodes(connection: sa.Connection, since: datetime.datetime) -> list[LightNode]:
     """The light columns of nodes that have changed, deleted ones too."""
     query = sa.select(*(NODES.c[name] for name in _LIGHT))
-    return connection.execute(query.where(_changed(NODES, since))).all()
+    found = connection.execute(query.where(_changed(NODES, since)))
+    return cast("list[LightNode]", [tuple(row) for row in found])
 
 
-def node_rows(connection: sa.Connection, ids: Collection[int]) -> Sequence[AnyRow]:
+def node_rows(connection: sa.Connection, ids: Collection[int]) -> Sequence[CellNode]:
     """Whole rows, deleted ones too."""
-    return in_parts.rows(connection, sa.select(NODES), NODES.c.id, ids)
+    return cast("list[CellNode]", in_parts.rows(connection, sa.select(NODES), NODES.c.id, ids))
 
 
-def nodes_by_uuid(connection: sa.Connection, uuids: Collection[str]) -> Sequence[AnyRow]:
-    return in_parts.rows(connection, _LIVE_NODES, NODES.c.uuid, uuids)
+def nodes_by_uuid(connection: sa.Connection, uuids: Collection[str]) -> Sequence[CellNode]:
+    return cast("list[CellNode]", in_parts.rows(connection, _LIVE_NODES, NODES.c.uuid, uuids))
 
 
-def instances(connection: sa.Connection) -> Sequence[AnyRow]:
+def instances(connection: sa.Connection) -> Sequence[CellInstance]:
     """The instances on hosts."""
-    return connection.execute(_PLACED).all()
+    return cast("Sequence[CellInstance]", connection.execute(_PLACED).all())
 
 
-def changed_instances(connection: sa.Connection, since: datetime.datetime) -> Sequence[AnyRow]:
+def changed_instances(connection: sa.Connection, since: datetime.datetime) -> Sequence[CellInstance]:
     """Instances that have changed, also those that are deleted or on no host.
 
     A deletion does not set ``updated_at``, but the states before it do. One statement for both times would read the whole
     table on MariaDB: nova has an index that begins with each, and deleted rows stay in the table.
     """
-    changed = connection.execute(_UPDATED, {"since": since}).all()
+    changed, created = (
+        cast("Sequence[CellInstance]", connection.execute(query, {"since": since}).all())
+        for query in (_UPDATED, _CREATED)
+    )
     known = {row.uuid for row in changed}
-    return [*changed, *(row for row in connection.execute(_CREATED, {"since": since}) if row.uuid not in known)]
+    return [*changed, *(row for row in created if row.uuid not in known)]
 
 
-def of_host(connection: sa.Connection, host: str) -> tuple[Sequence[AnyRow], Sequence[AnyRow], Sequence[AnyRow]]:
+def of_host(
+    connection: sa.Connection, host: str
+) -> tuple[Sequence[CellNode], Sequence[CellService], Sequence[CellInstance]]:
     """The nodes, services and instances of one host."""
     return (
-        connection.execute(_LIVE_NODES.where(NODES.c.host == host)).all(),
-        connection.execute(_COMPUTE_SERVICES.where(SERVICES.c.host == host)).all(),
-        connection.execute(_PLACED.where(INSTANCES.c.host == host)).all(),
+        cast("Sequence[CellNode]", connection.execute(_LIVE_NODES.where(NODES.c.host == host)).all()),
+        cast("Sequence[CellService]", connection.execute(_COMPUTE_SERVICES.where(SERVICES.c.host == host)).all()),
+        cast("Sequence[CellInstance]", connection.execute(_PLACED.where(INSTANCES.c.host == host)).all()),
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
@@ -26,6 +26,21 @@ from fleet.db.nova.tables import (
     RESOURCE_CLASSES,
     TRAITS,
 )
+from fleet.db.tables.sql_types import AnyRow
+
+_Inventories = Collection[tuple[int, int, int, int, int, int, int, float]]
+_Amounts = Collection[tuple[int, int, int]]
+_Consumers = Collection[tuple[int, str]]
+_Ids = Collection[tuple[int, int]]
+
+
+class ProviderRow(Protocol):
+    """A row of resource_providers."""
+
+    id: int
+    uuid: str
+    generation: int
+    parent_provider_id: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +54,11 @@ class Details:
     :param aggregates: (provider, id of an aggregate)
     """
 
-    inventories: Collection[Any]
-    used: Collection[Any]
-    consumers: Collection[Any]
-    traits: Collection[Any]
-    aggregates: Collection[Any]
+    inventories: _Inventories
+    used: _Amounts
+    consumers: _Consumers
+    traits: _Ids
+    aggregates: _Ids
 
 
 def generations(connection: sa.Connection) -> set[tuple[int, int]]:
@@ -52,10 +67,11 @@ def generations(connection: sa.Connection) -> set[tuple[int, int]]:
     return {(number, generation) for number, generation in connection.execute(query).all()}
 
 
-def providers(connection: sa.Connection, ids: Collection[int] | None = None) -> Collection[Any]:
+def providers(connection: sa.Connection, ids: Collection[int] | None = None) -> Collection[ProviderRow]:
     """Return id, uuid, generation and parent of these providers, or of all."""
     query = sa.select(*PROVIDERS.c)
-    return connection.execute(query).all() if ids is None else in_parts.rows(connection, query, PROVIDERS.c.id, ids)
+    found = connection.execute(query).all() if ids is None else in_parts.rows(connection, query, PROVIDERS.c.id, ids)
+    return cast("Collection[ProviderRow]", found)
 
 
 def names(connection: sa.Connection) -> tuple[Mapping[int, str], Mapping[int, str], Mapping[int, str]]:
@@ -66,11 +82,12 @@ def names(connection: sa.Connection) -> tuple[Mapping[int, str], Mapping[int, st
     return classes, traits, aggregates
 
 
-def usage(connection: sa.Connection) -> Collection[Any]:
+def usage(connection: sa.Connection) -> _Amounts:
     """Return (provider, class, amount) of all that is taken."""
     of = ALLOCATIONS.c
     used = sa.select(of.resource_provider_id, of.resource_class_id, sa.func.sum(of.used))
-    return connection.execute(used.group_by(of.resource_provider_id, of.resource_class_id)).all()
+    found = connection.execute(used.group_by(of.resource_provider_id, of.resource_class_id)).all()
+    return cast("_Amounts", found)
 
 
 def all_details(connection: sa.Connection, since: datetime.datetime) -> Details:
@@ -78,11 +95,11 @@ def all_details(connection: sa.Connection, since: datetime.datetime) -> Details:
     of = ALLOCATIONS.c
     recent = sa.select(of.resource_provider_id, of.consumer_id).where(of.created_at >= since).distinct()
     return Details(
-        connection.execute(sa.select(*INVENTORIES.c)).all(),
+        cast("_Inventories", connection.execute(sa.select(*INVENTORIES.c)).all()),
         usage(connection),
-        connection.execute(recent).all(),
-        connection.execute(sa.select(*PROVIDER_TRAITS.c)).all(),
-        connection.execute(sa.select(*PROVIDER_AGGREGATES.c)).all(),
+        cast("_Consumers", connection.execute(recent).all()),
+        cast("_Ids", connection.execute(sa.select(*PROVIDER_TRAITS.c)).all()),
+        cast("_Ids", connection.execute(sa.select(*PROVIDER_AGGREGATES.c)).all()),
     )
 
 
@@ -90,14 +107,14 @@ def details(connection: sa.Connection, ids: Collection[int]) -> Details:
     """Return the details of these providers, with all their consumers."""
     allocations = _of(connection, ALLOCATIONS, ids, "resource_provider_id", "resource_class_id", "consumer_id", "used")
     return Details(
-        _of(connection, INVENTORIES, ids, *INVENTORIES.c.keys()),
+        cast("_Inventories", _of(connection, INVENTORIES, ids, *INVENTORIES.c.keys())),
         [(row.resource_provider_id, row.resource_class_id, row.used) for row in allocations],
         [(row.resource_provider_id, row.consumer_id) for row in allocations],
-        _of(connection, PROVIDER_TRAITS, ids, *PROVIDER_TRAITS.c.keys()),
-        _of(connection, PROVIDER_AGGREGATES, ids, *PROVIDER_AGGREGATES.c.keys()),
+        cast("_Ids", _of(connection, PROVIDER_TRAITS, ids, *PROVIDER_TRAITS.c.keys())),
+        cast("_Ids", _of(connection, PROVIDER_AGGREGATES, ids, *PROVIDER_AGGREGATES.c.keys())),
     )
 
 
-def _of(connection: sa.Connection, table: sa.TableClause, ids: Collection[int], *columns: str) -> list[Any]:
+def _of(connection: sa.Connection, table: sa.TableClause, ids: Collection[int], *columns: str) -> list[AnyRow]:
     query = sa.select(*(table.c[name] for name in columns))
     return in_parts.rows(connection, query, table.c.resource_provider_id, ids)
