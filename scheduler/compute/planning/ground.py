@@ -52,7 +52,8 @@ class Ground:
         self._known: dict[str, Movable] = {}
         self._instances: dict[str, list[Any]] = collections.defaultdict(list)
         for each in state.instances:
-            self._instances[each.host].append(each)
+            if each.host is not None:
+                self._instances[each.host].append(each)
         self._host_of = {each.uuid: each.host for each in state.instances}
 
     def copy(self, state: Changes | None = None) -> CopiedFleet:

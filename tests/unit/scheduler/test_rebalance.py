@@ -317,6 +317,14 @@ def test_an_instance_that_is_gone_meanwhile() -> None:
     assert "a" not in plan.freed
 
 
+def test_an_instance_on_no_host_ends_no_plan() -> None:
+    """A shelved instance that is offloaded has a row, and no host to be moved from."""
+    fleet = FilledHosts({"a": [1], "b": [4]})
+    offloaded = PlacedInstance(uuid(99), None, vm_state="shelved_offloaded")
+    fleet.state = dataclasses.replace(fleet.state, instances=[*fleet.state.instances, offloaded])
+    assert ["a"] == list(fleet.plan(Goal(50, limit_s=0.3)).freed)
+
+
 def test_a_chain_through_a_third_host() -> None:
     """No host can be freed by guests that go straight to others: a smaller one makes room first, in a step of its own."""
     fleet = FilledHosts({"a": [5, 1], "b": [2, 3], "c": [6], "d": [7]})
