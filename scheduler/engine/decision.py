@@ -99,7 +99,7 @@ class Decision:
     refusal: Refusal | None = None
     remarks: Sequence[str] = ()
     state: StateAge | None = None
-    request: Request = None
+    request: Request | None = None
     scores: Sequence[Wire] = ()
     share: ShareUse | None = None
 

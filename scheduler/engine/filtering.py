@@ -160,7 +160,7 @@ def column_limits(prepared: PreparedRequest, hosts: Candidates, before: int) -> 
     return [ColumnLimits(position, found) for position, found in asked if found]
 
 
-def _mask(each: ColumnFilter, hosts: Candidates, request: object) -> numpy.ndarray | None:
+def _mask(each: ColumnFilter, hosts: Candidates, request: Request) -> numpy.ndarray | None:
     """:raises WrongAnswer: it is no mask of the hosts that were asked about"""
     mask = each.mask(hosts, request)
     if mask is not None and not (

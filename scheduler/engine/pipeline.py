@@ -95,7 +95,7 @@ class Pipeline:
 
 def prepare(
     pipeline: Pipeline,
-    request: object,
+    request: Request,
     context: object = None,
     config_options: Mapping[str, Any] | None = None,
     supervision: Supervision | None = None,

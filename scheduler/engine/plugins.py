@@ -11,14 +11,14 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Protocol, Self, TypeGuard
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeGuard
 
 import numpy
 from oslo_config import cfg
 
 from fleet.reasons import Reason
 from scheduler.engine.hosts.candidates import Candidates
-from scheduler.engine.names import HostState, Properties, Request, Wire
+from scheduler.engine.names import HostState, Properties, RequestT, Wire
 from scheduler.engine.supervision.supervision import WrongAnswer, is_ours
 
 
@@ -32,7 +32,7 @@ class OneHost(Protocol):
         """Return the parsed request that ``filter_properties`` hold."""
 
 
-class BaseHostFilter:
+class BaseHostFilter(Generic[RequestT]):
     """A filter of one host at a time: :meth:`host_passes` is called for every host that earlier filters let through.
 
     ``filter_properties`` is the dict of the request, with ``context``, ``request_spec``, ``instance_type`` and
@@ -57,7 +57,7 @@ class BaseHostFilter:
         """Make the filter at start. A filter without options of its own is made with no argument."""
         return cls()
 
-    def prepare(self, request: Request, nodes: Callable[[], Sequence[str]]) -> None:
+    def prepare(self, request: RequestT, nodes: Callable[[], Sequence[str]]) -> None:
         """Called before the hosts are locked for a decision: the place to call another service. By default nothing.
 
         :param nodes: returns the names of all nodes; call it only if they are needed
@@ -81,7 +81,7 @@ class BaseHostFilter:
             raise WrongAnswer(f"answered {answer!r:.80} for host {host.host}, where True or False is wanted")
         return bool(answer)
 
-    def shortfall(self, hosts: Candidates, request: Request) -> Any:
+    def shortfall(self, hosts: Candidates, request: RequestT) -> Any:
         """Return the numbers behind the refusal of some hosts: a :class:`scheduler.why.shortfall.Shortfall`, or None.
 
         Called to explain a refused request, and to count what still fits; never while hosts are chosen. An exception is
@@ -89,7 +89,7 @@ class BaseHostFilter:
         """
         return None
 
-    def objection(self, hosts: Candidates, request: Request) -> str:
+    def objection(self, hosts: Candidates, request: RequestT) -> str:
         """Return why the filter drops the one host of ``hosts``, such as "is disabled". By default empty.
 
         Called when :meth:`shortfall` is.
@@ -101,7 +101,7 @@ class BaseHostFilter:
         return not (self.run_filter_once_per_request and index > 0)
 
 
-class ColumnFilter(BaseHostFilter):
+class ColumnFilter(BaseHostFilter[RequestT]):
     """A filter over columns: :meth:`mask` is called once for all hosts.
 
     The answer for a host may depend on that host and on the request only. Set ``depends_on_picks`` if it also changes when
@@ -119,14 +119,14 @@ class ColumnFilter(BaseHostFilter):
     #: Returns the time in epoch seconds at which :meth:`host_passes` judges a host state that was made by hand.
     clock: Callable[[], float] = staticmethod(time.time)
 
-    def mask(self, hosts: Candidates, request: Request) -> numpy.ndarray | None:
+    def mask(self, hosts: Candidates, request: RequestT) -> numpy.ndarray | None:
         """Return True for each of ``hosts`` that passes.
 
         None means that the filter lets every host pass, for all instances of this request.
         """
         raise NotImplementedError
 
-    def limits(self, hosts: Candidates, request: Request) -> dict[str, numpy.ndarray]:
+    def limits(self, hosts: Candidates, request: RequestT) -> dict[str, numpy.ndarray]:
         """Return the limits of a claim on each of these chosen hosts, by name. NaN means no limit.
 
         Called only if the filter ran; by default there are none.
@@ -160,7 +160,7 @@ class WeighedHost:
         return f"WeighedHost [host: {self.obj!r}, weight: {self.weight}]"
 
 
-class BaseHostWeigher:
+class BaseHostWeigher(Generic[RequestT]):
     """A weigher of one host at a time: :meth:`_weigh_object` is called for every host that the filters let through.
 
     Raw weights are normalised to 0..1 over the hosts of the request, multiplied, and added up over the weighers.
@@ -180,7 +180,7 @@ class BaseHostWeigher:
         """Make the weigher at start. A weigher without options of its own is made with no argument."""
         return cls()
 
-    def applies(self, request: Request) -> bool:
+    def applies(self, request: RequestT) -> bool:
         """Return False to leave this request's weights as they are. By default True."""
         return True
 
@@ -197,7 +197,7 @@ class BaseHostWeigher:
         return [self._weigh_object(weighed.obj, weight_properties) for weighed in weighed_obj_list]
 
 
-class ColumnWeigher(BaseHostWeigher):
+class ColumnWeigher(BaseHostWeigher[RequestT]):
     """A weigher over columns: :meth:`raw` is called once for all hosts.
 
     The raw weight of a host may depend on that host and on the request only, unless ``depends_on_picks`` or ``reads_fleet``
@@ -225,7 +225,7 @@ class ColumnWeigher(BaseHostWeigher):
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
         return cls(conf[cls.option]) if cls.option else cls()
 
-    def raw(self, hosts: Candidates, request: Request) -> numpy.ndarray:
+    def raw(self, hosts: Candidates, request: RequestT) -> numpy.ndarray:
         """Return one float for each of ``hosts``, higher is better. By default :meth:`raw_of` the weigher's column."""
         if not self.column:
             raise NotImplementedError
@@ -239,7 +239,7 @@ class ColumnWeigher(BaseHostWeigher):
         """Return what :meth:`raw` reads of the fleet as a whole. Once it differs, all hosts are weighed anew."""
         return None
 
-    def terms(self, hosts: Candidates, request: Request) -> Iterable[list[Wire]]:
+    def terms(self, hosts: Candidates, request: RequestT) -> Iterable[list[Wire]]:
         """Return, per host, what its raw weight is made of; by default nothing. Called to explain a decision."""
         return ()
 

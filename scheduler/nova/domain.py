@@ -14,12 +14,14 @@ from fleet import capacity
 from fleet.objects import RequestSpec
 from scheduler.compute.domain import columns
 from scheduler.compute.domain.consumption import consumption
+from scheduler.compute.domain.liveness import is_up, steady_until
 from scheduler.compute.domain.request_key import request_key
-from scheduler.compute.domain.virtual_machines import VIRTUAL_MACHINES
+from scheduler.compute.domain.tracked_instance import read_placed
+from scheduler.compute.domain.virtual_machines import REQUESTS, VIRTUAL_MACHINES
 from scheduler.compute.filters.availability_zone import AvailabilityZoneFilter
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.consumption import Consumption
-from scheduler.engine.hosts.domain import HostRow
+from scheduler.engine.hosts.domain import Domain, HostRow, Rows
 from scheduler.nova import domain_columns
 from scheduler.nova.cells import CrossCellWeigher
 from scheduler.nova.claims import resources_of
@@ -32,7 +34,7 @@ from scheduler.nova.inventory_filters import (
     VcpuInventoryFilter,
 )
 from scheduler.nova.request import NovaRequest
-from scheduler.nova.rows import NodeRow
+from scheduler.nova.rows import InstanceRow, NodeRow
 
 #: Tasks of a move whose destination has claimed, or that is over.
 _CLAIMED = ("resize_migrating", "resize_migrated", "resize_finish", "resize_reverting", "rebuild_spawning")
@@ -66,16 +68,16 @@ def _consumption(request: RequestSpec) -> Consumption:
     return dataclasses.replace(found, numbers={**found.numbers, **taken})
 
 
-def _is_over(row: Any) -> bool:
+def _is_over(row: InstanceRow) -> bool:
     """Return True for deleted instances, and for failed ones with which nothing is being done."""
     return bool(row.deleted) or row.vm_state == "deleted" or (row.vm_state == "error" and row.task_state is None)
 
 
-def _is_gone(row: Any) -> bool:
+def _is_gone(row: InstanceRow) -> bool:
     return bool(row.deleted) or row.vm_state in ("deleted", "shelved_offloaded")
 
 
-def _is_counted(row: Any) -> bool:
+def _is_counted(row: InstanceRow) -> bool:
     """Return False while nova-compute claims.
 
     Within its claim it writes the host into the instance's row, and then what is used into the node's row. The next states,
@@ -84,11 +86,11 @@ def _is_counted(row: Any) -> bool:
     return not (row.vm_state == "building" and row.task_state in _BEFORE_THE_CLAIM)
 
 
-def _has_moved(row: Any) -> bool:
+def _has_moved(row: InstanceRow) -> bool:
     return row.task_state in _CLAIMED or (row.task_state is None and row.vm_state in _SETTLED)
 
 
-def _is_given_back(row: object) -> bool:
+def _is_given_back(row: InstanceRow) -> bool:
     """Return False: nova creates the row of an instance without a host after the scheduler has chosen one."""
     return False
 
@@ -107,8 +109,7 @@ def _cell_uuid(hosts: Candidates, row: int) -> Any:
     return hosts.shared(row, CELL)
 
 
-NOVA_MACHINES = dataclasses.replace(
-    VIRTUAL_MACHINES,
+NOVA_MACHINES = Domain.of(
     name="nova",
     layout=dataclasses.replace(
         VIRTUAL_MACHINES.layout,
@@ -119,9 +120,11 @@ NOVA_MACHINES = dataclasses.replace(
         views={**VIRTUAL_MACHINES.layout.views, "uuid": _uuid, "cell_uuid": _cell_uuid},
         alternates_share=CELL,
     ),
-    rows=dataclasses.replace(
-        VIRTUAL_MACHINES.rows,
+    rows=Rows(
         read_row=_read_row,
+        read_placed=read_placed,
+        is_up=is_up,
+        steady_until=steady_until,
         is_over=_is_over,
         is_gone=_is_gone,
         has_moved=_has_moved,
@@ -131,7 +134,7 @@ NOVA_MACHINES = dataclasses.replace(
         counted_columns=frozenset({"free_ram_mb", "free_disk_mb", "vcpus_used"}),
     ),
     requests=dataclasses.replace(
-        VIRTUAL_MACHINES.requests,
+        REQUESTS,
         request_key=_request_key,
         consumption=_consumption,
     ),
@@ -142,4 +145,5 @@ NOVA_MACHINES = dataclasses.replace(
         closing=(VcpuInventoryFilter, MemoryInventoryFilter, DiskInventoryFilter),
         preferences=(CrossCellWeigher,),
     ),
+    words=VIRTUAL_MACHINES.words,
 )

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy
 
 from fleet import capacity
-from fleet.objects import request_parts
+from fleet.objects import RequestSpec, request_parts
 from fleet.reasons import Reason
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
@@ -25,7 +25,7 @@ class ProviderFilter(ColumnFilter):
     run_on_forced = True
     reason = Reason.POLICY
 
-    def mask(self, hosts: Candidates, request: Any) -> numpy.ndarray | None:
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         if not isinstance(request, NovaRequest) or hosts.uniform(OFFERED) == UNREAD_PLACEMENT:
             return None
         required, forbidden = request.required_traits, request.forbidden_traits | {DISABLED}
@@ -38,10 +38,11 @@ class ProviderFilter(ColumnFilter):
         fits = hosts.by_shared(TRAITS, lambda traits: required <= traits and forbidden.isdisjoint(traits))
         return numpy.asarray((known & fits) | (hosts.column(OFFERED) == UNREAD_PLACEMENT))
 
-    def objection(self, hosts: Candidates, request: NovaRequest) -> str:
+    def objection(self, hosts: Candidates, request: RequestSpec) -> str:
         row = int(hosts.rows[0])
         if hosts.column(OFFERED)[0] == UNKNOWN:
             return "has no resource provider in placement"
+        assert isinstance(request, NovaRequest), "the filter judges no other"
         traits = hosts.shared(row, TRAITS)
         if DISABLED in traits:
             return "is disabled"
@@ -64,7 +65,7 @@ class InventoryFilter(ColumnFilter):
     resource: ClassVar[str]
     unit: ClassVar[str] = ""
 
-    def mask(self, hosts: Candidates, request: Any) -> numpy.ndarray | None:
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         amount = self._amount(hosts, request)
         if not amount:
             return None
@@ -73,7 +74,7 @@ class InventoryFilter(ColumnFilter):
         fits = (least <= amount) & (amount <= most) & (amount % step == 0) & (capacity.usable(limit, used) >= amount)
         return numpy.asarray(fits | (hosts.column(OFFERED) == UNREAD_PLACEMENT))
 
-    def shortfall(self, hosts: Candidates, request: Any) -> Shortfall | None:
+    def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall | None:
         amount = self._amount(hosts, request)
         if not amount:
             return None
@@ -82,7 +83,7 @@ class InventoryFilter(ColumnFilter):
         usable = numpy.where((least <= amount) & (amount % step == 0), most, 0)
         return Shortfall(self.resource, self.unit, amount, limit, used, numpy.minimum(usable, limit), amount)
 
-    def objection(self, hosts: Candidates, request: NovaRequest) -> str:
+    def objection(self, hosts: Candidates, request: RequestSpec) -> str:
         amount = self._amount(hosts, request)
         least, most, step = (int(hosts.column(column)[0]) for column in units(self.resource_class))
         if not most:
@@ -91,7 +92,7 @@ class InventoryFilter(ColumnFilter):
             return ""
         return f"allows {self.resource_class} from {least} to {most} in steps of {step}, and {amount} are requested"
 
-    def _amount(self, hosts: Candidates, request: object) -> int:
+    def _amount(self, hosts: Candidates, request: RequestSpec) -> int:
         """Return what one instance takes; 0 if that is not to be judged here."""
         if (
             not isinstance(request, NovaRequest)

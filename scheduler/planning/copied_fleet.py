@@ -13,16 +13,17 @@ import functools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fleet import errors
 from fleet.clock import Clock, utcnow
-from fleet.db.feed.feed import Changes
+from fleet.db.feed.feed import Changes, Shown
 from scheduler.engine import decide, pipeline
 from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import Domain
+from scheduler.engine.names import Request
 from scheduler.engine.request_cache import RequestCache
 from scheduler.planning.hypothetical import FixedFeed, newest_heartbeat
 from scheduler.state.host_cache import HostCache
@@ -35,7 +36,7 @@ class CopiedFleet:
     def __init__(
         self,
         asked: pipeline.Pipeline,
-        state: Changes | Feed,
+        state: Shown | Feed,
         service_down_time_s: float,
         cached: type[HostManager],
         clock: Clock | None = None,
@@ -63,7 +64,7 @@ class CopiedFleet:
         self._manager.refresh()
         return not self._manager.stale
 
-    def decide(self, request: Any) -> Decision:
+    def decide(self, request: Request) -> Decision:
         """Decide, and book the picks if the decision is complete."""
         prepared = pipeline.prepare(self._pipeline, request)
         made = functools.partial(
@@ -100,7 +101,7 @@ class CopiedFleet:
         return self._manager.hosts_up(disabled)[0]
 
 
-def _built(domain: Domain, request: object) -> Consumption:
+def _built(domain: Domain, request: Request) -> Consumption:
     """Return what an instance or a volume takes of its place once it is built. Here every build ends at once."""
     taken = domain.requests.consumption(request)
     numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}

@@ -7,46 +7,49 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Generic, TypeVar, cast
 
 from fleet import errors
-from fleet.db.feed.feed import Changes
+from fleet.db.feed.feed import Changes, Shown
 from fleet.json_codec import JSONMapping
 from fleet.objects import numa
+from fleet.objects.feed_rows import ShownNode, ShownPlace, ShownThing
 from fleet.objects.whatif import Change
+
+PlaceT = TypeVar("PlaceT", bound=ShownPlace)
+ThingT = TypeVar("ThingT", bound=ShownThing)
+RowT = TypeVar("RowT")
 
 
 @dataclasses.dataclass(frozen=True)
-class Places:
+class Places(Generic[PlaceT]):
     """How places of a domain are changed.
 
     :param emptied: returns the columns of an empty place like this row, on a host of this name
     :param overcommitted: returns the columns that set ratios, which are given by resource
     """
 
-    emptied: Callable[[Any, str], JSONMapping]
+    emptied: Callable[[PlaceT, str], JSONMapping]
     overcommitted: Callable[[Mapping[str, float]], JSONMapping]
 
 
-def hypothetical(state: Changes, change: Change, places: Places | None = None) -> Changes:
+def hypothetical(state: Changes[PlaceT, ThingT], change: Change, places: Places[PlaceT]) -> Changes[PlaceT, ThingT]:
     """Everything that ``state`` tells, with the change.
 
     :param state: the whole state, as the change feed reports it
-    :param places: None: compute nodes
     :raises errors.NotFound: a host that is to go, or to be copied, is not there
     """
-    places = places or NODES
     known = {node.host for node in state.nodes}
     for host in [*change.without_hosts, *([change.like] if change.more_hosts else [])]:
         if host not in known:
             raise errors.NotFound(kind="Host", name=host)
     gone = set(change.without_hosts)
     ratios = places.overcommitted(change.ratios)
-    nodes = [ChangedRow(node, **ratios) for node in state.nodes if node.host not in gone]
+    nodes = [changed(node, **ratios) for node in state.nodes if node.host not in gone]
     services = [service for service in state.services if service.host not in gone]
     more = [f"{change.like}-whatif-{number}" for number in range(1, change.more_hosts + 1)]
     like = [node for node in state.nodes if node.host == change.like]
-    nodes += [ChangedRow(node, host=host, **{**places.emptied(node, host), **ratios}) for host in more for node in like]
+    nodes += [changed(node, host=host, **{**places.emptied(node, host), **ratios}) for host in more for node in like]
     services += [
         types.SimpleNamespace(
             host=host,
@@ -68,7 +71,7 @@ def hypothetical(state: Changes, change: Change, places: Places | None = None) -
     )
 
 
-def _emptied(row: Any, host: str) -> dict[str, object]:
+def _emptied(row: ShownNode, host: str) -> dict[str, object]:
     """The columns of a host like this one that has just been bought."""
     topology = numa.HostTopology.from_wire(row.numa_topology)
     return {
@@ -89,10 +92,15 @@ def _emptied(row: Any, host: str) -> dict[str, object]:
 NODES = Places(_emptied, lambda ratios: {f"{resource}_allocation_ratio": ratio for resource, ratio in ratios.items()})
 
 
-class ChangedRow:
-    """A row of the feed with some columns changed."""
+def changed(row: RowT, **columns: object) -> RowT:
+    """Return a row of the feed with some columns changed."""
+    return cast("RowT", ChangedRow(row, **columns))
 
-    def __init__(self, row: object, **changed: Any) -> None:
+
+class ChangedRow:
+    """Use :func:`changed`, which keeps the type of the row."""
+
+    def __init__(self, row: object, **changed: object) -> None:
         # Not a chain of rows: each link would cost a call a column.
         earlier = vars(row) if isinstance(row, ChangedRow) else {"_row": row}
         vars(self).update(earlier, **changed)
@@ -101,7 +109,7 @@ class ChangedRow:
         return getattr(self._row, name)
 
 
-def newest_heartbeat(state: Changes) -> datetime | None:
+def newest_heartbeat(state: Changes[ShownPlace, ShownThing]) -> datetime | None:
     """The time at which the copy stands still."""
     return max((each.last_seen_up for each in state.services if each.last_seen_up), default=None)
 
@@ -109,11 +117,11 @@ def newest_heartbeat(state: Changes) -> datetime | None:
 class FixedFeed:
     """A feed that returns everything at the first read, and no change afterwards."""
 
-    def __init__(self, state: Changes) -> None:
+    def __init__(self, state: Shown) -> None:
         self._state = dataclasses.replace(state, full=True, generation=max(state.generation, 1))
 
-    def read(self, since: int) -> Changes:
+    def read(self, since: int) -> Shown:
         return self._state if since == 0 else Changes(self._state.generation)
 
-    def read_host(self, host: str) -> Changes:
+    def read_host(self, host: str) -> Shown:
         raise NotImplementedError

@@ -10,7 +10,7 @@ import functools
 import random
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import prometheus_client
 from oslo_config import cfg
@@ -18,11 +18,13 @@ from oslo_log import log as logging
 
 from fleet import errors, failpoints
 from fleet.context import RequestContext
+from fleet.objects import Holding
 from fleet.rpc import deferred
 from fleet.telemetry import metrics
 from scheduler.engine.decide import decide
 from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.names import Request
 from scheduler.engine.pipeline import Pipeline, prepare
 from scheduler.engine.prepared_request import PreparedRequest
 from scheduler.engine.request_cache import RequestCache
@@ -85,7 +87,7 @@ class Decider:
         """The filters and weighers that decide now."""
         return self._tools.pipeline
 
-    def select(self, context: RequestContext | None, request: Any, refresh: Callable[[], object]) -> Decision:
+    def select(self, context: RequestContext | None, request: Request, refresh: Callable[[], object]) -> Decision:
         """Decide, and book the picks if all are found.
 
         :param refresh: brings the host states up to date
@@ -102,7 +104,9 @@ class Decider:
         deferred.after_reply(functools.partial(tools.count_seconds, prepared.supervision))
         return made
 
-    def look(self, context: RequestContext | None, request: object, best: int = 0, as_if_gone: Any = None) -> Decision:
+    def look(
+        self, context: RequestContext | None, request: Request, best: int = 0, as_if_gone: Holding | None = None
+    ) -> Decision:
         """Decide without booking.
 
         :param best: number of hosts in the score table
@@ -117,7 +121,7 @@ class Decider:
         return self._host_manager.consider(work, as_if_gone)
 
     def survey(
-        self, context: RequestContext, request: object, as_if_gone: Any = None
+        self, context: RequestContext, request: Request, as_if_gone: Holding | None = None
     ) -> tuple[Decision, Mapping[str, str]]:
         """Decide without booking. Return host → the filter that drops it, too.
 
@@ -131,17 +135,17 @@ class Decider:
 
         return self._host_manager.consider(work, as_if_gone)
 
-    def prepare(self, context: RequestContext, request: Any) -> PreparedRequest:
+    def prepare(self, context: RequestContext, request: Request) -> PreparedRequest:
         """Return a request that is ready to be judged."""
         return self._prepare(self._tools, context, request)
 
-    def _prepare(self, tools: _Tools, context: RequestContext | None, request: object) -> PreparedRequest:
+    def _prepare(self, tools: _Tools, context: RequestContext | None, request: Request) -> PreparedRequest:
         """Prepare a request before the lock is taken."""
         supervision = self._supervise(tools.pipeline, request)
         options = {} if tools.pipeline.columns_only else self._options.get()
         return prepare(tools.pipeline, request, context, options, supervision)
 
-    def _supervise(self, pipeline: Pipeline, request: object) -> Supervision:
+    def _supervise(self, pipeline: Pipeline, request: Request) -> Supervision:
         """Let filters prepare. A filter that fails here is left out of the rest of this request."""
         supervision = pipeline.watch.begin()
         for each in pipeline.preparing:

@@ -13,7 +13,9 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from fleet.db.feed.feed import Shown
 from fleet.objects import Holding
+from fleet.objects.feed_rows import ShownPlace, ShownThing
 from fleet.objects.flavor_mix import FlavorMix
 from scheduler.engine.decision import Decision
 from scheduler.engine.hosts.candidates import Candidates
@@ -21,6 +23,7 @@ from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import Domain, Held
 from scheduler.engine.hosts.inventory import Inventory
 from scheduler.engine.hosts.table import Key
+from scheduler.engine.names import Request
 from scheduler.state.booking import Booking, Bookings
 from scheduler.state.hints import AggregateHint
 from scheduler.state.memberships import Memberships
@@ -88,7 +91,7 @@ class HostCache:
             if self._inventory.instances.host_of(uuid) == booking.came_from:
                 self._book(booking)
 
-    def _book(self, booking: Booking, request: object = None) -> None:
+    def _book(self, booking: Booking, request: Request | None = None) -> None:
         self._bookings.book(booking)
         self._increase(booking.key, booking.amounts, 1)
         self._show_rare(booking.key, booking.amounts.rare)
@@ -229,8 +232,8 @@ class HostCache:
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
-    def apply(self, changes: Any, news: bool = True) -> None:
-        """Apply ``changes`` (:class:`fleet.db.feed.feed.Changes`).
+    def apply(self, changes: Shown, news: bool = True) -> None:
+        """Apply ``changes``.
 
         :param news: False if some of the changes may be older than the newest booking
         """
@@ -250,7 +253,7 @@ class HostCache:
             self.learn_demand(changes.mix)
         self.generation = changes.generation
 
-    def apply_host(self, host: str, there: Any) -> None:
+    def apply_host(self, host: str, there: Shown) -> None:
         """Apply everything that the database has about one host. Apply newer changes after it."""
         nodes = {node.hypervisor_hostname for node in there.nodes}
         for key in [self._table.keys[row] for row in self._table.rows_of_host(host)]:
@@ -283,7 +286,7 @@ class HostCache:
         if known is None or known.version < mix.version:
             self._inventory.learn_demand(mix)
 
-    def _drop_missing(self, changes: Any) -> None:
+    def _drop_missing(self, changes: Shown) -> None:
         nodes = {(node.host, node.hypervisor_hostname) for node in changes.nodes}
         for key in [key for key in self._table.keys if key is not None and key not in nodes]:
             self._remove_node(key)
@@ -296,7 +299,7 @@ class HostCache:
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 
-    def _apply_node(self, node: Any) -> None:
+    def _apply_node(self, node: ShownPlace) -> None:
         key = (node.host, node.hypervisor_hostname)
         if node.deleted:
             self._remove_node(key)
@@ -332,7 +335,7 @@ class HostCache:
 
     # -- instances --------------------------------------------------------------------------------------------------
 
-    def _apply_instance(self, instance: Any, news: bool) -> None:
+    def _apply_instance(self, instance: ShownThing, news: bool) -> None:
         over = self._domain.rows.is_over(instance)
         if over or self._confirms(instance, news):
             self.release(instance.uuid)
@@ -353,7 +356,7 @@ class HostCache:
         booking = self._bookings.get(instance_uuid)
         return None if booking is None else booking.key[0]
 
-    def _confirms(self, instance: Any, news: bool) -> bool:
+    def _confirms(self, instance: ShownThing, news: bool) -> bool:
         """Return True if the row is newer than the booking, or there is no booking.
 
         A row without a host means that the build was given back, but only if it is news: else it may be older than the

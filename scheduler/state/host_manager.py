@@ -19,12 +19,13 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from oslo_log import log as logging
 
 from fleet import errors, failpoints
 from fleet.clock import Clock, epoch_s, utcnow
+from fleet.db.feed.feed import Shown
 from fleet.objects import Holding
 from fleet.rpc import deferred
 from fleet.telemetry import metrics, process_memory, rate_limited_log
@@ -53,9 +54,9 @@ class Decide(Protocol):
 class Feed(Protocol):
     """The source of changes: :mod:`fleet.db.feed.feed`."""
 
-    def read(self, since: int) -> Any: ...
+    def read(self, since: int) -> Shown: ...
 
-    def read_host(self, host: str) -> Any: ...
+    def read_host(self, host: str) -> Shown: ...
 
 
 class HostManager:
@@ -165,7 +166,7 @@ class HostManager:
                 self._apply_later(later)
         LOG.info("Compared host %s with the database: %d instances", host, len(there.instances))
 
-    def _read_later(self, generation: int) -> tuple[Any, Any]:
+    def _read_later(self, generation: int) -> tuple[Shown, Shown | None]:
         """Read the changes to apply after a comparison that was read at ``generation``. Call it in the turnstile.
 
         First what came after the comparison: the cache must not go back. Then what is news to the cache, of all hosts: the
@@ -175,7 +176,7 @@ class HostManager:
         known = self._cache.generation
         return newer, self._feed.read(known) if known else None
 
-    def _apply_later(self, later: tuple[Any, Any]) -> None:
+    def _apply_later(self, later: tuple[Shown, Shown | None]) -> None:
         newer, news = later
         self._cache.apply(newer, news=False)
         if news is not None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import numpy
 from oslo_log import log as logging
 
 from fleet.clock import epoch_s
+from fleet.objects.feed_rows import ShownService
 from scheduler.engine.hosts.inventory import Inventory
 from scheduler.engine.hosts.table import PRESENT
 
@@ -38,7 +38,7 @@ class Services:
         """Note which heartbeats are shown from now on: they are newer than what the comparison reads."""
         self._heard.clear()
 
-    def apply(self, service: Any, compared: bool = False) -> None:
+    def apply(self, service: ShownService, compared: bool = False) -> None:
         """Apply a row. Its heartbeat counts even if it is the earlier one: the clock that wrote it may have gone back.
 
         :param compared: the row is of a comparison, which may have read it before the newest heartbeat

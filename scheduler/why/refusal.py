@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy
 
@@ -19,6 +18,7 @@ from fleet.reasons import Reason
 from scheduler.engine.decision import Refused
 from scheduler.engine.filtering import Drop
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.names import Request
 from scheduler.why import near_misses
 from scheduler.why.near_misses import DroppedHosts, Miss
 
@@ -61,7 +61,7 @@ def explain(refused: Refused) -> Refusal:
     return _of_drops(refused)
 
 
-def _of_none_considered(known: int, request: Any, place: str) -> Refusal:
+def _of_none_considered(known: int, request: Request, place: str) -> Refusal:
     """No filter ran: there are no hosts at all, or the request itself excludes them.
 
     :param known: number of hosts that there are

@@ -7,9 +7,10 @@ import dataclasses
 import datetime
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic
 
 import sqlalchemy as sa
+from typing_extensions import TypeVar
 
 from fleet.clock import Clock, seconds, utcnow
 from fleet.db.engine.database import Database
@@ -17,6 +18,7 @@ from fleet.db.feed import feed_queries as queries
 from fleet.db.hosts import aggregates, flavor_mix
 from fleet.db.tables.sql_types import AnyRow
 from fleet.ledger_identity import LedgerIdentity
+from fleet.objects.feed_rows import ShownInstance, ShownNode, ShownPlace, ShownService, ShownThing
 from fleet.objects.flavor_mix import FlavorMix
 
 #: Heartbeats are read at most this often: liveness is counted in tens of seconds. In a large fleet the period is a second
@@ -39,8 +41,13 @@ class ChangedAggregate:
     uuid: str | None = None
 
 
+#: Rows of places and of things. Those of storage are named: ``Changes[ShownPool, ShownVolume]``.
+PlaceT = TypeVar("PlaceT", bound=ShownPlace, default=ShownNode, covariant=True)
+ThingT = TypeVar("ThingT", bound=ShownThing, default=ShownInstance, covariant=True)
+
+
 @dataclasses.dataclass(frozen=True)
-class Changes:
+class Changes(Generic[PlaceT, ThingT]):
     """The changes since a generation. If ``full``, the complete state instead: what is not in it is deleted.
 
     ``feed_queries`` names the columns. ``heartbeats`` are ``(host, last_seen_up)`` pairs, not counted by generations.
@@ -48,13 +55,17 @@ class Changes:
 
     generation: int
     full: bool = False
-    nodes: Sequence[Any] = ()
-    services: Sequence[Any] = ()
+    nodes: Sequence[PlaceT] = ()
+    services: Sequence[ShownService] = ()
     aggregates: Sequence[ChangedAggregate] = ()
-    instances: Sequence[Any] = ()
+    instances: Sequence[ThingT] = ()
     heartbeats: Sequence[tuple[str, datetime.datetime]] = ()
     #: The flavor mix, if it has changed.
     mix: FlavorMix | None = None
+
+
+#: What a feed of any domain shows
+Shown = Changes[ShownPlace, ShownThing]
 
 
 class ChangeFeed:

@@ -17,6 +17,7 @@ from fleet.clock import epoch_s
 from fleet.hardware.node import Hardware
 from fleet.json_codec import JSONObject
 from fleet.objects import host_labels, host_report
+from fleet.objects.feed_rows import ShownCapabilities, ShownNode, ShownReport
 from scheduler.compute.domain.hardware import DEFAULT_RATIOS, HARDWARE, hardware, hardware_numbers, json_text
 from scheduler.compute.domain.host_state import Capabilities
 from scheduler.engine.hosts.domain import HostRow
@@ -65,7 +66,7 @@ _NOTHING: frozenset[str] = frozenset()
 Labels = tuple[tuple[str, str], ...]
 
 
-def read_row(node: Any) -> HostRow:
+def read_row(node: ShownNode) -> HostRow:
     """Return a row of ``compute_nodes`` in the form of the table."""
     parts = hardware(node)
     known = rare(node)
@@ -82,7 +83,7 @@ def read_row(node: Any) -> HostRow:
     )
 
 
-def numbers(node: Any, parts: Hardware | None) -> dict[str, float]:
+def numbers(node: ShownNode, parts: Hardware | None) -> dict[str, float]:
     """Return the numbers of a row of ``compute_nodes`` with these cells and devices."""
     known = {
         "total_usable_ram_mb": node.memory_mb,
@@ -132,7 +133,7 @@ def ceilings(known: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def capabilities(node: Any) -> Capabilities:
+def capabilities(node: ShownCapabilities) -> Capabilities:
     """Return the capabilities of a row, or of a host state."""
     cpu_info = node.cpu_info if isinstance(node.cpu_info, str) or node.cpu_info is None else json.dumps(node.cpu_info)
     return Capabilities(node.hypervisor_type, cpu_info, _kinds(json_text(node.supported_instances)))
@@ -143,7 +144,7 @@ def _kinds(text: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(kind) for kind in stored_json.read(text)) if text else ()
 
 
-def rare(node: Any) -> JSONObject:
+def rare(node: ShownReport) -> JSONObject:
     """Return the rare values of a row, or of a host state, that nothing placed takes from."""
     return {"stats": _parsed(node.stats), "metrics": _parsed(node.metrics)}
 
@@ -154,7 +155,7 @@ def bridges(stats: object) -> frozenset[str]:
     return _names(reported) if isinstance(reported, str) else _NOTHING
 
 
-def labels(stats: Any, administered: Mapping[str, str] | None) -> Labels:
+def labels(stats: object, administered: Mapping[str, str] | None) -> Labels:
     """Return the labels of a host as pairs, in the order of their keys."""
     reported = stats.get(host_labels.LABELS) if stats and isinstance(stats, Mapping) else None
     if not reported and not administered:
@@ -172,8 +173,7 @@ def _parsed(value: object) -> Any:
     return (stored_json.read(json_text(value) or "null") if isinstance(value, str) else value) if value else None
 
 
-def _free_disk_gb(node: Any) -> int:
+def _free_disk_gb(node: ShownNode) -> int:
     """Return what the hypervisor reports as left, if that is less than the records imply."""
-    least: int | None = node.disk_available_least
-    free: int = node.free_disk_gb
+    least, free = node.disk_available_least, node.free_disk_gb
     return free if least is None else min(free, least)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -17,6 +16,7 @@ from fleet import errors
 from fleet.hardware import pools
 from fleet.hardware.node import Hardware, Wanted
 from fleet.objects import RequestSpec, numa, pci
+from fleet.objects.feed_rows import ShownHardware
 
 LOG = logging.getLogger(__name__)
 #: Name of the rare value.
@@ -35,7 +35,7 @@ def wanted(request: RequestSpec) -> Wanted:
     return Wanted(request.numa_topology, request.pci_requests)
 
 
-def hardware(node: Any) -> Hardware | None:
+def hardware(node: ShownHardware) -> Hardware | None:
     """Return the cells and devices of a row, or of a host state; None if it has neither, and never had."""
     # A host state made by hand may lack the last attribute.
     found = node.numa_topology, node.pci_stats, getattr(node, "pci_device_pools", None)

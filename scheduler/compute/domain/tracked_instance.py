@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from fleet import states
 from fleet.objects import RequestSpec
+from fleet.objects.feed_rows import ShownInstance
 
 #: States in which an instance needs no host any more.
 _OVER = (states.ERROR, states.DELETED, states.SHELVED_OFFLOADED)
@@ -39,8 +39,9 @@ def picked(uuid: str, host: str, node: str | None, request: RequestSpec | None) 
     return TrackedInstance(uuid, host, node, instance_type_id=request.flavor.id if request else None)
 
 
-def read_placed(row: Any) -> TrackedInstance:
+def read_placed(row: ShownInstance) -> TrackedInstance:
     """Return the entry of a row of ``instances`` that has a host."""
+    assert row.host is not None, "the cache places only what is on a host"
     return TrackedInstance(
         row.uuid,
         row.host,
@@ -53,17 +54,17 @@ def read_placed(row: Any) -> TrackedInstance:
     )
 
 
-def is_gone(row: Any) -> bool:
+def is_gone(row: ShownInstance) -> bool:
     """Return True if the instance is deleted."""
     return bool(row.deleted) or row.vm_state == states.DELETED
 
 
-def is_over(row: Any) -> bool:
+def is_over(row: ShownInstance) -> bool:
     """Return True if the instance needs no host any more."""
     return bool(row.deleted) or row.vm_state in _OVER
 
 
-def has_moved(row: Any) -> bool:
+def has_moved(row: ShownInstance) -> bool:
     """Return True if a move has claimed its destination, or is over."""
     claimed = row.task_state in states.CLAIMED_MOVES
     settled = row.task_state is None or row.task_state in states.POWER_TASKS

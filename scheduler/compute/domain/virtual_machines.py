@@ -6,9 +6,8 @@ The loading of drivers hands it to both.
 
 from __future__ import annotations
 
-from typing import Any
-
 from fleet.json_codec import JSONMapping
+from fleet.objects import RequestSpec
 from scheduler.compute.domain.columns import NUMBERS, OFTEN_UNIFORM, read_row
 from scheduler.compute.domain.consumption import consumption, held
 from scheduler.compute.domain.host_metrics import HostMetrics
@@ -26,11 +25,20 @@ def _host_state(hosts: Candidates, row: int) -> object:
     return RowState(hosts, row)
 
 
-def _properties(request: Any) -> JSONMapping:
+def _properties(request: RequestSpec) -> JSONMapping:
     return {"instance_type": request.request_spec.get("instance_type")}
 
 
-VIRTUAL_MACHINES = Domain(
+#: Readers of requests, from which a variant of the domain makes its own.
+REQUESTS = Requests(
+    placed=picked,
+    consumption=consumption,
+    held=held,
+    properties=_properties,
+    plugin_form=RequestFaces,
+    request_key=request_key,
+)
+VIRTUAL_MACHINES = Domain.of(
     name="compute",
     layout=Layout(
         columns=NUMBERS,
@@ -51,14 +59,7 @@ VIRTUAL_MACHINES = Domain(
         is_up=is_up,
         steady_until=steady_until,
     ),
-    requests=Requests(
-        placed=picked,
-        consumption=consumption,
-        held=held,
-        properties=_properties,
-        plugin_form=RequestFaces,
-        request_key=request_key,
-    ),
+    requests=REQUESTS,
     defaults=Defaults(
         normalisation="clamp",
         plugin_life="process",

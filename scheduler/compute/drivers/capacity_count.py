@@ -23,6 +23,7 @@ from scheduler.compute.filters.failure_domain import Among
 from scheduler.engine import filtering
 from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.names import Request
 from scheduler.engine.prepared_request import PreparedRequest
 from scheduler.engine.supervision.supervision import Supervision
 from scheduler.why import shortfall
@@ -191,12 +192,14 @@ def survey(
     measured = [each for each in filters if ask(each, nobody) is not None]
     others = [each for each in filters if not any(each is one for one in measured)]
     allowed = restriction.allowed(hosts, prepared.request)
-    judging = [each for each in others if isinstance(each, FailureDomainFilter)]
     request = prepared.request
-    if judging:  # only requests for instances have rules
+    # Only requests for instances have groups and rules.
+    asked = request if isinstance(request, RequestSpec) else None
+    judging = [each for each in others if isinstance(each, FailureDomainFilter)] if asked is not None else []
+    if asked is not None and judging:
         # Rules among members are counted: a domain that has enough members now may take some later.
-        of_hosts = tuple(rule for rule in request.group_rules if rule.policy in group_rule.OF_HOSTS)
-        request = dataclasses.replace(request, group_rules=of_hosts)
+        of_hosts = tuple(rule for rule in asked.group_rules if rule.policy in group_rule.OF_HOSTS)
+        request = dataclasses.replace(asked, group_rules=of_hosts)
     round_ = filtering.run(dataclasses.replace(prepared, filters=others, request=request), hosts, allowed)
     rows = hosts.rows[round_.alive]
     chosen = hosts.subset(rows)
@@ -208,14 +211,13 @@ def survey(
         counts=filtering.Tally(others, round_.considered, round_.dropped).counts(),
         looked=round_.looked,
         supervision=prepared.supervision,
-        together=any(
-            each.together(prepared.request) for each in filters if isinstance(each, ServerGroupAffinityFilter)
-        ),
-        rules=[among for each in judging for among in each.among(chosen, prepared.request)],
+        together=asked is not None
+        and any(each.together(asked) for each in filters if isinstance(each, ServerGroupAffinityFilter)),
+        rules=[among for each in judging for among in each.among(chosen, asked)] if asked is not None else [],
     )
 
 
-def _shortfall(each: BaseHostFilter, of: Candidates, request: RequestSpec) -> Shortfall | None:
+def _shortfall(each: BaseHostFilter, of: Candidates, request: Request) -> Shortfall | None:
     """:raises WrongAnswer:"""
     return shortfall.checked(each.shortfall(of, request), len(of))
 

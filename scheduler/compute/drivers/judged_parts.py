@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from fleet.json_codec import JSONObject
-from fleet.objects import request_parts
+from fleet.objects import RequestSpec, request_parts
 from scheduler.compute import filters
 from scheduler.engine.pipeline import Pipeline
 from scheduler.engine.plugins import BaseHostFilter, BaseHostWeigher, Plugin
@@ -50,7 +50,7 @@ def _says_what(cls: type[Plugin]) -> bool:
     return any("judges" in vars(each) for each in cls.__mro__ if each not in ours)
 
 
-def _left_out(pipeline: Pipeline) -> list[type[BaseHostFilter]]:
+def _left_out(pipeline: Pipeline) -> list[type[BaseHostFilter[RequestSpec]]]:
     """Return the default filters of which the pipeline has none, nor one derived from it."""
     default = [cls for cls in filters.CLASSES if cls.__name__ in pipeline.domain.defaults.filters]
     return [cls for cls in default if not any(isinstance(each, cls) for each in pipeline.filters)]

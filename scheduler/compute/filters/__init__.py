@@ -10,6 +10,7 @@ One of your own needs neither: subclass :class:`BaseHostFilter` and name its dot
 ``scheduler_available_filters``.
 """
 
+from fleet.objects import RequestSpec
 from scheduler.compute.filters.affinity import (
     DifferentHostFilter,
     SameHostFilter,
@@ -93,7 +94,7 @@ __all__ = [
     "all_filters",
 ]
 
-CLASSES: tuple[type[BaseHostFilter], ...] = (
+CLASSES: tuple[type[BaseHostFilter[RequestSpec]], ...] = (
     AggregateCoreFilter,
     AggregateDiskFilter,
     AggregateImagePropertiesIsolation,
@@ -137,6 +138,6 @@ CLASSES: tuple[type[BaseHostFilter], ...] = (
 HostFilterHandler.built_in = CLASSES
 
 
-def all_filters() -> list[type[BaseHostFilter]]:
+def all_filters() -> list[type[BaseHostFilter[RequestSpec]]]:
     """The default of ``scheduler_available_filters``: every filter that comes with the scheduler."""
     return list(CLASSES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from fleet.objects import RequestSpec
 from scheduler.compute.domain import nova_form
 from scheduler.engine import plugins
 from scheduler.engine.plugins import BaseHostFilter
@@ -12,7 +13,7 @@ from scheduler.engine.plugins import BaseHostFilter
 __all__ = ["BaseHostFilter", "ColumnFilter"]
 
 
-class ColumnFilter(plugins.ColumnFilter):
+class ColumnFilter(plugins.ColumnFilter[RequestSpec]):
     __doc__ = plugins.ColumnFilter.__doc__
 
     one_host: ClassVar[plugins.OneHost] = nova_form

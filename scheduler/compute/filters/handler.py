@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from fleet.json_codec import JSONObject
+from fleet.objects import RequestSpec
 from scheduler.compute.domain.host_state import HostState
 from scheduler.compute.filters.base import BaseHostFilter
 from scheduler.loading import named_classes
@@ -19,9 +20,9 @@ class HostFilterHandler:
     """For drivers and tests in nova's form. The scheduler itself filters all hosts at once."""
 
     #: Set by the package, which names every filter.
-    built_in: ClassVar[Sequence[type[BaseHostFilter]]] = ()
+    built_in: ClassVar[Sequence[type[BaseHostFilter[RequestSpec]]]] = ()
 
-    def get_all_classes(self) -> list[type[BaseHostFilter]]:
+    def get_all_classes(self) -> list[type[BaseHostFilter[RequestSpec]]]:
         """Return every filter that comes with the scheduler."""
         return list(self.built_in)
 

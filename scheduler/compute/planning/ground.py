@@ -5,19 +5,20 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 from oslo_config import cfg
 
 from fleet import errors, states
 from fleet.db.feed.feed import Changes
 from fleet.objects import Holding, RequestSpec
+from fleet.objects.feed_rows import ShownInstance
 from fleet.objects.rebalance import Move
 from fleet.objects.whatif import Demand
 from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.host_manager import HostManager
-from scheduler.compute.weights import CPUWeigher, RAMWeigher
+from scheduler.compute.weights import BaseHostWeigher, CPUWeigher, RAMWeigher
 from scheduler.engine import pipeline
 from scheduler.engine.decision import Decision
 from scheduler.planning.copied_fleet import CopiedFleet
@@ -32,7 +33,7 @@ class Movable:
 
     uuid: str
     host: str
-    node: str
+    node: str | None
     request: RequestSpec
 
     @property
@@ -50,7 +51,7 @@ class Ground:
         self._conf = conf
         self._request_of = request_of
         self._known: dict[str, Movable] = {}
-        self._instances: dict[str, list[Any]] = collections.defaultdict(list)
+        self._instances: dict[str, list[ShownInstance]] = collections.defaultdict(list)
         for each in state.instances:
             if each.host is not None:
                 self._instances[each.host].append(each)
@@ -94,7 +95,7 @@ class Ground:
                     demand = self._request_of(each.uuid)
                 except errors.FleetError:
                     continue
-                self._known[each.uuid] = Movable(each.uuid, each.host, each.node, self._request(demand))
+                self._known[each.uuid] = Movable(each.uuid, host, each.node, self._request(demand))
             found.append(self._known[each.uuid])
         return found
 
@@ -112,19 +113,19 @@ class Ground:
         return dataclasses.replace(request, group_hosts=frozenset(hosts), group_places=places)
 
 
-def _busy(row: Any) -> str:
+def _busy(row: ShownInstance) -> str:
     if (row.vm_state, row.task_state) == (states.ACTIVE, None):
         return ""
     return f"is {row.vm_state} ({row.task_state or 'no task'})"
 
 
-def _rests(row: Any) -> bool:
+def _rests(row: ShownInstance) -> bool:
     return row.vm_state in states.AT_REST and row.task_state is None
 
 
 def packing(asked: pipeline.Pipeline) -> pipeline.Pipeline:
     """Return a pipeline with the same filters, whose weighers prefer the fullest host."""
-    return dataclasses.replace(asked, weighers=[RAMWeigher(-1.0), CPUWeigher(-1.0)])
+    return dataclasses.replace(asked, weighers=cast("Sequence[BaseHostWeigher]", (RAMWeigher(-1.0), CPUWeigher(-1.0))))
 
 
 def elsewhere(fleet: CopiedFleet, instance: Movable, without: Iterable[str] = ()) -> Decision:

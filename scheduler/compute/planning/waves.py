@@ -28,7 +28,7 @@ from scheduler.compute.planning.moves.columns import amount
 from scheduler.compute.planning.moves.moved import joined, moved
 from scheduler.planning import readings
 from scheduler.planning.copied_fleet import CopiedFleet
-from scheduler.planning.hypothetical import ChangedRow
+from scheduler.planning.hypothetical import changed
 
 
 def run(
@@ -183,7 +183,7 @@ class _Planner:
 
     def _during(self, hosts: Sequence[str], moves: Sequence[Move]) -> Changes:
         state = self._after(moves)
-        services = [ChangedRow(each, disabled=True) if each.host in hosts else each for each in state.services]
+        services = [changed(each, disabled=True) if each.host in hosts else each for each in state.services]
         return dataclasses.replace(state, services=services)
 
     def _after(self, moves: Sequence[Move]) -> Changes:
@@ -246,7 +246,7 @@ class _Places:
 
     def __init__(self, ground: Ground, fleet: CopiedFleet, left: Collection[str]) -> None:
         waiting, state = frozenset(left), ground.state
-        services = [ChangedRow(each, disabled=True) if each.host in waiting else each for each in state.services]
+        services = [changed(each, disabled=True) if each.host in waiting else each for each in state.services]
         self._near = ground.copy(dataclasses.replace(state, services=services))
         self._far = fleet
 

@@ -27,7 +27,7 @@ from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine import pipeline
 from scheduler.planning import readings
 from scheduler.planning.copied_fleet import CopiedFleet, without_filters
-from scheduler.planning.hypothetical import hypothetical
+from scheduler.planning.hypothetical import NODES, hypothetical
 from scheduler.planning.outcomes import Outcomes
 
 #: The flavor mix is learned anew this often, in seconds of the demands' time.
@@ -49,7 +49,7 @@ def run(
     history = _history(demands)
     course = _Course(
         without_filters(loading.load_pipeline(conf), change.without_filters),
-        hypothetical(state, change),
+        hypothetical(state, change, NODES),
         conf.service_down_time,
         history,
         frozenset(change.without_hosts),

@@ -10,6 +10,7 @@ One of your own needs neither: subclass :class:`BaseHostWeigher` and name its do
 ``scheduler_weight_classes``.
 """
 
+from fleet.objects import RequestSpec
 from scheduler.compute.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
 from scheduler.compute.weights.alignment import AlignmentWeigher
 from scheduler.compute.weights.base import BaseHostWeigher, ColumnWeigher, WeighedHost
@@ -53,7 +54,7 @@ __all__ = [
 ]
 
 #: Nova's CrossCellWeigher is not among them: there are no cells.
-CLASSES: tuple[type[BaseHostWeigher], ...] = (
+CLASSES: tuple[type[BaseHostWeigher[RequestSpec]], ...] = (
     RAMWeigher,
     DiskWeigher,
     CPUWeigher,
@@ -74,6 +75,6 @@ CLASSES: tuple[type[BaseHostWeigher], ...] = (
 HostWeightHandler.built_in = CLASSES
 
 
-def all_weighers() -> list[type[BaseHostWeigher]]:
+def all_weighers() -> list[type[BaseHostWeigher[RequestSpec]]]:
     """The default of ``scheduler_weight_classes``: every weigher that comes with the scheduler."""
     return list(CLASSES)

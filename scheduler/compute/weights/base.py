@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy
 
+from fleet.objects import RequestSpec
 from scheduler.compute.domain import aggregate_overrides, nova_form
 from scheduler.engine import plugins
 from scheduler.engine.hosts.candidates import Candidates
@@ -15,7 +16,7 @@ from scheduler.engine.plugins import BaseHostWeigher, WeighedHost
 __all__ = ["BaseHostWeigher", "ColumnWeigher", "WeighedHost"]
 
 
-class ColumnWeigher(plugins.ColumnWeigher):
+class ColumnWeigher(plugins.ColumnWeigher[RequestSpec]):
     __doc__ = plugins.ColumnWeigher.__doc__
 
     one_host: ClassVar[plugins.OneHost] = nova_form

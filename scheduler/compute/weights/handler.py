@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from fleet.json_codec import JSONObject
+from fleet.objects import RequestSpec
 from scheduler.compute.domain.host_state import HostState
 from scheduler.compute.weights.base import BaseHostWeigher, WeighedHost
 from scheduler.loading import named_classes
@@ -31,9 +32,9 @@ class HostWeightHandler:
 
     object_class = WeighedHost
     #: Set by the package, which names every weigher.
-    built_in: ClassVar[Sequence[type[BaseHostWeigher]]] = ()
+    built_in: ClassVar[Sequence[type[BaseHostWeigher[RequestSpec]]]] = ()
 
-    def get_all_classes(self) -> list[type[BaseHostWeigher]]:
+    def get_all_classes(self) -> list[type[BaseHostWeigher[RequestSpec]]]:
         """Return every weigher that comes with the scheduler."""
         return list(self.built_in)
 

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
 
 import numpy
 
+from fleet.objects.feed_rows import ShownPlace, ShownThing
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.table import Key
-from scheduler.engine.names import Wire
+from scheduler.engine.names import Request, RequestT, Wire
 
 #: How raw weights are made comparable: not at all; over the observed range, widened to a weigher's own bounds; or
 #: clamped to a weigher's own bounds.
 Normalisation = Literal["none", "widen", "clamp"]
 #: How long a filter object lives: as long as the process, or for one request.
 PluginLife = Literal["process", "request"]
+#: Rows of the places of one domain, and of its things
+PlaceT = TypeVar("PlaceT", bound=ShownPlace, contravariant=True)
+ThingT = TypeVar("ThingT", bound=ShownThing, contravariant=True)
 
 
 class Placed(Protocol):
@@ -88,7 +92,7 @@ class Layout:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
+class Rows(Generic[PlaceT, ThingT]):
     """Readers of rows of the database.
 
     :param read_row: a row of the database → :class:`HostRow`
@@ -103,21 +107,21 @@ class Rows:
     :param is_counted: a row that names the host of its booking → True if the row of that host counts the thing already
     """
 
-    read_row: Callable[[Any], HostRow]
-    read_placed: Callable[[Any], Placed]
-    is_gone: Callable[[Any], bool]
-    is_over: Callable[[Any], bool]
-    has_moved: Callable[[Any], bool]
+    read_row: Callable[[PlaceT], HostRow]
+    read_placed: Callable[[ThingT], Placed]
+    is_gone: Callable[[ThingT], bool]
+    is_over: Callable[[ThingT], bool]
+    has_moved: Callable[[ThingT], bool]
     is_up: Callable[[Any, float], numpy.ndarray]
     steady_until: Callable[[Any, float], float]
-    is_given_back: Callable[[Any], bool] = lambda row: True
-    counted_in: Callable[[Any], Collection[str]] = lambda row: ()
+    is_given_back: Callable[[ThingT], bool] = lambda row: True
+    counted_in: Callable[[PlaceT], Collection[str]] = lambda row: ()
     counted_columns: frozenset[str] = frozenset()
-    is_counted: Callable[[Any], bool] = lambda row: True
+    is_counted: Callable[[ThingT], bool] = lambda row: True
 
 
 @dataclasses.dataclass(frozen=True)
-class Requests:
+class Requests(Generic[RequestT]):
     """Readers of requests, and of what they have placed.
 
     :param placed: (uuid, host, node, request or None) → the index entry of a new pick
@@ -128,11 +132,11 @@ class Requests:
     :param plugin_form: ``filter_properties`` of a request → the same, with all that plugins of one host at a time read
     """
 
-    placed: Callable[[str, str, str | None, Any], Placed]
-    consumption: Callable[[Any], Consumption]
+    placed: Callable[[str, str, str | None, RequestT | None], Placed]
+    consumption: Callable[[RequestT], Consumption]
     held: Callable[[Any], Held]
-    request_key: Callable[[Any], Hashable | None]
-    properties: Callable[[Any], Mapping[str, Any]] = lambda request: {}
+    request_key: Callable[[RequestT], Hashable | None]
+    properties: Callable[[RequestT], Mapping[str, Any]] = lambda request: {}
     plugin_form: Callable[[Wire], Wire] = dict
 
 
@@ -174,11 +178,34 @@ class Words:
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """One domain: five groups of what the engine and the cache must know of it."""
+    """One domain: five groups of what the engine and the cache must know of it. Make it with :meth:`of`."""
 
     name: str
     layout: Layout
-    rows: Rows
-    requests: Requests
+    rows: Rows[ShownPlace, ShownThing]
+    requests: Requests[Request]
     defaults: Defaults = dataclasses.field(default_factory=Defaults)
     words: Words = dataclasses.field(default_factory=Words)
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        layout: Layout,
+        rows: Rows[PlaceT, ThingT],
+        requests: Requests[RequestT],
+        defaults: Defaults | None = None,
+        words: Words | None = None,
+    ) -> Domain:
+        """Make a domain. Its readers agree on the types of rows and requests, which the engine does not know.
+
+        A cache hands the readers only rows of the domain's feed, and drivers only requests that the domain has parsed.
+        """
+        return cls(
+            name,
+            layout,
+            cast("Rows[ShownPlace, ShownThing]", rows),
+            cast("Requests[Request]", requests),
+            defaults or Defaults(),
+            words or Words(),
+        )

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from fleet.clock import epoch_s
+from fleet.objects.feed_rows import ShownPool
 from fleet.pool_capacity import AUTO, DEFAULT_RATIO
 from scheduler.engine.hosts.domain import HostRow
 from scheduler.volumes.domain import capabilities
@@ -42,7 +42,7 @@ OFTEN_UNIFORM = ("automatic", "sized")
 NO_ROOM = -(2.0**53)
 
 
-def read_row(pool: Any) -> HostRow:
+def read_row(pool: ShownPool) -> HostRow:
     """Return a row of ``storage_pools`` in the form of the table."""
     text = pool.capabilities if isinstance(pool.capabilities, str) else json.dumps(pool.capabilities)
     report = capabilities.parse(text)
@@ -51,7 +51,7 @@ def read_row(pool: Any) -> HostRow:
     )
 
 
-def numbers(pool: Any) -> dict[str, float]:
+def numbers(pool: ShownPool) -> dict[str, float]:
     ratio = pool.max_over_subscription_ratio
     known = {
         "total_capacity_gb": _gb(pool.total_capacity_gb),

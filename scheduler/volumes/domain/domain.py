@@ -53,7 +53,7 @@ def properties(request: VolumeRequest) -> JSONMapping:
     }
 
 
-POOLS = Domain(
+POOLS = Domain.of(
     name="volume",
     layout=Layout(
         columns=NUMBERS,

@@ -114,6 +114,7 @@ class VolumeRequest:
     requested_hosts: ClassVar[Sequence[str]] = ()
     ignore_nodes: ClassVar[Sequence[tuple[str, str]]] = ()
     group_updated: ClassVar[bool] = False
+    group_hosts: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     def from_wire(cls, request_spec: object, filter_properties: object = None) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from oslo_config import cfg
 
@@ -46,8 +46,7 @@ def load_pipeline(conf: cfg.ConfigOpts) -> Pipeline:
         else POOLS,
         # What the request names comes first: pools that it does not want explain nothing.
         filters=[
-            WantedBackendFilter(),
-            BackendUpFilter.from_conf(conf),
+            *cast("Sequence[plugins.BaseHostFilter]", (WantedBackendFilter(), BackendUpFilter.from_conf(conf))),
             *(named_classes.make(each, conf, "[volume] scheduler_default_filters") for each in chosen),
         ],
         weighers=[named_classes.make(each, conf, "[volume] scheduler_default_weighers") for each in raters],

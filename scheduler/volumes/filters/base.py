@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 from fleet.json_codec import JSONObject
 from scheduler.engine import plugins
 from scheduler.volumes.domain import one_pool
+from scheduler.volumes.domain.request import VolumeRequest
 
 __all__ = ["BaseBackendFilter", "BaseHostFilter", "ColumnFilter"]
 
 
-class _CinderForm(plugins.BaseHostFilter):
+class _CinderForm(plugins.BaseHostFilter[VolumeRequest]):
     """Accepts both of cinder's names for the one method of a filter. A ``host_passes`` that a class has wins."""
 
     def __init_subclass__(cls, is_base: bool = False) -> None:
@@ -41,7 +42,7 @@ class BaseBackendFilter(_CinderForm):
         return bool(super()._filter_one(obj, filter_properties))
 
 
-class ColumnFilter(_CinderForm, plugins.ColumnFilter, is_base=True):
+class ColumnFilter(_CinderForm, plugins.ColumnFilter[VolumeRequest], is_base=True):
     __doc__ = plugins.ColumnFilter.__doc__
 
     one_host: ClassVar[plugins.OneHost] = one_pool

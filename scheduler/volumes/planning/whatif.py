@@ -10,12 +10,12 @@ import heapq
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy
 from oslo_config import cfg
 
 from fleet.db.feed.feed import Changes
+from fleet.objects.feed_rows import ShownPool, ShownVolume
 from fleet.objects.volume import size_of
 from fleet.objects.whatif import VOLUME_RATIO, Change, Demand
 from fleet.utilization.history import REQUESTS, SECONDS, PoolHistory
@@ -35,7 +35,11 @@ from scheduler.volumes.drivers.host_manager import HostManager
 
 
 def run(
-    conf: cfg.ConfigOpts, state: Changes, change: Change, demands: Sequence[Demand], tick: Callable[[int], object]
+    conf: cfg.ConfigOpts,
+    state: Changes[ShownPool, ShownVolume],
+    change: Change,
+    demands: Sequence[Demand],
+    tick: Callable[[int], object],
 ) -> dict[str, object]:
     """Place the demands, which are in the order of their times, and return the figures.
 
@@ -48,7 +52,8 @@ def run(
     scheduler_conf.register_opts(conf)
     volume_conf.register_opts(conf)
     asked = without_filters(loading.load_pipeline(conf), change.without_filters)
-    pools = CopiedFleet(asked, hypothetical(state, change, _POOLS), conf.service_down_time, HostManager)
+    changed = hypothetical(state, change, _POOLS)
+    pools = CopiedFleet(asked, changed, conf.service_down_time, HostManager)
     outcomes, ends = Outcomes(), list[tuple[float, str]]()
     history = _history(demands)
 
@@ -104,7 +109,7 @@ def _sized(pools: Candidates) -> numpy.ndarray:
     return found
 
 
-def _emptied(row: Any, _host: str) -> Mapping[str, object]:
+def _emptied(row: ShownPool, _host: str) -> Mapping[str, object]:
     """The columns of a pool like this one that has no volumes."""
     return {
         "free_capacity_gb": row.total_capacity_gb,

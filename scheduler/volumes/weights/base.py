@@ -13,11 +13,12 @@ from oslo_config import cfg
 from scheduler.engine import plugins
 from scheduler.engine.plugins import WeighedHost
 from scheduler.volumes.domain import one_pool
+from scheduler.volumes.domain.request import VolumeRequest
 
 __all__ = ["BaseHostWeigher", "ColumnWeigher", "WeighedHost"]
 
 
-class BaseHostWeigher(plugins.BaseHostWeigher):
+class BaseHostWeigher(plugins.BaseHostWeigher[VolumeRequest]):
     """A weigher of one pool at a time: define ``_weigh_object(pool_state, weight_properties)``.
 
     Raw weights are normalised to 0..1 over the pools of the request, multiplied and added up. ``minval`` and ``maxval`` fix
@@ -32,7 +33,7 @@ class BaseHostWeigher(plugins.BaseHostWeigher):
             cls.weight_multiplier = older  # type: ignore[method-assign]
 
 
-class ColumnWeigher(plugins.ColumnWeigher):
+class ColumnWeigher(plugins.ColumnWeigher[VolumeRequest]):
     __doc__ = plugins.ColumnWeigher.__doc__
 
     one_host: ClassVar[plugins.OneHost] = one_pool

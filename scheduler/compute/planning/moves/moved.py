@@ -12,11 +12,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from fleet.db.feed.feed import Changes
+from fleet.objects.feed_rows import ShownNode
 from fleet.objects.rebalance import Move
 from scheduler.compute.domain import consumption
 from scheduler.compute.domain.hardware import HARDWARE, hardware, wanted
 from scheduler.compute.planning.ground import Movable
-from scheduler.planning.hypothetical import ChangedRow
+from scheduler.planning.hypothetical import changed
 
 #: By uuid, the instances that move, where they are at first.
 Guests = Mapping[str, Movable]
@@ -27,7 +28,7 @@ def moved(state: Changes, moves: Sequence[Move], guests: Guests) -> Changes:
     by_uuid = {each.instance_uuid: each for each in moves}
     node_of = {node.host: node.hypervisor_hostname for node in state.nodes}
     instances = [
-        ChangedRow(each, host=move.destination, node=node_of[move.destination])
+        changed(each, host=move.destination, node=node_of[move.destination])
         if (move := by_uuid.get(each.uuid))
         else each
         for each in state.instances
@@ -59,11 +60,11 @@ def _with_use(state: Changes, signs: Sequence[tuple[str, Move, int]], guests: Gu
     return dataclasses.replace(state, nodes=nodes)
 
 
-def _changed(node: object, moves: Sequence[tuple[Move, int]], guests: Guests) -> object:
+def _changed(node: ShownNode, moves: Sequence[tuple[Move, int]], guests: Guests) -> ShownNode:
     vcpus = sum(sign * move.vcpus for move, sign in moves)
     memory_mb = sum(sign * move.memory_mb for move, sign in moves)
     disk_gb = sum(sign * move.disk_gb for move, sign in moves)
-    changes = {
+    increases = {
         "vcpus_used": vcpus,
         "memory_mb_used": memory_mb,
         "free_ram_mb": -memory_mb,
@@ -71,11 +72,11 @@ def _changed(node: object, moves: Sequence[tuple[Move, int]], guests: Guests) ->
         "free_disk_gb": -disk_gb,
         "running_vms": sum(sign for _move, sign in moves),
     }
-    numbers = {name: (getattr(node, name) or 0) + by for name, by in changes.items()}
-    return ChangedRow(node, **numbers, **_hardware(node, moves, guests))
+    numbers = {name: (getattr(node, name) or 0) + by for name, by in increases.items()}
+    return changed(node, **numbers, **_hardware(node, moves, guests))
 
 
-def _hardware(node: object, moves: Sequence[tuple[Move, int]], guests: Guests) -> dict[str, object]:
+def _hardware(node: ShownNode, moves: Sequence[tuple[Move, int]], guests: Guests) -> dict[str, object]:
     """Return the columns of the free cells and devices, if they change."""
     before = known = hardware(node)
     for move, sign in moves if known else ():
