@@ -26,8 +26,7 @@ class Holding:
     @classmethod
     def of(cls, instance: Instance) -> Self:
         """Return what a claimed instance holds by the ledger."""
-        topology = numa.InstanceTopology.from_wire(instance.claimed_numa_topology, "instance.claimed_numa_topology")
-        return cls(topology, pci.devices_from_wire(instance.claimed_pci_devices, "instance.claimed_pci_devices"))
+        return cls(instance.claimed_topology, instance.claimed_devices)
 
     @classmethod
     def of_claim(cls, claimed: Claimed) -> Self:
@@ -72,7 +71,4 @@ class Stock:
 
 def wanted_by(instance: Instance) -> Wanted:
     """Return what the instance asks for. :raises errors.InvalidInput: it is malformed"""
-    return Wanted(
-        numa.InstanceTopology.from_wire(instance.numa_topology, "instance.numa_topology"),
-        pci.requests_from_wire(instance.pci_requests, "instance.pci_requests"),
-    )
+    return Wanted(instance.wanted_topology, instance.wanted_devices)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 from fleet.json_codec import JSONObject
-from fleet.objects import fields
+from fleet.objects import fields, numa, pci
 from fleet.objects.flavor import Flavor
 from fleet.objects.image import Image
 
@@ -50,6 +50,29 @@ class Instance:
     shelved_attempt: int | None = None
     #: Of its power task, ISO 8601, UTC: a report names the task by it. None without such a task.
     task_deadline: fields.Text | None = None
+
+    # Cells and devices, parsed when a step reads them: a malformed value must not end lists, which do not read it. Each
+    # raises errors.InvalidInput, naming the field.
+
+    @property
+    def wanted_topology(self) -> numa.InstanceTopology | None:
+        """The cells that are asked for."""
+        return numa.InstanceTopology.from_wire(self.numa_topology, "instance.numa_topology")
+
+    @property
+    def wanted_devices(self) -> tuple[pci.PciRequest, ...]:
+        """The devices that are asked for."""
+        return pci.requests_from_wire(self.pci_requests, "instance.pci_requests")
+
+    @property
+    def claimed_topology(self) -> numa.InstanceTopology | None:
+        """The cells and CPUs of the host that the claim holds."""
+        return numa.InstanceTopology.from_wire(self.claimed_numa_topology, "instance.claimed_numa_topology")
+
+    @property
+    def claimed_devices(self) -> tuple[pci.PciDevice, ...]:
+        """The devices of the host that the claim holds."""
+        return pci.devices_from_wire(self.claimed_pci_devices, "instance.claimed_pci_devices")
 
     @classmethod
     def from_wire(cls, data: object, field: str = "instance") -> Instance:

@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element, SubElement
 from compute_agent.drivers.libvirt.domains import interfaces, pci_devices
 from compute_agent.drivers.machine import SMALL_PAGE_KB
 from fleet.json_codec import JSONObject
-from fleet.objects import Instance, network, numa, pci
+from fleet.objects import Instance, network, numa
 
 #: Of the element that marks a domain as one of ours.
 NAMESPACE = "https://fleet.example.org/libvirt/1"
@@ -54,7 +54,7 @@ class Machine:
 
 def build(machine: Machine, instance: Instance, host: str, disks: Sequence[Disk], console: pathlib.Path) -> str:
     """:param host: that the domain is marked with"""
-    topology = numa.InstanceTopology.from_wire(instance.claimed_numa_topology, "instance.claimed_numa_topology")
+    topology = instance.claimed_topology
     cells = topology.cells if topology else ()
     domain = Element("domain", type=machine.kind)
     _text(domain, "name", f"fleet-{instance.uuid}")
@@ -79,7 +79,7 @@ def build(machine: Machine, instance: Instance, host: str, disks: Sequence[Disk]
         _text(domain, f"on_{event}", action)
     devices = _devices(domain, disks, console)
     interfaces.add(devices, network.interfaces_from_wire(instance.interfaces))
-    pci_devices.add(devices, pci.devices_from_wire(instance.claimed_pci_devices, "instance.claimed_pci_devices"))
+    pci_devices.add(devices, instance.claimed_devices)
     return ElementTree.tostring(domain, encoding="unicode")
 
 
