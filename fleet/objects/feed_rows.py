@@ -31,7 +31,7 @@ class ShownService(Protocol):
 
 
 class ShownPlace(Protocol):
-    """What caches read of a place of any domain."""
+    """A place of any domain: the columns that caches read."""
 
     @property
     def host(self) -> str: ...
@@ -42,7 +42,7 @@ class ShownPlace(Protocol):
 
 
 class ShownThing(Protocol):
-    """What caches read of a thing of any domain."""
+    """A thing of any domain: the columns that caches read."""
 
     @property
     def uuid(self) -> str: ...
@@ -77,7 +77,7 @@ class ShownCapabilities(Protocol):
 
 
 class ShownReport(Protocol):
-    """What the driver of a compute node reports beside its resources."""
+    """The report of a compute node's driver, beside its resources."""
 
     @property
     def stats(self) -> str | JSONObject | None: ...

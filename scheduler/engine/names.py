@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 
 
 class Request(Protocol):
-    """What the engine reads of a request that its domain has parsed. It is a frozen dataclass."""
+    """The part of a parsed request that the engine reads. The request is a frozen dataclass of its domain."""
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 

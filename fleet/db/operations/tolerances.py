@@ -21,7 +21,7 @@ _ALL = sa.select(TOLERANCES).order_by(TOLERANCES.c.kind.desc(), TOLERANCES.c.nam
 
 
 class Grouped(Protocol):
-    """What :func:`hosts_of` reads of an aggregate."""
+    """The part of an aggregate that :func:`hosts_of` reads."""
 
     @property
     def name(self) -> str: ...
