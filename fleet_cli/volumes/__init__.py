@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes, their types and snapshots, the pools that they are in, and ``existing_volumes``, which are taken over.
+"""Volumes and changes of them, their types and snapshots, the pools that they are in, and ``existing_volumes``, which are
+taken over.
 
 :mod:`fleet_cli.command_list` names the commands.
 """
