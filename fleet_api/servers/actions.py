@@ -23,7 +23,7 @@ from fleet_api.access import identity, rules
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import NotHere
-from fleet_api.servers import server_view
+from fleet_api.servers import server_forms, server_view
 from fleet_api.servers.input import rebuild
 from fleet_api.servers.input.microversion_fields import require_known
 from fleet_api.servers.servers import show
@@ -149,11 +149,11 @@ class _Anew(TypedDict):
     user_data: NotRequired[Annotated[str | None, answers.since("2.57")]]
 
 
-class Rebuilt(server_view.ChangedServer, _Anew):
+class Rebuilt(server_forms.ChangedServer, _Anew):
     """A server whose guest is made anew, before version 2.75."""
 
 
-class RebuiltWhole(server_view.ListedServer):
+class RebuiltWhole(server_forms.ListedServer):
     """The same from version 2.75 on."""
 
     adminPass: NotRequired[str]

@@ -16,7 +16,7 @@ from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.access import identity, rules
 from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
-from fleet_api.servers import addresses, parts, server_view
+from fleet_api.servers import addresses, parts, server_forms, server_view
 from fleet_api.servers.input import server_change, server_filters, server_request
 
 #: Header with the client token of a build request.
@@ -40,7 +40,7 @@ NewServer = TypedDict(
         "id": str,
         "links": list[answers.Link],
         "OS-DCF:diskConfig": str,
-        "security_groups": list[server_view.SecurityGroup],
+        "security_groups": list[server_forms.SecurityGroup],
         "adminPass": NotRequired[str],
     },
 )
@@ -60,7 +60,7 @@ class Reserved(TypedDict):
     warnings: NotRequired[list[str]]
 
 
-_ONE = answers.Answer({"server": server_view.Server})
+_ONE = answers.Answer({"server": server_forms.Server})
 
 
 class Servers:
@@ -120,13 +120,13 @@ class Servers:
             raise errors.InvalidInput(field=_NAMED_BY[unknown.kind], reason=reason) from None
 
     @guard.by("compute:servers:get")
-    @answers.gives(answers.listed("servers", server_view.BriefServer))
+    @answers.gives(answers.listed("servers", server_forms.BriefServer))
     @bodies.asks(*server_filters.PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/servers", server_view.brief)
 
     @guard.by("compute:servers:get")
-    @answers.gives(answers.listed("servers", server_view.ListedServer))
+    @answers.gives(answers.listed("servers", server_forms.ListedServer))
     @bodies.asks(*server_filters.PARAMETERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
         response.media = self._list(request, "/servers/detail", server_view.view)
@@ -137,7 +137,7 @@ class Servers:
         response.media = {"server": server_view.whole(request, show(self._conductor, request, server_id))}
 
     @guard.by("compute:servers:update")
-    @answers.gives(answers.Answer({"server": server_view.Server | server_view.ChangedServer}))
+    @answers.gives(answers.Answer({"server": server_forms.Server | server_forms.ChangedServer}))
     @bodies.takes(server_change.BODY)
     def on_put_one(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
         show(self._conductor, request, server_id)
