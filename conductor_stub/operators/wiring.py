@@ -16,6 +16,7 @@ from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.events import EventsManager
 from conductor_stub.operators.flavors import FlavorManager
 from conductor_stub.operators.groups import GroupManager
+from conductor_stub.operators.hosts import HostsManager
 from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.locks import LockManager
 from conductor_stub.operators.manager import OperatorManager
@@ -45,7 +46,8 @@ def wire(common: Common, builds: Builds, power: Power) -> Part:
     diagnosis = Diagnosis(database, common.settings.host, common.fresh)
     return Part(
         endpoints=[
-            OperatorManager(database, common.limits.service_down_time_s, dry_run, diagnosis, clock, zone),
+            OperatorManager(database, dry_run, diagnosis, clock),
+            HostsManager(database, common.limits.service_down_time_s, clock, zone),
             CatalogManager(database, Announcements(database, common.clients.scheduler), clock),
             FlavorManager(database, clock),
             GroupManager(database, quota, clock),

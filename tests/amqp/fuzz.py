@@ -21,6 +21,7 @@ from conductor_stub.operators.console import ConsoleManager
 from conductor_stub.operators.details import DetailsManager
 from conductor_stub.operators.events import EventsManager
 from conductor_stub.operators.groups import GroupManager
+from conductor_stub.operators.hosts import HostsManager
 from conductor_stub.operators.key_pairs import KeyPairManager
 from conductor_stub.operators.manager import OperatorManager
 from conductor_stub.operators.quotas import QuotaManager
@@ -91,7 +92,7 @@ _LEAVE_BEHIND = {"create", "create_key_pair", "create_flavor", "create_aggregate
                  "report_hosts", "create_volumes", "manage_volume", "create_volume_type", "create_snapshot",
                  "report_pools"}  # fmt: skip
 _ENDPOINTS = (ConductorManager, ComputeTaskManager, MigrationManager, OperatorManager, CatalogManager, ConsoleManager,
-              DetailsManager, EventsManager, GroupManager, KeyPairManager, QuotaManager, UseManager,
+              DetailsManager, EventsManager, GroupManager, HostsManager, KeyPairManager, QuotaManager, UseManager,
               MoveIntake, VolumeIntake, SnapshotIntake, MigrationIntake, ExistingIntake, VolumeManager,
               BackendManager, VolumeSchedulerManager, SchedulerManager, ComputeManager)  # fmt: skip
 #: The arguments that a method has.
