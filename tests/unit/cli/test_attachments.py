@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet_cli.servers import servers
-from tests.unit.cli.test_volumes import VOLUME, Conductor
+from tests.unit.cli.test_volumes import VOLUME, Volumes
 
 ATTACHED = {"volume": VOLUME["uuid"], "volume_name": "data", "instance_name": "web", "size_gb": 10, "device": "vdb"}
 IN_USE = {**VOLUME, "status": "in-use", "attachments": [ATTACHED]}
@@ -25,7 +25,7 @@ REFUSED = {"failure": {"error": "failed", "message": "the host does not reach it
     ],
 )
 def test_the_end_is_waited_for(run, command: str, last: dict[str, Any], status: int, said: str) -> None:
-    conductor = Conductor([{**VOLUME, "status": f"{command}ing"}], [last])
+    conductor = Volumes([{**VOLUME, "status": f"{command}ing"}], [last])
     conductor.answers[f"{command}_volume"] = ATTACHED
     found, _out, errors = run(conductor, "server", "volume", command, "--wait", "web", "data")
     assert (status, True) == (found, said in errors)
@@ -33,14 +33,14 @@ def test_the_end_is_waited_for(run, command: str, last: dict[str, Any], status: 
 
 
 def test_a_device_may_be_named(run) -> None:
-    conductor = Conductor()
+    conductor = Volumes()
     conductor.answers["attach_volume"] = ATTACHED
     assert 0 == run(conductor, "server", "volume", "attach", "--device", "/dev/vdc", "web", "data")[0]
     assert [("attach_volume", {"name": "web", "volume": "data", "device": "/dev/vdc"})] == conductor.calls
 
 
 def test_the_volumes_of_a_server_and_the_servers_of_volumes_are_listed(run) -> None:
-    conductor = Conductor([IN_USE])
+    conductor = Volumes([IN_USE])
     conductor.answers["show_instance"] = {"volumes": [{**ATTACHED, "status": "attached"}]}
     found, out, _errors = run(conductor, "server", "volume", "list", "web")
     assert (0, True, True) == (found, "vdb" in out, "attached" in out)

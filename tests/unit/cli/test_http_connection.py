@@ -55,7 +55,7 @@ class FakeCalls(api_calls.Calls):
         return self.call(context, "explain", request_spec=request_spec, best=best)
 
 
-class Conductor:
+class Called:
     def __init__(self) -> None:
         self.calls = FakeCalls()
 
@@ -71,12 +71,12 @@ def conf() -> cfg.ConfigOpts:
 
 
 @pytest.fixture
-def conductor() -> Conductor:
-    return Conductor()
+def conductor() -> Called:
+    return Called()
 
 
 @pytest.fixture
-def url(conductor: Conductor, conf: cfg.ConfigOpts) -> Iterator[str]:
+def url(conductor: Called, conf: cfg.ConfigOpts) -> Iterator[str]:
     app = application(conductor, conf)  # type: ignore[arg-type]
     with simple_server.make_server("127.0.0.1", 0, app, handler_class=_Quiet) as served:  # type: ignore[arg-type]
         thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01})
@@ -93,7 +93,7 @@ def there(url: str) -> Iterator[HttpConnection]:
     made.close()
 
 
-def test_a_call(there: HttpConnection, conductor: Conductor) -> None:
+def test_a_call(there: HttpConnection, conductor: Called) -> None:
     """With the project and the user that it is for, and a request id; by default for nobody."""
     assert {"well": "done"} == there.ask("list_hosts")
     there.act_for("web", "alice")
@@ -117,7 +117,7 @@ def test_a_call(there: HttpConnection, conductor: Conductor) -> None:
     ],
 )
 def test_failures_are_those_of_the_broker(
-    there: HttpConnection, conductor: Conductor, failure: Exception, kind: type[Exception], message: str
+    there: HttpConnection, conductor: Called, failure: Exception, kind: type[Exception], message: str
 ) -> None:
     """So a command does not care which way its calls take."""
 
@@ -130,7 +130,7 @@ def test_failures_are_those_of_the_broker(
     assert kind is type(raised.value)
 
 
-def test_a_request_whose_answer_is_lost_is_repeated_with_its_token(there: HttpConnection, conductor: Conductor) -> None:
+def test_a_request_whose_answer_is_lost_is_repeated_with_its_token(there: HttpConnection, conductor: Called) -> None:
     answers = iter([oslo_messaging.MessagingTimeout("late"), None])
 
     def once_late() -> Any:
@@ -221,7 +221,7 @@ class TestUsers:
             ("alice", "secret", "403: This is for administrators"),
         ],
     )
-    def test_who_may_not(self, url: str, conductor: Conductor, username: str, password: str, message: str) -> None:
+    def test_who_may_not(self, url: str, conductor: Called, username: str, password: str, message: str) -> None:
         there = HttpConnection(url, username, password)
         with pytest.raises(CommandFailed, match=message):
             there.ask("list_hosts")

@@ -23,7 +23,7 @@ RECORD = {
 NO_ROOM = {"error": "NoValidHost", "message": "No valid host was found. Full."}
 
 
-class Conductor(fakes.Conductor):
+class Migrations(fakes.Conductor):
     """Moves end as ``ends`` says, one status a look."""
 
     def __init__(self, *ends: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ class Conductor(fakes.Conductor):
 )
 def test_resize_wait(run, ends: list[dict[str, Any]], status: int, printed: str) -> None:
     """The exit status says whether it moved, the line why not."""
-    conductor = Conductor(*ends)
+    conductor = Migrations(*ends)
     found, out, _ = run(conductor, "server", "resize", "web", "--flavor", "large", "--wait")
     assert (status, printed) == (found, out.strip())
     assert ("resize_instance", {"name": "web", "flavor": "large"}) == conductor.calls[0]
@@ -62,7 +62,7 @@ def test_resize_wait(run, ends: list[dict[str, Any]], status: int, printed: str)
 @pytest.mark.parametrize("word", ["migrate", "evacuate"])
 def test_a_move_to_a_chosen_host(run, word: str) -> None:
     """Without --to the scheduler has the choice."""
-    conductor = Conductor()
+    conductor = Migrations()
     assert 0 == run(conductor, "server", word, "web", "--to", "h9")[0]
     assert 0 == run(conductor, "server", word, "web")[0]
     sent = [arguments for _method, arguments in conductor.calls]
@@ -71,7 +71,7 @@ def test_a_move_to_a_chosen_host(run, word: str) -> None:
 
 def test_a_live_migration_and_its_abort(run) -> None:
     """The abort succeeds if the guest has stayed."""
-    conductor = Conductor({"status": "cancelled"}, {"status": "completed"})
+    conductor = Migrations({"status": "cancelled"}, {"status": "completed"})
     assert 0 == run(conductor, "server", "migrate", "web", "--live", "--to", "h9")[0]
     assert 0 == run(conductor, "server", "migration", "abort", "web", "--wait")[0]
     assert 1 == run(conductor, "server", "migration", "abort", "web", "--wait")[0]
@@ -82,14 +82,14 @@ def test_a_live_migration_and_its_abort(run) -> None:
 @pytest.mark.parametrize("word", ["confirm", "revert"])
 def test_deciding_about_a_resize(run, word: str) -> None:
     """Without --wait the command only sends the request."""
-    conductor = Conductor()
+    conductor = Migrations()
     assert 0 == run(conductor, "server", "resize", word, "web")[0]
     assert [(f"{word}_resize", {"name": "web"})] == conductor.calls
 
 
 def test_evacuating_a_host_takes_what_is_active(run) -> None:
     """What is under way is named and left alone."""
-    conductor = Conductor()
+    conductor = Migrations()
     conductor.create({"name": "web", "count": 2})
     first, second = conductor.instances.values()
     second["task_state"] = "deleting"
@@ -99,7 +99,7 @@ def test_evacuating_a_host_takes_what_is_active(run) -> None:
     assert f"{second['uuid']}: left alone, it is {states.ACTIVE} (deleting)" in out
 
 
-class Refusing(Conductor):
+class Refusing(Migrations):
     """Refuses to evacuate the second of three instances of a host."""
 
     def __init__(self, *ends: dict[str, Any]) -> None:
@@ -135,13 +135,13 @@ def test_a_refused_evacuation_keeps_no_other_from_its_own(
 def test_evacuate_wants_one_or_a_host(run) -> None:
     """Neither, or both, is a mistake that is explained."""
     for arguments in ([], ["web", "--host", "h1"]):
-        status, _, told = run(Conductor(), "server", "evacuate", *arguments)
+        status, _, told = run(Migrations(), "server", "evacuate", *arguments)
         assert (1, True) == (status, "name the instance to evacuate, or use --host HOST" in told)
 
 
 def test_force_down_and_back(run) -> None:
     """The host is said to be dead, and trusted again."""
-    conductor = Conductor()
+    conductor = Migrations()
     run(conductor, "service", "force-down", "h1")
     run(conductor, "service", "force-down", "h1", "--unset")
     assert [True, False] == [arguments["forced"] for _method, arguments in conductor.calls]
@@ -151,10 +151,10 @@ def test_progress_of_a_copy(run, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the list of moves, and of the instance."""
     copying = {"status": "post-migrating", "copied_percent": 40}
     monkeypatch.setenv("COLUMNS", "200")
-    _status, out, _ = run(Conductor(copying), "migration", "list")
+    _status, out, _ = run(Migrations(copying), "migration", "list")
     assert "post-migrating, 40 % copied" in out
     columns = ("-f", "value", "-c", "status", "-c", "copied_percent")
-    _status, out, _ = run(Conductor(copying), "migration", "list", *columns)
+    _status, out, _ = run(Migrations(copying), "migration", "list", *columns)
     assert "post-migrating 40" == out.strip()
     assert "resize h1 → h2 is post-migrating, 40 % copied" == moves.shown({**RECORD, **copying})["migration"]
 
@@ -163,15 +163,15 @@ def test_progress_of_a_copy(run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_move_that_keeps_the_flavor_is_a_migration(run, resized: bool, kind: str) -> None:
     """As those of a drain; in tables, for programs, and in what --wait prints."""
     move = {**RECORD, "migration_type": "resize", "resized": resized}
-    assert kind in run(Conductor(move), "migration", "list")[1]
-    (listed,) = json.loads(run(Conductor(move), "migration", "list", "-f", "json")[1])
+    assert kind in run(Migrations(move), "migration", "list")[1]
+    (listed,) = json.loads(run(Migrations(move), "migration", "list", "-f", "json")[1])
     assert kind == listed["migration_type"]
     assert f": {kind} " in moves.outcome(move)
 
 
 def test_migration_list_says_why(run) -> None:
     """The failure is a sentence, not a structure."""
-    conductor = Conductor({"status": "error", "failure": NO_ROOM})
+    conductor = Migrations({"status": "error", "failure": NO_ROOM})
     _status, out, _ = run(conductor, "migration", "list", "--host", "h1", "-f", "value", "-c", "failure")
     assert NO_ROOM["message"] == out.strip()
     assert ("list_migrations", {"filters": {"host": "h1"}, "limit": 1000}) == conductor.calls[0]

@@ -14,7 +14,7 @@ TASKS = {event: task for task, event in reversed(states.POWER_TASKS.items())}
 GOOD, BAD = {"result": "success", "message": ""}, {"result": "failed", "message": "the hypervisor said no"}
 
 
-class Conductor(fakes.Conductor):
+class Tasks(fakes.Conductor):
     """One instance; a task has ended at the second look, with ``event``, or without one.
 
     The same task has succeeded once before.
@@ -70,7 +70,7 @@ def test_waiting_for_the_end(
     run, word: str, vm_state: str, event: dict[str, Any] | None, status: int, said: str
 ) -> None:
     """The exit status says whether it succeeded, the line why not."""
-    conductor = Conductor(word, vm_state, event)
+    conductor = Tasks(word, vm_state, event)
     found, out, _ = run(conductor, "server", word, "web", "--wait")
     assert (status, f"web ({conductor.instance['uuid']}) is {said}") == (found, out.strip())
     assert [{"name": conductor.instance["uuid"]}] == conductor.sent(f"{word}_instance")
@@ -78,12 +78,12 @@ def test_waiting_for_the_end(
 
 def test_a_rebuild(run) -> None:
     """From an image; a new name is for one instance."""
-    conductor = Conductor("rebuild", "active", GOOD)
+    conductor = Tasks("rebuild", "active", GOOD)
     status, out, _ = run(conductor, "server", "rebuild", "web", "--image", "new", "--name", "db", "--wait")
     assert (0, f"web ({conductor.instance['uuid']}) is ACTIVE") == (status, out.strip())
     asked = {"name": conductor.instance["uuid"], "request": {"image": "new", "changes": {"name": "db"}}}
     assert [asked] == conductor.sent("rebuild_instance")
-    status, _, said = run(Conductor("rebuild", "active", GOOD), "server", "rebuild", "web", "db", "--name", "x")
+    status, _, said = run(Tasks("rebuild", "active", GOOD), "server", "rebuild", "web", "db", "--name", "x")
     assert (1, True) == (status, "--name is for a single instance" in said)
 
 

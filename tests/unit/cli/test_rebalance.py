@@ -21,7 +21,7 @@ BADLY = ["accepted", "error"]
 FAILURE = {"message": "No valid host was found."}
 
 
-class Conductor(Asked):
+class Moves(Asked):
     """Moves go through ``steps`` (by instance; :data:`WELL` otherwise), one at each look."""
 
     def __init__(self, **steps: list[str]) -> None:
@@ -60,14 +60,14 @@ def moves(*names: str) -> list[Move]:
     return [Move(name, "h1", f"to-{name}", 1, 1024, 0, "free h1") for name in names]
 
 
-def run_of(conductor: Conductor, *names: str, at_a_time: int = 2, **options: Any) -> MoveList:
+def run_of(conductor: Moves, *names: str, at_a_time: int = 2, **options: Any) -> MoveList:
     options = {"sleep": lambda _s: None, **options}
     return MoveList(conductor, moves(*names), at_a_time, lambda _done, _doing: None, **options)  # type: ignore[arg-type]
 
 
 def test_guests_move_while_they_run() -> None:
     """Two at a time; one that is switched off for it is confirmed."""
-    conductor = Conductor()
+    conductor = Moves()
     run = run_of(conductor, "a", "b", "c", cold={"b"})
     run.run(60)
     assert (3, {}, 2) == (run.done, run.failed, conductor.most)
@@ -81,7 +81,7 @@ def test_guests_move_while_they_run() -> None:
 
 def test_each_cold_move_goes_to_its_host_and_is_confirmed() -> None:
     """Two at a time."""
-    conductor = Conductor()
+    conductor = Moves()
     run = run_of(conductor, "a", "b", "c", "d", "e", cold=set("abcde"))
     run.run(60)
     assert (5, {}, 2) == (run.done, run.failed, conductor.most)
@@ -91,7 +91,7 @@ def test_each_cold_move_goes_to_its_host_and_is_confirmed() -> None:
 
 def test_a_step_waits_for_the_one_before_it() -> None:
     """Its moves need what the others leave. Four may be under way."""
-    conductor = Conductor()
+    conductor = Moves()
     steps = [dataclasses.replace(each, step=step) for each, step in zip(moves("a", "b", "c"), (1, 1, 2), strict=True)]
     seen = []
     run = MoveList(conductor, steps, 4, lambda _done, _doing: seen.append(run.under_way), sleep=lambda _s: None)
@@ -110,14 +110,14 @@ def test_a_step_waits_for_the_one_before_it() -> None:
 )
 def test_a_move_that_fails_leaves_the_others(steps: list[str], said: str) -> None:
     """It is named with its reason."""
-    run = run_of(Conductor(b=steps), "a", "b", "c", cold=set("abc"))
+    run = run_of(Moves(b=steps), "a", "b", "c", cold=set("abc"))
     run.run(60)
     assert (2, {"b": said}) == (run.done, run.failed)
 
 
 def test_stopped_in_the_middle() -> None:
     """What has begun is finished and confirmed; nothing else begins."""
-    conductor = Conductor()
+    conductor = Moves()
     looks = []
 
     def interrupt(_s: float) -> None:
@@ -138,7 +138,7 @@ def test_stopped_in_the_middle() -> None:
 def test_a_time_limit() -> None:
     """Moves that are on their way are named."""
     clock = iter(range(100))
-    run = run_of(Conductor(a=["accepted"]), "a", "b", at_a_time=1, clock=lambda: float(next(clock)))
+    run = run_of(Moves(a=["accepted"]), "a", "b", at_a_time=1, clock=lambda: float(next(clock)))
     run.run(10)
     assert (0, ["a"], 1) == (run.done, list(run.under_way), run.begun)
 

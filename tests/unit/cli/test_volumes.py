@@ -42,7 +42,7 @@ POOL = {
 }
 
 
-class Conductor(fakes.Conductor):
+class Volumes(fakes.Conductor):
     """``looks``: what ``list_volumes`` answers, one answer a look; the last is repeated."""
 
     def __init__(self, *looks: list[dict[str, Any]]) -> None:
@@ -64,7 +64,7 @@ class Conductor(fakes.Conductor):
 )
 def test_create_waits(run, last: dict[str, Any], status: int) -> None:
     """The exit status says whether all are available, the table why not. Warnings go to standard error."""
-    conductor = Conductor([{**VOLUME, "status": "creating"}], [last])
+    conductor = Volumes([{**VOLUME, "status": "creating"}], [last])
     arguments = ("--size", "10", "--type", "fast", "--hint", "a=1", "--hint", "a=2", "--wait", "data")
     found, out, errors = run(conductor, "volume", "create", *arguments)
     assert (status, last["status"] in out, "Warning: odd" in errors) == (found, True, True)
@@ -75,7 +75,7 @@ def test_create_waits(run, last: dict[str, Any], status: int) -> None:
 
 def test_a_copy_has_the_size_of_its_source(run) -> None:
     """Unless the command names another: the conductor knows the source."""
-    conductor = Conductor()
+    conductor = Volumes()
     assert 0 == run(conductor, "volume", "create", "--source", "data", "copy")[0]
     request = conductor.calls[0][1]["request"]
     assert ("data", False) == (request["source"], "size" in request)
@@ -84,15 +84,15 @@ def test_a_copy_has_the_size_of_its_source(run) -> None:
 def test_create_needs_a_size(run) -> None:
     """In whole GiB."""
     with pytest.raises(SystemExit) as refused:
-        run(Conductor(), "volume", "create", "--size", "0", "data")
+        run(Volumes(), "volume", "create", "--size", "0", "data")
     assert 2 == refused.value.code
 
 
 def test_list_for_people_and_programs(run) -> None:
     """People see the first characters of uuids, and failures only where there are some."""
-    _status, out, _ = run(Conductor(), "volume", "list")
+    _status, out, _ = run(Volumes(), "volume", "list")
     assert ("11111111 " in out, "failure" in out) == (True, False)
-    _status, out, _ = run(Conductor([FAILED]), "volume", "list", "-f", "json", "--status", "error")
+    _status, out, _ = run(Volumes([FAILED]), "volume", "list", "-f", "json", "--status", "error")
     (listed,) = json.loads(out)
     assert (VOLUME["uuid"], "No valid host was found. Full.") == (listed["uuid"], listed["failure"])
 
@@ -123,27 +123,27 @@ PLACES = [
 @pytest.mark.parametrize(("option", "place", "filters"), PLACES)
 def test_volumes_of_a_place_are_listed(run, option: str, place: str, filters: dict[str, str]) -> None:
     """A backend or a pool."""
-    conductor = Conductor()
+    conductor = Volumes()
     run(conductor, "volume", "list", option, place)
     assert [("list_volumes", {"filters": filters, "limit": 100})] == conductor.calls
 
 
 def test_show_names_what_was_tried(run) -> None:
     """Each pool with the reason."""
-    _status, out, _ = run(Conductor(), "volume", "show", "data")
+    _status, out, _ = run(Volumes(), "volume", "show", "data")
     assert "m1@disks#files: the disk is full" in out
 
 
 def test_delete_waits_until_they_are_gone(run) -> None:
     """A volume that is named twice is deleted once."""
-    conductor = Conductor([{**VOLUME, "status": "deleting"}], [])
+    conductor = Volumes([{**VOLUME, "status": "deleting"}], [])
     assert 0 == run(conductor, "volume", "delete", "--wait", "data", VOLUME["uuid"])[0]
     assert [{"name": VOLUME["uuid"]}] == [given for method, given in conductor.calls if method == "delete_volume"]
-    conductor = Conductor()
+    conductor = Volumes()
     run(conductor, "volume", "delete", "--force", "--with-snapshots", "data")
     forced = {"name": VOLUME["uuid"], "with_snapshots": True, "force": True}
     assert [forced] == [given for method, given in conductor.calls if method == "delete_volume"]
-    status, _out, error = run(Conductor(), "volume", "delete", "--wait", "--timeout", "1", "data")
+    status, _out, error = run(Volumes(), "volume", "delete", "--wait", "--timeout", "1", "data")
     assert (1, True) == (status, "not deleted within 1 s: 1 of 1" in error)
 
 
@@ -175,11 +175,11 @@ def test_a_refused_deletion_keeps_no_other_from_its_own(
 
 def test_pools_say_what_they_have(run) -> None:
     """A capacity that is no number is the word that the backend reports."""
-    _status, out, _ = run(Conductor(), "volume", "pool", "list")
+    _status, out, _ = run(Volumes(), "volume", "pool", "list")
     assert ["m1@disks#files", "up", "100.0", "infinite", "10", "1"] == out.splitlines()[3].replace("|", "").split()
-    _status, out, _ = run(Conductor(), "volume", "pool", "show", "m1@disks#files")
+    _status, out, _ = run(Volumes(), "volume", "pool", "show", "m1@disks#files")
     assert "vendor_name=fleet" in out
-    several = Conductor()
+    several = Volumes()
     several.answers["list_pools"] = [POOL, {**POOL, "name": "m1@disks#more"}]
     status, _out, errors = run(several, "volume", "pool", "show", "m1@disks")
     assert (1, True) == (status, "several pools: m1@disks#files, m1@disks#more" in errors)
@@ -188,8 +188,8 @@ def test_pools_say_what_they_have(run) -> None:
 def test_extend_waits_for_the_size(run) -> None:
     """A volume that keeps its old size is a failure, with the reason."""
     done, failed = (
-        Conductor([{**VOLUME, "status": "extending"}], [{**VOLUME, "size_gb": 20}]),
-        Conductor([VOLUME | FULL]),
+        Volumes([{**VOLUME, "status": "extending"}], [{**VOLUME, "size_gb": 20}]),
+        Volumes([VOLUME | FULL]),
     )
     for conductor in (done, failed):
         conductor.answers["extend_volume"] = VOLUME
@@ -213,7 +213,7 @@ def test_migrate_waits_until_the_volume_is_there(
     run, _what: str, looks: list[list[dict[str, Any]]], status: int, said: str
 ) -> None:
     """A volume that is where it was is a failure, with the reason."""
-    conductor = Conductor(*looks)
+    conductor = Volumes(*looks)
     conductor.answers["migrate_volume"] = VOLUME
     arguments = ("--host", "m2@disks", "--wait", "--timeout", "1", "data")
     found, _out, errors = run(conductor, "volume", "migrate", *arguments)
@@ -225,7 +225,7 @@ def test_migrate_prints_how_much_is_copied(run) -> None:
     """On standard error, a line for each change."""
     copying = {**VOLUME, "status": "migrating", "migration": {"step": "copying", "pool": "m2@disks#files"}}
     known = {**copying, "migration": {**copying["migration"], "copied_percent": 40}}
-    conductor = Conductor([copying], [known], [known], [MOVED])
+    conductor = Volumes([copying], [known], [known], [MOVED])
     conductor.answers["migrate_volume"] = VOLUME
     _found, _out, errors = run(conductor, "volume", "migrate", "--wait", "data")
     assert 1 == errors.count("40 of 100 per cent done: copied to m2@disks#files")
@@ -240,7 +240,7 @@ RETYPES = [
 @pytest.mark.parametrize(("_what", "looks", "status", "said"), RETYPES, ids=[case[0] for case in RETYPES])
 def test_retype_waits_for_the_type(run, _what: str, looks: list[list[dict[str, Any]]], status: int, said: str) -> None:
     """A volume that keeps its old type is a failure, with the reason."""
-    conductor = Conductor(*looks)
+    conductor = Volumes(*looks)
     conductor.answers["retype_volume"] = VOLUME
     found, _out, errors = run(conductor, "volume", "retype", "--type", "fast", "--wait", "data")
     assert (status, True) == (found, said in errors)
@@ -253,7 +253,7 @@ def test_retype_waits_for_the_type(run, _what: str, looks: list[list[dict[str, A
 )
 def test_manage_waits(run, last: dict[str, Any], status: int) -> None:
     """The exit status says whether it is available, the table why not."""
-    conductor = Conductor([{**VOLUME, "status": "managing"}], [last])
+    conductor = Volumes([{**VOLUME, "status": "managing"}], [last])
     arguments = ("--host", "m1@disks#files", "--name", "data", "--type", "fast", "--wait", "disk.raw")
     found, out, errors = run(conductor, "volume", "manage", *arguments)
     assert (status, last["status"] in out, "Warning: odd" in errors) == (found, True, True)
@@ -272,7 +272,7 @@ def test_manage_waits(run, last: dict[str, Any], status: int) -> None:
 def test_unmanage_waits_until_the_volume_is_gone(
     run, looks: list[list[dict[str, Any]]], status: int, said: str
 ) -> None:
-    conductor = Conductor(*looks)
+    conductor = Volumes(*looks)
     conductor.answers["unmanage_volume"] = VOLUME
     found, _out, errors = run(conductor, "volume", "unmanage", "--wait", "data")
     assert (status, True) == (found, said in errors)
@@ -281,7 +281,7 @@ def test_unmanage_waits_until_the_volume_is_gone(
 
 def test_what_can_be_managed_is_listed(run) -> None:
     """With the reason of what cannot."""
-    conductor = Conductor()
+    conductor = Volumes()
     there = {"pool": "m1@disks#files", "reference": "disk.raw", "size_gb": 3, "reason": ""}
     conductor.answers["list_manageable"] = [there, {**there, "reference": "link", "reason": "it is a symbolic link"}]
     found, out, _errors = run(conductor, "volume", "pool", "manageable", "m1@disks#files")
@@ -308,7 +308,7 @@ TYPES = [
 @pytest.mark.parametrize(("words", "method", "sent"), TYPES, ids=[case[1] for case in TYPES])
 def test_types(run, words: tuple[str, ...], method: str, sent: dict[str, Any]) -> None:
     """What is sent of a command about types."""
-    conductor = Conductor()
+    conductor = Volumes()
     conductor.answers[method] = {"name": "fast"}
     assert 0 == run(conductor, "volume", "type", *words)[0]
     assert [(method, sent)] == conductor.calls
@@ -316,15 +316,15 @@ def test_types(run, words: tuple[str, ...], method: str, sent: dict[str, Any]) -
 
 def test_a_type_is_not_changed_into_itself(run) -> None:
     """The message says what may be changed."""
-    status, _out, errors = run(Conductor(), "volume", "type", "set", "fast")
+    status, _out, errors = run(Volumes(), "volume", "type", "set", "fast")
     assert (1, True) == (status, "nothing to change: use --property" in errors)
 
 
 SNAPSHOT = {**VOLUME, "name": "snap", "volume": VOLUME["uuid"]}
 
 
-def snapshots(*looks: list[dict[str, Any]]) -> Conductor:
-    conductor = Conductor()
+def snapshots(*looks: list[dict[str, Any]]) -> Volumes:
+    conductor = Volumes()
     conductor.answers |= {
         "create_snapshot": {**SNAPSHOT, "status": "creating"},
         "show_snapshot": SNAPSHOT,
@@ -366,7 +366,7 @@ def test_snapshot_delete_waits_until_they_are_gone(run) -> None:
 @pytest.mark.parametrize("what", ["snapshot", "image"])
 def test_a_volume_is_created_with_data(run, what: str) -> None:
     """The size is what they need, unless the command names another."""
-    conductor = Conductor()
+    conductor = Volumes()
     assert 0 == run(conductor, "volume", "create", f"--{what}", "data", "copy")[0]
     request = conductor.calls[0][1]["request"]
     assert ("data", False) == (request[what], "size" in request)
@@ -374,7 +374,7 @@ def test_a_volume_is_created_with_data(run, what: str) -> None:
 
 def test_a_request_has_the_token_of_its_user(run) -> None:
     """Without one, the connection makes a new one for each run."""
-    conductor = Conductor()
+    conductor = Volumes()
     assert 0 == run(conductor, "volume", "create", "--size", "1", "--client-token", "mine", "data")[0]
     assert 0 == run(conductor, "volume", "create", "--size", "1", "data")[0]
     assert ["mine", None] == conductor.tokens
