@@ -23,6 +23,7 @@ from fleet.db.schema import identity, schema
 from fleet.db.upkeep.clock import LedgerClock
 from fleet.domains import COMPUTE, VOLUME
 from fleet.ledger_identity import LedgerIdentity
+from fleet.objects.feed_rows import ShownInstance, ShownNode
 from fleet.rpc import nova_broker, server
 from fleet.rpc.clients import ConductorAPI, OperatorAPI, OperatorCalls, SchedulerAPI
 from fleet.rpc.pins import Pins
@@ -89,7 +90,7 @@ def _machines(
     """Build what one process runs for virtual machines."""
     # What instances were made from is read only where it weighs.
     images = conf.image_props_weight_multiplier != 0
-    feed = functools.partial(ChangeFeed, database, clock, images, False, ledger, clock.note)
+    feed = functools.partial(ChangeFeed[ShownNode, ShownInstance], database, clock, images, False, ledger, clock.note)
     driver = driver_loading.build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"), clock)
 
     def live() -> Sequence[str]:

@@ -8,7 +8,7 @@ import dataclasses
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
-from typing import Any
+from typing import TypeVar
 
 from oslo_config import cfg
 
@@ -19,14 +19,18 @@ from fleet.db.engine.database import Database
 from fleet.db.feed import domains, feed_queries
 from fleet.db.feed.feed import ChangeFeed, Changes
 from fleet.db.operations import tolerances
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volumes
 from fleet.json_codec import JSONMapping, JSONObject
+from fleet.objects.feed_rows import ShownPlace, ShownPool, ShownThing, ShownVolume
 from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 from fleet.rpc import nova_broker
 from fleet_cli.base import listing
 from fleet_cli.base.output import progress
 
+PlaceT = TypeVar("PlaceT", bound=ShownPlace)
+ThingT = TypeVar("ThingT", bound=ShownThing)
 _DATABASE = "[database] connection"
 #: Instances that one call asks about.
 _AT_ONCE = 500
@@ -47,7 +51,7 @@ def state(conf: cfg.ConfigOpts, command: str) -> Changes:
         return _in_order(ChangeFeed(database, with_images=True).read(0))
 
 
-def pools(conf: cfg.ConfigOpts, command: str) -> Changes:
+def pools(conf: cfg.ConfigOpts, command: str) -> Changes[ShownPool, ShownVolume]:
     """Return all storage pools, and the volumes on them.
 
     :raises connection.CommandFailed: no database is configured, or it is nova's
@@ -55,15 +59,15 @@ def pools(conf: cfg.ConfigOpts, command: str) -> Changes:
     if nova_broker.is_active(conf):
         raise connection.CommandFailed("volumes are not there where the scheduler serves nova")
     with _database(conf, command) as database:
-        return _in_order(ChangeFeed(database, of=feed_queries.STORAGE).read(0))
+        return _in_order(ChangeFeed[ShownPool, ShownVolume](database, of=feed_queries.STORAGE).read(0))
 
 
-def _in_order(state: Changes) -> Changes:
+def _in_order(state: Changes[PlaceT, ThingT]) -> Changes[PlaceT, ThingT]:
     """A database returns rows in any order; a plan made twice of one fleet must be the same."""
     return dataclasses.replace(state, instances=sorted(state.instances, key=lambda each: each.uuid))
 
 
-def volumes_of(conf: cfg.ConfigOpts, hosts: Iterable[str], command: str) -> Sequence[Any]:
+def volumes_of(conf: cfg.ConfigOpts, hosts: Iterable[str], command: str) -> Sequence[VolumeRow]:
     """Return the rows of the volumes on these backends."""
     with _database(conf, command) as database:
         return [row for host in hosts for row in database.read(volumes.list_all, host=host)]

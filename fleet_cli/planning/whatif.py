@@ -12,13 +12,13 @@ from importlib import metadata
 
 from fleet import errors
 from fleet.client import argument_types, connection
-from fleet.db.feed.feed import Changes
+from fleet.db.feed.feed import Shown
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects.whatif import ENTRY_POINTS, RATIOS, VOLUME_RATIO, Change, Demand
 from fleet_cli.base import build_arguments, command, database_command
 from fleet_cli.base.output import progress
 from fleet_cli.hosts import utilization
-from fleet_cli.planning import explain, lost, trace_arguments
+from fleet_cli.planning import explain, trace_arguments
 from fleet_cli.planning.whatif_domains import Domain, Instances, Volumes
 
 _SHOWN: JSONMapping = {
@@ -82,7 +82,7 @@ class WhatIf(command.Lister):
             _require_known(change, {node.host for node in state.nodes})
             restored: Sequence[Demand] = ()
             if parsed_args.lose:
-                (loss,) = lost.losses(parsed_args.lose, None, state)
+                loss = domain.lost(parsed_args.lose, state)
                 gone = dataclasses.replace(change, without_hosts=[*change.without_hosts, *loss.hosts])
                 demands, moved = domain.demands(parsed_args, state, gone)
                 restored, change = () if moved else domain.restored(state, loss.hosts, demands), gone
@@ -97,7 +97,7 @@ class WhatIf(command.Lister):
         rows = [(name, *(_value(each, name) for each in figures.values())) for name in domain.figures]
         return ("figure", *figures), rows
 
-    def _run(self, domain: Domain, state: Changes, change: Change, demands: Sequence[Demand]) -> JSONObject:
+    def _run(self, domain: Domain, state: Shown, change: Change, demands: Sequence[Demand]) -> JSONObject:
         (entry,) = metadata.entry_points(group=ENTRY_POINTS, name=domain.entry)
         done = itertools.count(1)
         with progress.shown(len(demands), "requests", self.app.options.verbose_level, _LINES) as shown:
@@ -131,6 +131,8 @@ def _change(parsed_args: argparse.Namespace, domain: Domain) -> Change:
         raise connection.CommandFailed("give --trace or --flavor, not both")
     if parsed_args.volume and (parsed_args.trace or parsed_args.flavor):
         raise connection.CommandFailed("--volume goes neither with --trace nor with --flavor")
+    if parsed_args.lose:
+        domain.require_loss()
     for name, _number in parsed_args.ratio:
         if name not in domain.ratios:
             raise connection.CommandFailed(f"--ratio {name} is not one of {', '.join(domain.ratios)}")

@@ -10,17 +10,19 @@ import abc
 import argparse
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from oslo_config import cfg
 
 from fleet.client import connection
 from fleet.client.calls import Calls
-from fleet.db.feed.feed import Changes
+from fleet.db.feed.feed import Changes, Shown
 from fleet.objects import Flavor
+from fleet.objects.feed_rows import ShownPool, ShownVolume
+from fleet.objects.survival import Loss
 from fleet.objects.whatif import OF_INSTANCES, OF_VOLUMES, RATIOS, VOLUME_RATIO, Change, Demand
 from fleet_cli.base import build_arguments
-from fleet_cli.planning import planning, trace_arguments, volume_demands
+from fleet_cli.planning import lost, planning, trace_arguments, volume_demands
 
 #: The figures in the order of the output; ``-f json`` has all of them (docs/whatif.md).
 FIGURES = (
@@ -79,19 +81,24 @@ class Domain(abc.ABC):
         self._conductor, self._conf = conductor, conf
 
     @abc.abstractmethod
-    def state(self) -> Changes: ...
+    def state(self) -> Shown: ...
 
     @abc.abstractmethod
     def demands(
-        self, parsed_args: argparse.Namespace, state: Changes, change: Change
+        self, parsed_args: argparse.Namespace, state: Shown, change: Change
     ) -> tuple[Sequence[Demand], bool]: ...
 
-    def restored(self, state: Changes, hosts: Sequence[str], demands: Sequence[Demand]) -> Sequence[Demand]:
-        """Return the requests that place again what is on lost hosts, at the time of the first of ``demands``.
-
-        :raises connection.CommandFailed: what is asked for is not placed again
-        """
+    def require_loss(self) -> None:
+        """:raises connection.CommandFailed: what is on a lost place is not placed again"""
         raise connection.CommandFailed("--lose is for hosts with instances")
+
+    def lost(self, targets: Sequence[str], state: Shown) -> Loss:
+        """Return the loss of these hosts, after :meth:`require_loss`."""
+        raise NotImplementedError
+
+    def restored(self, state: Shown, hosts: Sequence[str], demands: Sequence[Demand]) -> Sequence[Demand]:
+        """Return the requests that place again what is on lost hosts, at the time of the first of ``demands``."""
+        raise NotImplementedError
 
 
 class Instances(Domain):
@@ -101,7 +108,7 @@ class Instances(Domain):
     def state(self) -> Changes:
         return planning.state(self._conf, "whatif")
 
-    def demands(self, parsed_args: argparse.Namespace, state: Changes, change: Change) -> tuple[Sequence[Demand], bool]:
+    def demands(self, parsed_args: argparse.Namespace, state: Shown, change: Change) -> tuple[Sequence[Demand], bool]:
         if parsed_args.trace:
             return list(_of_trace(parsed_args)), False
         if parsed_args.flavor:
@@ -111,11 +118,19 @@ class Instances(Domain):
             return planning.one_by_one(asked, parsed_args.count), False
         return self._of_hosts(state, change.without_hosts), True
 
-    def restored(self, state: Changes, hosts: Sequence[str], demands: Sequence[Demand]) -> Sequence[Demand]:
+    def require_loss(self) -> None:
+        """Instances are placed again."""
+
+    def lost(self, targets: Sequence[str], state: Shown) -> Loss:
+        # The state is the one that this domain has read.
+        (loss,) = lost.losses(targets, None, cast("Changes", state))
+        return loss
+
+    def restored(self, state: Shown, hosts: Sequence[str], demands: Sequence[Demand]) -> Sequence[Demand]:
         began_s = demands[0].at_s if demands else 0.0
         return [dataclasses.replace(each, at_s=began_s) for each in self._of_hosts(state, hosts)]
 
-    def _of_hosts(self, state: Changes, hosts: Sequence[str]) -> list[Demand]:
+    def _of_hosts(self, state: Shown, hosts: Sequence[str]) -> list[Demand]:
         """Return requests for what is on these hosts, the largest first."""
         gone = set(hosts)
         moving = [each.uuid for each in state.instances if each.host in gone]
@@ -126,10 +141,10 @@ class Volumes(Domain):
     entry, figures, ratios = OF_VOLUMES, VOLUME_FIGURES, (VOLUME_RATIO,)
     nothing = "nothing is asked: give --trace or --volume, or --without-host with a backend that has volumes"
 
-    def state(self) -> Changes:
+    def state(self) -> Changes[ShownPool, ShownVolume]:
         return planning.pools(self._conf, "whatif")
 
-    def demands(self, parsed_args: argparse.Namespace, state: Changes, change: Change) -> tuple[Sequence[Demand], bool]:
+    def demands(self, parsed_args: argparse.Namespace, state: Shown, change: Change) -> tuple[Sequence[Demand], bool]:
         trace_arguments.require_volumes(parsed_args)
         if parsed_args.trace:
             return volume_demands.of_trace(self._conductor, parsed_args), False

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Collection, Iterable
-from typing import Any
 
+from fleet.db.feed.feed import ChangedAggregate
 from fleet.objects import Aggregate
 from scheduler.engine.hosts.inventory import Inventory
 from scheduler.state.hints import AggregateHint
@@ -25,7 +25,7 @@ class Memberships:
         #: Aggregates that the feed has shown, deleted ones too.
         self._shown: set[int] = set()
 
-    def apply(self, aggregates: Iterable[Any]) -> None:
+    def apply(self, aggregates: Iterable[ChangedAggregate | AggregateHint]) -> None:
         """Apply what the feed shows."""
         self._take_over(aggregates)
         self._shown.update(each.id for each in aggregates)
@@ -50,7 +50,7 @@ class Memberships:
         """Write the aggregates of a host into the row of one of its nodes."""
         self._table.share(row, "aggregates", self._ids_of_host.get(host))
 
-    def _take_over(self, aggregates: Iterable[Any]) -> None:
+    def _take_over(self, aggregates: Iterable[ChangedAggregate | AggregateHint]) -> None:
         if aggregates:
             self._inventory.aggregates_changed()
         for changed in aggregates:

@@ -19,6 +19,7 @@ from fleet.db.upkeep.clock import LedgerClock
 from fleet.db.volumes import volume_types
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects import VolumeType
+from fleet.objects.feed_rows import ShownPool, ShownVolume
 from fleet.rpc import server
 from scheduler.state.host_manager import Feed
 from scheduler.volumes import conf as volume_conf
@@ -59,7 +60,13 @@ def servers(
     """Build what one process runs for volumes."""
     volume_conf.register_opts(conf)
     feed = functools.partial(
-        ChangeFeed, database, clock, retry=False, ledger=ledger, note_time=clock.note, of=feed_queries.STORAGE
+        ChangeFeed[ShownPool, ShownVolume],
+        database,
+        clock,
+        retry=False,
+        ledger=ledger,
+        note_time=clock.note,
+        of=feed_queries.STORAGE,
     )
     driver = build_driver(conf, feed(), feed(), clock)
 

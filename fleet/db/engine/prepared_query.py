@@ -12,11 +12,13 @@ from __future__ import annotations
 import collections
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import sqlalchemy as sa
 
 from fleet.db.tables.sql_types import Element, Select
+
+RowT = TypeVar("RowT")
 
 _NUMBER = "number"
 #: Marks a connection on which prepared statements fail.
@@ -25,7 +27,7 @@ _REFUSES = "fleet_refuses"
 _ALWAYS = "SET plan_cache_mode = force_generic_plan"
 
 
-class PreparedQuery:
+class PreparedQuery(Generic[RowT]):
     """A query with one integer parameter, for connections in autocommit mode.
 
     :param name: of the prepared statement
@@ -36,9 +38,9 @@ class PreparedQuery:
         self._name = f"fleet_{name}"
         self._query = make(sa.bindparam(_NUMBER, type_=sa.BigInteger))
         self._numbered = make(sa.literal_column("$1", sa.BigInteger))
-        self._row: Callable[..., Any] | None = None
+        self._row: Callable[..., RowT] | None = None
 
-    def rows(self, connection: sa.Connection, number: int) -> Sequence[Any]:
+    def rows(self, connection: sa.Connection, number: int) -> Sequence[RowT]:
         """Rows with the columns of the query as attributes."""
         if connection.dialect.name == "postgresql" and _REFUSES not in connection.info:
             try:
@@ -46,9 +48,9 @@ class PreparedQuery:
             except connection.dialect.loaded_dbapi.Error:
                 # The query below shows whether the connection is lost.
                 connection.info[_REFUSES] = True
-        return connection.execute(self._query, {_NUMBER: number}).all()
+        return cast("Sequence[RowT]", connection.execute(self._query, {_NUMBER: number}).all())
 
-    def _ask(self, connection: sa.Connection, number: int) -> Sequence[Any]:
+    def _ask(self, connection: sa.Connection, number: int) -> Sequence[RowT]:
         cursor: Any
         with contextlib.closing(connection.connection.cursor()) as cursor:
             if self._name not in connection.info:
@@ -67,7 +69,7 @@ class PreparedQuery:
     def execution(self, number: int) -> str:
         return f"EXECUTE {self._name}({number:d})"
 
-    def fetched(self, cursor: Any) -> list[object]:
+    def fetched(self, cursor: Any) -> list[RowT]:
         """Rows of the execution, with the columns of the query as attributes."""
         if self._row is None:
             namedtuple: Any = collections.namedtuple

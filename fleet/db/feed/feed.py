@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Generic
+from typing import Generic, cast
 
 import sqlalchemy as sa
 from typing_extensions import TypeVar
@@ -16,7 +16,6 @@ from fleet.clock import Clock, seconds, utcnow
 from fleet.db.engine.database import Database
 from fleet.db.feed import feed_queries as queries
 from fleet.db.hosts import aggregates, flavor_mix
-from fleet.db.tables.sql_types import AnyRow
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects.feed_rows import ShownInstance, ShownNode, ShownPlace, ShownService, ShownThing
 from fleet.objects.flavor_mix import FlavorMix
@@ -45,6 +44,8 @@ class ChangedAggregate:
 PlaceT = TypeVar("PlaceT", bound=ShownPlace, default=ShownNode, covariant=True)
 ThingT = TypeVar("ThingT", bound=ShownThing, default=ShownInstance, covariant=True)
 
+Result = TypeVar("Result")
+
 
 @dataclasses.dataclass(frozen=True)
 class Changes(Generic[PlaceT, ThingT]):
@@ -68,7 +69,7 @@ class Changes(Generic[PlaceT, ThingT]):
 Shown = Changes[ShownPlace, ShownThing]
 
 
-class ChangeFeed:
+class ChangeFeed(Generic[PlaceT, ThingT]):
     """Reads changes for one cache. Not for use by several threads at once.
 
     :param retry: False to raise at once if the database is away
@@ -103,33 +104,33 @@ class ChangeFeed:
         self._newest_heartbeat: datetime.datetime | None = None
         self._mix_version: int | None = None
 
-    def read(self, since: int) -> Changes:
+    def read(self, since: int) -> Changes[PlaceT, ThingT]:
         """All changes after generation ``since``, in one snapshot. 0, or a generation newer than the newest, reads all."""
         return self._attempt(self._read_cheaply, since)
 
-    def read_host(self, host: str) -> Changes:
+    def read_host(self, host: str) -> Changes[PlaceT, ThingT]:
         """The complete state of one host, in one snapshot, without heartbeats."""
         return self._attempt(self._snapshot.read, self._read_host, host)
 
-    def _read_host(self, connection: sa.Connection, host: str) -> Changes:
-        def there(of: queries.TableQueries) -> Sequence[Any]:
+    def _read_host(self, connection: sa.Connection, host: str) -> Changes[PlaceT, ThingT]:
+        def there(of: queries.TableQueries) -> Sequence[object]:
             return connection.execute(of.of_host, {"of_host": host}).all()
 
         return Changes(
             generation=generation(connection),
-            nodes=there(self._of.nodes),
-            services=there(self._of.services),
-            instances=there(self._of.instances),
+            nodes=cast("Sequence[PlaceT]", there(self._of.nodes)),
+            services=cast("Sequence[ShownService]", there(self._of.services)),
+            instances=cast("Sequence[ThingT]", there(self._of.instances)),
         )
 
-    def _read_cheaply(self, since: int) -> Changes:
+    def _read_cheaply(self, since: int) -> Changes[PlaceT, ThingT]:
         if since and not self._heartbeats_due():
             followed = self._newest.read(self._follow, since)
             if followed is not None:
                 return followed
         return self._snapshot.read(self._read, since)
 
-    def _follow(self, connection: sa.Connection, since: int) -> Changes | None:
+    def _follow(self, connection: sa.Connection, since: int) -> Changes[PlaceT, ThingT] | None:
         """Read the changed tables, one statement each and no transaction. If all statements see the same generation, no
         commit lies between them, and they are one snapshot.
 
@@ -141,7 +142,7 @@ class ChangeFeed:
         if self._at_rest and queries.NEWEST_OF.rows(connection, 1)[0].value == since:
             return Changes(since)
 
-        def changed(of: queries.TableQueries) -> Sequence[Any]:
+        def changed(of: queries.TableQueries) -> Sequence[queries.Dated]:
             return of.with_generation.rows(connection, since)
 
         nodes = self._of.nodes.with_generation.rows(connection, since)
@@ -154,11 +155,16 @@ class ChangeFeed:
         whole = all(rows[0].value == newest.value for rows in (services, instances) if rows)
         if newest.value < since or not whole or _has(newest, queries.AGGREGATES, since):
             return None
-        return Changes(newest.value, nodes=_rows(nodes), services=_rows(services), instances=_rows(instances))
+        return Changes(
+            newest.value,
+            nodes=cast("Sequence[PlaceT]", _rows(nodes)),
+            services=cast("Sequence[ShownService]", _rows(services)),
+            instances=cast("Sequence[ThingT]", _rows(instances)),
+        )
 
-    def _read(self, connection: sa.Connection, since: int) -> Changes:
+    def _read(self, connection: sa.Connection, since: int) -> Changes[PlaceT, ThingT]:
         began = time.monotonic()
-        newest = connection.execute(self._of.newest).one()
+        newest = cast("queries.Newest", connection.execute(self._of.newest).one())
         self._note_time(newest.now, time.monotonic() - began)
         if self._ledger.uuid is not None and newest.ledger not in (None, self._ledger.uuid):
             # The generations of another ledger cannot be compared with ours.
@@ -177,7 +183,7 @@ class ChangeFeed:
             return Changes(newest.value, heartbeats=heartbeats, mix=mix)
         newer = 0 if full else since
 
-        def changed(of: queries.TableQueries) -> Sequence[Any]:
+        def changed(of: queries.TableQueries) -> Sequence[object]:
             if not _has(newest, of.table, newer):
                 return []
             return connection.execute(of.live if full else of.changed, {"newer": newer}).all()
@@ -185,10 +191,10 @@ class ChangeFeed:
         return Changes(
             generation=newest.value,
             full=full,
-            nodes=changed(self._of.nodes),
-            services=changed(self._of.services),
+            nodes=cast("Sequence[PlaceT]", changed(self._of.nodes)),
+            services=cast("Sequence[ShownService]", changed(self._of.services)),
             aggregates=_changed_aggregates(connection, newer, full) if _has(newest, queries.AGGREGATES, newer) else [],
-            instances=changed(self._of.instances),
+            instances=cast("Sequence[ThingT]", changed(self._of.instances)),
             heartbeats=heartbeats,
             mix=mix,
         )
@@ -223,7 +229,7 @@ class ChangeFeed:
         return heartbeats
 
 
-def _once(read: Callable[..., Changes], *args: Any) -> Changes:
+def _once(read: Callable[..., Result], *args: object) -> Result:
     return read(*args)
 
 
@@ -233,12 +239,12 @@ def generation(connection: sa.Connection) -> int:
     return newest
 
 
-def _has(newest: AnyRow, table: sa.Table, newer: int) -> bool:
+def _has(newest: queries.Generation, table: sa.Table, newer: int) -> bool:
     """Return True if ``table`` has a change after ``newer``."""
     return (getattr(newest, table.name) or 0) > newer
 
 
-def _rows(dated: Sequence[Any]) -> Sequence[Any]:
+def _rows(dated: Sequence[queries.Dated]) -> Sequence[queries.Dated]:
     return dated if dated and dated[0].row_key is not None else ()
 
 

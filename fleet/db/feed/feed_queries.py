@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import datetime
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
@@ -43,9 +44,32 @@ def _columns(table: sa.Table, names: str) -> list[Any]:
     return [table.c[name] for name in names.split()]
 
 
+class Generation(Protocol):
+    """The generation of the newest commit."""
+
+    value: int
+
+
+class Dated(Generation, Protocol):
+    """A row with the newest generation. That of a place has the generations of other tables, under their names."""
+
+    row_key: object
+    noted: int | None
+
+
+class Newest(Generation, Protocol):
+    """The newest generation of the ledger, and of each table, under the names of the tables."""
+
+    ledger: str | None
+    now: datetime.datetime
+    mix: int | None
+
+
 GENERATION = sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == 1)
 #: The same, with the id of the row as its parameter.
-NEWEST_OF = PreparedQuery("generation", lambda row: sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == row))
+NEWEST_OF = PreparedQuery[Generation](
+    "generation", lambda row: sa.select(GENERATIONS.c.value).where(GENERATIONS.c.id == row)
+)
 #: More generations than there will ever be. With an upper bound the planner expects few rows, whatever the lower bound.
 _ALL_THERE_ARE = 10**15
 
@@ -65,7 +89,7 @@ class TableQueries:
     table: sa.Table
     changed: Select
     live: Select
-    with_generation: PreparedQuery
+    with_generation: PreparedQuery[Dated]
     of_host: Select
 
 

@@ -37,6 +37,7 @@ def test_the_number_of_further_hosts_is_bounded() -> None:
         (["--flavor", "f", "--ratio", "volume=2"], "--ratio volume is not one of cpu, ram, disk"),
         (["--volume", "1", "--trace", "x"], "--volume goes neither with --trace nor with --flavor"),
         (["--volume", "1", "--flavor", "f"], "--volume goes neither with --trace nor with --flavor"),
+        (["--volume", "1", "--lose", "m1@disks"], "--lose is for hosts with instances"),
         (["--volumes", "--more-hosts", "1"], "--more-hosts and --like go together"),
     ],
 )
