@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import oslo_messaging
 from oslo_log import log as logging
@@ -23,7 +23,7 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import services
 from fleet.db.tables.hosts import ServiceRow
-from fleet.db.tables.volumes import PoolRow
+from fleet.db.tables.volumes import PoolRow, VolumeRow
 from fleet.db.volumes import attachments, pools, volume_history, volume_types, volumes
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import (
@@ -280,7 +280,7 @@ def _listed(
     return found
 
 
-def _with_guests(connection: Connection, found: Sequence[Any]) -> list[JSONObject]:
+def _with_guests(connection: Connection, found: Sequence[VolumeRow]) -> list[JSONObject]:
     """Volumes as users see them, with the guests that have them."""
     attached = [row.uuid for row in found if row.status in volume_states.WITH_A_GUEST]
     guests = attachments.of_volumes(connection, attached)

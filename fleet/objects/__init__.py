@@ -7,7 +7,7 @@ and describes itself in a ``HostReport``. A storage backend describes each of it
 names pools. A ``VolumeRequest`` becomes ``Volume`` rows; a ``VolumeType`` is what volumes ask of pools, an ``Attachment``
 a volume that a guest has. An ``ImageRecord`` is what the fleet keeps of an image, ``BootData`` what a guest finds at its
 first boot (``KeyPair``, user data).
-``quota`` says how much a project may have.
+``quota`` says how much a project may have, ``feed_rows`` what a change feed shows to schedulers.
 """
 
 from fleet.objects.aggregate import Aggregate

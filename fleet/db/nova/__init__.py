@@ -4,6 +4,6 @@
 Nothing writes, except for a scheduler's row in nova's list of services (``own_service``).
 
 Read ``tables`` (the columns that are read), ``engine`` and ``database`` (a connection that may only read), then
-``api_queries``, ``cell_queries`` and ``placement_queries``, which share ``in_parts``; ``grants`` has the privileges that
-suffice.
+``api_queries``, ``cell_queries`` (with the types of its rows, ``cell_rows``) and ``placement_queries``, which share
+``in_parts``; ``grants`` has the privileges that suffice.
 """

@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scheduler.engine.names import Wire
+from scheduler.engine.hosts.domain import Placed
 
 _NONE: Mapping[str, Any] = types.MappingProxyType({})
 
@@ -22,8 +22,8 @@ class InstanceIndex:
     """
 
     def __init__(self) -> None:
-        self._by_uuid: Wire = {}
-        self._by_host: dict[str, Wire] = {}
+        self._by_uuid: dict[str, Placed] = {}
+        self._by_host: dict[str, dict[str, Placed]] = {}
 
     def copy(self) -> InstanceIndex:
         other = InstanceIndex()
@@ -34,14 +34,14 @@ class InstanceIndex:
     def __len__(self) -> int:
         return len(self._by_uuid)
 
-    def place(self, instance: Any) -> Any | None:
+    def place(self, instance: Placed) -> Placed | None:
         """Put an instance on its host, and return its former entry if there was one."""
         former = self.remove(instance.uuid)
         self._by_uuid[instance.uuid] = instance
         self._by_host.setdefault(instance.host, {})[instance.uuid] = instance
         return former
 
-    def remove(self, uuid: str) -> Any | None:
+    def remove(self, uuid: str) -> Placed | None:
         """Remove an instance, and return its entry if there was one."""
         instance = self._by_uuid.pop(uuid, None)
         if instance is None:

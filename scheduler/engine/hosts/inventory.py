@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.objects import Aggregate
-from scheduler.engine.hosts.domain import Domain
+from scheduler.engine.hosts.domain import Domain, Placed
 from scheduler.engine.hosts.instance_index import InstanceIndex
 from scheduler.engine.hosts.remembered import Remembered
 from scheduler.engine.hosts.table import HostTable
@@ -45,7 +45,7 @@ class Inventory:
         other.divided, other.demand, other.epoch = self.divided, self.demand, self.epoch
         return other
 
-    def place(self, instance: Any) -> None:
+    def place(self, instance: Placed) -> None:
         """Put an instance on its host; it leaves the host that it was on."""
         former = self.instances.place(instance)
         if former == instance:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import collections
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy
 
+from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.planning.survival.room import GONE, NO_GROUP
 
 _NO_GUESTS: Mapping[str, int] = types.MappingProxyType({})
@@ -21,7 +21,7 @@ class Guests:
 
     def __init__(self) -> None:
         self.uuids: list[str] = []
-        self._known: list[Any] = []
+        self._known: list[TrackedInstance | None] = []
         self._free: list[int] = []
         self._on: dict[int, dict[str, int]] = {}
         self.host_of = self.shape_of = self.group_of = numpy.array([], dtype=int)
@@ -64,7 +64,7 @@ class Guests:
             self._members[group] = collections.Counter({moved[row]: count for row, count in members.items() if count})
         return gone
 
-    def missing(self, there: Mapping[int, Mapping[str, object]]) -> dict[int, int]:
+    def missing(self, there: Mapping[int, Mapping[str, TrackedInstance]]) -> dict[int, int]:
         """Guests that have left these rows, and the rows. :param there: by row, the guests on it now"""
         return {
             slot: row
@@ -73,7 +73,7 @@ class Guests:
             if uuid not in now or not is_same(self._known[slot], now[uuid])
         }
 
-    def arriving(self, there: Mapping[int, Mapping[str, object]]) -> list[tuple[int, Any]]:
+    def arriving(self, there: Mapping[int, Mapping[str, TrackedInstance]]) -> list[tuple[int, TrackedInstance]]:
         """Guests that are new on these rows, or of another kind there."""
         found = []
         for row, now in there.items():
@@ -103,7 +103,7 @@ class Guests:
         self.host_of[slot], self.group_of[slot] = GONE, NO_GROUP
         self._free.append(slot)
 
-    def put(self, row: int, instance: Any) -> int:
+    def put(self, row: int, instance: TrackedInstance) -> int:
         if self._free:
             slot = self._free.pop()
             self.uuids[slot], self._known[slot] = instance.uuid, instance
@@ -124,7 +124,7 @@ class Guests:
         self.group_of = numpy.append(self.group_of, numpy.full(more, NO_GROUP))
 
 
-def is_same(known: Any, now: Any) -> bool:
+def is_same(known: TrackedInstance | None, now: TrackedInstance) -> bool:
     """Return True if the request that places the instance is surely the same."""
     if known is None:
         return False

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy
 
@@ -229,7 +228,7 @@ class RoomReader:
         return self._groups[key]
 
 
-def _on(hosts: Candidates, key: tuple[str, str] | None) -> dict[str, Any]:
+def _on(hosts: Candidates, key: tuple[str, str] | None) -> dict[str, TrackedInstance]:
     """The instances of a node."""
     if key is None:
         return {}
