@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request context: user, project and request id, and the build that a log line belongs to."""
+"""The request context: user, project and request id, and the build that a log line belongs to.
+
+Every remote call and every order carries one.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reason of a refusal, as one word of a closed set: operators act on it, and programs count it."""
+"""The reason of a refusal, as one word of a closed set: operators act on it, and programs count it.
+
+Filters name one, errors carry it, and conductors decide by it whether to retry.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ sent at once, and a thousand hosts send about as many messages as the conductor 
 ::
 
     ask ──▶ waiting ── no call under way ──▶ one of them sends all that wait ──▶ each has its answer, or its error
-                    └─ nor answered for a second: a call that may be lost holds nobody up
+                    └─ nor answered for a second: a call that may be lost delays no other step
 """
 
 from __future__ import annotations

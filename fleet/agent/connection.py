@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an agent's process reaches the conductor, and is reached: one for all hosts or backends that it serves.
+"""The connection of an agent's process to the broker: its conductor client, and the servers that receive its messages.
 
-Called by :mod:`compute_agent.main` and :mod:`volume_agent.main`.
+All hosts or backends of the process share it. Called by :mod:`compute_agent.main` and :mod:`volume_agent.main`.
 """
 
 from __future__ import annotations

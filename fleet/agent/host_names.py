@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expands options such as ``hosts`` to names: plain names, ranges, files."""
+"""Expands options such as ``hosts`` to names: plain names, ranges, files.
+
+Called by :mod:`compute_agent.main`, :mod:`compute_agent.checks` and :mod:`volume_agent.backends.backend`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of an image, from a file or by HTTP: written sparsely, bounded, and compared with the checksum."""
+"""The bytes of an image, read from a file or by HTTP.
+
+They are written sparsely, to a limited size, and compared with the checksum. Called by the drivers of
+:mod:`compute_agent.drivers.libvirt.disks` and :mod:`volume_agent.drivers`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the class that an option names: a built-in name, an entry point, or a dotted path."""
+"""Finds the class that an option names: a built-in name, an entry point, or a dotted path.
+
+Called by :mod:`compute_agent.drivers`, :mod:`compute_agent.monitors` and :mod:`volume_agent.drivers`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues of work of one host: one job at a time for an instance or a volume, and a bounded number of builds at a time."""
+"""Queues of work of one host: one job at a time for each instance or volume, and a limited number of builds at a time.
+
+The managers of both agents put the jobs into them.
+"""
 
 from __future__ import annotations
 

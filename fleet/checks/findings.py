@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of a check: good, doubtful or bad, with text and advice."""
+"""The result of a check: good, doubtful or bad, with text and advice.
+
+Returned by the checks of all programs. ``fleet doctor`` and the ``check`` commands of ``fleet-manage`` print it.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Calls(abc.ABC):
     """Calls of the conductor and the schedulers.
 
     A refusal is a class of ``fleet.errors``. Other failures are those of oslo.messaging: ``MessagingTimeout`` (what was
-    asked for may have been done), ``RemoteError`` (a bug there), ``MessageDeliveryFailure`` (nobody takes it).
+    asked for may have been done), ``RemoteError`` (a bug there), ``MessageDeliveryFailure`` (no daemon receives it).
     """
 
     #: Whether the caller's machine needs the broker's address and account.
@@ -49,7 +49,7 @@ class Calls(abc.ABC):
     @property
     @abc.abstractmethod
     def timeout_s(self) -> int:
-        """How long a call waits for its answer."""
+        """Seconds that a call waits for its answer."""
 
     @property
     def operator(self) -> OperatorCalls:

@@ -75,7 +75,7 @@ class Connection(Calls):
         return self._served_by(topic).operator.call(self._context(), method, **arguments)
 
     def serves(self, method: str) -> bool:
-        """Where nova is served, the namespace has few methods."""
+        """Return True if the receiver has the method. A scheduler that serves nova has only a few of them."""
         return not nova_broker.is_active(self._conf) or method in clients.NovaOperatorAPI.METHODS
 
     def _context(self) -> context.RequestContext:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The faults of a failed build as text: what each filter dropped, and every attempt."""
+"""The faults of a failed build as text: what each filter dropped, and every attempt.
+
+The commands ``boot``, ``server show`` and ``explain`` print it, as do :mod:`fleet_trial.demo` and replays.
+"""
 
 from __future__ import annotations
 

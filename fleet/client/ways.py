@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which guests can leave their hosts while they run, before anything moves: for ``drain``, ``rebalance`` and their like."""
+"""Checks, before anything moves, which guests can leave their hosts while they run.
+
+Called by :mod:`fleet_cli.hosts.emptying`, :mod:`fleet_cli.planning.maintenance` and :mod:`fleet_cli.planning.rebalance`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _AT_A_TIME = 1000
 def obstacles(conductor: Calls, uuids: Sequence[str]) -> dict[str, str]:
     """Return, by uuid, why a guest cannot leave its host while it runs; "" if it can.
 
-    While conductors of an earlier release are up, nobody can say: then that is the reason of all.
+    Conductors of an earlier release do not know. While one of them is up, every guest has that as its reason.
     """
     found: dict[str, str] = {}
     for start in range(0, len(uuids), _AT_A_TIME):

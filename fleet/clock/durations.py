@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durations as people write them: ``90``, ``90s``, ``30m``, ``2h``, ``1d``."""
+"""Parses durations as people write them, and formats them: ``90``, ``90s``, ``30m``, ``2h``, ``1d``.
+
+Called by :mod:`fleet.client.argument_types`, :mod:`conductor_stub.conf` and :mod:`conductor_stub.builds.waiting`.
+"""
 
 from __future__ import annotations
 

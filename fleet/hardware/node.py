@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's cells and devices together: what is free, what an instance wants, and what it then holds."""
+"""The cells and devices of a node together: the free ones, those that an instance requests, and those that it then holds.
+
+Called by the claims of :mod:`compute_agent.node` and the hardware filters of :mod:`scheduler.compute.filters`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools of PCI devices: whether they meet requests, and what is left then."""
+"""Pools of PCI devices: tests requests against them, and takes devices from them.
+
+Called by :mod:`fleet.hardware.node` and the modules beside it, by claims of agents, and by the scheduler's filter.
+"""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def most_copies(host: HostTopology, instance: InstanceTopology, limits: Limits |
 
 
 def _parts(host: HostCell, cell: InstanceCell, limits: Limits) -> tuple[int, int]:
-    """How many such cells with floating vcpus a host cell takes, by its CPUs and by its memory."""
+    """Return how many such cells with floating vcpus a host cell takes: by its CPUs, and by its memory."""
     if not fits_cell(dataclasses.replace(host, cpu_usage=0, memory_usage=0), cell, limits):
         return 0, 0
     cpus = _times(len(host.cpuset) * limits.cpu_allocation_ratio, host.cpu_usage, len(cell.cpuset))
@@ -129,7 +129,7 @@ def _parts(host: HostCell, cell: InstanceCell, limits: Limits) -> tuple[int, int
 
 
 def _times(limit: float, used: int, each: int) -> int:
-    """How often ``each`` may be added to ``used``, with the comparison of a claim."""
+    """Return how many times ``each`` can be added to ``used`` within ``limit``, in the floats that a claim compares."""
     number = max(int((limit - used) // each), 0)
     while used + (number + 1) * each <= limit:
         number += 1

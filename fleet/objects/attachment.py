@@ -22,7 +22,7 @@ FAKE = "fake"
 
 @dataclasses.dataclass(frozen=True)
 class VolumeConnection:
-    """Where the data of a volume are: a file, a block device, or nowhere (``fake``).
+    """The place of a volume's data: a file, a block device, or none (``fake``).
 
     :param format: of the data: raw or qcow2. It is never found out from the data, which a guest writes
     """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes that users may make to an instance or a volume: name, description and metadata; of an instance tags, too."""
+"""Changes that users may make to an instance or a volume: name, description and metadata; of an instance tags, too.
+
+Conductors parse it from the message. fleet-api checks the metadata and tags of bodies with its types.
+"""
 
 from __future__ import annotations
 

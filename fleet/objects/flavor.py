@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flavor: the size of an instance."""
+"""A flavor: the size of an instance. A build request and the row of each instance contain one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a guest that keeps dying is started again: waits that double, and a number within a time.
+"""Limits on restarts of a guest that keeps dying: waits that double, and a number of restarts in a window of time.
 
 Conductors count the restarts of a guest in its events. An agent counts by itself while its conductors are older.
 """

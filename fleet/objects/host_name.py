@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host names of guests: given by users, or made of the names of instances."""
+"""Host names of guests: given by users, or made of the names of instances.
+
+Conductors set them when they accept a build, a rebuild or a new name.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image as the fleet keeps it: what placement reads, and where the bytes are."""
+"""An image as the fleet keeps it: the properties that placement reads, and the place of the bytes.
+
+:mod:`fleet.db.catalog.images` stores it, and agents read it before they fetch the bytes.
+"""
 
 from __future__ import annotations
 

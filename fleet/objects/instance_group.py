@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server group: instances that should share a host, or should not."""
+"""A server group: instances that should share a host, or should not. Requests to schedulers contain it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's key pair: the public half of an SSH key, which a guest accepts."""
+"""A user's key pair: the public half of an SSH key, which a guest accepts.
+
+Part of :mod:`fleet.objects.boot_data`. :mod:`fleet_api.compute.key_pairs` checks keys with it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a volume is: ``machine@backend#pool``. Backend and pool are optional, as in cinder."""
+"""The location of a volume: ``machine@backend#pool``. Backend and pool are optional, as in cinder."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A maintenance as an operator asks for it: which hosts in which wave, and where the plan sends their guests."""
+"""A maintenance as an operator requests it: the hosts of each wave, and the destinations of their guests in the plan.
+
+Called by :mod:`conductor_stub.maintenance.manager` and :mod:`fleet_cli.planning.maintenance`.
+"""
 
 from __future__ import annotations
 

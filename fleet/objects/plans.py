@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a move or a volume goes, where it has been, and why it failed: columns of JSON, as the ledger stores them.
+"""The plan of a move or a volume, a column of JSON in the ledger: destinations, attempts and failures.
 
 The types have the keys that this release writes. A reader keeps keys that it does not know.
 """
@@ -20,7 +20,10 @@ class StoredPlace(TypedDict):
 
 
 class StoredFailure(TypedDict):
-    """Why a move or a volume failed, or is being undone. :param error: the name of a class of ``fleet.errors``"""
+    """The error for which a move or a volume failed, or is being undone.
+
+    :param error: the name of a class of ``fleet.errors``
+    """
 
     error: str
     message: str

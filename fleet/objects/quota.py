@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quotas: how much a project may have."""
+"""Quotas: the limits of a project. Called by :mod:`fleet.db.catalog.quotas` and modules of conductors and of fleet-api."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The input and the result of ``fleet rebalance``: what the moves are for, and the moves."""
+"""The input and the result of ``fleet rebalance``: the goal, and the moves.
+
+:mod:`scheduler.compute.planning.rebalance` plans them, and :mod:`fleet_cli.planning.rebalance` prints and makes them.
+"""
 
 from __future__ import annotations
 
@@ -62,10 +65,10 @@ class Move:
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """How good a plan is, and what no plan can do better.
+    """One number that a plan reaches, and the bound that no plan can pass.
 
-    :param what: of which the numbers are, as users read it: ``hosts freed``
-    :param bound: of all plans: the most if ``is_most``, else the least; None if nothing is known
+    :param what: the quantity, as users read it: ``hosts freed``
+    :param bound: the most that any plan can reach if ``is_most``, else the least; None if it is not known
     """
 
     what: str
@@ -75,7 +78,7 @@ class Measure:
 
     @property
     def gap(self) -> float:
-        """How far the plan is from the bound, as a share of the bound; 0 if it is the best there is."""
+        """The distance from the bound, as a share of the bound. 0 if no plan is better, or no bound is known."""
         if self.bound is None:
             return 0.0
         missing = self.bound - self.reached if self.is_most else self.reached - self.bound

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds unknown keys of a build request: a misspelt key is an error, any other unknown key a warning."""
+"""Finds unknown keys of a build request: a misspelt key is an error, any other unknown key a warning.
+
+Called by the managers of conductors that accept builds and volumes.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request of ``select_destinations``: nova's ``request_spec`` and ``filter_properties`` dicts, parsed once."""
+"""The request of ``select_destinations``: nova's ``request_spec`` and ``filter_properties`` dicts, parsed once.
+
+Every driver of :mod:`scheduler.compute.drivers` receives one.
+"""
 
 from __future__ import annotations
 

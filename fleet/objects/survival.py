@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The input and the result of ``fleet drill``: hosts that are lost together, and what becomes of their guests."""
+"""The input and the result of ``fleet drill``: the hosts that are lost together, and the new places of their guests.
+
+:mod:`scheduler.compute.planning.survival` makes the result, and :mod:`fleet_cli.survival.drill` prints it.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +46,10 @@ class Report:
 
 @dataclasses.dataclass(frozen=True)
 class Remaining:
-    """How many instances fit after a loss.
+    """The number of instances that fit after a loss.
 
-    :param verdict: whether the guests of the lost hosts have a place; if not, nothing fits
-    :param fits: None: nothing limits it
+    :param verdict: whether the guests of the lost hosts have a place; if not, no instance fits
+    :param fits: the number of instances; None if there is no limit
     """
 
     lost: str

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tolerances: promises that the guests of hosts that are lost have a place on the others."""
+"""Tolerances: promises that the guests of lost hosts have a place on the other hosts.
+
+:mod:`conductor_stub.operators.tolerances` parses them; schedulers prove and keep them.
+"""
 
 from __future__ import annotations
 

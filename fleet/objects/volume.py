@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume: what a user asks for, and its row as services exchange it."""
+"""A volume: what a user asks for, and its row as services exchange it.
+
+:mod:`conductor_stub.volumes.intake` parses requests, and each order for a volume agent carries the row.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume type: what the volumes of a name ask of their pool."""
+"""A volume type: the properties that its volumes request from their pool. :mod:`fleet.objects.volume` contains it."""
 
 from __future__ import annotations
 

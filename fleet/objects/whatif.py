@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The input of ``fleet whatif``: a change of the fleet, and the requests to place on it."""
+"""The input of ``fleet whatif``: a change of the fleet, and the requests to place on it.
+
+:mod:`fleet_cli.planning.whatif` makes it, and the ``whatif`` modules of the scheduler answer it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints: checks the arguments of a remote call, and returns expected errors without a traceback."""
+"""Endpoints: checks the arguments of a remote call, and returns expected errors without a traceback.
+
+The managers of all daemons decorate their methods with it.
+"""
 
 from __future__ import annotations
 

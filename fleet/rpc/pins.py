@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the API version of each message: that of ``[upgrade_levels]``, or the oldest that a live receiver speaks."""
+"""Chooses the API version of each message: that of ``[upgrade_levels]``, or the oldest that a live receiver speaks.
+
+Called by :mod:`fleet.rpc.clients.api` for each message.
+"""
 
 from __future__ import annotations
 

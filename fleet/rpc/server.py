@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers: each receives the messages of one topic and calls its endpoints."""
+"""Servers: each receives the messages of one topic and calls its endpoints.
+
+The ``main`` module of each service opens them; agents do so through :mod:`fleet.agent.connection`.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ class Server:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a server receives messages, and which of them it accepts.
+    """Settings of a server: its queues, its threads, and the checks of its messages.
 
     :param exchange: if it is not ``control_exchange``
     :param draining: set when a stop has ended the intake, while the last messages are still handled

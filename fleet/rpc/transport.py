@@ -58,9 +58,9 @@ def get_host_transport(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransp
 
 
 def refusal(transport: oslo_messaging.RPCTransport) -> str:
-    """Why the broker accepts no connection now, for a caller that will not wait for it; empty if nothing is known.
+    """Return why the broker accepts no connection now; "" if it does, or if that is not known.
 
-    The stock driver does not say.
+    A caller that does not want to wait for the broker reads it first. The stock driver does not report it.
     """
     return str(getattr(oslo_drivers.driver_of(transport), "refusal", ""))
 

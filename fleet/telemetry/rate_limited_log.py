@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rate limit for log lines: one line a minute of each kind, with the number of suppressed lines."""
+"""A rate limit for log lines: one line a minute of each kind, with the number of suppressed lines.
+
+Called where an outage would repeat a line: connections, admission of messages, periodic tasks.
+"""
 
 from __future__ import annotations
 

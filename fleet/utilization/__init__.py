@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a fleet is used over the time of a trace: figures, and drawings of them.
+"""The use of a fleet over the time of a trace: figures, and drawings of them.
 
 ``sample`` measures the hosts, and ``pools`` the storage pools, at one moment; ``history`` collects samples and makes
 the figures of ``fleet whatif`` and ``fleet replay``, and ``plot`` draws them (it needs matplotlib, the extra

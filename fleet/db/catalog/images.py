@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of images: what placement reads of them, and where their bytes are."""
+"""Records of images: the properties that placement reads, and the place of the bytes.
+
+Called by modules of :mod:`conductor_stub`: the catalog of operators, the calls of agents, rebuilds and new volumes.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Owner = tuple[str | None, str | None]
 
 
 def create(tx: Transaction, owner: Owner, wanted: KeyPair, now: datetime.datetime) -> KeyPair:
-    """Create a key pair. An equal one that exists already is returned: the commit was repeated.
+    """Create a key pair, or return the equal one that an earlier try of this transaction has committed.
 
     :raises errors.Conflict: the user has another one of this name in the project
     """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks: records that the administrator keeps, and which projects may use them."""
+"""Networks: records that the administrator keeps, and which projects may use them.
+
+Called by :mod:`conductor_stub.operators.networks` and :mod:`conductor_stub.builds.intake`.
+"""
 
 from __future__ import annotations
 

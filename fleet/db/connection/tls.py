@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS to the database: whether a connection uses it and verifies the server, and why a connection was refused."""
+"""TLS to the database: whether a connection uses it and verifies the server, and why a connection was refused.
+
+Called by :mod:`fleet.db.engine.database`, and by the checks of the configuration and of a fleet.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _MARIADB = "add ?ssl_ca=FILE with the authority that signed its certificate"
 
 
 def weakness(connection: str) -> tuple[str, str] | None:
-    """Why ``[database] connection`` is not protected, and what to do; None if it is."""
+    """Return how ``[database] connection`` lacks protection, and advice; None if it is protected or local."""
     try:
         url = sa.make_url(connection)
     except sa.exc.ArgumentError:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a claim, which instance rows and migration records have in common: ``claimed_memory_mb`` and the others."""
+"""The columns of a claim, which instance rows and migration records have in common: ``claimed_memory_mb`` and the others.
+
+The modules of :mod:`conductor_stub` that write and move claims call it, and the audit of the ledger.
+"""
 
 from __future__ import annotations
 

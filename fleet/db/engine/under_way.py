@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class UnderWay(Protocol):
-    """How many builds, or volumes, are in a step, and since when the oldest of them is."""
+    """The number of builds, or of volumes, in one step, and the time at which the oldest of them entered it."""
 
     number: int
     oldest: datetime.datetime | None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries of the change feed, built once: rows newer than a generation, and the newest generation."""
+"""Queries of the change feed, built once: rows newer than a generation, and the newest generation.
+
+Called by :mod:`fleet.db.feed.feed`, :mod:`fleet_cli.planning.planning` and :mod:`scheduler.volumes.service`.
+"""
 
 from __future__ import annotations
 

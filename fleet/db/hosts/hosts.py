@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute node records: the inventory that agents report, and the usage as the sum of the claims in the ledger."""
+"""Compute node records: the inventory that agents report, and the usage, which is the sum of the claims in the ledger.
+
+Conductors read and write them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels of hosts: those that the administrator sets, on top of those of the hosts' configuration."""
+"""Labels of hosts: those that the administrator sets, on top of those of the hosts' configuration.
+
+:mod:`conductor_stub.operators.manager` sets them; the check of group rules and the watch over silent hosts read them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Service records: which process serves which host, and when it sent its last heartbeat (``heartbeats``)."""
+"""Service records: which process serves which host, and when it sent its last heartbeat (``heartbeats``).
+
+Conductors read and write them.
+"""
 
 from __future__ import annotations
 

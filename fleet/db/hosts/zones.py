@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which zones, hosts and nodes a request may name. :mod:`conductor_stub.builds.intake` asks before it accepts one."""
+"""Checks that the zone, host and node that a request names exist.
+
+Called by :mod:`conductor_stub.builds.intake` and :mod:`conductor_stub.builds.unshelving`.
+"""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def of_request(connection: Transaction | sa.Connection, reservation_id: str) -> 
 
 
 def failed_of_request(connection: sa.Connection, reservation_id: str) -> int:
-    """How many builds of the request are in ERROR."""
+    """Return the number of builds of the request that are in ERROR."""
     number: int = connection.execute(_FAILED_OF_REQUEST, {"wanted": reservation_id}).scalar_one()
     return number
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history of an instance: events (one for each step that ended) and faults (why it is in ERROR)."""
+"""The history of an instance: events (one for each step that ended) and faults (why it is in ERROR).
+
+Conductors record them with each step, and operators read them.
+"""
 
 from __future__ import annotations
 

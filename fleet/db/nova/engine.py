@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens an engine for a database of nova: a server that vanishes or hangs keeps nobody waiting.
+"""Opens an engine for a database of nova.
 
-Called by the modules beside it.
+The engine's timeouts end a query on a server that has vanished or hangs. Called by the modules beside it.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ _PLACING_SINCE = (
 
 
 class Summary(NamedTuple):
-    """How many hosts of a maintenance have a status, and the first and the last wave with one."""
+    """The number of hosts of a maintenance with one status, and the first and the last wave that has such a host."""
 
     status: str
     number: int

@@ -249,7 +249,10 @@ def under_way(tx: Transaction) -> int:
 
 
 def close_guests(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
-    """Nobody looks after what is left: guests that are moving come to the ends of their moves without the recovery."""
+    """Close the guests of a recovery that ends: MOVED if their moves have ended well, STAYED otherwise.
+
+    Moves that go on end without the recovery.
+    """
     arrived = sa.select(MIGRATIONS.c.uuid).where(MIGRATIONS.c.status.in_((move_states.DONE, move_states.COMPLETED)))
     moved = GUESTS.c.recovery_uuid == uuid, GUESTS.c.status == recovery_states.MOVING
     values = {"status": recovery_states.MOVED, "problem": None, "updated_at": now}
@@ -344,7 +347,7 @@ def remove_old(tx: Transaction, now: datetime.datetime) -> int:
 
 
 class Whereabouts(Protocol):
-    """Where an instance is."""
+    """The host and the task of an instance, and whether it is deleted."""
 
     uuid: str
     host: str | None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Promises to survive a loss: at most one for each scope."""
+"""Promises to survive a loss: at most one for each scope.
+
+:mod:`conductor_stub.operators.tolerances` writes them. Schedulers, and commands that plan, read them.
+"""
 
 from __future__ import annotations
 

@@ -211,7 +211,10 @@ def _agree(uuid: str) -> Heal:
 
 
 def _addresses(connection: sa.Connection) -> Iterator[Inconsistency]:
-    """Addresses that an instance holds after its end. What a live one shows and has not claimed, nobody may give it."""
+    """Find addresses that an instance holds after its end, and addresses that a live one shows without a claim.
+
+    The latter are reported only: another instance may have claimed them since.
+    """
     claims, columns = addresses.ADDRESSES, (INSTANCES.c.uuid, INSTANCES.c.name)
     over = sa.or_(INSTANCES.c.deleted, sa.and_(_IN_ERROR, _NO_HOST))
     held = sa.select(*columns).join(claims, claims.c.instance_uuid == INSTANCES.c.uuid).where(over).distinct()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much instances have had in the last hours: from when each began and ended, so nothing is sampled or stored for it.
+"""The resources that instances had at times of the last hours.
 
-Called by :mod:`conductor_stub.operators.use`.
+They follow from the times at which each instance started and ended, so no samples are stored. Called by
+:mod:`conductor_stub.operators.use`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def read(connection: sa.Connection, now: datetime.datetime, hours: int, points: 
 
 
 def began(connection: sa.Connection) -> datetime.datetime | None:
-    """When the fleet got its first service or instance; None: it has neither."""
+    """Return the time of the fleet's first service or instance; None if it has neither."""
     oldest = (connection.execute(sa.select(sa.func.min(table.c.created_at))).scalar() for table in _OLDEST)
     return min((each for each in oldest if each is not None), default=None)
 

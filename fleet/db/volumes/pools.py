@@ -208,7 +208,7 @@ def release(
 
 
 def location_info(connection: Transaction, host: str, pool: str) -> str | None:
-    """Where the data of a pool are, if its driver reports that."""
+    """Return the ``location_info`` that the driver reports: the place of the pool's data. None if it reports none."""
     row = connection.execute(_FOUND, {"on_host": host, "in_pool": pool}).one_or_none()
     return None if row is None else row.capabilities.get("location_info")
 

@@ -50,10 +50,11 @@ _SNAPSHOT_UUIDS = (
 )
 #: Key of ``spec``: the volume is deleted as soon as the last of its snapshots is gone.
 WITH_SNAPSHOTS = "deleted_with_snapshots"
-#: Key of ``spec``: places (``machine@backend#pool``) that a lost attempt, or a migration, may have left data on. Only
-#: these, and what is deleted, may a backend remove: the data of a volume that is said to be elsewhere may be all it has.
+#: Key of ``spec``: pools (``machine@backend#pool``) on which a lost attempt, or a migration, may have left data.
+#: A backend removes data of a live volume only from these pools. On any other pool the data may be the only copy, even if
+#: the row names another pool.
 LEFT = "left_on"
-#: Key of ``spec``: volumes that were created as copies of this one, without those that had ended when the last was.
+#: Key of ``spec``: volumes that are created as copies of this one. A new copy removes those that are finished.
 COPIED_TO = "copied_to"
 _BEING_COPIED = (
     sa.select(VOLUMES.c.uuid)

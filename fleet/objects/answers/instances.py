@@ -88,7 +88,7 @@ class InstanceView(BriefInstance):
 
 
 class FaultView(TypedDict):
-    """Why an instance is in ERROR."""
+    """The fault of an instance in ERROR."""
 
     code: int
     error: str
@@ -142,7 +142,7 @@ class MigrationView(TypedDict):
 
 
 class QueuedView(TypedDict):
-    """Why a build waits for room, since when and until when."""
+    """A build that waits for room: the reason, and the times from which and until which it waits."""
 
     reason: str
     message: str
@@ -218,7 +218,7 @@ class InstanceFound(TypedDict):
 
 
 class StateCount(TypedDict):
-    """How many match in a state."""
+    """The number of matching instances in one ``vm_state``."""
 
     state: str
     count: int

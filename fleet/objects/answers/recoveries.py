@@ -32,7 +32,7 @@ class RecoveryView(_Recovery):
 
 
 class RecoveryDomainView(TypedDict):
-    """How many hosts of a domain are silent; the fleet has an empty name."""
+    """A failure domain: the number of its hosts, and of those that are silent. The whole fleet has the name ""."""
 
     name: str
     hosts: int

@@ -60,7 +60,7 @@ class VolumeFound(TypedDict):
 
 
 class StatusCount(TypedDict):
-    """How many match with a status."""
+    """The number of matching volumes with one status."""
 
     state: str
     count: int

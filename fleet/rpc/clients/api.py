@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base of all clients: sends a message in a version that the receiver understands, and counts calls without an
 answer.
+
+The clients beside it inherit from it.
 """
 
 from __future__ import annotations

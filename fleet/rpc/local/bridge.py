@@ -158,6 +158,6 @@ def _listen(path: str) -> socket.socket:
         os.unlink(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listening.bind(path)
-    os.chmod(path, 0o600)  # before listen(): nobody can have connected
+    os.chmod(path, 0o600)  # before listen(), so no client can have connected
     listening.listen(128)
     return listening

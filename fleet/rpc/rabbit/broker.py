@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the broker directly, without oslo.messaging: whether it accepts a connection, and how long its queues are."""
+"""Asks the broker directly, without oslo.messaging: whether it accepts a connection, and how long its queues are.
+
+Called by :mod:`fleet.service.probes`, ``fleet doctor``, ``fleet top`` and the checks of the configuration.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 """Receives copies of the messages that others are sent: a queue of its own, bound to their exchange and routing key.
 
 Called by :mod:`scheduler.nova.shadow.service`. The broker puts a copy into each bound queue, so the receivers go on as
-before. Nobody is answered. The queue lives as long as its connection; it keeps the newest messages only, and none for
+before. No reply is sent. The queue lives as long as its connection; it keeps the newest messages only, and none for
 long.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the server of one host receives its messages when many hosts share a connection.
+"""Listeners of the hosts of one agent process, which receive messages over one shared connection.
 
-:mod:`fleet.agent.connection` opens one for each host.
+Called by :mod:`fleet.agent.connection` and :mod:`fleet.rpc.rabbit.rpc_server`.
 """
 
 from __future__ import annotations

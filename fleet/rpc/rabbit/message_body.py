@@ -44,7 +44,7 @@ class Unreadable(Exception):
 def content_of(raw: object) -> tuple[dict[str, object], int]:
     """Return the content of a request, with the number of characters of its text.
 
-    :raises Unreadable: it cannot be read, and nobody can be answered
+    :raises Unreadable: it cannot be read, so no reply can be sent
     """
     content, text, is_strict = _decoded(raw)
     return _checked(content, text, is_strict), len(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which messages are accepted: size and form, signature, ledger.
+"""Checks of incoming messages: size and form, signature, ledger.
 
 Read ``admission`` (every check before an endpoint sees a message), ``message_size``, ``signing`` with ``keyring`` (the keys)
 and ``replay_protection`` (a signature is good for one message).

@@ -22,7 +22,7 @@ PACKAGES = (
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.name != "env.py")
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):`~?([\w.]+)`")
 #: The callers that a module names in the first lines of its docstring
-_CALLERS = re.compile(r"Called by ((?:and |modules of |:mod:`[\w.]+`\s*)+)\.")
+_CALLERS = re.compile(r"Called by ((?:and |modules of |:mod:`[\w.]+`(?:,\s*|\s*))+)\.")
 _DOTTED = re.compile(rf"``((?:{'|'.join(PACKAGES)})(?:\.\w+)+)(?:\(\))?``")
 #: Names of files, and the placeholder NAME
 _NO_MODULE = re.compile(r"\.(?:service|sample|conf|yaml|json|ini|d|NAME)$")

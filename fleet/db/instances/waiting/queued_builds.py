@@ -71,7 +71,7 @@ class DueBuild(InstanceRow, Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Why:
-    """Why builds of one request are queued: see the columns of the same names."""
+    """The reason for which builds of one request are queued. ``models.queued_builds`` explains the fields."""
 
     reason: str
     message: str

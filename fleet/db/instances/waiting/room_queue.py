@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of builds that wait for room: what has changed since it was last looked at, and who waits in which order."""
+"""The queue of builds that wait for room: the changes since it was last read, and the order of the builds.
+
+Called by :mod:`conductor_stub.builds.room_queue`; :mod:`conductor_stub.operators.manager` shows the queue.
+"""
 
 from __future__ import annotations
 
@@ -264,7 +267,7 @@ def listed(connection: sa.Connection, project_id: str | None, limit: int | None)
 
 
 def totals(connection: sa.Connection) -> tuple[int, datetime.datetime | None]:
-    """How many builds wait for room, and since when the oldest does."""
+    """Return the number of builds that wait for room, and the time since when the oldest waits; None if none does."""
     number, oldest = connection.execute(_TOTALS).one()
     return number, oldest
 

@@ -41,7 +41,7 @@ class Disabling(TypedDict, total=False):
 
 
 class Period(TypedDict, total=False):
-    """How far back, and at how many times."""
+    """The hours before now that are wanted, and the number of times in them."""
 
     hours: int
     points: int
@@ -54,7 +54,7 @@ class LeftOut(TypedDict, total=False):
 
 
 class Newest(TypedDict, total=False):
-    """How many of the newest."""
+    """The most entries that are wanted, counted from the newest."""
 
     limit: int
 

@@ -30,7 +30,7 @@ from fleet.rpc.clients.operator.caller import Caller
 
 
 class Listing(TypedDict, total=False):
-    """Which part of a list of instances is wanted."""
+    """The part of a list of instances that is wanted: at most ``limit`` of them, after the one with uuid ``marker``."""
 
     limit: int | None
     marker: str
@@ -57,13 +57,13 @@ class Disk(TypedDict, total=False):
 
 
 class Reboot(TypedDict, total=False):
-    """How a guest is rebooted."""
+    """The kind of a reboot: hard, or soft."""
 
     hard: bool
 
 
 class Lock(TypedDict, total=False):
-    """Why an instance is locked."""
+    """The reason for a lock."""
 
     reason: str
 
@@ -81,7 +81,7 @@ class Moving(TypedDict, total=False):
 
 
 class Queue(TypedDict, total=False):
-    """Which builds of the room queue are wanted."""
+    """The builds of the room queue that are wanted: those of a project, and at most ``limit``."""
 
     project_id: str
     limit: int
@@ -95,7 +95,7 @@ class Part(TypedDict, total=False):
 
 
 class Searching(TypedDict, total=False):
-    """Which part of a list is wanted; see the wire contract."""
+    """The part of a list that is wanted; see the wire contract."""
 
     text: str
     state: str | None
@@ -113,7 +113,7 @@ class SearchingLabels(Searching, total=False):
 
 
 class Newest(TypedDict, total=False):
-    """How many of the newest events are wanted, of which host, and of which instance or volume."""
+    """The newest events that are wanted: at most ``last``, of one host, and of one instance or volume."""
 
     last: int
     host: str

@@ -28,13 +28,13 @@ class Token(TypedDict, total=False):
 
 
 class ToPool(TypedDict, total=False):
-    """Where a volume migrates to, ``machine@backend#pool``."""
+    """The destination of a migration: ``machine@backend#pool``."""
 
     host: str | None
 
 
 class Policy(TypedDict, total=False):
-    """When a retype may migrate a volume: only if its pool does not suit the type."""
+    """The policy of a retype: whether a volume may migrate if its pool does not suit the new type."""
 
     migration_policy: str
 

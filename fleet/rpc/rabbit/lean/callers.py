@@ -77,4 +77,4 @@ class Callers:
         if caller is not None:
             caller.put(reply)
         else:
-            LOG.debug("Nobody waits for reply %s", reply.msg_id)
+            LOG.debug("No call waits for reply %s", reply.msg_id)

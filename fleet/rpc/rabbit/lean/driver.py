@@ -73,7 +73,7 @@ class LeanDriver(oslo_drivers.BaseDriver):
 
     @property
     def refusal(self) -> str:
-        """Why no broker accepts a connection now, as of the newest attempt; empty if one does, or none was tried."""
+        """The error of the newest attempt to connect; "" if a broker accepted it, or no attempt was made."""
         with self._lock:
             return self._outgoing.refusal if self._outgoing is not None else ""
 

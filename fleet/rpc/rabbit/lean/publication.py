@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 
 
 class Outcome(enum.Enum):
-    """How a publication ended."""
+    """The end of a publication."""
 
     ACCEPTED = "accepted"
     UNDELIVERABLE = "undeliverable"

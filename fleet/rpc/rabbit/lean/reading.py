@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which thread reads a connection: one of those that wait, for all of them.
+"""Lets one of the threads that wait for messages read the connection, for all of them.
 
-So a caller's own thread sees its reply first, and no other thread must be woken for it. A reader that has what it
-waited for passes the turn to another that waits::
+A caller that reads gets its reply in its own thread, without waking another thread. A reader that has received its
+reply passes the turn to another thread that waits::
 
     caller A   publishes ── reads ──▶ its reply ── passes the turn
     caller B   publishes ── waits ─────────────────▶ reads ──▶ its reply
