@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fleet-scheduler: wires the scheduler together and runs it."""
+"""fleet-scheduler: wires the scheduler together and runs it.
+
+The console script of this name calls :func:`main`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's RPC surface (``docs/wire-contract.md``): checks requests, and logs decisions."""
+"""The scheduler's RPC surface (``docs/wire-contract.md``): checks requests, and logs decisions.
+
+Called by the messages of conductors, agents and other schedulers; :mod:`scheduler.main` makes it.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ class SchedulerManager:
         self, context: RequestContext, request_spec: object, filter_properties: object = None
     ) -> list[dict[str, object]]:
         """:raises errors.InvalidInput: naming the field; :raises errors.NoValidHost: with the filters' counts;
-        :raises errors.RequestExpired: nobody waits for the answer, so that nothing must be booked
+        :raises errors.RequestExpired: the caller no longer waits for the answer; nothing is booked
         """
         require_size([request_spec, filter_properties], "request_spec")
         request = self._parse(request_spec, filter_properties)
@@ -140,7 +143,7 @@ class SchedulerManager:
         """
         return list(self._driver.decisions_of(request_id))
 
-    # Casts. A sender that makes no sense is told to the operator, as nobody else hears of it.
+    # Casts: there is no reply, so a message that cannot be parsed is logged as a warning for the operator.
 
     @endpoint
     def update_aggregates(self, context: RequestContext, aggregates: object = None) -> None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CONF as plugins for nova and cinder read it: their groups and names of options, with the values of ours."""
+"""CONF as plugins for nova and cinder read it: groups and option names of theirs, with the values of ours.
+
+Called by :mod:`scheduler.compat.nova_names` and :mod:`scheduler.compat.cinder_names`.
+"""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class _Chosen:
 
 
 class _Picking:
-    """The instances of one request that have a host so far. ``hosts`` is the whole table."""
+    """The picks of one request so far. :param hosts: the whole table"""
 
     def __init__(
         self,
@@ -122,7 +122,10 @@ class _Picking:
         LOG.debug("Selected host: %s for instance %s, weight %s", self._hosts.key(row), uuid, self._chosen[-1].weight)
 
     def _others(self, row: int, ranked: Sequence[int], shuffle: random.Random | None) -> list[int]:
-        """Return the alternates of the only pick. :param ranked: the best hosts, whatever they share with the pick"""
+        """Return the alternates for a request of one instance.
+
+        :param ranked: the best hosts for the pick. They are ranked again if alternates must share columns with the pick
+        """
         alternates, among = self._pipeline.alternates, self._alike(row)
         if among is not None:
             ranked, _preferred = self._ranked(alternates + 1, shuffle, among)
@@ -136,7 +139,7 @@ class _Picking:
     def consume(self) -> None:
         """Count the newest pick for the rest of the request, and judge again what it has changed."""
         if not self.wanted and (self._requested == 1 or not self._pipeline.alternates):
-            return  # nobody looks at the hosts again
+            return  # the last pick: no later step of this request reads the hosts
         chosen, prepared, evaluation = self._chosen[-1], self._prepared, self._evaluation
         self._hosts.pick(chosen.row, chosen.uuid, prepared.consumption)
         request = prepared.request

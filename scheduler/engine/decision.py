@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of a decision: the picks, what each filter saw and let through, and why hosts ran out if they did."""
+"""The result of a decision: the picks, the counts of each filter, and the refusal if no host was left.
+
+:func:`scheduler.engine.decide.decide` returns it, and drivers answer with it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ class Pick:
 
 @dataclasses.dataclass(frozen=True)
 class StateAge:
-    """How old the host states of a decision were.
+    """The age of the host states that a decision read.
 
     :param generation: the feed's generation
     :param age_s: seconds since the newest reading of the feed
@@ -51,7 +54,7 @@ class StateAge:
 
 
 class Refusal(Protocol):
-    """Why hosts ran out; made by the ``Pipeline.explain_refusal`` of the caller."""
+    """The reason for which no host was left. ``Pipeline.explain_refusal`` returns it."""
 
     @property
     def code(self) -> Reason: ...
@@ -113,7 +116,7 @@ class Decision:
 
     @property
     def reason(self) -> str:
-        """Why the decision is not complete, as sentences."""
+        """The reason for which some instances have no host, as sentences; "" if all have one."""
         if self.refusal is None:
             return ""
         sentences = [self.refusal.sentence]

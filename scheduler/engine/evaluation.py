@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which hosts pass one request and how they score, kept up to date as hosts change.
+"""The hosts that pass one request, with their scores, kept up to date as hosts change.
 
 Called by the modules beside it. A host changes because an earlier instance of the same request was placed on it, or,
 between two requests with the same cache key, because the feed or a booking changed its row. In both cases only the

@@ -27,7 +27,7 @@ _FEW = 8
 
 
 class FilterCount(NamedTuple):
-    """How many hosts a filter was given and how many it let through."""
+    """The number of hosts that a filter received, and the number that it let through."""
 
     name: str
     start: int
@@ -41,7 +41,7 @@ class FilterCount(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """How many hosts were ``considered``, and per filter, how many of them it was the first to drop."""
+    """The number of hosts that were ``considered``, and for each filter the number that it was the first to drop."""
 
     filters: Sequence[BaseHostFilter]
     considered: int

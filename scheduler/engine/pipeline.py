@@ -33,7 +33,7 @@ from scheduler.engine.supervision.supervision import PluginWatch, Supervision, i
 
 @dataclasses.dataclass(frozen=True)
 class Pipeline:
-    """How to decide: what the configuration and the domain say, and nothing of a request.
+    """The part of a decision that is the same for all requests: the domain, the plugins and the options.
 
     :param host_subset_size: pick at random among this many of the best hosts
     :param lottery: draw a host by chance, with the scores as chances, in place of the best

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base classes of filters and weighers, each in two forms: asked one host at a time, or for all hosts at once.
+"""Base classes of filters and weighers, each in two forms: one host for each call, or columns of all hosts at once.
 
 The names and methods of the first form are nova's. A domain derives its own base classes from these
 (``scheduler.filters.base``, ``scheduler.weights.base``) and sets ``one_host``.
@@ -23,7 +23,7 @@ from scheduler.engine.supervision.supervision import WrongAnswer, is_ours
 
 
 class OneHost(Protocol):
-    """How a domain turns the arguments of the first form into those of the second."""
+    """The part of a domain that turns arguments of the first form (one host) into those of the second (columns)."""
 
     def candidates(self, state: Any, clock: Callable[[], float] = ...) -> Candidates:
         """Return candidates of this one host."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request with the plugins that judge it: everything a decision needs besides the hosts."""
+"""A request with the plugins that judge it: everything a decision needs besides the hosts.
+
+:mod:`scheduler.engine.pipeline` makes it, and :mod:`scheduler.engine.decide` reads it.
+"""
 
 from __future__ import annotations
 

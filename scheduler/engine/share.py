@@ -23,7 +23,7 @@ from scheduler.engine.weighing.weighing import OUT
 
 
 class ShareUse(NamedTuple):
-    """How a decision used the share.
+    """The use that a decision made of the share.
 
     :param hosts: the number of hosts in the share
     :param passed: how many of them passed the filters for the first instance

@@ -19,9 +19,9 @@ from scheduler.nova.placement import Outcome, Placement, PlacementFailed
 from scheduler.nova.request import NovaRequest
 
 LOG = logging.getLogger(__name__)
-#: Somebody else writes the same rows of placement: tried so often, then the next host is taken.
+#: Tries of one claim while other writers change the same rows of placement. The next host follows.
 _ATTEMPTS = 4
-#: Allocation requests of one host that are tried: some may be taken by another instance meanwhile.
+#: Allocation requests of one host that are tried: another instance may take the resources of some meanwhile.
 _OFFERS = 20
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface that nova's conductor, API and compute services call: topic ``scheduler``, version 4.5."""
+"""The RPC surface that nova's conductor, API and compute services call: topic ``scheduler``, version 4.5.
+
+:mod:`scheduler.nova.service` makes it.
+"""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ class NovaFeed:
 
 
 class _AggregateLog:
-    """When the feed saw each aggregate change, so that a reading from an earlier generation finds it again."""
+    """The newest change of each aggregate with its generation, so that a reading from an earlier one returns it again."""
 
     def __init__(self) -> None:
         self._changed: dict[int, tuple[int, ChangedAggregate]] = {}

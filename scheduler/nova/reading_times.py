@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When readings of nova's databases began, by the monotonic clock and by the wall clock.
+"""The times at which readings of nova's databases began, by the monotonic clock and by the wall clock.
 
-:mod:`scheduler.nova.feed` asks it. A generation is a time of the monotonic clock in microseconds, so it never goes back, and
-the two feeds of one cache can compare theirs. ``updated_at`` is a time of wall clocks. The watermark of a reading is the
-time that this machine's wall clock showed at an earlier reading.
+Called by :mod:`scheduler.nova.feed`. A generation is a time of the monotonic clock in microseconds. So it never goes
+back, and the two feeds of one cache can compare theirs. ``updated_at`` is a time of wall clocks. The watermark of a
+reading is the time that this machine's wall clock showed at an earlier reading.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from scheduler.nova.resource_request import ResourceRequest
 
 @dataclasses.dataclass(frozen=True)
 class Destination:
-    """Where the request must go (nova: Destination). Empty values restrict nothing.
+    """The hosts to which nova restricts a request (nova: Destination). Empty values restrict nothing.
 
     :param cell: uuid of the only cell that is allowed
     :param other_cells: True if other cells are allowed too, and ``cell`` is preferred

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wires the scheduler together for nova: what ``scheduler.main`` runs if ``[nova] transport_url`` is set."""
+"""Wires the scheduler together for nova. Called by :mod:`scheduler.main` if ``[nova] transport_url`` is set."""
 
 from __future__ import annotations
 

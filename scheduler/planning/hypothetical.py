@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build a hypothetical fleet: a copy of the database's contents with some hosts added, removed or changed."""
+"""Builds a hypothetical fleet: a copy of the database's contents with some hosts added, removed or changed.
+
+Called by :mod:`scheduler.planning.copied_fleet`, and by the planning modules of both domains.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,10 @@ RowT = TypeVar("RowT")
 
 @dataclasses.dataclass(frozen=True)
 class Places(Generic[PlaceT]):
-    """How places of a domain are changed.
+    """The functions that change places of a domain: compute nodes, or storage pools.
 
-    :param emptied: returns the columns of an empty place like this row, on a host of this name
-    :param overcommitted: returns the columns that set ratios, which are given by resource
+    :param emptied: takes a row and a host's name; returns the columns of an empty place like this row on that host
+    :param overcommitted: takes the ratios by resource; returns the columns that set them
     """
 
     emptied: Callable[[PlaceT, str], JSONMapping]
@@ -34,7 +37,7 @@ class Places(Generic[PlaceT]):
 
 
 def hypothetical(state: Changes[PlaceT, ThingT], change: Change, places: Places[PlaceT]) -> Changes[PlaceT, ThingT]:
-    """Everything that ``state`` tells, with the change.
+    """Return a copy of ``state`` with the change.
 
     :param state: the whole state, as the change feed reports it
     :raises errors.NotFound: a host that is to go, or to be copied, is not there

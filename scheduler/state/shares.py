@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which hosts are this scheduler's own share: rendezvous hashing over the live schedulers.
+"""Computes this scheduler's own share of the hosts, by rendezvous hashing over the live schedulers.
 
 Called by the modules beside it and those of :mod:`scheduler.peers`. Every scheduler has a score on every host; the
 highest score owns the host. If a scheduler joins or dies, only the hosts that it owns change their owner. All

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wires the scheduler for volumes together: what ``scheduler.main`` runs besides the scheduler for virtual machines."""
+"""Wires the scheduler for volumes together. Called by :mod:`scheduler.main` beside the scheduler for virtual machines."""
 
 from __future__ import annotations
 

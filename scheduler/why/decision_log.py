@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One log line at INFO for each decision, and its metrics: the outcome, the filters' counts, and the code of a refusal."""
+"""One log line at INFO for each decision, and its metrics: the outcome, the filters' counts, and the code of a refusal.
+
+Called by :mod:`scheduler.manager`, :mod:`scheduler.volumes.manager` and :mod:`scheduler.nova.endpoint`.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ _HOSTS_NAMED = 5
 
 
 class Words(NamedTuple):
-    """How log lines speak of one request.
+    """The words of log lines about one request.
 
-    :param subject: what is to be placed
-    :param place: what it is placed on
+    :param subject: the number and the kind of what the request places: ``2 instance(s), first UUID``
+    :param place: ``host``, or the word for a pool
     """
 
     subject: str

@@ -17,7 +17,7 @@ _HOSTS_NAMED = 5
 
 
 class Words(NamedTuple):
-    """How the summary speaks of a domain: what is placed, on what, and how to name the latter by its key."""
+    """The words of a summary for a domain: the thing that is placed, the place, and a function that names its key."""
 
     thing: str = "instance"
     place: str = "host"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers behind a refusal: what hosts have of one resource, and what an instance requests."""
+"""The numbers behind a refusal: the amount of one resource that hosts have, and the amount that an instance requests.
+
+Filters of amounts return it, and :mod:`scheduler.why.near_misses` compares hosts by it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the metadata of a host's aggregates: zones, and numbers that override options."""
+"""Reads the metadata of a host's aggregates: zones, and numbers that override options.
+
+Called by filters, and by :mod:`scheduler.compute.domain.aggregate_overrides`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resources that an instance takes of its node: when it is picked, and when it is there."""
+"""The resources that an instance takes of its node: when it is picked, and when it is there.
+
+Called by the domain of virtual machines (:mod:`scheduler.compute.domain.virtual_machines`) for each pick.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the metrics that hosts report: a list of ``name``, ``value``, ``timestamp``, ``source``."""
+"""Reads the metrics that hosts report: a list of ``name``, ``value``, ``timestamp``, ``source``.
+
+Called by :mod:`scheduler.compute.filters.metrics` and :mod:`scheduler.compute.weights.metrics`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host state: one host in the form that nova's filters and weighers read."""
+"""A host state: one host in the form that nova's filters and weighers read.
+
+The domain of virtual machines makes one for each host on which such a plugin is called.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which compute services are alive, judged by their last heartbeat.
+"""Tests which services are alive, by their last heartbeat.
 
-:mod:`scheduler.compute.filters.compute` asks it, and its twin for volumes.
+Called by :mod:`scheduler.compute.filters.compute`, and by the domains of virtual machines and of volumes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache key of a request: equal for requests that no filter or weigher over columns can tell apart."""
+"""The cache key of a request: equal for requests that no filter or weigher over columns can tell apart.
+
+Called by the domain of virtual machines for each request, and by proofs that group requests of one shape.
+"""
 
 from __future__ import annotations
 

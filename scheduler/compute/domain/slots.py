@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many instances of each shape fit into free resources, by integer tables.
+"""Counts the instances of each shape that fit into free resources, by integer tables.
 
-Called by :mod:`scheduler.compute.weights.fragmentation`. A table per resource has a row per amount, in steps of the
-largest size that divides all shapes' sizes, and a column per shape. So a host takes one look-up per resource, and no
-division.
+Called by :mod:`scheduler.compute.weights.fragmentation`. There is one table for each resource, with a column for each
+shape. Its rows are amounts, in steps of the largest size that divides the sizes of all shapes. A host then costs one
+look-up for each resource, and no division.
 """
 
 from __future__ import annotations

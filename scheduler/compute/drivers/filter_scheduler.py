@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The default driver: filters, then weighers, over host states as fresh as the database."""
+"""The default driver: filters, then weighers, over host states as fresh as the database.
+
+The value ``filter_scheduler`` of ``scheduler_driver`` names it; :mod:`scheduler.compute.drivers.driver_loading` loads it.
+"""
 
 from __future__ import annotations
 

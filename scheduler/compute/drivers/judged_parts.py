@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parts of a request the configured filters judge, and which default filters are left out.
+"""Lists the parts of a request that the configured filters judge, and the default filters that are not configured.
 
-:mod:`scheduler.compute.drivers.filter_scheduler` answers with it when conductors ask.
+:mod:`scheduler.compute.drivers.filter_scheduler` returns the lists to conductors.
 """
 
 from __future__ import annotations

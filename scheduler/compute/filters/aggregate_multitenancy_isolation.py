@@ -17,7 +17,7 @@ PREFIX = "filter_tenant_id"
 
 
 class AggregateMultiTenancyIsolation(ColumnFilter):
-    """Hosts pass whose aggregates name the tenant, or no tenant. The tenant may also use hosts reserved for nobody."""
+    """Hosts pass whose aggregates name the tenant, or name no tenant."""
 
     run_filter_once_per_request = True
 

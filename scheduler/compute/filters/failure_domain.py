@@ -157,9 +157,10 @@ class _Judged:
 
 @dataclasses.dataclass(frozen=True)
 class Among:
-    """How many instances a rule among members lets in.
+    """Counts the instances that a rule among members allows.
 
-    :param of_hosts: the domain of each host; ``serving``: a mask of the domains with a host that takes instances
+    :param of_hosts: the number of each host's domain
+    :param serving: a mask of the domains with a host that takes instances
     """
 
     judged: _Judged

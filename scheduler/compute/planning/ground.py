@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state that plans of moves start from: the fleet as the feed shows it, and the instances on each host."""
+"""The state that plans of moves start from: the fleet as the feed shows it, and the instances on each host.
+
+Called by the other modules that plan moves and losses.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet capacity --after-loss-of``: how many instances would still fit when the guests of lost hosts are elsewhere."""
+"""Counts the instances that still fit when the guests of lost hosts are elsewhere.
+
+:mod:`fleet_cli.planning.proving` loads it by its entry point, for ``fleet capacity --after-loss-of``.
+"""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ class Admission:
     def _object(self, request: RequestSpec, made: Decision) -> tuple[Objection | None, Decision]:
         """Put the picks into the plans, or return why they break a promise.
 
-        An agent that refuses a pick hands it to an alternate and asks nobody: those that would break a promise are dropped.
+        Alternates that would break a promise are dropped: an agent that refuses a pick sends it on without asking again.
         """
         demand = demand_of(request)
         with self._lock:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vcpus, memory and disk: what hosts have free, and what an instance takes."""
+"""vcpus, memory and disk: what hosts have free, and what an instance takes.
+
+Called by the modules beside it, and by the planning of moves and losses.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the scheduler that admission calls: what nodes have free, which of them pass, and further decisions."""
+"""The part of the scheduler that admission calls: the free amounts of nodes, the nodes that pass, and further decisions.
+
+:mod:`scheduler.compute.drivers.filter_scheduler` hands it to :mod:`scheduler.compute.tolerance.admission`.
+"""
 
 from __future__ import annotations
 

@@ -53,10 +53,10 @@ class Promise:
 
 @dataclasses.dataclass(frozen=True)
 class Objection:
-    """Why an instance on a host would break promises.
+    """The promise that an instance on a host would break, with a sentence about it.
 
-    :param promise: the strictest of them
-    :param node: the only node of the host that this is about; None: all of them
+    :param promise: the strictest one, if there are several
+    :param node: the only node of the host that would break it; None: each of them would
     """
 
     host: str

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two base classes of weighers for virtual machines: nova's form, and the form over columns."""
+"""The two base classes of weighers for virtual machines: nova's form, and the form over columns.
+
+The weighers beside it inherit from it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's ``HostWeightHandler`` and ``normalize``: weighs a list of host states by weighers in nova's form."""
+"""Nova's ``HostWeightHandler`` and ``normalize``: weighs a list of host states by weighers in nova's form.
+
+Plugins of users import it by nova's names.
+"""
 
 from __future__ import annotations
 

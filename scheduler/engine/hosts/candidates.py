@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts as one request sees them: the table, and on top of it what this request has picked so far."""
+"""The hosts as one request sees them: the table, and on top of it the picks of this request so far.
+
+Every filter and weigher over columns receives them.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which instance is on which host, as the database shows it and as booked.
+"""An index of instances and their hosts, as the database shows them and as they are booked.
 
-:mod:`scheduler.engine.hosts.inventory` has one.
+Called by :mod:`scheduler.engine.hosts.inventory`.
 """
 
 from __future__ import annotations

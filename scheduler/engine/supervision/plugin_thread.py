@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that ask what may never answer. A thread cannot be ended: one that hangs is left behind, and replaced.
+"""Threads that call code which may never return. A thread cannot be ended: one that hangs is abandoned, and replaced.
 
 ::
 
-    idle ── ask ──▶ asking ── answer ──▶ idle
-                       └──── given up ──▶ left behind ── late answer ──▶ told of, and idle
+    idle ── call ──▶ calling ── return ──▶ idle
+                        └──── given up ──▶ abandoned ── late return ──▶ reported, and idle
 """
 
 from __future__ import annotations

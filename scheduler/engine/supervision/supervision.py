@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Supervise filters and weighers: those that raise, answer wrongly or are slow are named and contained."""
+"""Supervises filters and weighers: those that raise, return a wrong value or are slow are named and contained.
+
+Called by the modules of :mod:`scheduler.engine` wherever they call a plugin.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _ANY: Bounds = (-math.inf, math.inf)
 
 
 class Scale:
-    """How one weigher's raw weights become contributions to the scores.
+    """Turns the raw weights of one weigher into contributions to the scores.
 
     :ivar counts: False if the weigher cannot tell one host from another
     :ivar volatile: True if any change of a host may change the contribution of every other host

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wires the scheduler together as a shadow of nova-scheduler: what ``scheduler.main`` runs with ``--shadow``."""
+"""Wires the scheduler together as a shadow of nova-scheduler. Called by :mod:`scheduler.main` with ``--shadow``."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Clearing:
 
     @property
     def mark(self) -> int:
-        """How many moves are made; :meth:`undo` goes back to it."""
+        """The number of moves so far. :meth:`undo` goes back to such a number."""
         return len(self._made)
 
     def undo(self, mark: int) -> None:

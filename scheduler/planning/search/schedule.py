@@ -13,12 +13,12 @@ from scheduler.planning.search.problem import Problem
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """How the temperature falls.
+    """The course of the temperature in an annealing, and the kinds of its steps.
 
-    :param hot, cold: temperatures at the beginning and at the end of a cycle, as shares of a typical change
-    :param cycles: how often it begins anew, the hotter the earlier
+    :param hot, cold: temperatures at the beginning and at the end of a cycle, as shares of a typical change of the cost
+    :param cycles: number of cycles; each begins less hot than the one before
     :param swaps, chains: shares of the steps that are swaps, and chains; the others are moves
-    :param tries: of so many items that are drawn, the one at the costliest place is looked at
+    :param tries: number of items that a step draws; it uses the one at the costliest place
     """
 
     hot: float = 1.0

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state that proofs read: free amounts, guests, and the hosts that would take a guest of each shape."""
+"""The state that proofs read: free amounts, guests, and the hosts that would take a guest of each shape.
+
+:mod:`scheduler.compute.planning.losses.room_reader` fills it, and the modules beside it search in it.
+"""
 
 from __future__ import annotations
 

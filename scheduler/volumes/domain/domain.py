@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The domain of volumes, as one value for the engine and the cache: a place is a storage pool, keyed (backend, pool)."""
+"""The domain of volumes, as one value for the engine and the cache: a place is a storage pool, keyed (backend, pool).
+
+:mod:`scheduler.volumes.drivers.loading` and :mod:`scheduler.volumes.drivers.host_manager` pass it to them.
+"""
 
 from __future__ import annotations
 

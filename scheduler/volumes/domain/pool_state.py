@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pool state: one pool in the form that cinder's filters and weighers read."""
+"""A pool state: one pool in the form that cinder's filters and weighers read.
+
+The domain of volumes makes one for each pool on which such a plugin is called.
+"""
 
 from __future__ import annotations
 

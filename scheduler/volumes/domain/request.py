@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request of ``select_backend``: cinder's ``request_spec`` and ``filter_properties`` dicts, parsed once."""
+"""The request of ``select_backend``: cinder's ``request_spec`` and ``filter_properties`` dicts, parsed once.
+
+:mod:`scheduler.volumes.manager` parses it from the message, and every driver for volumes receives it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver that picks any backend that is up at random: no filters, no weighers."""
+"""A driver that picks any backend that is up at random: no filters, no weighers.
+
+The value ``chance_scheduler`` names it; :mod:`scheduler.volumes.drivers.loading` loads it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The default driver for volumes: filters, then weighers, over pools as fresh as the database."""
+"""The default driver for volumes: filters, then weighers, over pools as fresh as the database.
+
+The value ``filter_scheduler`` names it; :mod:`scheduler.volumes.drivers.loading` loads it.
+"""
 
 from __future__ import annotations
 

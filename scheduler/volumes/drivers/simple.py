@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver that picks the backend with the fewest gibibytes of volumes: no filters, no weighers."""
+"""A driver that picks the backend with the fewest gibibytes of volumes: no filters, no weighers.
+
+The value ``simple_scheduler`` names it; :mod:`scheduler.volumes.drivers.loading` loads it.
+"""
 
 from __future__ import annotations
 

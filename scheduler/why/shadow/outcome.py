@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the verdict of a shadow compares with the host that an instance got.
+"""Compares the verdict of a shadow with the host that an instance got.
 
-:mod:`scheduler.why.shadow.ledger` counts them.
+Called by :mod:`scheduler.compute.drivers.shadow`; :mod:`scheduler.why.shadow.ledger` counts the outcomes.
 """
 
 from __future__ import annotations

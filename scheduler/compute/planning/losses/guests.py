@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guests that :mod:`.room_reader` has read: by number, by host and by group."""
+"""The guests that :mod:`.room_reader` has read: by number, by host and by group. Proofs of losses read them."""
 
 from __future__ import annotations
 
