@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fleet-conductor: wires the conductor together."""
+"""fleet-conductor: wires the conductor together. The console script of this name calls :func:`main`."""
 
 from __future__ import annotations
 

@@ -135,7 +135,10 @@ class Settings:
 
 
 def enables_new_services(conf: cfg.ConfigOpts) -> bool:
-    """Where messages are signed, an agent that registers for the first time waits for the administrator."""
+    """Return whether an agent that registers for the first time may take builds at once.
+
+    By default it may not if messages are signed: the administrator enables it first.
+    """
     if conf.enable_new_services is None:
         return signing.keys_of(conf) is None
     return bool(conf.enable_new_services)

@@ -112,7 +112,7 @@ BALANCE_OPTS = [
         default=40,
         min=0,
         max=100,
-        help="A host below this load, in points, is never hot: nobody gains where all hosts are idle.",
+        help="A host below this load, in points, is never hot: moves between idle hosts bring no gain.",
     ),
     cfg.IntOpt(
         "hold_time",

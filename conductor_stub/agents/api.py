@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor's methods for agents: services, inventories, instances, and the steps of builds."""
+"""The conductor's methods for agents: services, inventories, instances, and the steps of builds.
+
+Called by :mod:`conductor_stub.agents.manager`; :mod:`conductor_stub.agents.wiring` makes it.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +182,7 @@ class AgentAPI:
         return shown
 
     def image(self, image_id: str) -> ImageRecord:
-        """Where a host finds the bytes of an image. :raises errors.NotFound: there is no record with this uuid"""
+        """Return the record of an image, with the place of its bytes. :raises errors.NotFound: no record has this uuid"""
         return self._database.read(images.by_uuid, image_id)
 
     def boot_data(self, instance_uuid: str, host: str) -> BootData:

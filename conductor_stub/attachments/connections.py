@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the data of a volume are: only the agent of its backend knows.
+"""Asks the agent of a backend for the place of a volume's data. Only this agent knows it.
 
 Called by :mod:`conductor_stub.attachments.intake` and :mod:`conductor_stub.attachments.reservations`.
 """

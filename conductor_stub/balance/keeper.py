@@ -145,7 +145,7 @@ def _take(
         return None
     late = row.looked_at is None or now - row.looked_at > seconds(3 * interval_s)
     balances.update(tx, aggregate, looked_at=now)
-    # Nobody knows what was hot while no conductor looked.
+    # After a gap in which no conductor has looked, the hosts that were hot before may have been cool meanwhile.
     return {} if late else {host: datetime.datetime.fromisoformat(since) for host, since in row.hot_since.items()}
 
 

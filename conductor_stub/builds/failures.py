@@ -114,7 +114,7 @@ def _ordered(tx: Transaction, attempt: Attempt) -> RequestedInstance | None:
 
 
 def _own_request(row: RequestedInstance, ctx: StepContext) -> StepContext:
-    """Whoever reports the failure, what follows is recorded under the request of the build."""
+    """Return a context with the build's own request id. An agent or the sweeper reports the failure under another one."""
     return dataclasses.replace(ctx, request_id=row.request_id)
 
 

@@ -27,10 +27,10 @@ def ask_again_at(
     limits: StepLimits,
     now: datetime.datetime,
 ) -> datetime.datetime | None:
-    """When to call the scheduler again; None if its refusal is final.
+    """Return the time at which to call the scheduler again; None if its refusal is final.
 
-    It is not final while no host is known at all: a new fleet is about to get some, or the scheduler has read nothing
-    yet. Nor while a host is avoided only for a time, nor while hosts are silent that may send heartbeats again.
+    A refusal is not final in three cases: the scheduler knows no host yet, a host is avoided only for a time, or hosts
+    are silent and may send heartbeats again.
 
     :param waits_since: when the scheduler first refused because of silent hosts
     :param deadline: of the build. Two retry intervals before it the refusal is final, so that the fault names the reason
@@ -50,7 +50,7 @@ def ask_again_at(
 
 
 def fitting(refusal: Exception, wanted: int, spec: Mapping[str, object], failed: int) -> int:
-    """How many of ``wanted`` refused builds may be placed without the others; 0 for none.
+    """Return the number of ``wanted`` refused builds that may be placed without the others; 0 for none.
 
     :param spec: of their request
     :param failed: builds of the request that are in ERROR; the others are expected to succeed
@@ -60,7 +60,7 @@ def fitting(refusal: Exception, wanted: int, spec: Mapping[str, object], failed:
 
 
 def needed(wanted: int, spec: Mapping[str, object], failed: int) -> int:
-    """How many of ``wanted`` builds must be placed together. The arguments are those of :func:`fitting`."""
+    """Return the number of ``wanted`` builds that must be placed together. The arguments are those of :func:`fitting`."""
     # Earlier releases accepted names that are refused now.
     request = BuildRequest.from_wire({**spec, "name": ""})
     return max(request.fewest - (request.num_instances - wanted - failed), 1)

@@ -39,7 +39,7 @@ _SHAPE = ("flavor", "availability_zone", "scheduler_hints", "ignore_hosts", "num
 
 
 def wait_until(row: RequestedInstance) -> datetime.datetime | None:
-    """When the build stops waiting for room; None if it never waits."""
+    """Return the time at which the build stops waiting for room; None if it never waits."""
     wait_s = instance_values.spec_of(row).get("wait_for_capacity_s")
     return row.created_at + seconds(wait_s) if wait_s else None
 

@@ -166,7 +166,7 @@ class MoveIntake:
 
 
 def _whereabouts(tx: Transaction, uuid: str) -> JSONObject:
-    """Where an instance is, and where it is going."""
+    """Return the host and the task of an instance, and the destination of its move."""
     row = instances.get(tx, uuid)
     record = moves.of_instance(tx, uuid)
     plan = {} if record is None else record.plan

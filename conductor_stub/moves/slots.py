@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many guests move while they run at a time: from and to one host, and in the whole fleet.
+"""Limits the number of live migrations at a time: from and to one host, and in the whole fleet.
 
-A move without a slot waits as ``accepted``; the sweeper hands it out again, the later the longer it has waited. ``machine``
-asks for the source, and ``claims`` for the destination that the scheduler has chosen. Two conductors do not take one slot.
+Called by :mod:`conductor_stub.moves.machine` for the source, and by :mod:`conductor_stub.moves.claims` for the
+destination that the scheduler has chosen. A move without a slot waits as ``accepted``. The sweeper hands it out again, at
+intervals that grow with its wait. Rows are locked, so two conductors do not take one slot.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How hosts move running guests, by what they report. Live migrations, drains, balancing and maintenance ask it.
+"""The ways in which hosts move running guests, from their reports.
 
-Two hosts move guests to each other if they report the same *way*. A guest with volumes, or with claimed cells and CPUs,
-needs hosts on both sides that also *take* these.
+Called for live migrations, drains, balancing and maintenance. Two hosts move guests to each other if they report the
+same *way*. A guest with volumes, or with claimed cells and CPUs, needs hosts on both sides that also *take* these.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ class Ways:
         """Return the filter property with the processor that the running guest sees; empty if any host has what it needs.
 
         It is empty unless the host reports that guests see its own processor, and so do all hosts of its way: an older
-        agent reports a part of the features only, and the hypervisor has the last word then. A guest counts as one that
-        uses all that its present host has: nobody knows which features it has found there.
+        agent reports a part of the features only, and then the hypervisor decides. A guest counts as one that uses all
+        features of its present host, because no record shows which of them it has found there.
         """
         if not self._reported(row.host, row.node, host_report.LIVE_CPU):
             return {}

@@ -43,7 +43,7 @@ class KeyPairManager:
         is_repeated: list[bool] = []
 
         def remove(tx: Transaction) -> None:
-            """Repeated after a commit of which nobody knows the outcome, it finds nothing."""
+            """Remove the pair. An earlier try of this transaction may have removed it, if its commit had no answer."""
             try:
                 key_pairs.remove(tx, _owner(context), name)
             except errors.NotFound:

@@ -38,7 +38,7 @@ class QuotaManager:
     @endpoint
     def show_quota(self, context: RequestContext, project_id: fields.Name) -> JSONObject:
         """Return ``project_id``, ``limits`` (-1 is unlimited), ``own`` (those set for the project), ``default`` and
-        ``used``. A project that nobody has heard of has the defaults and uses nothing.
+        ``used``. A project that is in no row has the defaults and uses nothing.
         """
         own, used = self._database.read(quotas.show, project_id)
         counted = {name: used[name] for name in RESOURCES}

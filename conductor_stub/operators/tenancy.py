@@ -244,7 +244,7 @@ def _is_name(value: object) -> TypeGuard[str]:
 
 
 def _texts(value: object) -> list[str]:
-    """Names in an argument, which nobody has checked yet. What is no name is left for the method to refuse."""
+    """Return the names in an argument that is not checked yet. The method refuses values that are no names."""
     found: Iterable[object] = value if isinstance(value, list) else (value,)
     return [each for each in found if isinstance(each, str) and each]
 

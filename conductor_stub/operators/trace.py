@@ -16,7 +16,7 @@ from fleet.db.volumes import volume_history, volumes
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import location
 
-#: Events in one answer. Nobody would read more, and a message should stay small.
+#: Most events in one answer, so that its message stays small.
 LENGTH = 5000
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC surface of ``unshelve_instance``: one that has kept its host starts there, any other is placed."""
+"""The RPC surface of ``unshelve_instance``: an instance that has kept its host starts there, any other one is placed.
+
+:mod:`conductor_stub.operators.wiring` makes it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of the fleet has been in use, namespace ``operator``. The page asks for it, through ``fleet-api``."""
+"""The use of the fleet over time, namespace ``operator``. The page shows it, and calls it through ``fleet-api``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as operators see them: plain data, times as ISO 8601 text in UTC."""
+"""Rows as operators see them: plain data, times as ISO 8601 text in UTC.
+
+Called by the modules beside it, and by the managers of maintenance, balancing and recovery.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def waiting_view(place: int, row: ListedBuild, kept_host: str | None) -> JSONObj
 
 
 def queued_view(connection: Connection, row: RequestedInstance) -> JSONObject | None:
-    """Why the build waits for room, since when and until when; None if it does not."""
+    """Return the reason for which the build waits for room, and the times of its wait; None if it does not wait."""
     queued = queued_builds.find(connection, row.uuid) if row.task_state == states.QUEUED else None
     if queued is None:
         return None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Power tasks that users ask for: accepted in one transaction each, or refused with the reason."""
+"""Power tasks that users request: accepted in one transaction each, or refused with the reason.
+
+:mod:`conductor_stub.power.wiring` makes its endpoint.
+"""
 
 from __future__ import annotations
 

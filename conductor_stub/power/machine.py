@@ -131,7 +131,7 @@ def begin(tx: Transaction, row: RequestedInstance, task: str, ctx: StepContext, 
 
 
 def allowed_s(task: str | None, limits: StepLimits) -> float:
-    """How long a task may take. Some copy a disk, as a build does."""
+    """Return the seconds that a task may take. Tasks that copy a disk have the time of a build."""
     return limits.build_timeout_s if task in states.DISK_TASKS else limits.power_timeout_s
 
 

@@ -32,7 +32,7 @@ class Attempt:
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """Why an attempt failed: its step, the name and message of the error, and how long the attempt had run."""
+    """The failure of an attempt: its step, the name and message of the error, and the seconds that it had run."""
 
     step: str
     code: str

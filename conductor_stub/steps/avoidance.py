@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which hosts the next attempt leaves out, and for how long.
+"""The hosts that the next attempt leaves out, each with the time until which it is avoided.
 
 Called by the modules beside it and those of :mod:`conductor_stub.builds`.
 

@@ -63,7 +63,7 @@ class Batch(Generic[RowT]):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Kind(Generic[RowT]):
-    """How one kind of row is requested and sent.
+    """The functions that request hosts for one kind of row, and send its orders.
 
     :param noun: in log lines
     :param select: calls the scheduler

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which hosts do not reach the volumes of an instance, by what they report. The host itself checks it again."""
+"""Finds the hosts that do not reach the volumes of an instance, from the reports of all hosts.
+
+Called by the placements of builds and moves. The host itself checks its reach again.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the scheduler's input: ``request_spec`` and ``filter_properties`` in the form of nova 12.0.0."""
+"""Makes the scheduler's input: ``request_spec`` and ``filter_properties`` in the form of nova 12.0.0.
+
+Called by :mod:`conductor_stub.builds.placement`, :mod:`conductor_stub.moves.placement` and modules beside these.
+"""
 
 from __future__ import annotations
 
