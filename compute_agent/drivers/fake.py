@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated hosts: a configured inventory, guests that are records, and failures and delays on demand."""
+"""Simulated hosts: a configured inventory, guests that are records, and failures and delays on demand.
+
+``compute_driver = fake`` names it. Trials and tests use it.
+"""
 
 from __future__ import annotations
 

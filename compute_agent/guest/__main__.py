@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one guest's command and restarts it when it ends, until SIGTERM: ``python -m guest DIRECTORY``."""
+"""Runs one guest's command and restarts it when it ends, until SIGTERM: ``python -m guest DIRECTORY``.
+
+:mod:`compute_agent.drivers.local` starts it beside each guest.
+"""
 
 from __future__ import annotations
 

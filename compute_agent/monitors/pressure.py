@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pressures of Linux on this machine (PSI): shares of the last minute in which work waited for CPU, or for memory."""
+"""The pressures of Linux on this machine (PSI): shares of the last minute in which work waited for CPU, or for memory.
+
+``compute_monitors`` names it.
+"""
 
 from __future__ import annotations
 

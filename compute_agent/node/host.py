@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One host that the agent serves: its driver, its trackers and its identity."""
+"""One host that the agent serves: its driver, its trackers and its identity.
+
+:mod:`compute_agent.main` makes it, and all work on the host receives it.
+"""
 
 from __future__ import annotations
 

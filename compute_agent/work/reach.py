@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which volumes a host can open: those whose data it has, in files that are named after them.
+"""Checks that a host can open a volume: it must have the data, in a file that is named after the volume.
 
 Called by the modules beside it and those of :mod:`compute_agent.work.moves`.
 """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One storage backend: its driver, and the report of its pools."""
+"""One storage backend: its driver, and the report of its pools.
+
+:mod:`volume_agent.main` makes it, and all work on the backend receives it.
+"""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _why_not(volume: LogicalVolume) -> str:
-    """Why a logical volume cannot become a volume; "" if it can."""
+    """Return the reason for which a logical volume cannot become a volume; "" if it can."""
     if volume.kind not in _PLAIN:
         return f"it is no plain or thin logical volume (its attributes are {volume.attributes})"
     return "a program has it open" if volume.is_open else ""

@@ -115,7 +115,7 @@ class Inventory(GuestAccess):
         }
 
     def _live(self) -> JSONObject:
-        """How this host migrates running guests."""
+        """Return the part of the report on live migration: the way, the hardware that it takes, and the CPU mode."""
         if not self._options.migration_uri:
             return {host_report.LIVE: ""}
         # An emulated processor is the same everywhere.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The libraries that only this driver needs: the extra ``libvirt`` of the package."""
+"""The libraries that only this driver needs: the extra ``libvirt`` of the package.
+
+Called by the modules of the driver that need one of them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugs of guests into bridges: which bridges there are, what a domain gets, and what the guest reads of its addresses."""
+"""Plugs of guests into bridges: the bridges of the host, the XML of a plug, and the addresses that a guest reads.
+
+Called by :mod:`compute_agent.drivers.libvirt.inventory`, and by the makers of domains and of seed disks.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _LOOK_S = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where the files of a running guest are, the bytes of each disk that it writes to, and the format of its base."""
+    """The files of a running guest: their directory, the bytes of each disk that it writes, and the format of its base."""
 
     directory: pathlib.Path
     sizes: Mapping[str, int]
@@ -65,10 +65,10 @@ def _written(root: ElementTree.Element) -> Iterator[tuple[pathlib.Path, str]]:
 
 @dataclasses.dataclass(frozen=True)
 class Arrival:
-    """How the destination has prepared for a guest.
+    """The preparation of the destination for a guest.
 
     :param directory: of the guest's files there
-    :param shared: its disks there are those that it has here
+    :param shared: True if its disks there are the same files as here
     :param cell_cpus: CPUs of each NUMA cell of the destination
     :param cells: the topology that it has claimed; None for guests without cells
     """
@@ -97,10 +97,10 @@ def elsewhere(text: str, here: pathlib.Path, arrival: Arrival, host: str) -> str
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """How a guest gets to a host: to its libvirt at ``uri``, with its data to ``data_uri`` if that is not empty.
+    """The way of a guest to a host: to its libvirt at ``uri``, with its data to ``data_uri`` if that is not empty.
 
-    :param bandwidth_mib: a second, for memory and for disks; 0 for no limit
-    :param slows_down: the guest is slowed down if it writes faster than it is copied
+    :param bandwidth_mib: MiB a second, for memory and for disks each; 0 for no limit
+    :param slows_down: the guest is slowed down if it writes faster than libvirt copies
     :param post_copy: the guest may continue there before all of its memory has arrived
     """
 
