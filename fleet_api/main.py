@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fleet-api: wires the HTTP door together."""
+"""fleet-api: wires the HTTP door together. The console script of this name calls :func:`main`."""
 
 from __future__ import annotations
 

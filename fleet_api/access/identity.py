@@ -145,7 +145,9 @@ def calls_of(request: falcon.Request) -> dict[str, bool]:
 
 
 def acting_for(request: falcon.Request, project_id: str | None, user_id: str | None) -> RequestContext:
-    """Return the context of a call for this project and user; None is the sender's own, and nobody for administrators.
+    """Return the context of a call for this project and user.
+
+    None stands for the sender's own project or user. For administrators it means: of no project, or of no user.
 
     :raises Fault: they are not the sender's, and the sender is no administrator
     """
@@ -183,9 +185,9 @@ def is_public(method: str, path: str) -> bool:
 
 
 def credential_of(strategy: str) -> Callable[[str, str, Mapping[str, str]], str]:
-    """Return what reads the credential of a request that is not authenticated yet, from its method, path and headers.
+    """Return a function that reads the credential of a request from its method, path and headers, without checking it.
 
-    Headers are named as in WSGI. "" means that there is none, or that nobody looks at it.
+    Headers are named as in WSGI. The function that is returned returns "" if there is no credential, or none is needed.
     """
 
     def credential(method: str, path: str, headers: Mapping[str, str]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks keystone whether a project exists that an administrator names: a quota of a wrong id would hold for nobody.
+"""Asks keystone whether a project that an administrator names exists: a quota for a wrong id would have no effect.
 
 Without keystone any name is a project. Called by :mod:`fleet_api.application` and
 :mod:`fleet_api.block_storage.routes`.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of a project, and what it uses: in the compute API and in that of volumes."""
+"""Limits of a project, and its use of them: in the compute API and in that of volumes.
+
+Called by :mod:`fleet_api.application` and :mod:`fleet_api.block_storage.routes`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which limits the compute API and the API of volumes each have, and their names there.
+"""The limits that the compute API has, and those that the API of volumes has, with their names there.
 
-Clients of one service refuse the names of the other one.
+Clients of one service refuse the names of the other one. Called by :mod:`fleet_api.compute.quotas` and
+:mod:`fleet_api.compute.limits`.
 """
 
 from __future__ import annotations

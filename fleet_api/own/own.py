@@ -165,7 +165,7 @@ class Own:
     @answers.gives(_ON_THE_WIRE)
     @bodies.takes(bodies.Body(entire=_Wanted))
     def on_post_explain(self, request: falcon.Request, response: falcon.Response) -> None:
-        """Where a request would be placed and why, or why nowhere; nothing is booked."""
+        """Explain which hosts a request would get, or why it would get none. Nothing is booked."""
         wanted = _wanted(request)
         response.media = self._conductor.explain(request, wanted.request, min(wanted.best, _MOST_SCORES))
 
@@ -173,7 +173,7 @@ class Own:
     @answers.gives(_ON_THE_WIRE)
     @bodies.takes(bodies.Body(entire=_Wanted))
     def on_post_capacity(self, request: falcon.Request, response: falcon.Response) -> None:
-        """How many more instances of a request's shape fit."""
+        """Count the further instances of a request's shape that fit."""
         wanted = _wanted(request)
         response.media = self._conductor.capacity(request, wanted.request, wanted.group_by)
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor and the scheduler as the resources ask them: with the context of the HTTP request."""
+"""The calls of conductor and scheduler for the resources: each carries the context of the HTTP request.
+
+:mod:`fleet_api.main` makes one, and every resource receives it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures as nova's API returns them: one key that names the kind, with ``code`` and ``message``."""
+"""Failures as nova's API returns them: one key that names the kind, with ``code`` and ``message``.
+
+Resources raise them as ``Fault``, and :mod:`fleet_api.application` answers with them.
+"""
 
 from __future__ import annotations
 

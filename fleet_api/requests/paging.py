@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of long lists: ``limit`` and ``marker``, and the link to the next part."""
+"""Parts of long lists: ``limit`` and ``marker``, and the link to the next part.
+
+Called by all resources that list.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers: create, list, show, delete."""
+"""Servers: create, list, show, delete. :mod:`fleet_api.application` adds the routes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _ONE = answers.Answer({"server": server_forms.Server})
 
 class Servers:
     """:param most: most servers in one answer
-    :param passwords: makes a password for a guest; None: guests have none that nobody asked for, and no answer has one
+    :param passwords: makes a password for a guest; None: guests get only passwords that a request sets, and answers none
     """
 
     def __init__(self, conductor: Conductor, most: int, passwords: Callable[[], str] | None = None) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long servers of projects ran in a period, and what they took: ``/os-simple-tenant-usage``.
+"""The hours for which servers of projects ran in a period, times their sizes: ``/os-simple-tenant-usage``.
 
 Called by :mod:`fleet_api.application`. A server counts from its first start to its end. One that was deleted counts as
 long as its row is kept.

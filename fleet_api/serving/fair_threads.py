@@ -26,7 +26,7 @@ _current = threading.local()
 def key_of(channel: Any, credential: Credential) -> Key:
     """Return the key of the request that a channel has received: that of its credential, or of its address.
 
-    Only what the sender is identified by counts. Otherwise one user could be many by headers that nobody reads.
+    Only the credential by which the sender is identified counts. Other headers could make one user look like many.
     """
     request = channel.requests[0]
     # waitress names headers as WSGI does.

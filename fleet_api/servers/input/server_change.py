@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a server that exists: ``PUT /servers/ID``, and the conductor's call for all of them."""
+"""Changes of a server that exists: ``PUT /servers/ID``, and the conductor's call for all of them.
+
+Called by :mod:`fleet_api.servers.servers` and :mod:`fleet_api.servers.server_details`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters and orders of lists of servers: what the parameters of a query ask for."""
+"""Filters and orders of lists of servers, from the parameters of a query. Called by :mod:`fleet_api.servers.servers`."""
 
 from __future__ import annotations
 
