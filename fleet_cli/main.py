@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program ``fleet``: boots and shows instances, and operates the fleet."""
+"""The program ``fleet``: boots and shows instances, and operates the fleet.
+
+The console script of this name calls :func:`main`.
+"""
 
 from __future__ import annotations
 

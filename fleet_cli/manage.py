@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program ``fleet-manage``: the database's schema, retention and consistency."""
+"""The program ``fleet-manage``: the database's schema, retention and consistency.
+
+The console script of this name calls :func:`main`.
+"""
 
 from __future__ import annotations
 

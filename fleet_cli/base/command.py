@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of all commands: the connection to the conductor, failures in plain words, and the form of values."""
+"""The base of all commands: the connection to the conductor, failures in plain words, and the form of values.
+
+The commands of all topics inherit from it.
+"""
 
 from __future__ import annotations
 

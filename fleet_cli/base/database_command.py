@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of ``fleet-manage`` commands: the database, and its failures as one line."""
+"""The base of commands that open the database, and of their failures as one line.
+
+Commands of ``fleet-manage`` inherit from it, and commands of ``fleet`` that plan on a copy of the database.
+"""
 
 from __future__ import annotations
 

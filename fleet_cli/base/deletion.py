@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server delete``: a deletion cannot be undone, so the command asks first and takes names literally."""
+"""``fleet server delete``: asks first, because a deletion cannot be undone, and takes names literally.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks for each of several objects: a refusal for one does not keep the others from being asked."""
+"""Calls the conductor for each of several objects, and goes on after a refusal for one of them.
+
+Commands that take several names call it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which command is meant by one that does not exist. :mod:`fleet_cli.base.application` asks it."""
+"""Suggests commands for one that does not exist. Called by :mod:`fleet_cli.base.application`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet group``: server groups, whose instances should share a host, or should not."""
+"""``fleet group``: server groups, whose instances should share a host, or should not.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet image``: what the fleet knows of images, and where their bytes are."""
+"""``fleet image``: records of images, with the places of their bytes.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

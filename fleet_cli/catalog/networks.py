@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet network``: bridges that guests are plugged into, and the addresses that they get."""
+"""``fleet network``: bridges that guests are plugged into, and the addresses that they get.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

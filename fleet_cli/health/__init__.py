@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """``doctor`` with its examinations and the ``finding_list`` that it prints; ``top`` with its ``metric_pages``.
 
-:mod:`fleet_cli.command_list` names the commands.
+Registered in :mod:`fleet_cli.command_list`.
 """

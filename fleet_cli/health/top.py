@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet top``: builds, volumes, decisions, slow filters and failures per second, from the daemons' metrics."""
+"""``fleet top``: builds, volumes, decisions, slow filters and failures per second, from the daemons' metrics.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

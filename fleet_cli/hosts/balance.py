@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet balance``: what conductors see in aggregates, which moves they suggest or make, and what these brought."""
+"""``fleet balance``: hot hosts of aggregates, the moves that conductors suggest or make, and their gain.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet host drain``: stops new builds on a host, and with ``--move`` moves its instances away."""
+"""``fleet host drain``: stops new builds on a host, and with ``--move`` moves its instances away.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

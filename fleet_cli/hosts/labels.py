@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet host set`` and ``unset``: labels of hosts, such as ``rack=r7``."""
+"""``fleet host set`` and ``unset``: labels of hosts, such as ``rack=r7``.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

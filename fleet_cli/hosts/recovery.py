@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet recovery``: what conductors do by themselves about hosts that are down."""
+"""``fleet recovery``: the recoveries of hosts that are down, and the switches of automatic recovery.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet service``: the daemons, and whether a host takes new instances."""
+"""``fleet service``: the daemons, and whether a host takes new instances.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

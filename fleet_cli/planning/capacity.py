@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet capacity``: how many more instances or volumes fit, what runs out first, and what remains unusable."""
+"""``fleet capacity``: how many more instances or volumes fit, what runs out first, and what remains unusable.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ def _score_lines(host: Record, width: int) -> list[str]:
 
 
 class _Share(columns.FormattableColumn):
-    """How the scheduler used its own share of the hosts."""
+    """The use that the scheduler made of its own share of the hosts."""
 
     def human_readable(self) -> str:
         line = f"{self._value['passed']} of the scheduler's own {self._value['hosts']} hosts passed"

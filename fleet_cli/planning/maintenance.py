@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet maintenance plan`` and ``run``: waves of hosts that can be empty together, and their maintenance."""
+"""``fleet maintenance plan`` and ``run``: waves of hosts that can be empty together, and their maintenance.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet rebalance``: plans moves that free hosts, make room, balance or undo a skew, and makes them."""
+"""``fleet rebalance``: plans moves that free hosts, make room, balance or undo a skew, and makes them.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet replay``: sends a request trace through the fleet and prints a summary."""
+"""``fleet replay``: sends a request trace through the fleet and prints a summary.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

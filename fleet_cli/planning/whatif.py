@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet whatif``: places requests, or hosts' instances, on a hypothetical fleet."""
+"""``fleet whatif``: places requests, or hosts' instances, on a hypothetical fleet.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

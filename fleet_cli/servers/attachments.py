@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server volume``: volumes that instances have."""
+"""``fleet server volume``: lists, attaches and detaches volumes of instances.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet boot``: requests instances, and waits for them if asked to."""
+"""``fleet boot``: requests instances, and waits for them with ``--wait``.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

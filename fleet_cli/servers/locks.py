@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet server lock``, ``unlock`` and ``reset-state``: changes of the row, which are done when the call returns."""
+"""``fleet server lock``, ``unlock`` and ``reset-state``: changes of the row, which are done when the call returns.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

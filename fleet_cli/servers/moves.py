@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``fleet server resize``, ``migrate``, ``migration abort`` and ``evacuate``, and ``fleet migration list``.
 
-:mod:`fleet_cli.command_list` names the commands.
+Registered in :mod:`fleet_cli.command_list`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``fleet server stop``, ``start``, ``reboot``, ``suspend``, ``resume``, ``rebuild``, ``shelve``, ``unshelve``.
 
-:mod:`fleet_cli.command_list` names the commands.
+Registered in :mod:`fleet_cli.command_list`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet trace``: the events of a request, an instance or a volume, across the daemons."""
+"""``fleet trace``: the events of a request, an instance or a volume, across the daemons.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet tolerance``: what the fleet promises to survive, and whether it would."""
+"""``fleet tolerance``: promises to survive a loss of hosts, and the proofs that the fleet keeps them.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet event list``: what happens to instances and volumes, and what administrators have changed."""
+"""``fleet event list``: events of instances and volumes, and changes by administrators.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -2,5 +2,5 @@
 """Volumes and changes of them, their types and snapshots, the pools that they are in, and ``existing_volumes``, which are
 taken over.
 
-:mod:`fleet_cli.command_list` names the commands.
+Registered in :mod:`fleet_cli.command_list`.
 """

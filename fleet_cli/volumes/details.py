@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``set`` and ``unset`` of ``fleet server`` and ``fleet volume``: name, description, metadata; tags of an instance."""
+"""``set`` and ``unset`` of ``fleet server`` and ``fleet volume``: name, description, metadata; tags of an instance.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

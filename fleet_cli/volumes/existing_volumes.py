@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet volume manage`` and ``unmanage``: data that lie on a pool become a volume, and a volume is left to itself."""
+"""``fleet volume manage`` and ``unmanage``: data on a pool become a volume, or a volume leaves the ledger with its data.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

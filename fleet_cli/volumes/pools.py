@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet volume pool``: the storage pools, what they have and what volumes claim of it."""
+"""``fleet volume pool``: the storage pools, with their space and the claims of volumes.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

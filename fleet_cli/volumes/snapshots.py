@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet volume snapshot``: creates, lists and deletes snapshots of volumes."""
+"""``fleet volume snapshot``: creates, lists and deletes snapshots of volumes.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

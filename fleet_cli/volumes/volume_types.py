@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet volume type``: what the volumes of a name ask of their pool."""
+"""``fleet volume type``: the properties that volumes of a type request from their pool.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of the commands: control characters in names and faults are escaped, so they do nothing to the terminal."""
+"""Output of the commands: control characters in names and faults are escaped, so they do nothing to the terminal.
+
+Called by :mod:`fleet_cli.main`, :mod:`fleet_cli.manage`, lists and progress lines.
+"""
 
 from __future__ import annotations
 

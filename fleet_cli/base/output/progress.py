@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of a long command on standard error: a bar on a terminal, otherwise a line for each change."""
+"""Progress of a long command on standard error: a bar on a terminal, otherwise a line for each change.
+
+Commands that wait or plan for long call it.
+"""
 
 from __future__ import annotations
 
