@@ -82,7 +82,10 @@ def embedded(conf: cfg.ConfigOpts) -> Iterator[None]:
 
 
 def _metrics_page(conf: cfg.ConfigOpts) -> Sequence[service.Runnable]:
-    """Return the page of all services of this process. Its watchdog watches nothing: nobody would start them again."""
+    """Return the page of all services of this process.
+
+    Its watchdog watches nothing, because no supervisor would start a stopped process again.
+    """
     options = conf.health
     watchdog = Watchdog({}, options.round_trip_interval, options.round_trip_limit, 0)
     name = {"service": "all", "pid": os.getpid()}

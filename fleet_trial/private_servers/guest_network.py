@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network for guests: a bridge in a network namespace of its own, which nothing else of the machine reaches."""
+"""A network for guests: a bridge in a network namespace of its own, which nothing else of the machine reaches.
+
+Called by :mod:`fleet_trial.private_servers.libvirt_server` and :mod:`fleet_trial.trio_config`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private server process: its directory, its user, its log, and how it is started, stopped and killed."""
+"""A private server process: its directory, its user, its log, and its start, stop and kill.
+
+The servers beside it inherit from it.
+"""
 
 from __future__ import annotations
 

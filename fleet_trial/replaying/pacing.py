@@ -77,7 +77,7 @@ class Replay(abc.ABC, Generic[RequestT]):
 
     @property
     def gone(self) -> int:
-        """How many were deleted at the end of their lives, and at the end of the replay."""
+        """The number that were deleted, at the end of their lives or at the end of the replay."""
         return self._gone
 
     def delete_all(self) -> None:
