@@ -23,6 +23,8 @@ MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):`~?([\w.]+)`")
 #: The callers that a module names in the first lines of its docstring
 _CALLERS = re.compile(r"Called by ((?:and |modules of |:mod:`[\w.]+`(?:,\s*|\s*))+)\.")
+#: First words of a docstring that leave its subject open
+_QUESTIONS = "How|Why|Where|Which|When|Whenever|What|Whatever|Who|Whoever|Whose|Whether|Those"
 _DOTTED = re.compile(rf"``((?:{'|'.join(PACKAGES)})(?:\.\w+)+)(?:\(\))?``")
 #: Names of files, and the placeholder NAME
 _NO_MODULE = re.compile(r"\.(?:service|sample|conf|yaml|json|ini|d|NAME)$")
@@ -139,6 +141,6 @@ def test_a_docstring_names_its_subject() -> None:
         f"{path.relative_to(ROOT)}:{number}"
         for path in MODULES
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        if re.match(r'\s*"""(What|Who|Whether|Those)\b', line)
+        if re.match(rf'\s*"""({_QUESTIONS})\b', line)
     ]
     assert not vague, "\n".join(vague)
