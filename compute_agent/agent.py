@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent of hosts: its start, its audits, and what it tells the schedulers. See ``fleet.agent.life``."""
+"""The agent of hosts: its start, its audits, and its messages to the schedulers.
+
+:mod:`compute_agent.main` makes it. See ``fleet.agent.life``.
+"""
 
 from __future__ import annotations
 

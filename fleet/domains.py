@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The domains of a fleet: virtual machines and volumes. A daemon may serve one of these domains only."""
+"""The domains of a fleet: virtual machines and volumes.
+
+A daemon may serve one of these domains only. Conductors and schedulers then wire the parts of this domain only.
+"""
 
 from __future__ import annotations
 

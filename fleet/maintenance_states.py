@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a host in a maintenance. The hosts of a wave begin together; the next wave begins when all of them have ended.
 
+Called by modules of :mod:`conductor_stub.maintenance`.
+
 ::
 
     waiting ──▶ draining ── no guest runs there ──▶ working ── the hook succeeds ──▶ returning ── up, wanted release ──▶ done

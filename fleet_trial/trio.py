@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """All services at once, for trials: ``python -m fleet_trial.trio demo|up`` (``make demo``, ``make up``).
 
-Without a broker they run in this process, with a SQLite file and a ``local://`` socket. With ``--broker`` each is a
-daemon, as in production, with a private broker and database that end with this process.
+The ``Makefile`` runs it. Without a broker all services run in this process, with a SQLite file and a ``local://`` socket.
+With ``--broker`` each is a daemon, as in production, with a private broker and database that end with this process.
 """
 
 from __future__ import annotations

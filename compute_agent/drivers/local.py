@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """This machine as a host: its real inventory, and one supervised process for each instance.
 
-An instance is a directory under ``instances_path`` with ``guest.json`` (the order), ``supervisor.json`` (the
-processes) and ``guest.log``. The supervisor has a session of its own and outlives the agent. To destroy an instance,
-its directory is renamed first: a supervisor that is still starting then finds it gone and ends.
+``compute_driver = local`` names it. An instance is a directory under ``instances_path`` with ``guest.json`` (the
+order), ``supervisor.json`` (the processes) and ``guest.log``. The supervisor has a session of its own and outlives
+the agent. To destroy an instance, its directory is renamed first: a supervisor that is still starting then finds it
+gone and ends.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends hints to all schedulers about the instances on a host. A scheduler that misses one reads the change feed."""
+"""Sends hints to all schedulers about the instances on a host.
+
+Called by :mod:`compute_agent.agent` and :mod:`compute_agent.ledger.build_calls`. A scheduler that misses a
+hint reads the change feed.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls to the conductor for moves. As in ``build_calls``, each is repeated until it is answered."""
+"""Calls to the conductor for moves.
+
+Called by modules of :mod:`compute_agent.work`. As in ``build_calls``, each call is repeated until it is answered.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests whether a node can take one more instance, and represents what it then holds for it.
 
-The test is a function of request, usage and limits. It covers all resources, so a refusal names everything that is
-short. ``resource_tracker`` holds resources only after the test.
+Called by :mod:`compute_agent.node.resource_tracker`. The test is a function of request, usage and limits. It covers
+all resources, so a refusal names everything that is short. ``resource_tracker`` holds resources only after the test.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One attempt at one build on one host: claim, spawn, finish. A failure gives everything back."""
+"""One attempt at one build on one host: claim, spawn, finish.
+
+Called by :mod:`compute_agent.manager`. A failure gives everything back.
+"""
 
 from __future__ import annotations
 

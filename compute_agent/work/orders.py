@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks orders against the ledger. An order is a hint: it may be late, sent to the wrong host, or forged.
 
+Called by :mod:`compute_agent.manager` and the modules beside it.
+
 | Order                    | What confirms it                                                              |
 |--------------------------|-------------------------------------------------------------------------------|
 | `build_and_run_instance` | the claim's compare-and-set, before the spawn: no message besides             |

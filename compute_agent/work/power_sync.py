@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the power state of guests with the ledger, reports differences, and acts on guests that do not run.
 
-An audit reads the driver's state of every instance that the host holds. The conductor names the instances whose row
-differs. Each of them is checked again in its instance's queue, so that a guest that is being built, moved or
-destroyed is not treated as lost. The row changes by compare-and-set. The first audit reports. If a later audit still
-finds the guest down, it acts as ``lost_guest_action`` says. A guest that a supervisor or an operator has started in
-the meantime is left alone.
+Called by :mod:`compute_agent.agent` and :mod:`compute_agent.work.comparison`. An audit reads the driver's state of
+every instance that the host holds. The conductor names the instances whose row differs. Each of them is checked again
+in its instance's queue, so that a guest that is being built, moved or destroyed is not treated as lost. The row
+changes by compare-and-set. The first audit reports. If a later audit still finds the guest down, it acts as
+``lost_guest_action`` says. A guest that a supervisor or an operator has started in the meantime is left alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides about guests that keep dying: started again, after waits that double; then moved to another host, or ERROR.
 
-Each restart is an event of the instance, so neither a restart of its agent nor another conductor begins the count anew. The
-move is a cold migration, never an evacuation: the host is up, and its agent must have switched the guest off before the
-destination starts it.
+Called by :mod:`conductor_stub.agents.manager`. Each restart is an event of the instance, so neither a restart of its
+agent nor another conductor begins the count anew. The move is a cold migration, never an evacuation: the host is up,
+and its agent must have switched the guest off before the destination starts it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes a round of an aggregate: loads, and the moves that filters and soft rules accept. Nothing is written."""
+"""Computes a round of an aggregate: loads, and the moves that filters and soft rules accept.
+
+Called by :mod:`conductor_stub.balance.keeper` and :mod:`conductor_stub.balance.manager`. Nothing is written.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host that was chosen for a build, and its alternates: the row keeps them, and no other host acts on the build.
 
-A host that was not chosen would get the build's user data, and could end the build.
+Called by :mod:`conductor_stub.builds.claims`, :mod:`conductor_stub.builds.failures` and
+:mod:`conductor_stub.builds.placement`. A host that was not chosen would get the build's user data, and could end the
+build.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of a host in a maintenance after it is empty: the hook runs, the agent comes back, the host takes builds again.
 
-A hook is run by the conductor that holds its lease, which ends later than the hook may run. A conductor that dies in between
-leaves it, and another one runs the hook again. An outcome that comes after the lease has ended counts for nothing.
+Called by :mod:`conductor_stub.maintenance.keeper` and :mod:`conductor_stub.maintenance.manager`. A hook is run by the
+conductor that holds its lease, which ends later than the hook may run. A conductor that dies in between leaves it,
+and another one runs the hook again. An outcome that comes after the lease has ended counts for nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state machine of moves: migration records with the row of their instance. See ``steps.machine``.
 
-The record's status says which host must act and what it must do (``fleet.move_states``). The instance's task follows it.
+Called by the modules beside it. The record's status says which host must act and what it must do
+(``fleet.move_states``). The instance's task follows it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of a recovery until its host is fenced. A fence is run by the conductor that holds its lease.
 
-The lease ends later than the command may run. A conductor that dies in between leaves it, and another one runs the fence
-again. An outcome that comes after the lease has ended, or when another conductor has it, counts for nothing.
+Called by :mod:`conductor_stub.recovery.keeper` and :mod:`conductor_stub.recovery.evacuation`. The lease ends later
+than the command may run. A conductor that dies in between leaves it, and another one runs the fence again. An outcome
+that comes after the lease has ended, or when another conductor has it, counts for nothing.
 """
 
 from __future__ import annotations

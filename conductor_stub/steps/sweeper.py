@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds rows whose step is overdue: a message or a worker was lost. Each kind of row has a sweeper of its own.
 
+The sweepers of builds, moves, power tasks, attachments and volumes inherit from it.
+
 ::
 
     overdue ──▶ is its deadline over? ── yes ──▶ end

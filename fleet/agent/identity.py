@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The identity of a host's agent: a uuid stored with the host's state, and a lock while a process serves the host.
 
-The uuid distinguishes a restarted agent from an agent on another machine with the same host name. The lock separates
-two processes on one machine; it ends with its process in any case. Processes that hold the same identity one after the
-other are its lives, and are counted: a late message of a former life is recognised.
+Called by :mod:`fleet.agent.connection` and :mod:`fleet.agent.presence`. The uuid distinguishes a restarted agent from
+an agent on another machine with the same host name. The lock separates two processes on one machine; it ends with its
+process in any case. Processes that hold the same identity one after the other are its lives, and are counted: a late
+message of a former life is recognised.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of an agent's process, whether it serves hosts or storage backends.
 
+Called by :mod:`compute_agent.agent` and :mod:`volume_agent.agent`.
+
 ::
 
     start ──▶ begin: register, recover, serve, report ──▶ ready: heartbeats, reports ──▶ stop ──▶ wait ──▶ released

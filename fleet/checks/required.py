@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that a program cannot work without. The error lists the files that were searched."""
+"""Options that a program cannot work without.
+
+The ``main`` module of each program checks them at its start. The error lists the files that were searched.
+"""
 
 from __future__ import annotations
 

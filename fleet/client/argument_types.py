@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Argument types for argparse. An error names the value and what is allowed."""
+"""Argument types for argparse.
+
+The parsers of the ``fleet`` commands use them. An error names the value and what is allowed.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI requests of a flavor. The operator's aliases define their names."""
+"""PCI requests of a flavor.
+
+Conductors make the requests when they accept a build, a resize or a rebuild. The operator's aliases define their
+names.
+"""
 
 from __future__ import annotations
 

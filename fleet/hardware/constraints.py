@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The NUMA topology that a flavor and an image ask for.
 
+Called by :mod:`fleet.hardware.aliases` and :mod:`conductor_stub.steps.flavor_check`.
+
 | Extra spec                        | Image property                     | Value                                         |
 |-----------------------------------|------------------------------------|-----------------------------------------------|
 | hw:numa_nodes                     | hw_numa_nodes                      | number of cells                               |

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums up what instances hold of a host's cells.
 
-Stored usage is never reduced by subtraction. It is computed again from the instances that hold something, so exactly
-what was taken is given back. :func:`without` is for results that are not stored.
+Called by :mod:`fleet.hardware.node`, :mod:`fleet.db.hosts.hardware` and :mod:`compute_agent.node.hardware`. Stored
+usage is never reduced by subtraction. It is computed again from the instances that hold something, so exactly what
+was taken is given back. :func:`without` is for results that are not stored.
 """
 
 from __future__ import annotations

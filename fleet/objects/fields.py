@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Constrained field types, and the parser that turns wire data into values.
 
-Values are plain frozen dataclasses. Code inside a service creates them freely. Data from outside goes through
-:func:`parse`, which ignores unknown keys and names a wrong field.
+Every module here that parses uses it, as do the arguments of remote calls. Values are plain frozen dataclasses. Code
+inside a service creates them freely. Data from outside goes through :func:`parse`, which ignores unknown keys and
+names a wrong field.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Labels of hosts: ``rack=r7``. The hosts with one value of a label are a *failure domain*.
 
-A host reports labels of its configuration (``host_labels``) under ``LABELS`` in its ``stats``. The administrator sets labels
-in the ledger; these win. An empty value removes a reported label.
+Called by :mod:`conductor_stub.operators.manager`, :mod:`fleet.db.hosts.labels` and the columns of the scheduler. A
+host reports labels of its configuration (``host_labels``) under ``LABELS`` in its ``stats``. The administrator sets
+labels in the ledger; these win. An empty value removes a reported label.
 """
 
 from __future__ import annotations

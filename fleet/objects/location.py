@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The location of a volume: ``machine@backend#pool``. Backend and pool are optional, as in cinder."""
+"""The location of a volume: ``machine@backend#pool``.
+
+Called by modules of :mod:`conductor_stub.volumes`, :mod:`fleet.db.volumes` and :mod:`scheduler.volumes`. Backend and
+pool are optional, as in cinder.
+"""
 
 from __future__ import annotations
 

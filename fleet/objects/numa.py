@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMA topologies, of a host and of an instance. Memory in MB, page sizes in KiB."""
+"""NUMA topologies, of a host and of an instance.
+
+Agents report them, and claims and filters compare them (:mod:`fleet.hardware`). Memory in MB, page sizes in KiB.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encodes the answers to several calls that came in one message.
 
+Called by :mod:`conductor_stub.agents.manager` and :mod:`conductor_stub.volumes.manager`; the callers decode with it.
 On the wire each answer is ``{"result": …}``, or ``{"error": NAME, "facts": {…}, "message": …}`` with a class of
 ``fleet.errors``.
 """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The broker of an OpenStack nova, for a scheduler that serves nova and for the commands that ask this scheduler.
 
-oslo.messaging reads some options of the global configuration only, so a second configuration beside it would not do: the
-common options are set as nova has them.
+Called by :mod:`scheduler.main`, :mod:`scheduler.nova.service` and the commands. oslo.messaging reads some options from
+the global configuration only. So the common options are set there as nova has them, in place of a second
+configuration.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends the request context with each message. The values of a message are JSON already."""
+"""Sends the request context with each message.
+
+All clients and servers of the contract use it. The values of a message are JSON already.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The identity and the roles of the sender of a request.
 
-``auth_strategy = none`` takes everybody for the administrator. With ``http_basic`` the sender is a user of a file, with
-``keystone`` one of OpenStack's identity service.
+:mod:`fleet_api.application` runs it before each request. ``auth_strategy = none`` takes everybody for the
+administrator. With ``http_basic`` the sender is a user of a file, with ``keystone`` one of OpenStack's identity
+service.
 """
 
 from __future__ import annotations

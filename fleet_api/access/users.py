@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users of ``auth_strategy = http_basic``: their passwords, and the project and roles of each.
 
+Called by :mod:`fleet_api.access.identity` and :mod:`fleet_api.access.tokens`.
+
 Passwords are in an htpasswd file with bcrypt hashes, as ``htpasswd -B -C 10`` writes it. Projects and roles are in a second
 file, one section per user::
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quotas of projects, in the compute API and in that of volumes. What a fleet does not limit is -1."""
+"""Quotas of projects, in the compute API and in that of volumes.
+
+Called by :mod:`fleet_api.application` and :mod:`fleet_api.block_storage.routes`. What a fleet does not limit is -1.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parses what clients send: JSON bodies with one key, and parameters of queries.
 
-Mistakes are named by field, with code 400.
+Called by all resources. Mistakes are named by field, with code 400.
 """
 
 from __future__ import annotations

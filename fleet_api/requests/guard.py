@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks who may make a request: each responder names its rule of ``fleet_api.access.policies``, or that it needs no user.
 
-A responder without a rule stops the program at its start, so nothing is served by mistake.
+All responders use it as a decorator. A responder without a rule stops the program at its start, so nothing is served
+by mistake.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The versions of the compute API and of the API of volumes: which one a request asks for, and discovery.
 
-A client names the version in a header; without one it is the oldest. The documents that discovery returns need no version.
+Called by :mod:`fleet_api.application` and the resources. A client names the version in a header; without one it is
+the oldest. The documents that discovery returns need no version.
 """
 
 from __future__ import annotations

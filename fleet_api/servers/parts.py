@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks the conductor for long lists of servers in parts, each of a size that an answer may have.
 
-Users choose how much their servers have stored with them.
+Called by :mod:`fleet_api.servers.servers`, :mod:`fleet_api.servers.usage` and :mod:`fleet_api.network.ports`. Users
+choose how much their servers have stored with them.
 """
 
 from __future__ import annotations

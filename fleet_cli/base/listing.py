@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists: a table of 80 columns for people, everything for programs; shown once or repeatedly.
 
-A table has the columns of ``brief`` and shortened uuids. Commands accept the beginning of a uuid wherever they accept
-a uuid, if it is unambiguous. ``--long``, ``-c`` and the formats for programs show the columns of ``whole`` with
-complete uuids.
+All commands that list inherit from it. A table has the columns of ``brief`` and shortened uuids. Commands accept the
+beginning of a uuid wherever they accept a uuid, if it is unambiguous. ``--long``, ``-c`` and the formats for programs
+show the columns of ``whole`` with complete uuids.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet keypair``: public keys that new guests accept. They belong to a user in a project."""
+"""``fleet keypair``: public keys that new guests accept.
+
+Registered in :mod:`fleet_cli.command_list`. A key pair belongs to a user in a project.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet doctor``: checks all parts of the fleet. Each line has a result and advice."""
+"""``fleet doctor``: checks all parts of the fleet.
+
+Registered in :mod:`fleet_cli.command_list`. Each line has a result and advice.
+"""
 
 from __future__ import annotations
 

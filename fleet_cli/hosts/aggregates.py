@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet aggregate``: sets of hosts with metadata. The key ``availability_zone`` makes an aggregate a zone."""
+"""``fleet aggregate``: sets of hosts with metadata.
+
+Registered in :mod:`fleet_cli.command_list`. The key ``availability_zone`` makes an aggregate a zone.
+"""
 
 from __future__ import annotations
 

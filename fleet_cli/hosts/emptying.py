@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves the instances of a host away: live migrations if the host is up, evacuations if it is down.
 
-A guest that cannot leave while it runs is migrated cold if that is wanted: it is switched off, moved and started again.
-A shelved instance is offloaded.
+Called by :mod:`fleet_cli.hosts.drain`. A guest that cannot leave while it runs is migrated cold if that is wanted: it
+is switched off, moved and started again. A shelved instance is offloaded.
 
 Nothing is stored here. Moves on their way are read from the ledger, so a second run continues an interrupted one.
 """

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proofs of what becomes of the guests of lost hosts, for the commands that show them.
 
+Called by :mod:`fleet_cli.planning.capacity`, :mod:`fleet_cli.survival.drill` and :mod:`fleet_cli.survival.tolerance`.
 The commands beside it are ``capacity``, ``drill`` and ``tolerance``.
 """
 

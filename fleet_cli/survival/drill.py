@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet drill lose``: what would become of the guests of hosts that die. Nothing is changed."""
+"""``fleet drill lose``: what would become of the guests of hosts that die.
+
+Registered in :mod:`fleet_cli.command_list`. Nothing is changed.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A decision: filter, weigh, then pick and consume for each instance. :func:`decide` shows the order.
 
-It is a function of its arguments: a prepared request and hosts in, picks and reasons out. Nothing is read, sent or stored.
+Called by :mod:`scheduler.state.decider`, :mod:`scheduler.state.survey` and :mod:`scheduler.planning.copied_fleet`. A
+decision is a function of its arguments: a prepared request and hosts in, picks and reasons out. Nothing is read, sent
+or stored.
 """
 
 from __future__ import annotations

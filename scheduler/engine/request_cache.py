@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluations of earlier requests, for later requests that the plugins cannot tell from them.
 
-Four of five real requests equal an earlier one in everything that filters and weighers read, and between two requests few
-hosts change. The domain computes the key of a request.
+Called by :mod:`scheduler.engine.decide`; :mod:`scheduler.state.decider` owns it. Four of five real requests equal an
+earlier one in everything that filters and weighers read, and between two requests few hosts change. The domain
+computes the key of a request.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of ``fleet doctor`` for a nova: its databases, each cell, and placement. Nothing is changed."""
+"""The checks of ``fleet doctor`` for a nova: its databases, each cell, and placement.
+
+``fleet doctor`` loads them by their entry point. Nothing is changed.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filters that judge a host as placement does. They also judge forced hosts, and pass all hosts without its database."""
+"""The filters that judge a host as placement does.
+
+Called by :mod:`scheduler.nova.domain`. These filters also judge forced hosts. Without placement's
+database they pass all hosts.
+"""
 
 from __future__ import annotations
 

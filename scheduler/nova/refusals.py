@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts that placement answers with an error, whoever asks: they are left out for a while, so that one harms no request.
 
-Such a host often looks emptiest, because it takes no instance, and would be the first choice of every request.
+Called by :mod:`scheduler.nova.placing`. Such a host often looks emptiest, because it takes no instance. It would then
+be the first choice of every request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A copy of the fleet in memory, on which the scheduler's own code decides. Nothing is sent, booked or written elsewhere.
 
-For the hosts of a copy of one state, time stands still at the newest heartbeat: hosts that were alive then stay so. Every
-pick is taken as a success.
+Called by the planning modules of both domains. For the hosts of a copy of one state, time stands still at the newest
+heartbeat: hosts that were alive then stay so. Every pick is taken as a success.
 """
 
 from __future__ import annotations

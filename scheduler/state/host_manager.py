@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cache of host states, and the one lock of the process.
 
-The lock guards the cache: inventory and bookings. Changes are applied under it, and each decision is made and booked under
-it, so that no two requests get the same room. It is held for one decision; no RPC and no SQL happens under it. A decision
-has seen every change that was committed before its request asked for a refresh.
+:mod:`scheduler.compute.drivers.host_manager` and :mod:`scheduler.volumes.drivers.host_manager` inherit from it. The
+lock guards the cache: inventory and bookings. Changes are applied under it, and each decision is made and booked
+under it, so that no two requests get the same room. It is held for one decision; no RPC and no SQL happens under it.
+A decision has seen every change that was committed before its request asked for a refresh.
 
 ::
 

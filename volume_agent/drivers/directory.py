@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes and snapshots as files, sparse raw ones or qcow2 images, below one directory for each pool.
 
-A volume is written under a temporary name, flushed, renamed, and its directory flushed. So after a crash the volume is
-there, or it is not; temporary files are removed at the next start.
+``volume_driver = directory`` names it. A volume is written under a temporary name, flushed, renamed, and its
+directory flushed. So after a crash the volume is there, or it is not; temporary files are removed at the next start.
 """
 
 from __future__ import annotations

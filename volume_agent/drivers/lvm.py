@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes and snapshots as logical volumes of LVM: thick ones in a volume group, or thin ones in a thin pool.
 
-A volume is made under a temporary name and renamed when it has its data. So after a crash the volume is there, or it is not;
-temporary ones are removed at the next start. The space of a thick volume is zeroed first: it may hold data of others.
+``volume_driver = lvm`` names it. A volume is made under a temporary name and renamed when it has its data. So after a
+crash the volume is there, or it is not; temporary ones are removed at the next start. The space of a thick volume is
+zeroed first: it may hold data of others.
 """
 
 from __future__ import annotations

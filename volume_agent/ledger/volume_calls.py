@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls to the conductor for volumes. Each is repeated until it is answered, and safe to repeat."""
+"""Calls to the conductor for volumes.
+
+Called by :mod:`volume_agent.work.volume` and :mod:`volume_agent.work.recovery`. Each is repeated until it is
+answered, and safe to repeat.
+"""
 
 from __future__ import annotations
 

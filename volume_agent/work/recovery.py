@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares a backend with the ledger.
 
-When the agent starts, :func:`recover` continues what was begun, and removes what an earlier attempt has left. Later,
-:func:`remove_left` removes what attempts have left whose end the agent could not report in time.
+Called by :mod:`volume_agent.agent`. When the agent starts, :func:`recover` continues what was begun, and removes what
+an earlier attempt has left. Later, :func:`remove_left` removes what attempts have left whose end the agent could not
+report in time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does what the status of a volume asks of its backend, and reports it.
 
-An order is a hint, which may be late, repeated or forged: the volume's row is read before anything is done.
+Called by :mod:`volume_agent.manager`. An order is a hint, which may be late, repeated or forged: the volume's row is
+read before anything is done.
 """
 
 from __future__ import annotations

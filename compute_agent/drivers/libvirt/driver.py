@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """This machine as a host of virtual machines: one libvirt domain, and one directory, for each instance.
 
-libvirt has the state of a domain, and the directory the record of the guest: an agent that starts again finds both. A domain
-without a directory and without our mark belongs to something else: it is reported, and never touched.
+``compute_driver = libvirt`` names it. libvirt has the state of a domain, and the directory the record of the guest:
+an agent that starts again finds both. A domain without a directory and without our mark belongs to something else: it
+is reported, and never touched.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server groups and their members. ``group_check`` is the check that a claim keeps their policy."""
+"""Server groups and their members.
+
+Conductors read and write them. ``group_check`` is the check that a claim keeps their policy.
+"""
 
 from __future__ import annotations
 

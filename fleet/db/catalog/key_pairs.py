@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Key pairs of users in projects. A project or a user that is not known is the empty text."""
+"""Key pairs of users in projects.
+
+Called by :mod:`conductor_stub.operators.key_pairs`, :mod:`conductor_stub.builds.intake` and
+:mod:`conductor_stub.power.rebuild`. A project or a user that is not known is the empty text.
+"""
 
 from __future__ import annotations
 

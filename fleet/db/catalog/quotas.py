@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quotas of projects, checked in the transaction that takes what they limit.
 
-Nothing is counted in advance: usage is the sum of a project's live rows. A transaction that takes more locks the row of
-the project in ``quotas``, sums, and writes. Transactions of one project therefore follow each other, and each sees what the
-one before it has written. A transaction that gives back takes no lock. A project without limits has no row and takes no
-lock either: the statement that looks for earlier commits of the same work also returns the limits.
+Called by the acceptances of builds, moves and volumes, and by :mod:`conductor_stub.operators.quotas`. Nothing is
+counted in advance: usage is the sum of a project's live rows. A transaction that takes more locks the row of the
+project in ``quotas``, sums, and writes. Transactions of one project therefore follow each other, and each sees what
+the one before it has written. A transaction that gives back takes no lock. A project without limits has no row and
+takes no lock either: the statement that looks for earlier commits of the same work also returns the limits.
 
 Rows of ``quotas`` are locked in the order of their names: after rows of instances and volumes, before pools and
 generations. Rows without a project belong to the operator and are not limited. On MariaDB, projects whose names differ

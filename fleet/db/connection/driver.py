@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the database driver is installed and can use the URL. Drivers are extras of the package, and the error names
-the extra.
+"""Checks that the database driver is installed and can use the URL.
+
+Called by :mod:`fleet.db.engine.database` and :mod:`fleet.db.nova.engine`. Drivers are extras of the package, and the
+error names the extra.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs functions in transactions: retries them if the database asks for it, and stamps the rows that they change.
 
-Commit order equals generation order. The last statement of a writing transaction advances the single row of
-``generations`` and holds its lock until the commit. A snapshot with generation G therefore has every change up to G, and a
-reader of ``generation > G`` misses none. The row is always locked last, so it takes part in no deadlock. ``transaction``
-shows what is written with it.
+Every daemon with a database opens one. Commit order equals generation order. The last statement of a writing
+transaction advances the single row of ``generations`` and holds its lock until the commit. A snapshot with generation
+G therefore has every change up to G, and a reader of ``generation > G`` misses none. The row is always locked last,
+so it takes part in no deadlock. ``transaction`` shows what is written with it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns an error of the database or its driver into ``errors.DatabaseError``, without statement, values or address.
 
-The text of SQLAlchemy has the statement and its parameters, that of the server quotes values (PostgreSQL: "Failing row
-contains …"), and that of a driver may have the URL. Metadata and tokens of users are among these values. Of an error with
-a statement only names are kept: the class, the code of the server, and the constraint, table or column. An error of
-connecting has no values; its first line is kept, since it names the server and the reason.
+Called by the modules beside it and those of :mod:`fleet.db.nova`. The text of SQLAlchemy has the statement and its
+parameters, that of the server quotes values (PostgreSQL: "Failing row contains …"), and that of a driver may have the
+URL. Metadata and tokens of users are among these values. Of an error with a statement only names are kept: the class,
+the code of the server, and the constraint, table or column. An error of connecting has no values; its first line is
+kept, since it names the server and the reason.
 """
 
 from __future__ import annotations

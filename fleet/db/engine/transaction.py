@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One writing transaction: what it writes, and how its end stamps the rows that it has changed. See ``engine``.
 
-Statements are built once and cached: building one costs as much as running it.
+:mod:`fleet.db.engine.database` hands one to each function that writes. Statements are built once and cached: building
+one costs as much as running it.
 """
 
 from __future__ import annotations

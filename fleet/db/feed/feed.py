@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The change feed: what a scheduler reads, as differences. ``engine`` explains why it misses none."""
+"""The change feed: what a scheduler reads, as differences.
+
+Schedulers read it before each decision, and commands that plan read it once. ``engine`` explains why it misses none.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the row that a user's text stands for, among the rows that the caller may see; and lets each name be one row's.
 
-A uuid is only ever a uuid. Any other text is the name of a live row, or the beginning of a uuid as the lists of the
-``fleet`` command show it (``fleet.objects.uuid_like``).
+Called by the modules of tables whose rows have names. A uuid is only ever a uuid. Any other text is the name of a
+live row, or the beginning of a uuid as the lists of the ``fleet`` command show it (``fleet.objects.uuid_like``).
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Migration records: moves of instances to another host or flavor. ``fleet.move_states`` draws their life."""
+"""Migration records: moves of instances to another host or flavor.
+
+Called by modules of :mod:`conductor_stub`. ``fleet.move_states`` draws their life.
+"""
 
 from __future__ import annotations
 

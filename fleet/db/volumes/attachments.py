@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of attachments: which guest has which volume.
 
-An attachment is written, changed and removed together with the status of its volume. Locks are taken in this order: the
-instance, the attachment, the volume.
+Called by modules of :mod:`conductor_stub`. An attachment is written, changed and removed together with the status of
+its volume. Locks are taken in this order: the instance, the attachment, the volume.
 """
 
 from __future__ import annotations

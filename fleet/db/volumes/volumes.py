@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of volumes and snapshots: find, list, lock and write them.
 
-``fleet.volume_states`` draws their life, ``pools`` has their claims.
+Called by modules of :mod:`conductor_stub`. ``fleet.volume_states`` draws their life, ``pools`` has their claims.
 """
 
 from __future__ import annotations

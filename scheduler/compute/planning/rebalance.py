@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``fleet rebalance``: a plan of moves on a copy of the fleet, a bound that no plan exceeds, and the gap.
 
-The search works on columns. The scheduler's own code then decides its moves one after the other, in every state of the plan.
-What is refused there is forbidden, and the search goes on in the time that is left.
+:mod:`fleet_cli.planning.rebalance` loads it by its entry point. The search works on columns. The scheduler's own code
+then decides its moves one after the other, in every state of the plan. What is refused there is forbidden, and the
+search goes on in the time that is left.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """``fleet maintenance plan``: waves of hosts that can be empty together, computed on a copy of the fleet.
 
-The emptiest hosts go first. A guest moves to a host that has had its turn, or that needs none, if one passes the filters:
-then it moves once. Only otherwise it moves to a host whose turn is still to come. A guest at rest stays. A host whose guests
-do not all find a place waits for a later wave. Each wave is planned on copies in which the moves of the waves before it are
-made. A wave has fewer hosts if the fleet would not keep its promises to survive losses while they are empty.
+:mod:`fleet_cli.planning.maintenance` loads it by its entry point. The emptiest hosts go first. A guest moves to a
+host that has had its turn, or that needs none, if one passes the filters: then it moves once. Only otherwise it moves
+to a host whose turn is still to come. A guest at rest stays. A host whose guests do not all find a place waits for a
+later wave. Each wave is planned on copies in which the moves of the waves before it are made. A wave has fewer hosts
+if the fleet would not keep its promises to survive losses while they are empty.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``fleet whatif``: requests decided one after the other on a copy of the fleet, by the code that decides the real ones.
 
-Every pick holds its room until its instance ends.
+:mod:`fleet_cli.planning.whatif` loads it by its entry point. Every pick holds its room until its instance ends.
 """
 
 from __future__ import annotations

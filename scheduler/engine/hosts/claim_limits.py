@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The claim limits of hosts, as filters set them in their order. The last filter that sets a limit wins.
 
-A filter over columns computes its limits for all hosts at once. A filter in nova's form writes into
-``host_state.limits``, where it finds what the filters before it have set.
+Called by :mod:`scheduler.engine.filtering` and :mod:`scheduler.engine.hosts.candidates`. A filter over columns
+computes its limits for all hosts at once. A filter in nova's form writes into ``host_state.limits``, where it finds
+what the filters before it have set.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proves what becomes of the guests of lost hosts. The room's ``survival`` shows the order of the attempts."""
+"""Proves what becomes of the guests of lost hosts.
+
+Called by :mod:`scheduler.compute.planning.survival` and :mod:`scheduler.planning.survival.standing`. The room's
+``survival`` shows the order of the attempts.
+"""
 
 from __future__ import annotations
 

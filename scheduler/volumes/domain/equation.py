@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The language of ``filter_function`` and ``goodness_function``: parses a text once, and computes it for many pools.
 
-Tightest first: functions ``abs max min``; ``^``; sign; ``* /``; ``+ -``; ``not``; comparisons, which chain; ``a ? b : c``;
-``and``; ``or``; ``,``. A name of the form ``group.key`` is looked up; any other name, and a text in quotes, stands for
-itself. A text that reads as a number is that number. Both sides of ``and`` and ``or`` are always computed.
+Called by :mod:`scheduler.volumes.domain.pool_equations` and :mod:`scheduler.volumes.weights.goodness`. Tightest
+first: functions ``abs max min``; ``^``; sign; ``* /``; ``+ -``; ``not``; comparisons, which chain; ``a ? b : c``;
+``and``; ``or``; ``,``. A name of the form ``group.key`` is looked up; any other name, and a text in quotes, stands
+for itself. A text that reads as a number is that number. Both sides of ``and`` and ``or`` are always computed.
 
 Cinder's own parser differs in these points. It reads two operands of a chain of ``and`` or ``or``, and three parts of a
 chain of ``? :``; it drops the fraction of a number that it looks up; a number in quotes is a text; and a text times a number

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load filters, weighers and the driver of the configuration. A wrong name stops the service at start."""
+"""Load filters, weighers and the driver of the configuration.
+
+Called by :mod:`scheduler.volumes.service`. A wrong name stops the service at start.
+"""
 
 from __future__ import annotations
 

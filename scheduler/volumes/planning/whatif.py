@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``fleet whatif`` for volumes: demands decided one after the other on a copy of the pools.
 
-Every pick holds its space until its volume ends.
+:mod:`fleet_cli.planning.whatif` loads it by its entry point. Every pick holds its space until its volume ends.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file of decisions: an SQLite database that all scheduler processes of a machine share.
 
-It is no part of the ledger: nothing is decided by it, and it may be deleted at any time. A scheduler only reads the
-ledger, and in the place of nova-scheduler there is none.
+Called by :mod:`scheduler.compute.drivers.kept_decisions`. The file is no part of the ledger: no decision reads it, and
+it may be deleted at any time. A scheduler only reads the ledger, and in the place of nova-scheduler there is none.
 """
 
 from __future__ import annotations

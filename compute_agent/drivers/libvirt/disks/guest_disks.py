@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of guests: a directory for each.
 
-It has ``guest.json`` (the record), ``base`` (a link to the data of the image), ``disk`` (the overlay that the guest boots
-from), ``ephemeral`` and ``swap`` where the flavor has them, ``seed.iso``, and ``console.log``. The directory appears with
-the record in it: an agent that dies later finds the rest by it. To remove a guest, its directory is renamed first.
+Called by :mod:`compute_agent.drivers.libvirt.driver` and modules beside it. It has ``guest.json`` (the record),
+``base`` (a link to the data of the image), ``disk`` (the overlay that the guest boots from), ``ephemeral`` and
+``swap`` where the flavor has them, ``seed.iso``, and ``console.log``. The directory appears with the record in it: an
+agent that dies later finds the rest by it. To remove a guest, its directory is renamed first.
 
 Work on a guest that took too long is abandoned, and its thread may go on. Before each step that changes something it finds
 out (``time_limit.require_wanted``), so it leaves the files of later work alone.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queues of many hosts on one connection, which one thread reads.
 
+Called by :mod:`fleet.rpc.rabbit.host_queues` and :mod:`fleet.rpc.rabbit.lean.driver`.
+
 ::
 
     broker ══ one connection ══▶ the thread ── by queue ──▶ the server of that host ── its own thread ──▶ its endpoints

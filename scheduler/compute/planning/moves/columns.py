@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fleet as a problem of the search: hosts are places, guests are items, and the filters say what fits where.
 
-The filters for vcpus, memory and disk are left out of the masks, as these are the resources of the problem. All others judge
-each shape of guest once, on the fleet as it is.
+Called by :mod:`scheduler.compute.planning.rebalance` and :mod:`scheduler.compute.planning.waves`. The filters for
+vcpus, memory and disk are left out of the masks, as these are the resources of the problem. All others judge each
+shape of guest once, on the fleet as it is.
 """
 
 from __future__ import annotations
