@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads JSON columns. A value that cannot be read harms only its own row.
 
-Nothing writes such a value (:mod:`fleet.json_codec`), but earlier releases could, and a disk can fail. Readers get an empty
-object in its place, which is told apart by its type, so lists, sweeps and feeds go on. Whoever makes an object of the row
-names it (:func:`note`).
+This release writes no such value (:mod:`fleet.json_codec`), but earlier releases could, and a disk can fail. Readers get
+an empty object of the type :class:`Unreadable` in its place, so lists, sweeps and feeds go on. Code that makes an object of
+the row logs its name (:func:`note`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read(text: str | bytes) -> Any:
 
 
 def fault(text: str | bytes) -> str | None:
-    """Return why a stored text cannot be read, in words of which none are the text's; None if it can."""
+    """Return why a stored text cannot be read, without quoting the text; None if it can be read."""
     return _read(text)[1] or None
 
 

@@ -39,7 +39,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
-    """For oslo-config-generator."""
+    """Return the options by group, for oslo-config-generator."""
     return [(_group(), _OPTS)]
 
 

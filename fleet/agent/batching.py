@@ -47,7 +47,7 @@ class Signal(Protocol):
 
 
 class Step:
-    """One call. It is tried once in a batch and then alone, so a bad step fails its batch once at most."""
+    """One call. If its batch fails, it is sent once more alone, so a bad step fails other steps once at most."""
 
     def __init__(
         self, batcher: Batcher, context: RequestContext, method: str, arguments: JSONObject, woken: Signal

@@ -41,14 +41,14 @@ _OVERHEAD, _LEAST_OVERHEAD = 8, 64 * units.Mi
 #: The header of a qcow2 image: magic, version, offset of the backing file's name, virtual size.
 _HEADER = struct.Struct(">4sIQ8xQ")
 _MAGIC = b"QFI\xfb"
-#: Version 3: features that a reader must know. One of them says that the data are in another file.
+#: Version 3: flags of features that a reader must support. One flag means that the data are in another file.
 _FEATURES, _FEATURES_AT, _DATA_ELSEWHERE = struct.Struct(">Q"), 72, 1 << 2
 
 
 def write(image: Source, path: pathlib.Path, size: int, clock: Callable[[], float] = time.monotonic) -> None:
     """Write the bytes of ``image`` to ``path``, for a disk of ``size`` bytes.
 
-    :raises errors.ImageUnacceptable: they are not what the record says, or too many, or need another file
+    :raises errors.ImageUnacceptable: they differ from the record, are too many, or need another file
     :raises OSError: they cannot be read now
     """
     most = size if image.disk_format == RAW else size + max(size // _OVERHEAD, _LEAST_OVERHEAD)

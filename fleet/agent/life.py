@@ -76,7 +76,7 @@ class Repeated:
 
 
 def _nothing() -> None:
-    """Nothing is released."""
+    """Release nothing."""
 
 
 @dataclasses.dataclass(frozen=True)

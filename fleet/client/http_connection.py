@@ -98,11 +98,11 @@ class HttpConnection(Calls):
         return answer
 
     def depths(self, queues: Iterable[str]) -> dict[str, broker.Depth | None] | None:
-        """None: fleet-api does not look into the broker."""
+        """Return None: fleet-api does not read the broker's queues."""
         return None
 
     def nodes(self) -> list[broker.Node]:
-        """None of them, for the same reason."""
+        """Return no nodes, for the same reason."""
         return []
 
     @contextlib.contextmanager

@@ -53,6 +53,6 @@ def _whole(
             # A conductor that is too old for parts answers with all.
             return listed(filters)[:most]
         found += part
-        # One that is too old for a limit as well has answered with all.
+        # A conductor that is too old for limits as well has returned the whole list.
         if len(part) != wanted or len(found) == most:
             return found[:most]

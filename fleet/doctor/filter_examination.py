@@ -20,7 +20,7 @@ _FIX = (
 
 def examine(describe: Callable[[], Record]) -> Iterator[Finding]:
     """Check for filters of the default list that the scheduler does not run, and whether it can keep the promises to survive
-    a loss. A scheduler that cannot say it is skipped.
+    a loss. A scheduler that does not report it is skipped.
     """
     try:
         answer = describe()

@@ -59,7 +59,7 @@ def _space(pools: Sequence[Record]) -> Iterator[Finding]:
 
 
 def _is_full(pool: Record) -> bool:
-    """By the last report. The ledger's figure also lacks what was claimed since then, which thin volumes do not occupy."""
+    """Return True if the pool was full at its last report. Later claims do not count: thin volumes may not fill them."""
     free = pool["capabilities"].get("free_capacity_gb", pool["free_capacity_gb"])
     return isinstance(free, int | float) and free <= 0
 

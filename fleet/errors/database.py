@@ -6,7 +6,7 @@ from fleet.reasons import Reason
 
 
 class DatabaseError(FleetError):
-    """A transaction failed. ``kind`` names the failure; ``retryable`` tells whether the same request may succeed later.
+    """A transaction failed. ``kind`` names the failure; ``retryable`` is True if the same request may succeed later.
 
     An agent treats it as an unknown outcome, because the transaction may have been committed.
     """

@@ -43,5 +43,5 @@ def _groups() -> list[tuple[cfg.OptGroup, Sequence[cfg.Opt]]]:
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, Sequence[cfg.Opt]]]:
-    """For oslo-config-generator."""
+    """Return the options by group, for oslo-config-generator."""
     return _groups()

@@ -57,7 +57,7 @@ def of_cells(hardware: Hardware, topology: InstanceTopology, devices: Sequence[P
 
 
 def of_devices(hardware: Hardware, requests: Sequence[PciRequest]) -> list[Lack]:
-    """Return what the pools lack, in whatever cell; nothing if they meet all requests."""
+    """Return the devices that the pools of all cells lack; an empty list if they meet all requests."""
     left, stock, lacks = hardware.pools, hardware.stock, []
     for request in requests:
         found = pools.allocate(left, [request])

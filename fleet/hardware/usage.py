@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums up what instances hold of a host's cells.
+"""Sums the CPUs and memory that instances hold of a host's cells.
 
 Called by :mod:`fleet.hardware.node`, :mod:`fleet.db.hosts.hardware` and :mod:`compute_agent.node.hardware`. Stored
 usage is never reduced by subtraction. It is computed again from the instances that hold something, so exactly what
@@ -32,7 +32,7 @@ def add(host: HostTopology, held: InstanceTopology) -> HostTopology:
 
 
 def recount(host: HostTopology, instances: Iterable[InstanceTopology]) -> HostTopology:
-    """Return the host with exactly ``instances`` on it, whatever it shows now.
+    """Return the host with exactly ``instances`` on it. Its present usage is ignored.
 
     A host may have changed under its instances: CPUs that it no longer has are no longer pinned, and a CPU held by
     two instances is pinned once.

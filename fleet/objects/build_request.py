@@ -105,7 +105,7 @@ class BuildRequest:
         return request
 
     def _require_bounds(self, field: str) -> None:
-        """Before anything is made of them. :raises errors.InvalidInput:"""
+        """Check the bounds before other values are made of the fields. :raises errors.InvalidInput:"""
         if isinstance(self.flavor, Flavor):
             self.flavor.require_bounds(f"{field}.flavor")
         fields.require_small(self.image.properties, f"{field}.image.properties")

@@ -32,7 +32,7 @@ class Flavor:
         return fields.parse(cls, data, field)
 
     def require_bounds(self, field: str = "flavor") -> None:
-        """Check a flavor that is stored or asked for: those that are there already are read with any size.
+        """Check the size of a new flavor. Flavors that are stored already are read with any size.
 
         :raises errors.InvalidInput: naming the field and the limit
         """

@@ -36,7 +36,7 @@ class Shape(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of one shape: instances that were requested, instances that have ended, and the hours that these lived."""
+    """The counts of one shape: requested instances, ended instances, and the hours that the latter lived."""
 
     requests: float = 0.0
     ended: float = 0.0

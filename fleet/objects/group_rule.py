@@ -72,7 +72,7 @@ class GroupRule:
         return self.policy.removeprefix(SOFT)
 
     def to_wire(self) -> JSONObject:
-        """Only what the policy reads."""
+        """Return the fields that the policy reads."""
         wire: JSONObject = {"policy": self.policy, "label": self.label}
         if self.policy == ANTI_AFFINITY:
             wire["max_members"] = self.max_members
@@ -83,7 +83,7 @@ class GroupRule:
         return wire
 
     def __str__(self) -> str:
-        """As ``fleet group create --rule`` takes it."""
+        """Return the rule in the form of ``fleet group create --rule``."""
         wire = self.to_wire()
         pairs = [(name, value) for name, value in wire.items() if name != "values"]
         return ",".join(f"{name}={value}" for name, value in [*pairs, *(("value", each) for each in self.values)])

@@ -13,7 +13,7 @@ class GuestLoad:
     """
     :param cores: processors that the guest kept busy since the measurement before
     :param lasting: the mean of that over the last minutes, in which recent ones weigh more; None if it is not known
-    :param memory_mb: that it uses; None if its host cannot tell
+    :param memory_mb: that it uses; None if its host cannot measure it
     """
 
     cores: fields.Finite = 0.0

@@ -61,6 +61,6 @@ class ImageRecord:
         return dataclasses.asdict(self)
 
     def to_image(self) -> Image:
-        """Return what a build request says of the image."""
+        """Return the image as a build request has it."""
         known = {name: getattr(self, name) for name in ("name", "min_ram", "min_disk", "size", "properties")}
         return Image(id=self.uuid, **known)

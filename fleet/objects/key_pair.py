@@ -93,5 +93,5 @@ class KeyPair:
 
     @property
     def fingerprint(self) -> str:
-        """In nova's form: the MD5 hash of the key's data as pairs of hexadecimal digits."""
+        """Return the fingerprint in nova's form: the MD5 hash of the key's data as pairs of hexadecimal digits."""
         return hashlib.md5(_data(self.public_key), usedforsecurity=False).digest().hex(":")

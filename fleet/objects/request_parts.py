@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a request for instances that filters judge, and what is said of a part that no filter judges.
+"""The parts of a request for instances that filters judge, and the remarks on parts that no filter judges.
 
 A filter names the kinds of parts that it judges (``judges``). A scheduler reports the kinds that its filters judge, so
 that a conductor can remark the other parts of a request when it accepts it.
@@ -28,7 +28,7 @@ GUEST_CPU = "guest_cpu"
 EXTRA_SPECS = {
     scope: f"extra_specs/{scope}" for scope in ("", "capabilities", "aggregate_instance_extra_specs", "trust")
 }
-#: Every hint. A plugin of a user that does not say what it judges may read any of them.
+#: Every hint. A plugin of a user that does not name the parts that it judges may read any of them.
 ANY_HINT = "hint/*"
 
 #: Image properties that a host must meet: nova's later names, then the earlier ones.

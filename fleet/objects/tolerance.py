@@ -69,12 +69,12 @@ class Tolerance:
 
     @property
     def scope(self) -> str:
-        """As people name it: ``fleet``, ``zone a``, ``aggregate racks``."""
+        """Return the scope in words: ``fleet``, ``zone a``, ``aggregate racks``."""
         return f"{self.kind} {self.name}".strip()
 
     @property
     def what(self) -> str:
-        """As people name it: ``1 host``, ``2 hosts``, ``1 rack``."""
+        """Return the loss in words: ``1 host``, ``2 hosts``, ``1 rack``."""
         noun = self.label or ("host" if self.number == 1 else "hosts")
         return f"{self.number} {noun}"
 

@@ -21,7 +21,7 @@ _ANY = oslo_messaging.Target()
 
 
 class Dispatcher(oslo_messaging.RPCDispatcher):
-    """As oslo.messaging's: the first endpoint with the namespace, a compatible version and the method is called."""
+    """Calls, as oslo.messaging does, the first endpoint with the namespace, a compatible version and the method."""
 
     def __init__(self, endpoints: list[object], *options: object) -> None:
         super().__init__(endpoints, *options)

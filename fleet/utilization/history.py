@@ -72,7 +72,7 @@ class Timeline(abc.ABC, Generic[_Reading, _Taken]):
 
 
 class History(Timeline[Hosts, Sample]):
-    """Of hosts."""
+    """The history of hosts."""
 
     def __init__(self, axis: str, first: float, last: float, asked: Mapping[Shape, int]) -> None:
         """:param asked: how many instances of each size the trace requests"""
@@ -105,7 +105,7 @@ class History(Timeline[Hosts, Sample]):
 
 
 class PoolHistory(Timeline[Pools, PoolSample]):
-    """Of storage pools."""
+    """The history of storage pools."""
 
     def _measure(self, at: float, found: Pools, placed: int, refused: int) -> PoolSample:
         return measure_pools(at, found, placed, refused)

@@ -73,12 +73,12 @@ def _values(offer: Offer) -> JSONObject:
 
 
 def find(connection: Transaction | sa.Connection, name: str, project: str | None = None) -> Flavor:
-    """As :func:`offer`, without what only the catalog has."""
+    """Return the flavor of :func:`offer`, without the fields that only the catalog has."""
     return offer(connection, name, project).flavor
 
 
 def offer(connection: Transaction | sa.Connection, name: str, project: str | None = None) -> Offer:
-    """By flavorid or name; the flavorid goes before another flavor's name.
+    """Find a flavor by flavorid or name. The flavorid is preferred to the name of another flavor.
 
     :param project: look only at flavors that it may use; None: at all
     :raises errors.NotFound:
@@ -96,7 +96,7 @@ def _named(tx: Transaction, name: str) -> Offer:
 
 
 def list_all(connection: sa.Connection, project: str | None = None) -> Sequence[Offer]:
-    """By size. :param project: only those that it may use; None: all"""
+    """Return the flavors in the order of their sizes. :param project: only those that it may use; None: all"""
     query = sa.select(FLAVORS).where(*_usable(project)).order_by(FLAVORS.c.memory_mb, FLAVORS.c.name)
     return [_to_offer(row) for row in connection.execute(query)]
 

@@ -90,7 +90,7 @@ def of_row(connection: Transaction | sa.Connection, uuid: str) -> GroupRow | Non
 
 
 def find(connection: Transaction | sa.Connection, name: str, project: str | None = None) -> GroupRow:
-    """By uuid, name, or the beginning of a uuid.
+    """Find a group by uuid, by name, or by the beginning of a uuid.
 
     :param project: look only at its groups; None: at all
     :raises errors.NotFound: errors.Conflict: several match
@@ -177,7 +177,7 @@ def members(connection: Transaction | sa.Connection, group_uuid: str) -> Sequenc
 
 
 def members_of(connection: Transaction | sa.Connection, uuids: Sequence[str]) -> dict[str, list[PlacedMember]]:
-    """By group, as :func:`members`."""
+    """Return the members of several groups, by group: see :func:`members`."""
     found: dict[str, list[PlacedMember]] = {uuid: [] for uuid in uuids}
     for start in range(0, len(uuids), _AT_ONCE):
         for row in connection.execute(_MEMBERS, {"wanted": uuids[start : start + _AT_ONCE]}):

@@ -45,7 +45,10 @@ def remove(tx: Transaction, uuid: str) -> None:
 
 
 def find(connection: Transaction | sa.Connection, name: str) -> ImageRecord:
-    """By uuid, by name, or by the beginning of a uuid. :raises errors.NotFound: errors.Conflict: several match"""
+    """Find an image by uuid, by name, or by the beginning of a uuid.
+
+    :raises errors.NotFound: errors.Conflict: several match
+    """
     return by_uuid(connection, lookup.find(connection, "Image", IMAGES, name))
 
 
@@ -58,7 +61,7 @@ def by_uuid(connection: Transaction | sa.Connection, uuid: str) -> ImageRecord:
 
 
 def list_all(connection: sa.Connection) -> Sequence[ImageRecord]:
-    """By name."""
+    """Return the images in the order of their names."""
     return [_to_record(row) for row in connection.execute(sa.select(IMAGES).order_by(IMAGES.c.name))]
 
 

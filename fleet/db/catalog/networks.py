@@ -90,13 +90,13 @@ def create(tx: Transaction, uuid: str, wanted: Network, now: datetime.datetime) 
 
 
 def list_all(connection: Transaction | sa.Connection, project: str | None = None) -> list[Known]:
-    """By name. :param project: only those that it may use; None: all"""
+    """Return the networks in the order of their names. :param project: only those that it may use; None: all"""
     used = {row.network_uuid: row.used for row in connection.execute(_USED)}
     return [dataclasses.replace(each, used=used.get(each.row.uuid, 0)) for each in _usable(connection, project)]
 
 
 def find(connection: Transaction | sa.Connection, name: str, project: str | None = None) -> Known:
-    """By uuid, name, or the beginning of a uuid.
+    """Find a network by uuid, by name, or by the beginning of a uuid.
 
     :param project: look only at those that it may use; None: at all
     :raises errors.NotFound: errors.Conflict: several match
@@ -151,7 +151,7 @@ def remove(tx: Transaction, uuid: str) -> None:
 
 
 def _usable(connection: Transaction | sa.Connection, project: str | None) -> list[Known]:
-    """As ``list_all``, without a count of addresses: what each build reads."""
+    """Return networks as ``list_all`` does, without the counts of addresses. Each build reads them."""
     allowed: Mapping[str, list[str]] = collections.defaultdict(list)
     for uuid, each in connection.execute(_ALLOWED):
         allowed[uuid].append(each)

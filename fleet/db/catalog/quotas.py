@@ -225,7 +225,7 @@ def remove(tx: Transaction, project_id: str) -> None:
 
 @functools.cache
 def _looked_up(key: sa.Column[Any]) -> sa.CompoundSelect[object]:
-    """One statement for two questions, so that projects without limits pay for no statement of their own."""
+    """Answer two questions by one statement, so that projects without limits need no statement of their own."""
     nothing = [sa.cast(sa.null(), sa.Integer).label(name) for name in RESOURCES]
     known = sa.select(sa.literal_column("0").label("is_project"), key.label("name"), *nothing)
     limits = sa.select(sa.literal_column("1").label("is_project"), QUOTAS.c.project_id.label("name"), *_LIMITS)

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
-#: The start of a server and its address tell it from all others.
+#: The start time and the address of a server identify it.
 _WHO = "SELECT pg_postmaster_start_time()::text, inet_server_addr()::text, inet_server_port()"
 #: A time line is known on a primary only.
 _WHICH = f"""{_WHO},

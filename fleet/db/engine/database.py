@@ -161,7 +161,7 @@ class Database:
         return self._engine if is_default else self._writer
 
     def _take_the_write_lock(self, connection: sa.Connection) -> None:
-        """On SQLite, before anything is read: it cannot upgrade a stale snapshot. The other databases lock rows."""
+        """Lock a SQLite file before the first read, because it cannot upgrade a stale snapshot. Others lock rows."""
         if connection.dialect.name == "sqlite":
             connection.execute(_TAKE_THE_WRITE_LOCK)
 
@@ -175,7 +175,7 @@ class Database:
     def read_once(
         self, work: Callable[Concatenate[sa.Connection, P], Result], /, *args: P.args, **kwargs: P.kwargs
     ) -> Result:
-        """As :meth:`read`, without retries."""
+        """Read as :meth:`read` does, without retries."""
         return self._connected(self._snapshot, work, *args, **kwargs)
 
     def _connected(self, engine: sa.Engine, work: Callable[..., Result], *args: object, **kwargs: object) -> Result:

@@ -16,7 +16,7 @@ from fleet.db.tables.sql_types import Element, Select
 class Search:
     """The parameters of a list that a caller asks for.
 
-    :param text: is looked for in the columns of ``Searched.text``, whatever its case; empty: all match
+    :param text: searched in the columns of ``Searched.text``, without regard to case; empty: all rows match
     :param state: only rows in this state; None: in any
     :param sort: a key of ``Searched.sort``
     :param offset: rows to leave out, in the order of ``sort``
@@ -44,7 +44,7 @@ class Searched:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """A part of the list, the number of all rows that match, and the number of them by state, whatever state was asked."""
+    """A part of the list, the number of all rows that match, and the numbers by state, without the filter of the state."""
 
     rows: Sequence[object]
     total: int

@@ -24,7 +24,7 @@ def labels_of(state: Changes) -> dict[str, dict[str, str]]:
 
 
 def domains(state: Changes) -> dict[tuple[str, str], list[str]]:
-    """Hosts by key and value of their labels, and of the metadata of their aggregates."""
+    """Return the hosts by key and value of their labels, and of the metadata of their aggregates."""
     found: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
     for host, labels in labels_of(state).items():
         for pair in labels.items():
@@ -36,7 +36,7 @@ def domains(state: Changes) -> dict[tuple[str, str], list[str]]:
 
 
 def value_of(state: Changes, key: str) -> dict[str, str]:
-    """By host, the value of a key: of its label, or else of the metadata of its aggregates (the smallest)."""
+    """Return the value of a key by host: that of its label, or else the smallest in the metadata of its aggregates."""
     found: dict[str, str] = {}
     for (name, value), hosts in sorted(domains(state).items(), reverse=True):
         if name == key:

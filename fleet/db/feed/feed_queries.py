@@ -123,7 +123,7 @@ def _newest_of(table: sa.Table) -> sa.Label[Any]:
 class FeedQueries:
     """Queries of one feed: of the places, of the services that run them, and of what is placed.
 
-    :param nodes: runs first: with its generation it also says which other tables have changed
+    :param nodes: runs first: its result also has the newest generation of each other table
     :param newest: the generation, and the newest one of each table. Most changes concern one or two tables
     """
 

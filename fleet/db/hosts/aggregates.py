@@ -46,7 +46,7 @@ def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], n
 
 
 def named(connection: Transaction | sa.Connection, name: str) -> Aggregate:
-    """By name alone: a name may be the id of another aggregate. :raises errors.NotFound:"""
+    """Find an aggregate by its name only: a name may be the id of another aggregate. :raises errors.NotFound:"""
     for each in list_all(connection):
         if each.name == name:
             return each
@@ -54,7 +54,7 @@ def named(connection: Transaction | sa.Connection, name: str) -> Aggregate:
 
 
 def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
-    """By uuid, name, id or the beginning of a uuid, in this order: the name of one may be the id of another.
+    """Find an aggregate by uuid, name, id or the beginning of a uuid. This order counts: a name may be another one's id.
 
     :raises errors.NotFound: errors.Conflict: several uuids begin so
     """
@@ -97,7 +97,7 @@ def rename(tx: Transaction, uuid: str, name: str, now: datetime.datetime) -> Agg
 
 
 def _follow(tx: Transaction, before: str, name: str) -> None:
-    """Let what balancing knows of an aggregate keep to it. Rows of a former aggregate of the new name make way."""
+    """Rename an aggregate in the rows of balancing. Rows of a former aggregate with the new name are removed."""
     looks, rounds = models.balances, models.balance_rounds
     for table in (looks, rounds):
         tx.execute(table.delete().where(table.c.aggregate == name))

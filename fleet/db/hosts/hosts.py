@@ -245,7 +245,7 @@ def _lock(tx: Transaction, host: str, node: str) -> NodeRow | None:
 
 
 def totals(connection: sa.Connection, hosts: Iterable[str]) -> dict[str, list[Inventory]]:
-    """By host, the capacity of its nodes, as last accepted."""
+    """Return, by host, the capacity of its nodes in the last report that was accepted."""
     columns = NODES.c["host", "hypervisor_hostname", "vcpus", "memory_mb", "local_gb"]
     query = sa.select(*columns).where(NODES.c.host.in_(list(hosts)), sa.not_(NODES.c.deleted))
     found: dict[str, list[Inventory]] = {}
@@ -307,7 +307,7 @@ def all_report(connection: Transaction | sa.Connection, key: str, beside: str, v
 
 
 def hypervisor_types(connection: sa.Connection) -> dict[str, str]:
-    """By host, the hypervisor types of its nodes, separated by commas."""
+    """Return, by host, the hypervisor types of its nodes, separated by commas."""
     query = sa.select(NODES.c.host, NODES.c.hypervisor_type).where(sa.not_(NODES.c.deleted)).distinct()
     found: dict[str, list[str]] = {}
     for row in connection.execute(query.order_by(NODES.c.host, NODES.c.hypervisor_type)):

@@ -243,7 +243,7 @@ def live(connection: sa.Connection, binary: str, now: datetime.datetime, down_ti
 
 
 def lowest_versions(connection: sa.Connection, now: datetime.datetime, down_time_s: float) -> dict[str, str]:
-    """By topic, the lowest API version of the live services; topics without one are left out."""
+    """Return, by topic, the lowest API version of the live services. Topics without a live service are left out."""
     alive = (SERVICES.c.last_seen_up >= now - seconds(down_time_s), sa.not_(SERVICES.c.deleted))
     query = sa.select(SERVICES.c.topic, SERVICES.c.rpc_version).where(*alive).distinct()
     found: dict[str, str] = {}

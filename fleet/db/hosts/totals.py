@@ -27,7 +27,7 @@ RESOURCES = {
 
 
 class Totals(NamedTuple):
-    """Of all nodes in one state.
+    """The sums over all nodes in one state.
 
     :param used: by resource, what instances have
     :param limit: by resource, what instances may have: ``(total - reserved) × ratio``
@@ -39,7 +39,7 @@ class Totals(NamedTuple):
 
 
 def read(connection: sa.Connection, now: datetime.datetime, down_time_s: float) -> dict[tuple[bool, bool], Totals]:
-    """By (up, enabled), as ``services.is_up`` and an operator see the agent of a host. A state without hosts is absent."""
+    """Return the totals by (up, enabled), the state of the agent. A state without hosts is left out."""
     around = seconds(down_time_s)
     seen = _SERVICES.c.last_seen_up.between(now - around, now + around)
     is_up = sa.case((sa.and_(sa.not_(_SERVICES.c.forced_down), seen), 1), else_=0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boot data of instances. Only the host that builds one of them reads it.
 
-The instances of a request share it. One that was rebuilt has its own.
+The instances of a request share it. An instance that was rebuilt has its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def create(tx: Transaction, reservation_id: str, data: BootData) -> None:
 
 
 def replace(tx: Transaction, uuid: str, data: BootData) -> None:
-    """From now on this instance finds ``data``. :param uuid: of a row that this transaction has locked"""
+    """Replace the boot data that an instance reads by ``data``. :param uuid: of a row that this transaction has locked"""
     tx.execute(REBUILT.delete().where(REBUILT.c.instance_uuid == uuid))
     tx.insert(REBUILT, {"instance_uuid": uuid, **_columns(data)})
 

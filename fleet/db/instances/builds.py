@@ -215,7 +215,7 @@ def postpone_deletion(tx: Transaction, row: RequestedInstance, due: datetime.dat
 
 
 def under_way(connection: sa.Connection) -> dict[str, UnderWay]:
-    """By step: ``number`` of builds, and ``oldest``, the acceptance of the oldest one."""
+    """Return, by step, the ``number`` of builds, and the time at which the ``oldest`` of them was accepted."""
     return cast("dict[str, UnderWay]", {row.task_state: row for row in connection.execute(_UNDER_WAY)})
 
 

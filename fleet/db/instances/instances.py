@@ -76,7 +76,7 @@ def get(connection: Transaction | sa.Connection, uuid: str) -> RequestedInstance
 
 
 def find(connection: sa.Connection, name: str, project: str | None = None) -> RequestedInstance:
-    """By uuid, by the name of a live instance, or by the beginning of a uuid.
+    """Find an instance by uuid, by the name of a live one, or by the beginning of a uuid.
 
     :param project: look only at its instances; None: at all
     :raises errors.NotFound: errors.Conflict: several match; the message lists them
@@ -146,7 +146,7 @@ def compare(
     held: Mapping[str, Collection[str]],
     power: Mapping[str, Mapping[str, int]] = types.MappingProxyType({}),
 ) -> dict[str, list[str]]:
-    """By host, the instances that its agent must read again.
+    """Return, by host, the instances that its agent must read again.
 
     They are: instances (also of moves) that only the ledger, or only the agent, has on the host; instances that are being
     spawned, since only the agent knows whether it still works on them; and settled instances whose guest has another power
@@ -207,7 +207,7 @@ def place_of(row: InstanceRow) -> tuple[str, str]:
 
 
 def moved(row: RequestedInstance, values: Mapping[str, object]) -> RequestedInstance:
-    """The locked ``row`` with ``values``, which were written, without another query."""
+    """Return the locked ``row`` after ``values`` were written to it, without another query."""
     return cast("RequestedInstance", types.SimpleNamespace(**{**cast("Row", row)._mapping, **values}))
 
 

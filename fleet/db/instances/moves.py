@@ -231,7 +231,7 @@ def complete_evacuations(tx: Transaction, instance_uuid: str, host: str, now: da
 
 
 def not_cleaned(connection: sa.Connection, instance_uuids: Sequence[str]) -> dict[str, list[str]]:
-    """By instance, the hosts that it was evacuated from and that have not destroyed its old guest yet."""
+    """Return, by instance, the hosts from which it was evacuated, and which have not destroyed its old guest yet."""
     found: dict[str, list[str]] = {}
     for row in connection.execute(_NOT_CLEANED, {"of_instances": list(instance_uuids)}) if instance_uuids else ():
         found.setdefault(row.instance_uuid, []).append(row.source_compute)

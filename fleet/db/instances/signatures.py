@@ -45,5 +45,5 @@ class TakenSignatures:
         return self._database.write(take, signature, self._clock() + seconds(good_for_s))
 
     def prune(self) -> int:
-        """For a periodic task."""
+        """Remove expired rows. A periodic task calls it."""
         return self._database.write(prune, self._clock())

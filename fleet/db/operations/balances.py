@@ -56,7 +56,7 @@ _BUILDS = (
     .where(
         INSTANCES.c.vm_state == states.BUILDING,
         sa.not_(INSTANCES.c.deleted),
-        # One that waits for room has no host, and may wait for days.
+        # A build that waits for room has no host, and may wait for days.
         sa.func.coalesce(INSTANCES.c.task_state, "") != states.QUEUED,
         sa.or_(INSTANCES.c.host.is_(None), INSTANCES.c.host.in_(_HOSTS)),
     )
@@ -101,7 +101,7 @@ def lock(tx: Transaction, aggregate: str) -> BalanceRow:
 
 
 def list_all(connection: Transaction | sa.Connection) -> dict[str, BalanceRow]:
-    """By aggregate. Those at which no conductor has looked are left out."""
+    """Return the rows by aggregate. Aggregates at which no conductor has looked are left out."""
     return {row.aggregate: cast("BalanceRow", row) for row in connection.execute(_ALL)}
 
 

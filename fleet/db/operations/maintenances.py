@@ -256,7 +256,7 @@ def update_host(tx: Transaction, key: int, now: datetime.datetime, **values: obj
 
 
 def destinations(connection: Transaction | sa.Connection, uuid: str, host: str) -> dict[str, str]:
-    """By instance, where the plan sends the guests of a host."""
+    """Return, by instance, the destinations of a host's guests in the plan."""
     found = connection.execute(_DESTINATIONS, {"wanted": uuid, "on_host": host})
     return {row.instance_uuid: row.destination for row in found}
 
@@ -285,7 +285,7 @@ def is_placing(tx: Transaction, before: datetime.datetime) -> bool:
 
 
 def summaries(connection: Transaction | sa.Connection, uuids: Collection[str]) -> dict[str, list[Summary]]:
-    """By maintenance, a line for each status of its hosts."""
+    """Return, by the uuid of a maintenance, one :class:`Summary` for each status of its hosts."""
     found: dict[str, list[Summary]] = {uuid: [] for uuid in uuids}
     query = (
         sa.select(

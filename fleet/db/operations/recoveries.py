@@ -112,7 +112,7 @@ def agents(connection: Transaction | sa.Connection) -> Sequence[Agent]:
 
 
 def domains(connection: Transaction | sa.Connection) -> dict[str, RecoveryDomainRow]:
-    """By name. Empty until a conductor has looked for the first time."""
+    """Return the domains by name. The result is empty until a conductor has looked for the first time."""
     return {row.name: row for row in cast("Iterable[RecoveryDomainRow]", connection.execute(_DOMAINS))}
 
 
@@ -223,7 +223,7 @@ def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: object)
 
 
 def guests(connection: Transaction | sa.Connection, uuid: str) -> Sequence[RecoveryGuestRow]:
-    """In their order."""
+    """Return the guests of a recovery in the order of their evacuation."""
     return cast("Sequence[RecoveryGuestRow]", connection.execute(_GUESTS, {"wanted": uuid}).all())
 
 
@@ -243,7 +243,7 @@ def leave_waiting(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
 
 
 def under_way(tx: Transaction) -> int:
-    """Guests of all recoveries whose evacuations have not ended."""
+    """Return the number of guests, of all recoveries, whose evacuations have not ended."""
     number: int = tx.execute(_MOVING).scalar_one()
     return number
 
@@ -296,7 +296,7 @@ def newest(connection: sa.Connection, limit: int) -> Sequence[RecoveryRow]:
 
 
 def counts(connection: sa.Connection, uuids: Collection[str]) -> dict[str, dict[str, int]]:
-    """By recovery and status of its guests, how many."""
+    """Return the number of guests by recovery and status."""
     found: dict[str, dict[str, int]] = {uuid: {} for uuid in uuids}
     for row in connection.execute(_COUNTS, {"these": sorted(uuids)}) if uuids else ():
         found[row.recovery_uuid][row.status] = row.number
@@ -313,7 +313,7 @@ def open_by_status(connection: sa.Connection) -> Mapping[str, int]:
 
 
 def set_paused(tx: Transaction, uuid: str | None, paused: bool, now: datetime.datetime) -> None:
-    """Pause or resume one recovery, or (None) all. One that is held begins anew when it is resumed.
+    """Pause or resume one recovery, or (None) all. A held recovery begins anew when it is resumed.
 
     :raises errors.Conflict: it has ended
     """

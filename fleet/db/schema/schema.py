@@ -55,7 +55,9 @@ def check(database: Database) -> None:
 
 
 def check_if_there(database: Database) -> None:
-    """As :func:`check`. If the database is away, one line is logged; the schema is checked again before it is used.
+    """Check the schema as :func:`check` does. If the database is away, log one line.
+
+    Then the schema is checked again before the database is used.
 
     :raises errors.SchemaMismatch:
     """

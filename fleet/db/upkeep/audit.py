@@ -41,7 +41,7 @@ Heal = Callable[[Transaction, datetime.datetime], object]
 
 @dataclasses.dataclass(frozen=True)
 class Inconsistency:
-    """``name``: of a node, an instance or a volume. If ``heal`` is None, the operator must decide, as ``fix`` says."""
+    """``name``: of a node, an instance or a volume. If ``heal`` is None, the operator must repair it as ``fix`` advises."""
 
     kind: str
     name: str

@@ -48,7 +48,7 @@ def count(connection: sa.Connection, before: datetime.datetime, table: sa.Table 
 
 
 def find(connection: sa.Connection, before: datetime.datetime, limit: int, table: sa.Table = INSTANCES) -> list[str]:
-    """Uuids of those that were deleted before ``before``, the oldest first."""
+    """Return the uuids of rows that were deleted before ``before``, the oldest first."""
     query = sa.select(table.c.uuid).where(*_old(table, before))
     return list(connection.execute(query.order_by(table.c.deleted_at, table.c.uuid).limit(limit)).scalars())
 

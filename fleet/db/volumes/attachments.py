@@ -103,7 +103,7 @@ def of_instances(connection: Transaction | sa.Connection, uuids: Collection[str]
 
 
 def volumes_by_instance(connection: sa.Connection, uuids: Collection[str]) -> dict[str, list[str]]:
-    """By instance, the uuids of its volumes, oldest attachment first; instances without volumes are not in it."""
+    """Return, by instance, the uuids of its volumes, the oldest attachment first. Instances without volumes are left out."""
     query = _VOLUMES_HELD
     if len(uuids) <= _FEW:
         query = query.where(ATTACHMENTS.c.instance_uuid.in_(uuids))
@@ -114,7 +114,7 @@ def volumes_by_instance(connection: sa.Connection, uuids: Collection[str]) -> di
 
 
 def of_volumes(connection: Transaction | sa.Connection, uuids: Collection[str]) -> dict[str, PlacedAttachment]:
-    """By volume, its attachment, as :func:`of_instances` has it."""
+    """Return the attachment of each volume, in the form of :func:`of_instances`."""
     found = connection.execute(_OF_VOLUMES, {"wanted": list(uuids)}) if uuids else ()
     return {row.volume_uuid: row for row in found}
 

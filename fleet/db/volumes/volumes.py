@@ -106,7 +106,7 @@ def get(connection: Transaction | sa.Connection, uuid: str) -> VolumeRow:
 
 
 def find(connection: sa.Connection, name: str, kind: Kind = "Volume", project: str | None = None) -> VolumeRow:
-    """By uuid, by the name of a live one of this kind, or by the beginning of a uuid.
+    """Find a volume or snapshot by uuid, by the name of a live one of this kind, or by the beginning of a uuid.
 
     :param project: look only at its volumes; None: at all
     :raises errors.NotFound: errors.Conflict: several match; the message lists them
@@ -245,7 +245,7 @@ def due(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequen
 
 
 def under_way(connection: sa.Connection) -> dict[str, UnderWay]:
-    """By step: ``number`` of volumes and snapshots in it, and when the ``oldest`` of them was changed."""
+    """Return, by step, the ``number`` of volumes and snapshots, and the time of the ``oldest`` change among them."""
     return cast("dict[str, UnderWay]", {row.step: row for row in connection.execute(_UNDER_WAY)})
 
 
@@ -327,12 +327,12 @@ def require_readable(row: VolumeRow) -> None:
 
 
 def acting_host(row: VolumeRow) -> str | None:
-    """The backend that must act; None if none must."""
+    """Return the backend that must act; None if no backend must."""
     return acting_place(row)[0]
 
 
 def type_of(row: VolumeRow) -> VolumeType | None:
-    """The type that the volume was made with, or is to have."""
+    """Return the type of the volume; during a retype, its new type."""
     spec = row.spec["retype"] if row.status == volume_states.RETYPING else row.spec
     found = spec.get("volume_type")
     return None if found is None else VolumeType.from_wire(found)

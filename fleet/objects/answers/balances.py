@@ -34,8 +34,10 @@ class BalanceSeen(TypedDict):
 
 
 class BalanceRound(TypedDict):
-    """A round. ``not_done``: by host why it is left hot; ``after``: as ``before``, when all was done; ``uuid``: None if
-    it was only asked for.
+    """A round.
+
+    ``not_done``: by host that stays hot, the reason; ``after``: the same as ``before``, measured after all moves;
+    ``uuid``: None for a suggestion that is not stored.
     """
 
     uuid: str | None

@@ -81,7 +81,7 @@ class OwnLimits(TypedDict):
 
 
 class QuotaView(OwnLimits):
-    """The limits of a project, those of projects without own ones, and what it uses."""
+    """The limits of a project, the limits of projects without own ones, and the use of the project."""
 
     default: dict[str, int]
     used: dict[str, int]

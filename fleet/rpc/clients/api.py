@@ -66,7 +66,7 @@ class API:
 
     @staticmethod
     def _exchange(conf: cfg.ConfigOpts) -> str | None:
-        """None is ``control_exchange``."""
+        """Return the exchange; None stands for ``control_exchange``."""
         return None
 
     def _call(self, context: RequestContext, method: str, **kwargs: object) -> Any:

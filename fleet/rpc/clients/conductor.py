@@ -47,7 +47,7 @@ class ConductorAPI(API):
     ) -> None:
         """Report that a process stops; it has no time to wait for long.
 
-        An older conductor would mark the process as gone although it is not idle, so it is told only when ``idle``.
+        An older conductor would mark a process that is not idle as gone, so it gets the report only if ``idle``.
 
         :param idle: the process ends now
         """

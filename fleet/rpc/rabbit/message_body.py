@@ -38,7 +38,7 @@ _VERSION_KEY, _MESSAGE_KEY, _UNIQUE_ID = "oslo.version", "oslo.message", "_uniqu
 
 
 class Unreadable(Exception):
-    """The body cannot be decoded. The message is the reason in a few words, none of which are the sender's."""
+    """The body cannot be decoded. The message is a short reason, which quotes nothing of the body."""
 
 
 def content_of(raw: object) -> tuple[dict[str, object], int]:
@@ -51,7 +51,7 @@ def content_of(raw: object) -> tuple[dict[str, object], int]:
 
 
 def reply_of(raw: object) -> dict[str, object]:
-    """Return the content of a reply, of which every field that the driver reads is valid. :raises Unreadable:"""
+    """Return the content of a reply. Every field that the driver reads is valid. :raises Unreadable:"""
     content, _text = decoded(raw)
     for name in ("_msg_id", _UNIQUE_ID):
         if not _is_name(content.get(name)):

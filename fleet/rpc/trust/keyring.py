@@ -43,7 +43,7 @@ class Key:
 
     @functools.cached_property
     def agents(self) -> Mapping[str, frozenset[str]]:
-        """By kind of agent, its hosts or backends; empty for a key that is no agent's."""
+        """The hosts or backends of the key by kind of agent; empty for a key that belongs to no agent."""
         word, _, names = self.whose.partition(":")
         if word in KINDS:
             return {word: frozenset(names.split(","))}

@@ -146,7 +146,7 @@ def behind(
     if row is None:
         return None
     known = {field.name: getattr(row, field.name) for field in dataclasses.fields(Why)}
-    # Passes have looked at all changes up to ``seen`` for the other one.
+    # For the queued build of this shape, passes have read all changes up to ``seen``.
     known["refused_generation"] = row.refused_generation if row.fresh else row.seen or 0
     due_at = _due_at(now, wait_until, recheck_s, patience_s, now)
     return {**known, "queued_at": now, "wait_until": wait_until, "due_at": due_at, "fresh": True}

@@ -236,7 +236,7 @@ def fresh(tx: Transaction) -> tuple[int | None, list[ReturnedRoom]]:
 
 
 def taken(tx: Transaction) -> dict[int, list[Amount]]:
-    """By node, the sizes of builds that its room has woken and that no host has claimed yet."""
+    """Return, by node, the sizes of builds that its room has woken, and that no host has claimed yet."""
     found: dict[int, list[Amount]] = {}
     for row in tx.execute(_TAKEN):
         found.setdefault(row.woken_for, []).append(_size(row))
@@ -309,7 +309,7 @@ def try_later(tx: Transaction, uuid: str, node_id: int, at: datetime.datetime) -
 
 
 def serve(tx: Transaction, projects: Collection[str], now: datetime.datetime) -> None:
-    """It was these projects' turn."""
+    """Record that these projects have had their turn."""
     for project in sorted(projects):
         if not tx.execute(_SERVED, {"whose": project, "now": now}).rowcount:
             tx.insert(TURNS, {"project_id": project, "served_at": now})

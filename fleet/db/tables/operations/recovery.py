@@ -71,7 +71,7 @@ recovery_steps = sa.Table(
 )
 
 #: How many hosts of a domain are silent; ``name`` is a value of ``[recovery] domain_label``, and "" is the fleet. The row
-#: of the fleet says whether an operator has paused all recoveries; its lock bounds how many guests are moved at a time.
+#: of the fleet has the flag by which an operator pauses all recoveries; its lock bounds how many guests are moved at a time.
 recovery_domains = sa.Table(
     "recovery_domains",
     METADATA,

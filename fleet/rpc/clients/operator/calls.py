@@ -13,4 +13,4 @@ from fleet.rpc.clients.operator.volumes import VolumeCalls
 
 
 class OperatorCalls(InstanceCalls, HostCalls, VolumeCalls, CatalogCalls):
-    """The wire contract says what each method does, and what it raises."""
+    """The calls of all parts of the namespace. The wire contract describes each method and its errors."""

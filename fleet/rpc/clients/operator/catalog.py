@@ -30,7 +30,7 @@ class FlavorChanges(TypedDict, total=False):
 
 
 class OfProject(TypedDict, total=False):
-    """Only those of this project."""
+    """The only project whose objects are wanted."""
 
     project_id: str
 

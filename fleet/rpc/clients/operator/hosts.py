@@ -48,7 +48,7 @@ class Period(TypedDict, total=False):
 
 
 class LeftOut(TypedDict, total=False):
-    """By host that is in no wave, why."""
+    """The hosts that are in no wave, each with the reason."""
 
     left_out: dict[str, str]
 
@@ -70,7 +70,7 @@ class HostCalls(Caller):
         return answer
 
     def host_table(self, columns: Sequence[str]) -> list[list[Any]]:
-        """These fields of all hosts, a list for each."""
+        """Return these fields of all hosts, as one list for each host."""
         answer: list[list[object]] = self.call("host_table", columns=list(columns))
         return answer
 

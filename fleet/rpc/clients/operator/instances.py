@@ -69,13 +69,13 @@ class Lock(TypedDict, total=False):
 
 
 class Move(TypedDict, total=False):
-    """The record, if it must be this one."""
+    """The uuid of the only migration record that the call may act on."""
 
     migration: str
 
 
 class Moving(TypedDict, total=False):
-    """Of guests that can move while they run, only hosts that take them so."""
+    """``live``: guests that can move while they run are placed only on hosts to which they can move so."""
 
     live: bool
 
@@ -126,7 +126,7 @@ class InstanceCalls(Caller):
         return answer
 
     def list_brief(self, filters: Mapping[str, object], **listing: Unpack[Listing]) -> list[BriefInstance]:
-        """As :meth:`list_instances`; a conductor that is too old for it returns whole instances."""
+        """Return the list with few fields. A conductor that is too old for it returns whole instances."""
         answer: list[BriefInstance] = self.call("list_instances", filters=dict(filters), brief=True, **listing)
         return answer
 
@@ -156,7 +156,7 @@ class InstanceCalls(Caller):
         return answer
 
     def newest_faults(self, uuids: Sequence[str]) -> dict[str, FaultView]:
-        """By uuid."""
+        """Return the newest fault of each of these instances, by uuid."""
         answer: dict[str, FaultView] = self.call("newest_faults", uuids=list(uuids))
         return answer
 
@@ -261,7 +261,7 @@ class InstanceCalls(Caller):
         return answer
 
     def live_obstacles(self, uuids: Sequence[str]) -> dict[str, str]:
-        """By uuid, why a guest cannot leave its host while it runs; "" where it can. Unknown instances are left out."""
+        """Return, by uuid, why a guest cannot leave its host while it runs; "" if it can. Unknown instances are left out."""
         answer: dict[str, str] = self.call("live_obstacles", uuids=list(uuids))
         return answer
 

@@ -103,7 +103,7 @@ class _TLS(_ReadsAhead, transport.SSLTransport):
     sock: ssl.SSLSocket
 
     def receive_now(self) -> bool:
-        """As declared, but for the rest of a record whose first bytes have come, which is waited for."""
+        """Receive without waiting, except for the rest of a record whose first bytes have arrived."""
         if not self.sock.pending() and not select.select([self.sock], [], [], 0)[0]:
             return False
         self.receive()

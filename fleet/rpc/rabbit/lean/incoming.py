@@ -72,7 +72,7 @@ class Incoming(oslo_drivers.RpcIncomingMessage):
             self._outgoing.reply(self._request.reply_queue, wire.reply_body(self._request.msg_id, ending=False))
 
     def requeue(self) -> None:
-        """Nothing: the message has been acknowledged."""
+        """Do nothing: the message has been acknowledged."""
 
 
 class Listener(oslo_drivers.PollStyleListener):

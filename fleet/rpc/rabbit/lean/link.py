@@ -11,8 +11,8 @@ Any number of threads may wait. What comes wakes one of them, the one that has w
 warm, and no thread has to wake another (epoll with ``EPOLLONESHOT``, see epoll(7)). That one allows the next to be woken
 when it has read.
 
-A method that waits for the broker's answer, such as a declaration, may read frames that follow the answer. Whoever calls one
-calls :meth:`Link.catch_up` before it lets go of the lock.
+A method that waits for the broker's answer, such as a declaration, may read frames that follow the answer. Its caller calls
+:meth:`Link.catch_up` before it releases the lock.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Link:
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
-        """For methods that wait for the broker's answer, with the lock: any error is one of LOST, and is counted."""
+        """A block in which the caller waits for the broker's answer, with the lock held. Its errors are raised as LOST."""
         try:
             yield
             self._heard_at = time.monotonic()

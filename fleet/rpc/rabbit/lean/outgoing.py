@@ -9,7 +9,7 @@ Publishers write to it, and wait for what they want::
                             ├────── the broker rejects it ─▶ published again on another channel, after a pause
                             └────── it is forbidden ───────▶ published again, a few times
 
-A thread of the driver opens the connection. Those that wait read it (:mod:`.reading`).
+A thread of the driver opens the connection. The threads that wait for messages read it (:mod:`.reading`).
 
 The lock of the link guards the connection; ``_lock`` guards which connection is used. The lock of the link is taken first.
 """
@@ -121,7 +121,7 @@ class Outgoing:
     def reply(self, queue_name: str, body: bytes) -> None:
         """Write a reply. It is not waited for.
 
-        One that the broker rejects is sent again for some time. One that has no queue is dropped and counted.
+        A reply that the broker rejects is sent again for some time. A reply without a queue is dropped and counted.
         """
 
         def ended(outcome: Outcome) -> None:
@@ -142,7 +142,7 @@ class Outgoing:
             self._again.append(reply)
 
     def receive(self, arrived: Arrivals, deadline: float | None) -> wire.Reply | Outcome:
-        """As :meth:`.reading.Reading.receive`."""
+        """Return the next message for a caller: see :meth:`.reading.Reading.receive`."""
         return self._reading.receive(arrived, deadline)
 
     def close(self) -> None:

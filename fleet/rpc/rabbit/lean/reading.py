@@ -44,7 +44,7 @@ class Reading:
     """Thread-safe. The lock guards the turn and the list of those that wait.
 
     :param current: returns the open connection, or None
-    :param lost: is told of a connection that is lost, and why
+    :param lost: called with a connection that is lost, and the error
     """
 
     def __init__(self, current: Callable[[], Link | None], lost: Callable[[Link, BaseException], None]) -> None:

@@ -138,7 +138,7 @@ class _Reader(Listener):
     def _hand_over(self, queue: str, incoming: Incoming) -> None:
         handle = self._served.get(queue)
         if handle is None:
-            return  # the host has just left; the row of the ledger says what was ordered
+            return  # the host has just left; its orders are rows of the ledger, which it reads when it starts again
         try:
             handle([incoming])
         except Exception:

@@ -11,7 +11,7 @@ A classic queue lives on one node of a cluster. While this node is dead, no othe
     orders to a host,   exclusive queues: they end with the connection that reads them. Their names end with a part that
     messages to all     is new for each connection: one that the broker still holds open is not waited for
     replies             a durable queue of the process, which outlives its connections. If its node is dead, the process
-                        takes another one, and the callers that wait for a reply in the old one are told
+                        takes another one, and the callers that wait for a reply in the old one get an error
 """
 
 from __future__ import annotations

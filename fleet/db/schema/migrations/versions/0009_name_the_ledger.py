@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give the ledger an identity, so that a process can refuse what is said of another database.
+"""Give the ledger an identity, so that a process can refuse messages about another database.
 
 Revision ID: 0009
 Revises: 0008
