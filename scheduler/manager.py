@@ -231,7 +231,7 @@ class SchedulerManager:
         self._take(apply)
 
     def _take(self, apply: Callable[[], None], read: bool = True) -> None:
-        """Apply what the cast says.
+        """Apply the contents of a cast.
 
         :param read: read the feed before, which may know it already
         """

@@ -47,7 +47,7 @@ def numa_fit_instance_to_host(
 
 
 class CandidateFilterMixin:
-    """For filters of placement's allocation candidates of a host. Here each host has one, without mappings."""
+    """Base of filters of placement's allocation candidates. Here each host has one candidate, without mappings."""
 
     def filter_candidates(self, host_state: Any, filter_func: Any) -> list[dict[str, Any]]:
         """Return the candidates that ``filter_func`` lets pass."""

@@ -78,7 +78,7 @@ class Evaluation:
         return self._scores.total
 
     def outranks(self, row: int, other: int) -> bool:
-        """As :meth:`scheduler.engine.weighing.weighing.Scores.outranks`."""
+        """See :meth:`scheduler.engine.weighing.weighing.Scores.outranks`."""
         return self._scores.outranks(row, other)
 
     @property

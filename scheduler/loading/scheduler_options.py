@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 
 class SchedulerOptions:
-    """``path`` empty: there is no file. What cannot be read counts as empty and is said once, until it changes.
+    """``path`` empty: there is no file. A file that cannot be read counts as empty, and is logged once for each change.
 
     ``_lock`` guards what was read last.
     """

@@ -90,7 +90,7 @@ class NovaFeed:
         """The complete state of one host. :raises errors.DatabaseError:"""
         generation = self._times.begin(self._newest)
         if host in self._layout.cell_of:
-            # The row says whether its cell is disabled, and the cache may know that already.
+            # The cells are read again, because the cache may already have a newer flag ``disabled`` of a cell.
             cells = {cell.id: cell for cell in self._api.read(api_queries.cells)}
             self._layout = dataclasses.replace(self._layout, cells=cells)
             self._follow_cells(set())

@@ -60,7 +60,7 @@ class Placing:
     :param placement: None to claim nothing
     :param alternates: most alternates of an instance
     :param zone: zone of hosts without one
-    :param refusals: hosts that placement refuses, whoever asks
+    :param refusals: hosts for which placement refuses every request
     :param request_filters: by the options of nova's section [scheduler]
     :param most_candidates: most candidates that placement is asked for
     :param pcpu_fallback: offer hosts without PCPU for dedicated CPUs
@@ -120,7 +120,7 @@ class Placing:
         return Placed(self._answer([(*each, None) for each in known], None, False), selections)
 
     def prepared(self, request: NovaRequest) -> NovaRequest:
-        """Apply the request filters, and ask placement what the columns of the hosts do not tell.
+        """Apply the request filters, and ask placement for facts that the columns of the hosts do not have.
 
         :raises errors.NoValidHost: placement offers nothing, or a request filter refuses the request
         :raises errors.InvalidInput: placement refuses the query

@@ -88,7 +88,7 @@ class ProviderFeed:
     """Not for use by several threads at once.
 
     :param notes: kept up to date
-    :param clock: tells which consumers are new
+    :param clock: decides by its time which consumers are new
     :param monotonic: paces the readings of what is taken
     """
 
@@ -188,7 +188,7 @@ class ProviderFeed:
         self._notes.traits = frozenset(self._names[1].values())
 
     def _usage_changed(self, connection: Connection) -> set[int]:
-        """Return the providers of which other amounts are taken than known: placement counts no deleted allocation."""
+        """Return the providers whose used amounts have changed. A deleted allocation does not change their generation."""
         now = self._monotonic()
         if self._notes.usage_wanted == self._usage_served and now - self._usage_read_at < USAGE_PERIOD_S:
             return set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that placement answers with an error, whoever asks: they are left out for a while, so that one harms no request.
+"""Hosts for which placement answers every request with an error. Decisions leave them out for a while.
 
 Called by :mod:`scheduler.nova.placing`. Such a host often looks emptiest, because it takes no instance. It would then
 be the first choice of every request.

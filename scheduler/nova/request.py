@@ -57,7 +57,7 @@ class NovaRequest(RequestSpec):
 
     @property
     def room_is_given(self) -> bool:
-        """Also True if extra specs replace amounts of the flavor: the filters for capacity read the flavor."""
+        """True if filters of capacity need not judge the flavor: placement offered the hosts, or extra specs override it."""
         return self.offered is not None or (self.wanted is not None and self.wanted.overridden)
 
 

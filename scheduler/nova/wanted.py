@@ -185,7 +185,7 @@ def _pinned(main: _Making, request: RequestSpec, properties: _Properties) -> Non
 
 
 def _cpus(mask: str, vcpus: int) -> set[int]:
-    """Return the CPUs of a mask such as ``0-2,^1``. One that begins with ^ leaves out of all CPUs of the flavor."""
+    """Return the CPUs of a mask such as ``0-2,^1``. A mask that begins with ^ starts from all CPUs of the flavor."""
     field = "hw:cpu_dedicated_mask"
     found: set[int] = set(range(vcpus)) if mask.strip().startswith("^") else set()
     out: set[int] = set()

@@ -270,7 +270,7 @@ class HostCache:
         self._put_in_order()
 
     def _put_in_order(self) -> None:
-        """Put the rows in the order of their keys. What holds row numbers is told; a decision begins after this."""
+        """Sort the rows by their keys before a decision, and update the row numbers that services keep."""
         if not self._table.is_sorted:
             self.services.follow_rows(self._table.sort())
 

@@ -239,7 +239,7 @@ class HostManager:
     def hint_bookings(self, told: Callable[[float], Iterable[Booking]]) -> Sequence[Booking]:
         """Count bookings that another scheduler has sent, and return them.
 
-        :param told: makes them, given the time at which they expire
+        :param told: takes the time at which bookings expire, and returns the bookings
         """
         expires_at = epoch_s(self._clock()) + min(self._booking_timeout_s, TOLD_BOOKING_S)
         bookings = list(told(expires_at))
@@ -248,12 +248,12 @@ class HostManager:
         return bookings
 
     def hint(self, change: Callable[[HostCache], Answer]) -> Answer:
-        """Apply what a cast says to the cache."""
+        """Apply the contents of a cast to the cache."""
         with self._lock:
             return change(self._cache)
 
     def _follow_liveness(self) -> None:
-        """Time alone takes a host down: no change of its row tells."""
+        """Judge again which hosts are up. A host goes down by time alone, without a change of its row."""
         now, signs = self._read_at, self._cache.services.signs_of_life
         if signs == self._signs_of_life and self._followed_at <= now < self._steady_until:
             return

@@ -60,7 +60,7 @@ class HardwareShortfall(Shortfall):
         return self._each(lambda hardware: bool(self.lacking((hardware or _NONE).emptied())), bool)
 
     def fits(self, bound: numpy.ndarray | None = None) -> numpy.ndarray:
-        """As many as would be placed one after the other."""
+        """Return the number of instances that would be placed one after the other."""
         bounds = numpy.full(len(self.known), math.inf) if bound is None else bound
         most: dict[int, float] = {}
         for hardware, each in zip(self.known, bounds.tolist(), strict=True):

@@ -35,7 +35,7 @@ _SENTENCES = {
 class Refusal:
     """``dropped``: how many hosts each filter was the first to drop, over all instances of the request.
 
-    ``silent``: how many of them are out of the running for nothing but their silence, and may be heard of again.
+    ``silent``: the number of these hosts that lack only a heartbeat, and may send one again.
     """
 
     code: Reason

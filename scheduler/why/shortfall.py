@@ -38,7 +38,7 @@ class Shortfall:
 
     @property
     def rank(self) -> int:
-        """Of resources that allow equally many instances, the one with the lowest rank is named as binding."""
+        """The order of resources that allow equally many instances: the one with the lowest rank is named as binding."""
         return 0 if self.scales else 1
 
     @classmethod

@@ -49,16 +49,16 @@ class Server:
 
 
 class AttestationClient:
-    """Asks the service; whatever goes wrong is logged, and is no answer."""
+    """Calls the attestation service. Each error is logged, and counts as no answer."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         if server.insecure_ssl:
-            # Who has chosen not to verify was told so at start, and not at every poll.
+            # The start has logged that certificates are not verified; the library would warn at each poll.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
     def poll(self, hosts: Iterable[str]) -> list[JSONMapping]:
-        """``host_name``, ``trust_lvl`` and ``vtime`` of each host that the service knows; nothing if it is not there."""
+        """Return ``host_name``, ``trust_lvl`` and ``vtime`` of each host of the service; an empty list if it fails."""
         names = list(hosts)
         try:
             answer = self._post({"count": len(names), "hosts": names})
@@ -98,7 +98,7 @@ class TrustLevels:
         self._levels: dict[str, tuple[str, datetime.datetime]] = {}
 
     def refresh(self, hosts: Iterable[str]) -> None:
-        """If what is known of any of ``hosts`` is too old, all are forgotten and asked for again."""
+        """Read the trust of all hosts again if the answer about any of ``hosts`` is too old."""
         with self._lock:
             names = list(hosts)
             oldest = self._clock() - self._timeout

@@ -33,7 +33,7 @@ def judged(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
 
 
 def judged_or_stats(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
-    """As :func:`judged`, with ``stats[name]`` for hosts without such an attribute, or with None in it."""
+    """Judge as :func:`judged` does, with ``stats[name]`` for hosts whose attribute is missing or None."""
     if hosts.storage(name) == "number":
         return judged(hosts, name, verdict)
     own = judged(hosts, name, verdict)

@@ -25,7 +25,7 @@ _ADDRESS_BITS = "hw_maxphysaddr_bits"
 
 
 class Record(types.SimpleNamespace):
-    """Values by attribute. As with nova's objects, ``"name" in record`` tells whether there is such a value."""
+    """Values by attribute. As with nova's objects, ``"name" in record`` is true if there is such a value."""
 
     def __contains__(self, name: object) -> bool:
         return name in vars(self)
@@ -138,8 +138,8 @@ _OF_DICT = frozenset(
 class RequestFaces(dict[str, Any]):
     """``filter_properties`` with the attributes and methods of nova's RequestSpec.
 
-    ``in`` tells of keys, and of attributes that are no keys of nova's dict. An attribute is read from the parsed request
-    under the key ``spec_obj``, so it changes as the instances of the request are placed.
+    ``in`` is true for keys, and for attributes that are no keys of nova's dict. An attribute is read from the parsed
+    request under the key ``spec_obj``, so it changes as the instances of the request are placed.
     """
 
     def __getattr__(self, name: str) -> Any:

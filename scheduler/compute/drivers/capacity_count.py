@@ -84,7 +84,7 @@ class _Room:
         return max(by_host.values(), default=0.0)
 
     def _binding(self, positions: numpy.ndarray) -> Mapping[str, int]:
-        """On how many hosts each resource is the one that runs out first."""
+        """Return, by resource, the number of hosts on which it runs out first."""
         if not self.measured or not len(positions):
             return {}
         first = numpy.argmin([each.fits[positions] for each in self.measured], axis=0)

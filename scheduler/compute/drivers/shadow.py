@@ -61,7 +61,7 @@ class ShadowPipeline:
         return request.num_instances == 1 and self._chance.random() < self._share
 
     def look(self, context: object, request: RequestSpec, made: Decision) -> None:
-        """Compare with a decision that is made. Whatever goes wrong is logged, and harms no request."""
+        """Compare with a decision that is made. Each error is logged, and harms no request."""
         try:
             (uuid,) = request.instance_uuids
             host = made.picks[0].key[0] if made.complete else None

@@ -110,6 +110,6 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
 
 
 class _Places(Shortfall):
-    """Places that the group's policy allows on a host, whatever the size of the instances."""
+    """The number of instances that the group's policy allows on a host, without regard to their size."""
 
     scales = False

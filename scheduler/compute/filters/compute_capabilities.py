@@ -56,7 +56,9 @@ def _mask(hosts: Candidates, path: list[str], test: extra_specs_ops.Test) -> num
 
 
 def _unscoped(hosts: Candidates, key: str, wanted: str) -> numpy.ndarray:
-    """Such keys are other filters' too (AggregateInstanceExtraSpecsFilter): where a host knows nothing of it, it is."""
+    """Return a mask for a key without scope. Hosts that do not report it pass: AggregateInstanceExtraSpecsFilter reads
+    such keys, too.
+    """
     test = extra_specs_ops.of_request(key, wanted)
     if hosts.storage(key) is not None:
         return _mask(hosts, [key], test)

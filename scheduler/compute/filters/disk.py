@@ -43,7 +43,7 @@ class DiskFilter(ColumnFilter):
         return hosts.column("disk_allocation_ratio")
 
     def _limit(self, hosts: Candidates) -> numpy.ndarray:
-        """In GB."""
+        """Return the limit in GB."""
         return hosts.column("disk_limit_gb")
 
     def _headroom(self, hosts: Candidates) -> numpy.ndarray:

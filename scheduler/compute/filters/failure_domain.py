@@ -64,7 +64,7 @@ class FailureDomainFilter(ColumnFilter):
         return {f"{group_rule.LIMIT}{rule.label}": numpy.full(len(hosts), most[rule]) for rule in spreads}
 
     def among(self, hosts: Candidates, request: RequestSpec) -> list[Among]:
-        """Return what the rules among members say of domains. The members of further instances are counted by the caller."""
+        """Return the judgements of domains by the rules among members. The caller counts members of further instances."""
         crowd = failure_domains.crowd(hosts, request)
         found = []
         for rule in request.group_rules:

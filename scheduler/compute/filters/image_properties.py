@@ -100,7 +100,7 @@ def _parsed(request: RequestSpec, names: tuple[str, ...], parse: Callable[[str],
 
 
 def _satisfies(version: int, required: versionutils.VersionPredicate) -> bool:
-    """0 means that the host has not said."""
+    """Return True if the version satisfies the predicate, or is 0: the host reports none."""
     return not version or required.satisfied_by(versionutils.convert_version_to_str(version))
 
 

@@ -41,7 +41,7 @@ class NUMATopologyFilter(ColumnFilter):
             return hosts.narrowed(hosts.column("numa_cells") > 0, HARDWARE, _has_threads) | (
                 hosts.column("numa_cells") == 0
             )
-        # The columns say cheaply who need not be asked.
+        # Columns are cheap to compare: they leave out hosts that cannot fit before cells are compared.
         may = hosts.present() & (hosts.column("numa_cells") >= len(wanted.topology.cells))
         may &= hosts.column("free_pci_devices") >= wanted.device_count
         return hosts.narrowed(

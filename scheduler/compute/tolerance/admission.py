@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets a placement keep the promises: it goes elsewhere, last, or nowhere, as the policy of the promise says.
+"""Makes placements keep the promises to survive losses.
+
+By the policy of a promise, a host that would break it is used with a warning, as the last choice, or not at all.
 
 Called by :mod:`scheduler.compute.drivers.filter_scheduler` and :mod:`scheduler.compute.planning.losses.promises`. What
 passes: an instance whose host an administrator has named, one that is evacuated, and a flavor with the extra spec
@@ -96,7 +98,7 @@ class Admission:
     def settled(self, request: RequestSpec, made: Decision) -> Decision:
         """Return a decision that keeps the promises, in place of ``made``, which is booked.
 
-        :raises errors.NoValidHost: with Reason.TOLERANCE: there is none, and a promise says that it is refused
+        :raises errors.NoValidHost: with Reason.TOLERANCE: no host keeps a promise whose policy is to refuse
         """
         if self._guard is None or _passes(request):
             return made
@@ -235,7 +237,7 @@ class Admission:
     def adopt(self, booked: Iterable[Booking]) -> None:
         """Give instances that another scheduler has booked their places in the plans, without asking the filters.
 
-        Where there is none, the next proof says so.
+        If the plans have no place for an instance, the next proof reports it.
         """
         with self._lock:
             guard, known = self._guard, {each.uuid for each in self._admitted}
@@ -307,7 +309,7 @@ class Admission:
         """Nodes, and hosts, on which the instances would break a promise at once.
 
         :param policy: of promises that are at least as strict
-        :param is_last: also nodes on which only a trial would tell whether cells and devices suffice
+        :param is_last: also nodes on which only a trial can decide whether cells and devices suffice
         """
         demand = demand_of(request)
         with self._lock:
@@ -347,7 +349,7 @@ def _is_barred(guard: Guard, node: Node, free: Amount, demand: Amount, is_hard: 
 
 
 def _alone(request: RequestSpec) -> RequestSpec:
-    """One instance of the request, anywhere."""
+    """Return the request for one instance, on any host."""
     return dataclasses.replace(request, instance_uuids=request.instance_uuids[:1], num_instances=1, requested_hosts=())
 
 

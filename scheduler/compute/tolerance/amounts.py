@@ -44,6 +44,6 @@ def demand_of(request: RequestSpec) -> Amount:
 
 
 def demand_of_amounts(numbers: Mapping[str, float]) -> Amount:
-    """As :func:`demand_of`, of the columns that a booking changes."""
+    """Return the demand in the columns that a booking changes; see :func:`demand_of`."""
     used, ram_mb, disk_mb = (numbers.get(name, 0) for name in ("vcpus_used", "free_ram_mb", "free_disk_mb"))
     return int(used), -int(ram_mb), -int(disk_mb)

@@ -233,7 +233,7 @@ class Guard:
 
     @functools.cached_property
     def _promises_of(self) -> dict[int, list[Promise]]:
-        """By id of a loss, the promises that are about it."""
+        """The promises about a loss, by the id of the loss."""
         found: dict[int, list[Promise]] = {}
         for promise in self.promises:
             for loss in {id(loss): loss for losses in promise.losses_of.values() for loss in losses}:
@@ -339,6 +339,6 @@ def _is_short(of_resource: tuple[int, int, int]) -> bool:
 
 
 def _told(node: Node) -> str:
-    """As people name it: the host, with its node if that has another name."""
+    """Return the name of a node for users: the host, with the node if it has another name."""
     host, name = node
     return host if host == name else f"{host} ({name})"

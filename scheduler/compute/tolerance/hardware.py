@@ -27,7 +27,7 @@ class Hardware:
 
     @classmethod
     def of(cls, requests: Iterable[RequestSpec]) -> Hardware | None:
-        """None: sums tell all about these guests."""
+        """Return None if no guest has cells or devices: then sums of amounts are enough."""
         found = tuple(requests)
         if not any(map(has_hardware, found)):
             return None
@@ -41,7 +41,7 @@ def has_hardware(request: RequestSpec) -> bool:
 
 
 class KeptHardware:
-    """By node, the kinds of such guests that losses put there."""
+    """The kinds of such guests that losses put on nodes, by node."""
 
     def __init__(self) -> None:
         self._on: dict[Node, collections.Counter[Hardware]] = {}

@@ -35,7 +35,7 @@ MIX_OPTION = "fragmentation_flavor_mix_file"
 class _Tables(NamedTuple):
     """Built for one mix.
 
-    :ivar number: tells the tables from others
+    :ivar number: identifies these tables; later ones have other numbers
     :ivar resources: vcpus, memory in MB, and disk in MB if a shape has any
     """
 

@@ -142,7 +142,7 @@ class Requests(Generic[RequestT]):
 
 @dataclasses.dataclass(frozen=True)
 class Defaults:
-    """Plugins and their treatment, where the configuration does not say otherwise.
+    """The default plugins of a domain and their treatment, if the configuration sets no others.
 
     :param restrictions: classes of filters that always run, before those of the configuration
     :param closing: classes of filters that always run, after those of the configuration
@@ -178,7 +178,7 @@ class Words:
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """One domain: five groups of what the engine and the cache must know of it. Make it with :meth:`of`."""
+    """One domain, in five groups of values that the engine and the cache read. Make it with :meth:`of`."""
 
     name: str
     layout: Layout

@@ -159,7 +159,7 @@ class HostTable:
         return self._rows_of_host.get(host, ())
 
     def rows_named(self, host: str) -> list[int]:
-        """As :meth:`rows_of_host`, without regard to case."""
+        """Return the rows of a host as :meth:`rows_of_host` does, without regard to case."""
         if self._spellings is None:
             self._spellings = {}
             for name in self._rows_of_host:

@@ -211,7 +211,7 @@ class Supervision:
         """:raises errors.PluginFailed: unless the policy is to skip"""
         name = type(plugin).__name__
         problem = _problem(failure)
-        if not isinstance(failure, Hangs):  # of which the log has told
+        if not isinstance(failure, Hangs):  # which is logged already
             self._complain(kind, name, problem, failure)
         if not self._watch.skips:
             raise errors.PluginFailed(kind=kind, plugin=name, problem=problem) from None

@@ -153,7 +153,7 @@ class Assignment:
         return self.may_with(item, place, 0)
 
     def may_with(self, item: int, place: int, more: int) -> bool:
-        """As :meth:`may`, where ``more`` members of its group are on their way to the place."""
+        """Return :meth:`may` for a place to which ``more`` members of the item's group are on their way."""
         group, here = int(self.group[item]), int(self.at[item])
         if group == len(self.most) - 1:
             return True

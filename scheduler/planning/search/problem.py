@@ -61,7 +61,7 @@ class Groups:
 
     @classmethod
     def apart(cls, most: Sequence[int], places: int) -> Groups:
-        """Return groups of which a place may have so many members, and nothing else."""
+        """Return groups whose only rule is a limit on the number of members in one place."""
         nothing = numpy.zeros(places, dtype=int)
         number = len(most)
         return cls(numpy.array(most, dtype=int), numpy.zeros(number, dtype=int), [()] * number, nothing, nothing.copy())

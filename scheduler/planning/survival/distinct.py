@@ -25,8 +25,8 @@ _CELLS, _RULED_OUT = 20_000_000, 16
 def spread(room: Room, losses: Losses, guests: numpy.ndarray, starts: numpy.ndarray) -> numpy.ndarray:
     """Return a host for each guest, or NOWHERE. Within a loss all hosts differ.
 
-    NOWHERE says nothing: a matching may find a host. So it is for members of groups that stay together or have further
-    rules.
+    NOWHERE does not mean that no host exists: a matching may find one. Members of groups that stay together or have
+    further rules are always NOWHERE here.
 
     :param guests, starts: of the losses, as :meth:`Room.guests_of` returns them
     """
@@ -129,7 +129,7 @@ def match(candidates: Sequence[numpy.ndarray]) -> list[int] | None:
     :param candidates: of each guest, the rows of its hosts, the preferred ones first
     """
     number = len(candidates)
-    # Whoever has as many candidates as there are guests finds one when all others have theirs: no more are needed.
+    # A guest with as many candidates as there are guests finds one after all others: further candidates are not needed.
     few = [each[:number] for each in candidates]
     rows, columns = numpy.unique(numpy.concatenate(few), return_inverse=True) if few else (numpy.array([]), None)
     if columns is None:

@@ -131,7 +131,7 @@ class Packing:
                     shape=(len(rows), len(amounts)),
                 )
                 bound = numpy.where(limited, most // size, numpy.inf)
-                # Rows without a variable say nothing.
+                # Rows without a variable are no constraints.
                 there = numpy.flatnonzero(numpy.diff(matrix.indptr))
                 found.append(scipy.optimize.LinearConstraint(matrix[there], -numpy.inf, bound[there]))
         return found

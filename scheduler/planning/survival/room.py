@@ -33,7 +33,7 @@ class Verdict(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """Guests that no filter tells apart, but for their groups.
+    """Guests that are equal for every filter, except for their groups.
 
     :param fits: a boolean for each host: one such guest, alone, passes every filter there now. Groups are not considered
     :param demand: what one guest takes of each resource
@@ -85,7 +85,7 @@ class Room:
     :param unreadable: guests about whose request nothing is known, with the reason
     :param ruled: guests whose group has further rules among its members. Only the decision code judges them
     :param order: rows in the order in which plans prefer them; None: hosts with the most memory first
-    :param index: None: what it tells is computed from all guests
+    :param index: None: its contents are computed from all guests
     """
 
     hosts: Sequence[str]

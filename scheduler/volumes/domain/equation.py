@@ -279,7 +279,7 @@ def _times(one: object, other: Any) -> Any:
 
 
 def _repeated(one: object, other: Any) -> Any:
-    """As :func:`_times`, but a text may be repeated."""
+    """Multiply as :func:`_times` does; a text may also be repeated."""
     text, number = (one, other) if isinstance(one, str) else (other, one)
     if not isinstance(text, str):
         return one * other

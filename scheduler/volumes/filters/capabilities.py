@@ -17,7 +17,7 @@ from scheduler.volumes.filters.base import ColumnFilter
 SCOPE = "capabilities"
 DETACHED = "detached"
 _MISSING = object()
-#: What the shared part of a report says of an extra spec, if it does not say yes or no.
+#: The value of an extra spec in the shared part of a report, if it is neither yes nor no.
 _NOT_THERE = 2
 
 

@@ -44,7 +44,7 @@ def run(
     """Place the demands, which are in the order of their times, and return the figures.
 
     :param conf: of the scheduler; its filters and weighers are used, whatever its driver
-    :param state: everything, as the feed of pools tells it
+    :param state: the whole state, as the feed of pools reports it
     :param tick: called with 1 after each demand
     :raises errors.NotFound: a backend that is to go, or to be copied, is not there
     :raises errors.InvalidInput: a filter that is to go is not among those configured

@@ -166,7 +166,7 @@ class Follower:
 
 
 def _values(hosts: Candidates, label: str, rows_of: Mapping[str, Sequence[int]]) -> dict[str, str]:
-    """By host, the value of a label, or else of the metadata of its aggregates (the smallest)."""
+    """Return, by host, the value of a label, or else of the metadata of its aggregates (the smallest)."""
     found: dict[str, str] = {}
     for value, inside in sorted(
         ((each.metadata[label], each.hosts) for each in hosts.all_aggregates() if label in each.metadata), reverse=True

@@ -141,7 +141,7 @@ def _promise(of_promise: OfPromise, lost: Lost, losses: Sequence[guard.Loss]) ->
 
 
 def _count(counts: collections.Counter[Verdict], lacking: int) -> dict[str, int]:
-    """Set the gauges, and return what the scheduler tells of the proof."""
+    """Set the gauges, and return the counts for the scheduler's log line and answer."""
     for verdict in Verdict:
         metrics.TOLERANCE_LOSSES.labels(verdict.value).set(counts[verdict])
     metrics.TOLERANCE_UNPROTECTED.set(lacking)

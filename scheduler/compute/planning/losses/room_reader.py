@@ -50,7 +50,7 @@ class RoomReader:
         self._keys: list[tuple[str, str] | None] = []
         #: The rows of the nodes.
         self.row_of: dict[tuple[str, str], int] = {}
-        #: Rows with guests about whose requests the conductor has said nothing.
+        #: Rows with guests whose requests the conductor has not returned yet.
         self._again: set[int] = set()
         self._free = numpy.zeros((0, 3), dtype=numpy.int64)
         self._order = numpy.array([], dtype=int)
@@ -61,7 +61,7 @@ class RoomReader:
 
     @property
     def requests(self) -> Sequence[RequestSpec | None]:
-        """Of each shape of the room, the request of one of its guests, without its group."""
+        """Return, for each shape of the room, the request of one of its guests, without its group."""
         return self._shapes.requests
 
     @property
@@ -242,5 +242,5 @@ def _request(demand: Demand) -> RequestSpec:
 
 
 def has_open_rules(request: RequestSpec) -> bool:
-    """Return True if a rule of the request's group says where its members are, seen from each other."""
+    """Return True if a hard rule of the request's group relates the domains of its members to each other."""
     return any(rule.is_hard and rule.policy in group_rule.AMONG_MEMBERS for rule in request.group_rules)

@@ -56,7 +56,7 @@ class Shapes:
     def follow(self, hosts: Candidates, rows: numpy.ndarray | None) -> bool:
         """Judge these rows again, or all. Return True if a host takes a shape that it did not take before.
 
-        What a shape says is changed in place.
+        Shapes are changed in place.
         """
         gained = False
         some = None if rows is None else hosts.subset(rows)

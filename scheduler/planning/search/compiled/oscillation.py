@@ -34,7 +34,7 @@ _SOME = 60
 
 
 def search(task: Task) -> Found:
-    """As :func:`scheduler.planning.search.annealing.anneal`. Of the schedule, ``hot`` counts."""
+    """Search as :func:`scheduler.planning.search.annealing.anneal` does. It reads only ``hot`` of the schedule."""
     now = Assignment(task.problem, task.start)
     t = tables.of(now)
     if not len(t.movable):

@@ -21,7 +21,7 @@ class Tables(NamedTuple):
     :param excess_of: places: what they hold above their capacity, each resource times its ``scale``
     :param depends, dependents: the numbers of all groups one after the other; those of group n are from ``..._of[n]`` to
         ``..._of[n + 1]``
-    :param left_number: by number: groups of which so many items are away
+    :param left_number: by number n: groups of which n items are away
     :param distance: places × places, or 1 × 1 with nothing in it
     """
 
