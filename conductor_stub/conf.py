@@ -248,7 +248,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """For oslo-config-generator."""
+    """Return the options by group, for oslo-config-generator."""
     return [
         *(("DEFAULT", OPTS), ("conductor", CONDUCTOR_OPTS), ("quota", QUOTA_OPTS)),
         *upkeep_conf.list_opts(),

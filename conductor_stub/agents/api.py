@@ -109,7 +109,7 @@ class AgentAPI:
             self._database.write(services.set_alarm, host, services.STOPPING, self._clock(), incarnation)
 
     def now(self) -> datetime.datetime:
-        """By the database's clock."""
+        """Return the time of the database's clock."""
         return self._clock()
 
     def report_state(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
@@ -119,7 +119,7 @@ class AgentAPI:
         return self._database.write(heartbeats.write, group, self._clock(), self._limits.service_down_time_s)
 
     def lowest_versions(self) -> dict[str, str]:
-        """By topic, the API version of the oldest live service."""
+        """Return, by topic, the API version of the oldest live service."""
         return self._database.read(services.lowest_versions, self._clock(), self._limits.service_down_time_s)
 
     def report_hosts(
@@ -166,7 +166,7 @@ class AgentAPI:
     def compare_instances(
         self, held: Mapping[str, Sequence[str]], power: Mapping[str, Mapping[str, int]] | None = None
     ) -> dict[str, list[str]]:
-        """By host, the instances that its agent should read again: see :func:`fleet.db.instances.instances.compare`."""
+        """Return, by host, instances that its agent should read: see :func:`fleet.db.instances.instances.compare`."""
         return self._database.read(instances.compare, held, power or {})
 
     def observed(self, context: RequestContext, seen: guests.Observation) -> bool:

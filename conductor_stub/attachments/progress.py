@@ -64,7 +64,7 @@ class AttachmentManager:
         return None if left is None else self._shown(attachment_uuid, host)
 
     def _shown(self, uuid: str, host: str) -> JSONObject | None:
-        """None also if the instance is on another host."""
+        """Return the attachment as the host may see it. None if there is none, or the instance is on another host."""
 
         def read(connection: Connection) -> Attachment | None:
             row = attachments.find(connection, uuid)

@@ -65,7 +65,10 @@ class Host:
         )
 
     def _shares(self, guest: Guest) -> tuple[float, float]:
-        """Return the parts of the two loads that a guest makes. One that is measured takes no less where nothing is."""
+        """Return the guest's parts of the CPU load and of the memory load.
+
+        On a host whose load is what is allocated, a guest counts by its size, or by its measured load if that is larger.
+        """
         cores, memory_mb = max(self.cores, 1e-9), max(self.memory_mb, 1.0)
         cpu, memory = guest.cores / cores, guest.pressing_mb / memory_mb
         if not self.vcpus:

@@ -18,7 +18,7 @@ from fleet.db.tables.hosts import NodeRow
 from fleet.db.tables.instances import RequestedInstance
 from fleet.objects.guest_load import GuestLoad
 
-#: A measurement that is older, in seconds, says nothing of now.
+#: Seconds after which a measurement is too old to describe the present load.
 FRESH_S = 300
 
 

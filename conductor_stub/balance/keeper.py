@@ -69,7 +69,7 @@ class BalanceKeeper:
             self._quietly(aggregate, lambda aggregate=aggregate, mode=mode: self._look_at(aggregate, mode))
 
     def _quietly(self, aggregate: str, work: Any) -> None:
-        """One aggregate does not hold the others up."""
+        """Log an error of one aggregate, so that the others go on."""
         try:
             work()
         except errors.DatabaseError:
@@ -171,7 +171,7 @@ def _keep(
     last = rounds[0] if rounds else None
     made = balances.newest_made(tx, aggregate)
     if made is not None and made.status == balance_states.DONE and made.after is None and made.ended_at is not None:
-        # What was measured before the moves had ended says nothing of them.
+        # A measurement from before the end of the moves does not show their effect.
         settled = now - made.ended_at >= seconds(max(settings.interval_s, _SETTLED_S))
         balances.change(tx, made, after=record["seen"]["before"] if settled else None)
     if last is not None and last.status == balance_states.MOVING:

@@ -55,7 +55,7 @@ class Acceptance:
             free.give_back(row["interfaces"] for row in self.rows)
 
     def key(self) -> Hashable:
-        """Equal for requests of which only one may be written."""
+        """Return a key that is equal for requests of which at most one may be written."""
         return self.token.key if self.token else self.request["reservation_id"]
 
 

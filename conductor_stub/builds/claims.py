@@ -211,7 +211,7 @@ def _locked(tx: Transaction, steps: Sequence[BuildStep]) -> tuple[JSONMapping, M
 
 
 def _changes(taken: Iterable[tuple[StepReport, RequestedInstance]]) -> dict[tuple[str, str], hosts.UsageChange]:
-    """By host and node, what the steps change besides the usage."""
+    """Return, by host and node, the columns that the steps change besides the usage."""
     by_place: dict[tuple[str, str], list[BuildStep]] = {}
     for each, row in taken:
         by_place.setdefault(instances.place_of(row), []).append(each.step)

@@ -31,7 +31,7 @@ def host_of(row: RequestedInstance) -> str | None:
 
 
 def may_write(tx: Transaction, row: RequestedInstance, host: str | None) -> bool:
-    """Return True if ``host`` may have started a guest of a locked build, whose data no second guest may have."""
+    """Return True if ``host`` may run a guest of a locked build that writes to data which no second guest may open."""
     if host is None or row.task_state != states.SPAWNING:
         return False
     return bool(row.shelved or attachments.of_instances(tx, [row.uuid])) and not _is_gone(tx, host)

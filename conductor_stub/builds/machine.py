@@ -158,7 +158,7 @@ class BuildMachine(PlacedRow[RequestedInstance, errors.FleetError]):
 
 
 def since_unshelved(row: RequestedInstance, events: Sequence[EventT]) -> list[EventT]:
-    """Without the attempts before the last unshelve: hosts that failed then may be tried again."""
+    """Return the attempts since the last unshelve. Hosts that failed before it may be tried again."""
     return [event for event in events if event.attempt > row.earlier_attempts]
 
 

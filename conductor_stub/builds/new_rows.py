@@ -65,7 +65,7 @@ def instance_rows(
 
 
 def _os_type(image: Image) -> str | None:
-    """As text of at most 255 characters: the property may be any scalar, and statistics use it in a name."""
+    """Return the property as text of at most 255 characters: it may be any scalar, and statistics use it in a name."""
     named = image.properties.get("os_type")
     return None if named is None else str(named)[:255]
 

@@ -26,7 +26,7 @@ class Reserved:
     where: VolumeConnection
 
     def to_wire(self) -> JSONObject:
-        """As the stored request has it."""
+        """Return the reservation in the form of the stored request."""
         return dataclasses.asdict(BlockDevice(self.seen.uuid, self.device))
 
 

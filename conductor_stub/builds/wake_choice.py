@@ -29,7 +29,7 @@ class Wake:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """``backing_off`` could be helped, but builds of their shape were woken in vain a short time ago."""
+    """The builds to wake. ``backing_off``: builds that may fit, but whose shape was woken in vain a short time ago."""
 
     wakes: Sequence[Wake]
     backing_off: Sequence[Wake]

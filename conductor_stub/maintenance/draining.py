@@ -149,7 +149,7 @@ def begin_move(
 
 
 def tell(tx: Transaction, key: int, problems: Sequence[str], now: datetime.datetime) -> None:
-    """Write what holds up a host that is drained."""
+    """Record why a host that is drained is not empty yet."""
     row = maintenances.lock_host(tx, key)
     problem = _told(problems) or None
     if row.status == maintenance_states.DRAINING and problem != row.problem:

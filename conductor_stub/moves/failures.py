@@ -61,7 +61,7 @@ def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: 
 
 
 def _fail(tx: Transaction, move: Move, host: str | None, failure: Failure, ctx: StepContext) -> Move | None:
-    """None: the host has to try again, since no other host can do it."""
+    """Record the failure of a step. Return None if the host has to repeat it, because no other host can do the step."""
     record = move.record
     if (record.migration_type, record.status) in _UNTIL_DONE:
         return None

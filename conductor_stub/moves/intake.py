@@ -97,7 +97,7 @@ class MoveIntake:
 
     @endpoint
     def live_obstacles(self, context: RequestContext, uuids: fields.Uuids) -> dict[str, str]:
-        """By uuid, why the guests of these instances cannot leave their hosts while they run; "" where one can.
+        """Return, by uuid, why the guest of an instance cannot leave its host while it runs; "" if it can.
 
         Instances that do not exist are left out.
         """

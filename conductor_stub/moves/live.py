@@ -130,6 +130,6 @@ def _of_host(host: str | None, error: str, message: str) -> StoredFailure:
 
 
 def may_be_there(record: MigrationRow) -> bool:
-    """Return True if only the destination can say where the guest runs."""
+    """Return True if only the destination can report where the guest runs."""
     is_live = record.migration_type == move_states.LIVE_MIGRATION
     return is_live and move_states.failed_with(record.failure, move_states.LOST)

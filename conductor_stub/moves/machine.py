@@ -159,7 +159,7 @@ def read(tx: Transaction, uuid: str) -> Move:
 
 
 def require_part(move: Move, host: str) -> None:
-    """:raises errors.NotFound: ``host`` never had a part in the move; nothing of it is told"""
+    """:raises errors.NotFound: ``host`` never had a part in the move; the error has no facts of the move"""
     record = move.record
     tried = {tried for tried, _node in record.plan.get("tried", ())}
     if host not in (record.source_compute, record.dest_compute) and host not in tried:

@@ -128,8 +128,9 @@ class MovePlacement(Placement[Move, Move]):
         return self._database.read(self._read_request, batch.rows[0])
 
     def _read_request(self, connection: Connection, move: Move) -> tuple[JSONObject, JSONObject]:
-        """As for a build, with the new flavor and without the source. A host that was forced on the build is not forced
-        on its moves (as in nova).
+        """Return the request as for a build, with the new flavor and without the source.
+
+        A host that was forced on the build is not forced on its moves (as in nova).
         """
         record, row = move.record, move.instance
         instance_values.require_readable(row)

@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 
 
 class MoveProgress:
-    """Each method may be repeated without harm. The answer tells the calling host what to do next."""
+    """Each method may be repeated without harm. The calling host acts on the status in the answer."""
 
     def __init__(self, database: Database, placement: MovePlacement, limits: StepLimits) -> None:
         self._database = database
@@ -100,7 +100,7 @@ class MoveProgress:
 
 
 def _volumes(connection: Connection, uuids: Sequence[str]) -> dict[str, list[Attachment]]:
-    """By instance, the volumes that follow it."""
+    """Return the attachments by instance. These volumes follow the instance to its new host."""
     found: dict[str, list[Attachment]] = {}
     for row in attachments.of_instances(connection, uuids):
         found.setdefault(row.instance_uuid, []).append(attachments.to_attachment(row))

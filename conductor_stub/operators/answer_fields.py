@@ -202,7 +202,7 @@ _OF_CATALOGS: Fields = {
     "delete_group": NOTHING,
     **dict.fromkeys(("list_key_pairs", "show_key_pair", "create_key_pair"), _KEY_PAIR),
     "delete_key_pair": NOTHING,
-    # How many addresses others have taken is not theirs to know.
+    # Projects must not learn the number of addresses that other projects have taken.
     **dict.fromkeys(("list_networks", "show_network"), _NETWORK),
     "show_quota": _QUOTA,
 }
@@ -228,7 +228,7 @@ def listed(answer: object, shown: Shown) -> object:
 
 
 def _of_record(record: Mapping[str, object], shown: Fields) -> JSONObject:
-    """Most fields are scalars, and a list has a thousand records: no call for each of them."""
+    """Return the fields of a record that are shown. Most are scalars, which cost no call: a list has many records."""
     kept = {}
     for name, value in record.items():
         if name in shown:

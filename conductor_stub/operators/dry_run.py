@@ -32,7 +32,7 @@ class DryRun:
         self._placement = placement
 
     def request_of(self, name: str) -> JSONObject:
-        """For a first attempt to place this instance now. ``holding`` in the spec is what it holds already.
+        """Return the request of a first attempt to place this instance now. ``holding`` in the spec is its present claim.
 
         :raises errors.NotFound: errors.Conflict:
         """
@@ -67,7 +67,7 @@ class DryRun:
         return {**found, "request_spec": spec, "filter_properties": properties}
 
     def request_for(self, context: RequestContext, request: BuildRequest) -> JSONObject:
-        """For this request. :raises errors.InvalidInput: errors.NotFound: as ``create`` does"""
+        """Return the scheduler's input for this request. :raises errors.InvalidInput: errors.NotFound: as ``create`` does"""
         stored, rows = self._intake.plan(context, request)
         return self._placement.scheduling_request([builds.accepted(stored, row) for row in rows])
 

@@ -47,7 +47,7 @@ class LockManager:
 
     @endpoint
     def unlock_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
-        """Allow changes again. One that is not locked is a success.
+        """Allow changes again. An instance that is not locked counts as unlocked.
 
         :raises errors.NotFound: errors.Conflict: errors.NotTrusted: an administrator has locked it
         """

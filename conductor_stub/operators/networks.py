@@ -36,7 +36,7 @@ class NetworkManager:
 
     @endpoint
     def list_networks(self, context: RequestContext) -> list[JSONObject]:
-        """By name."""
+        """Return the networks in the order of their names."""
         return [_view(each) for each in self._database.read(networks.list_all, context.scope)]
 
     @endpoint

@@ -49,7 +49,7 @@ def of_build(connection: Connection, project: str, request: Request) -> Request:
 
 
 def of_volumes(connection: Connection, project: str, request: Request) -> Request:
-    """As :func:`of_build`, for new volumes: their hints name volumes, and one an instance."""
+    """Check as :func:`of_build` does, for new volumes: their hints name volumes, and one hint an instance."""
     request = with_own_neighbours(request, lambda uuids: volumes.of_project(connection, uuids, project))
     hints = request.get("scheduler_hints")
     local = hints.get(_LOCAL) if isinstance(hints, dict) else None

@@ -83,7 +83,7 @@ def _counted(counts: list[JSONObject]) -> list[str]:
 
 
 def _lacking(details: JSONMapping) -> list[str]:
-    """Say what the request lacks on the nearest host for which numbers say it."""
+    """Return a sentence with the amounts that the nearest host lacks. A host without numbers is passed over."""
     for miss in details.get("nearest") or ():
         lacks = [
             f"{each['lacks']:g} {each['unit'] or ''} of {each['resource']}" for each in miss.get("shortfalls") or ()

@@ -29,7 +29,7 @@ _Check = Callable[[Connection, str, Arguments], Arguments]
 
 
 def _anything(_connection: Connection, _project: str, arguments: Arguments) -> Arguments:
-    """For methods without objects of projects, and for those that check the project themselves."""
+    """Allow a method without objects of projects, or a method that checks the project itself."""
     return arguments
 
 
@@ -50,7 +50,7 @@ def _own_unlocked_instance(connection: Connection, project: str, arguments: Argu
 
 
 def _own_instances(argument: str, unlocked: bool = False) -> _Check:
-    """For a list of uuids. :param unlocked: whether one that is locked is refused"""
+    """Check a list of uuids. :param unlocked: whether one that is locked is refused"""
 
     def check(connection: Connection, project: str, arguments: Arguments) -> Arguments:
         uuids = _texts(arguments.get(argument))
@@ -83,7 +83,7 @@ def _own_guest_and_volume(connection: Connection, project: str, arguments: Argum
 
 
 def _own_origin(connection: Connection, project: str, arguments: Arguments) -> Arguments:
-    """For a new volume: what it is copied from."""
+    """Check the volume or snapshot that a new volume copies."""
     request = arguments.get("request")
     if not isinstance(request, dict):
         return arguments
@@ -230,7 +230,7 @@ def _require_own(named: object, project: str) -> None:
 
 
 def _by_uuid(arguments: Arguments, argument: str, uuid_of: Callable[[str], str]) -> Arguments:
-    """The arguments with the uuid of what one of them names: the method then finds this object, whatever is renamed."""
+    """Return the arguments with a uuid in place of a name, so that a rename cannot lead the method to another object."""
     named = arguments.get(argument)
     return {**arguments, argument: uuid_of(named)} if _is_name(named) else arguments
 

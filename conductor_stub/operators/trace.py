@@ -60,7 +60,7 @@ def _volume(connection: Connection, name: str) -> str:
 
 
 def _summary(row: VolumeRow) -> JSONObject:
-    """As of an instance: the status is ``vm_state``, the step ``task_state``."""
+    """Return the summary in the form of an instance's: the status is ``vm_state``, the step ``task_state``."""
     same = {name: getattr(row, name) for name in ("uuid", "name", "attempt", "updated_at", "step_deadline", "deadline")}
     host = location.append_host(row.host, row.pool)
     return _plain({**same, "vm_state": row.status, "task_state": row.step, "host": host})

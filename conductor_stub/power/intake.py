@@ -98,7 +98,7 @@ class PowerIntake:
 
     @internal
     def offload(self, context: RequestContext, row: RequestedInstance) -> None:
-        """The sweeper has found an instance that has been shelved for long enough. One that is refused stays there."""
+        """Offload an instance that the sweeper has found shelved for long enough. After a refusal it stays on its host."""
         try:
             self._accept(context, row.uuid, states.SHELVING_OFFLOADING)
         except (errors.NotFound, errors.Conflict, errors.VersionPinned) as refused:

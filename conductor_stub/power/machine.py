@@ -178,7 +178,7 @@ def _succeed(tx: Transaction, row: RequestedInstance, found: JSONObject, ctx: St
 
 
 def _then(row: RequestedInstance) -> str:
-    """The state after the task. One that was stopped is stopped after a rebuild, too."""
+    """Return the state after the task. An instance that was stopped is stopped after a rebuild, too."""
     if (row.task_state, row.vm_state) == (states.REBUILD_DISK, states.STOPPED):
         return states.STOPPED
     return _THEN[str(row.task_state)]

@@ -26,7 +26,7 @@ from fleet.objects import Aggregate
 
 #: Key of an aggregate's metadata, and its values.
 METADATA, ON, OFF = "recovery", "on", "off"
-#: Conductors that did not look for so long do not know what was silent meanwhile.
+#: Seconds without a look of any conductor, after which the waits begin anew: hosts may have been silent in the gap.
 GAP_S = 60
 
 
@@ -104,7 +104,7 @@ def begin(
 
 
 def _counts(agent: Agent) -> bool:
-    """Return True if the silence of the host would say anything about the network."""
+    """Return True if the host counts in the share of silent hosts. Hosts that an operator has stopped do not count."""
     by_operator = agent.disabled and not (agent.disabled_reason or "").startswith(services.AUTO)
     return agent.last_seen_up is not None and not agent.forced_down and not by_operator
 
@@ -155,7 +155,7 @@ def _note(
 
 
 def _covered(known: Sequence[Aggregate], default: bool) -> dict[str, bool]:
-    """By host of an aggregate that says so, whether it is recovered."""
+    """Return whether a host is recovered, by host of an aggregate with the key ``recovery`` in its metadata."""
     found: dict[str, bool] = {}
     for aggregate in known:
         wanted = aggregate.metadata.get(METADATA)

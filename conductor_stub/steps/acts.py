@@ -2,7 +2,7 @@
 """Administrative acts: a change, its record in the ledger, and one line in the log.
 
 The endpoints of operators change things through it. What is recorded is the difference between what a reader returns
-before and after the change, in one transaction. So a record says what really changed, and no change is without one.
+before and after the change, in one transaction. So a record has the real change, and each change has a record.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class ClientToken:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Equal for requests of which only one may be written."""
+        """Return a key that is equal for requests of which at most one may be written."""
         return self.project_id, self.token
 
     def require_same(self, fingerprint: str, name: str) -> None:

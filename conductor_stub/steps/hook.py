@@ -19,7 +19,7 @@ _KEPT = 500
 
 
 class Ended(NamedTuple):
-    """``message`` says how it ended, and the end of what it has written."""
+    """The end of a command. ``message`` has its result, and the end of its output."""
 
     succeeded: bool
     message: str

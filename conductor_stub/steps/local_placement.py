@@ -43,8 +43,8 @@ class LocalPlacement:
     def room(self) -> Iterator[Callable[[Work], None] | None]:
         """Reserve a thread. Yields a function that starts work in it; None if none is free.
 
-        The thread is reserved before the rows are written, since the rows say who places them. If no work is started in
-        the block, the thread is free again.
+        The thread is reserved before the rows are written, since the rows name the conductor that places them. If no work
+        is started in the block, the thread is free again.
         """
         if self._stopping.is_set() or not self._room.acquire(blocking=False):
             yield None

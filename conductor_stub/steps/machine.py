@@ -157,7 +157,7 @@ class PlacedRow(TimedRow[RowT, EndT]):
     def refuse(
         self, tx: Transaction, uuids: Collection[str], attempt: int, error: Exception, ctx: StepContext
     ) -> list[RowT]:
-        """The scheduler has no host. Return the rows that still wanted one and have ended now."""
+        """End the rows for which the scheduler has no host. Return those that were still waiting for one."""
         rows = [row for row in self.lock(tx, uuids) if self.is_at(row, attempt, self.unclaimed)]
         return [self.refused(tx, row, error, ctx) for row in rows]
 

@@ -114,7 +114,7 @@ class Placement(Generic[RowT, EndT]):
 
     @property
     def noun(self) -> str:
-        """In log lines."""
+        """The word for a row in log lines."""
         return self._kind.noun
 
     def now(self) -> datetime.datetime:

@@ -33,7 +33,7 @@ class Lacking:
 
 
 def reports(connection: Transaction | Connection) -> list[tuple[str, str | None]]:
-    """Each host, and the names of the machines whose volumes it reaches, by its report."""
+    """Return each host with the names of the machines whose volumes it reaches, as it reports them."""
     return hosts.stats_of_all(connection, host_report.VOLUME_HOSTS)
 
 
@@ -42,7 +42,7 @@ def lacking(
     instance_uuid: str,
     read: Callable[[], list[tuple[str, str | None]]] | None = None,
 ) -> dict[str, Lacking]:
-    """By host, what it does not reach. A host that has not reported what it reaches counts as one that does.
+    """Return, by host, the first volume that it does not reach. A host that reports no reach counts as one that reaches all.
 
     :param read: returns :func:`reports` of the connection, for callers that ask about many instances
     """

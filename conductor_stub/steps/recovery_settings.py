@@ -12,7 +12,7 @@ from oslo_config import cfg
 from conductor_stub.upkeep_conf import FENCE_COMMAND, FENCE_NONE, FENCE_STORAGE, RECOVERY
 from fleet import errors
 
-#: What the steps of a recovery say where no fence runs.
+#: Texts of the step of a recovery that would fence, if no fence runs.
 RISKS = {
     FENCE_STORAGE: "not fenced: the storage of the guests refuses a second writer ([recovery] fence = storage)",
     FENCE_NONE: "NOT fenced: a guest whose host is only cut off runs twice from now on, and may ruin its data "

@@ -100,7 +100,7 @@ def state_of(uuid: str) -> Callable[[Transaction], JSONObject]:
 
 
 def release(tx: Transaction, row: VolumeRow, of: volumes.Claim, ctx: StepContext) -> JSONObject:
-    """Give back one claim of a locked volume; return the columns that say so."""
+    """Give back one claim of a locked volume, and return the columns to write into its row."""
     host, pool, size_gb = (getattr(row, name) for name in of)
     if host is not None:
         stays = row.status in volume_states.FOUND

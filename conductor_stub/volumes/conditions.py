@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions of what is done with a volume. A refusal says what to do first.
+"""Conditions of acts on a volume. A refusal names the act that is needed first.
 
 Called by the modules beside it and those of :mod:`conductor_stub.attachments`.
 """

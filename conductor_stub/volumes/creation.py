@@ -62,7 +62,7 @@ class _Acceptance:
 
     @property
     def uuid(self) -> str:
-        """Of the first volume: it stands for the request."""
+        """The uuid of the first volume, which stands for the request."""
         return str(self.rows[0]["uuid"])
 
     @property
@@ -72,7 +72,7 @@ class _Acceptance:
         return source
 
     def key(self) -> Hashable:
-        """Equal for requests of which only one may be written."""
+        """Return a key that is equal for requests of which at most one may be written."""
         return self.token.key if self.token else self.uuid
 
 
@@ -122,7 +122,7 @@ class VolumeCreation:
     ) -> Answer:
         """Write the rows that ``make`` returns, and place them. A token that was used has its first answer.
 
-        :param asked: what the request says: with a token, no other may follow
+        :param asked: the whole request; a later one with the same token must be equal
         :raises errors.Conflict: errors.QuotaExceeded: and what ``make`` raises
         """
         token = ClientToken.of(context, asked, client_token) if client_token else None

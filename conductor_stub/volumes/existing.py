@@ -66,7 +66,7 @@ class ExistingIntake:
 
     @endpoint
     def unmanage_volume(self, context: RequestContext, name: fields.Name) -> JSONObject:
-        """The volume goes, and its data stay on their pool.
+        """Remove a volume from the ledger. Its data stay on their pool.
 
         :raises errors.NotFound: errors.Conflict: several volumes match, or it is not available, or has snapshots
         """

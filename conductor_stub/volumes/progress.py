@@ -45,7 +45,7 @@ class Done:
 
 
 class VolumeProgress:
-    """Each method may be repeated without harm. The answer tells the calling agent what to do next."""
+    """Each method may be repeated without harm. The calling agent acts on the status in the answer."""
 
     def __init__(self, database: Database, placement: VolumePlacement) -> None:
         self._database = database
@@ -86,7 +86,7 @@ class VolumeProgress:
         return [volumes.to_volume(row) for row in self._database.read(volumes.on_host, host, uuids)]
 
     def of_hosts(self, asked: Sequence[Find]) -> list[list[Volume]]:
-        """For each backend, those of its volumes that it asks for; all with one query."""
+        """Return, for each backend, those of its volumes that it requests. One query reads all of them."""
         if not asked:
             return []
         rows = self._database.read(volumes.live, {uuid for each in asked for uuid in each.uuids})
@@ -171,9 +171,7 @@ class VolumeProgress:
 
 
 def _answer(row: VolumeRow, host: str) -> Volume:
-    """The volume as the backend ``host`` may see it. One that is elsewhere is gone for this backend, and nothing else is
-    said of it.
-    """
+    """Return the volume as the backend ``host`` may see it. A volume elsewhere is DELETED for it, without other facts."""
     if host in (row.host, row.held_host):
         return volumes.to_volume(row)
     return Volume(uuid=row.uuid, name="", size_gb=0, status=volume_states.DELETED)

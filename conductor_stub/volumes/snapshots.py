@@ -123,7 +123,7 @@ class SnapshotIntake:
 def create(tx: Transaction, of: str, asked: JSONMapping, said: Mapping[str, object], ctx: StepContext) -> VolumeRow:
     """Add a snapshot, whose space is claimed on the pool of its volume.
 
-    :param said: ``metadata`` and ``description``
+    :param said: the user's ``metadata`` and ``description``
     :raises errors.NotFound: errors.Conflict: the volume is not available
     :raises errors.PoolSpaceUnavailable: the pool has no room for it
     :raises errors.QuotaExceeded:

@@ -50,7 +50,7 @@ class Steps:
         return self.record(Step(work, uuid, pool, args))
 
     def record(self, step: Step) -> Any:
-        """As :meth:`write`."""
+        """See :meth:`write`."""
         return self._writes.write(step)
 
     def write_each(self, steps: Sequence[Step]) -> Sequence[Any]:

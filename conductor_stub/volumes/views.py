@@ -50,7 +50,7 @@ def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> JSO
 
 
 def is_bootable(row: VolumeRow) -> bool:
-    """Return what was said of a volume or a snapshot, or else whether it began as an image."""
+    """Return the flag that a user has set; without one, True if the volume or snapshot began as an image."""
     return bool(row.spec.get("bootable", bool(row.spec.get("image"))))
 
 
@@ -79,7 +79,7 @@ def _migration(row: VolumeRow) -> JSONObject | None:
 
 
 def of_snapshot(row: VolumeRow) -> JSONObject:
-    """As :func:`of_volume`; ``volume`` is the uuid of the volume."""
+    """Return the view of a snapshot, in the form of :func:`of_volume`; ``volume`` is the uuid of its volume."""
     moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
     names = ("uuid", "name", "size_gb", "status", "failure", "project_id", "user_id", "request_id")
     shown = {**{name: getattr(row, name) for name in names}, "volume": row.snapshot_of, **moments}
