@@ -230,7 +230,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
-    """For oslo-config-generator."""
+    """Return the options by group, for oslo-config-generator."""
     return [
         ("DEFAULT", [*CLI_OPTS, *AGENT_OPTS, *CAPACITY_OPTS]),
         *driver_conf.groups(),

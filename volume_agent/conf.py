@@ -138,5 +138,5 @@ def options_of(conf: cfg.ConfigOpts, backend: str) -> cfg.ConfigOpts.GroupAttr:
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """For oslo-config-generator."""
+    """Return the options by group, for oslo-config-generator."""
     return [("DEFAULT", OPTS), (DEFAULTS, BACKEND_OPTS)]

@@ -310,8 +310,8 @@ class ComputeDriver:
         raise errors.NotSupported(what="Attaching a volume", driver=type(self).__name__)
 
     def detach_volume(self, context: RequestContext, instance_uuid: str, attachment: Attachment) -> None:
-        """Take the volume from the guest. Return when nothing on this host has it open any more. One that the guest does
-        not have is a success.
+        """Detach the volume, and return when no process of this host has it open. A volume that the guest does not have
+        counts as detached.
         """
         raise errors.NotSupported(what="Detaching a volume", driver=type(self).__name__)
 

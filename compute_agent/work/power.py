@@ -64,7 +64,7 @@ class PowerSwitch:
             orders.unconfirmed(orders.POWER, instance_uuid, self._host.name, silence)
 
     def _go_on(self, context: RequestContext, instance_uuid: str, spawn_within_s: float | None) -> None:
-        """A shelved instance may have to leave at once."""
+        """Offload an instance that has just been shelved, if its row asks for it."""
         instance = self._calls.find_instance(context, self._host.name, instance_uuid)
         if instance is not None and instance.task_state == states.SHELVING_OFFLOADING:
             self._carry_out(context, instance, spawn_within_s)
@@ -113,7 +113,7 @@ class PowerSwitch:
         return lambda: driver.reboot(context, instance, hard=instance.task_state == states.REBOOTING_HARD)
 
     def _rebuild(self, context: RequestContext, instance: Instance) -> Callable[[], None]:
-        """Make the guest anew, with the volumes that it has. One that was stopped is then off.
+        """Make the guest anew, with the volumes that it has. A guest that was stopped is then off.
 
         :raises Unanswered:
         """

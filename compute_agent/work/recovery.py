@@ -71,7 +71,7 @@ def recover(
         _recover_move(context, host, calls, migration, uuid in guests)
     for uuid in instances.keys() - moving.keys():
         _recover_instance(context, host, calls, instances[uuid], guests.get(uuid), watch)
-    LOG.info("Host %s has %d instances in the ledger and had %d guests", host.name, len(instances), len(guests))
+    LOG.info("Host %s: %d instances in the ledger, %d guests before", host.name, len(instances), len(guests))
 
 
 def settle(

@@ -38,7 +38,7 @@ class Existing:
 
     @property
     def size_gb(self) -> int:
-        """Of the volume that it becomes: it grows to whole GiB."""
+        """The size of the volume that it becomes: it grows to whole GiB."""
         return -(-self.size_bytes // units.Gi)
 
     @property
@@ -78,7 +78,7 @@ class VolumeDriver(abc.ABC):
 
     @abc.abstractmethod
     def volumes(self) -> Collection[Stored]:
-        """Return the volumes and snapshots on the backend. One that migrates may be on two of its pools."""
+        """Return the volumes and snapshots on the backend. A volume that migrates may be on two of its pools."""
 
     @abc.abstractmethod
     def create(self, volume: Volume) -> None:

@@ -140,7 +140,7 @@ class DirectoryDriver(VolumeDriver):
             raise FileExistsError(f"pool {pool} is the one that the volume is on already, under another name")
 
     def copied_percent(self, volume: Volume, pool: str) -> int | None:
-        """By the size of the part, which grows as it is written; holes are jumped over."""
+        """Return the percentage from the size of the partial file, which grows as it is written; holes count as written."""
         source = _source_of(volume)
         part = whole_file.part_of(volume_files.path_of(self._directory(pool), volume, volume_files.is_qcow2(source)))
         done, size = part.stat().st_size, source.stat().st_size

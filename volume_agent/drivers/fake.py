@@ -40,7 +40,7 @@ class FakeDriver(VolumeDriver):
         self._never = threading.Event()
 
     def init_backend(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing: there is nothing to prepare."""
 
     def stats(self) -> dict[str, object]:
         held = {name: self._held_gb(name) for name in self._totals}

@@ -77,7 +77,7 @@ class VolumeGroup:
         self._run("lvcreate", "--yes", "--name", name, *thin, self.name)
 
     def snapshot(self, name: str, source: str) -> None:
-        """Of a thin volume. It is active, as its source."""
+        """Make a snapshot of a thin volume. It is active, like its source."""
         self._run("lvcreate", "--snapshot", "--setactivationskip", "n", "--name", name, f"{self.name}/{source}")
 
     def extend(self, name: str, size: int) -> None:

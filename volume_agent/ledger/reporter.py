@@ -115,7 +115,7 @@ def _can_be_sent(report: PoolReport) -> bool:
 
 
 def _report(backend: Backend) -> list[PoolReport] | None:
-    """None if the backend cannot be used now."""
+    """Return the report of the backend; None if it cannot be used now."""
     try:
         reports = backend.report()
     except Exception as failure:

@@ -157,7 +157,7 @@ class VolumeWorker:
             try:
                 self._backend.driver.extend(volume, volume.claimed_gb)
             except Exception as failure:
-                # An earlier try, whose report was lost, may have done it: then the ledger must not say otherwise.
+                # An earlier try may have extended it and lost its report. Then the ledger must get the new size.
                 if not self._is_extended(volume):
                     raise
                 LOG.info("Volume %s has its new size already: %s", volume.uuid, failure)

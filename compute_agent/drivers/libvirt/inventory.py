@@ -144,7 +144,7 @@ class Inventory(GuestAccess):
         return {"memory_mb": self._options.memory_overhead_mb}
 
     def get_per_instance_usage(self) -> dict[str, JSONObject]:
-        """While libvirt is away, domains that are not ours are as they were last seen."""
+        """Return the usage by domain. While libvirt is away, domains that are not ours keep their last values."""
         ours = {
             uuid: record.usage(resized=self._disks.is_grown(uuid)) for uuid, record in self._disks.records().items()
         }
@@ -155,7 +155,7 @@ class Inventory(GuestAccess):
         return {**self._foreign, **ours}
 
     def _others(self, connection: libvirt.virConnect, ours: Any) -> dict[str, JSONObject]:
-        """Return the usage of domains without a directory. One that has our mark was made by an agent of this host."""
+        """Return the usage of domains without a directory. A domain with our mark was made by an agent of this host."""
         found: dict[str, JSONObject] = {}
         for domain in connection.listAllDomains():
             uuid = domain.UUIDString()

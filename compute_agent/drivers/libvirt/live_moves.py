@@ -23,7 +23,7 @@ class LiveMoves(GuestAccess):
     def pre_live_migration(
         self, context: RequestContext, instance: Instance, source: str, volumes: Sequence[Attachment] = ()
     ) -> None:
-        """Also what an earlier try has left is removed: the guest does not come before this has ended."""
+        """Prepare for the guest, which arrives only after this call. Files of an earlier try are removed first."""
         require_openable(volumes)
         if self._disks.record(instance.uuid) is not None:
             self.destroy(context, instance.uuid)

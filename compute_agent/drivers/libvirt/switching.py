@@ -28,7 +28,7 @@ _SAVE_SHARE = 0.8
 
 class Switching(GuestAccess):
     def power_on(self, context: RequestContext, instance: Instance) -> None:
-        """Without saved memory the domain is defined anew: its definition may be lost, or that of an earlier claim."""
+        """Start the guest. Without saved memory its domain is defined anew: the definition may be lost, or outdated."""
         domain = self._require(instance.uuid)
         if domain is not None and self._state(domain) in power.WITH_A_PROCESS:
             return

@@ -27,9 +27,9 @@ class Unknown(Exception):
 
 
 def run(context: RequestContext, host: Host, migration: Migration, progress: Callable[[int], object]) -> None:
-    """Move the guest. One that is to be aborted is not begun, only followed to its end.
+    """Move the guest. A migration that is to be aborted is not started; one under way is followed to its end.
 
-    A guest of which a lost destination has a part of the memory is switched off: it can go on nowhere.
+    A guest with a part of its memory on a lost destination is switched off: it cannot continue on any host.
 
     :raises LiveMigrationFailed: errors.NotSupported: the guest has not left
     :raises Unknown: the same call must be made again

@@ -33,7 +33,7 @@ class Mover(Destination, Source):
 
     @functools.cached_property
     def _steps(self) -> dict[tuple[str, str], Callable[[RequestContext, Migration], Migration]]:
-        """By type and status of the move."""
+        """The steps by type and status of the move."""
         return {
             (move_states.RESIZE, move_states.PREPARING): self.claim,
             (move_states.RESIZE, move_states.PRE_MIGRATING): self.power_off,

@@ -15,7 +15,7 @@ from fleet.objects import Migration
 
 class Source(MoveSteps):
     def migrate(self, context: RequestContext, migration: Migration) -> Migration:
-        """It has no limit of time: meanwhile only this host knows where the guest is. The conductor has it aborted."""
+        """Migrate the guest without a time limit: only this host knows where the guest is. A conductor may abort it."""
         shown = self.shown(context, migration)
         return self.attempt(
             context,

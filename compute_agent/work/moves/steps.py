@@ -29,7 +29,7 @@ COPIES_S = 2.0
 
 
 class Shown:
-    """Passes on how much is copied: not more often than users look at it."""
+    """Sends the copied percentage, at most once in :data:`COPIES_S` seconds."""
 
     def __init__(self, send: Callable[[int], None], clock: Callable[[], float]) -> None:
         self._send = send

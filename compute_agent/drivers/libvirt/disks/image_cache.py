@@ -105,7 +105,7 @@ class ImageCache:
 
 
 def examine(record: ImageRecord, path: pathlib.Path, size: int) -> None:
-    """Compare what the data are with what the record says. What the data say is never believed.
+    """Compare the data with the record. The format comes from the record only, never from the data.
 
     :raises errors.ImageUnacceptable:
     """

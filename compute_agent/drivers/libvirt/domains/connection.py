@@ -89,7 +89,7 @@ class Connection:
         return handle
 
     def listen(self, changed: Callable[[str], object]) -> None:
-        """From now on, call ``changed`` with the uuid of each domain whose state changes. It must return at once.
+        """Call ``changed`` from now on with the uuid of each domain whose state changes. It must return at once.
 
         Events are lost while the connection is.
         """

@@ -77,7 +77,7 @@ def save(domain: libvirt.virDomain, limit_s: float) -> None:
     late = threading.Timer(limit_s, lambda: _tolerate(domain.abortJob))
     late.start()
     try:
-        # Restored, it runs, whatever it did before.
+        # A restored domain runs, even if it was paused before.
         domain.managedSave(library().VIR_DOMAIN_SAVE_RUNNING)
     finally:
         late.cancel()

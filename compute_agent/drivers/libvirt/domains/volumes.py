@@ -38,7 +38,7 @@ class GuestSuspended(errors.FleetError):
 
 
 def require_awake(domain: libvirt.virDomain) -> None:
-    """:raises GuestSuspended: what is changed now would not be so when the guest continues"""
+    """:raises GuestSuspended: the guest's saved memory has the present volumes, so a change now would be lost"""
     if domain.hasManagedSaveImage():
         raise GuestSuspended
 
