@@ -56,7 +56,7 @@ def servers(conf: cfg.ConfigOpts, bus: oslo_messaging.RPCTransport) -> list[serv
 
 
 def require_loopback(conf: cfg.ConfigOpts) -> None:
-    """:raises errors.ConfigError: everybody would be the administrator for other machines too"""
+    """:raises errors.ConfigError: senders on other machines would be the administrator without a password"""
     host = conf.api.bind_host
     try:
         loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback

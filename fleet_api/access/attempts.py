@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slows down whoever guesses passwords: by name and address, and by address.
+"""Slows down clients that guess passwords: by name and address, and by address.
 
 After a few failures each further attempt has to wait, twice as long each time. An address that fails with many names
 has to wait as well, except for names that have signed in from it. Failures are forgotten after a quarter of an hour.

@@ -40,7 +40,7 @@ from fleet_api.requests import page
 from fleet_api.requests.faults import Fault
 from fleet_api.requests.paths import templates
 
-#: Whom ``auth_strategy = none`` takes everybody for.
+#: The user of every request with ``auth_strategy = none``.
 ADMIN = "admin"
 #: The sender of a request that needs none.
 _NOBODY = User("", "", [])
@@ -53,7 +53,7 @@ class Identity:
         """:param guarded: the rule that each responder names, by method and route
         :raises errors.ConfigError: the files of users cannot be used
         """
-        #: Returns the sender of a request, or raises; None: everybody is the administrator.
+        #: Returns the sender of a request, or raises; None: every sender is the administrator.
         self._sender: Callable[[falcon.Request], User] | None = None
         if conf.api.auth_strategy == HTTP_BASIC:
             self._sender = _Passwords(_users(conf)).sender

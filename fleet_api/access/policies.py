@@ -59,7 +59,7 @@ class Policies:
         self._by_route = {**guarded, **calls}
 
     def is_served(self, method: str, route: str) -> bool:
-        """Return True if a responder answers the method of the route; otherwise it is answered with 405 to everybody."""
+        """Return True if a responder answers the method of the route; otherwise the answer is 405 for every sender."""
         return (_read(method), route) in self._by_route
 
     def rule_of(self, method: str, route: str, path: str) -> str:
@@ -94,5 +94,5 @@ def _read(method: str) -> str:
 
 
 def list_rules() -> list[policy.DocumentedRuleDefault]:
-    """For oslopolicy-sample-generator."""
+    """Return the rules, for oslopolicy-sample-generator."""
     return RULES

@@ -68,7 +68,7 @@ def _of_cookie(path: str, header: str) -> str:
 class Protected:
     """The application behind keystonemiddleware, but for the requests that need no user.
 
-    :param is_public: tells of a method and a path that they need none
+    :param is_public: takes a method and a path; returns True if such a request needs no user
     :raises errors.ConfigError: keystonemiddleware is not installed, or ``[keystone_authtoken]`` lacks something
     """
 
@@ -119,7 +119,7 @@ class Protected:
         return self._open(environ, start_response)
 
     def _is_valid_still(self, service: str, environ: WSGIEnvironment) -> WSGIEnvironment:
-        """Ask about the token of an earlier request, and return what keystonemiddleware says of its sender now."""
+        """Check the token of an earlier request again. Return the environment with the sender as keystone knows it now."""
         try:
             self._checked_again[service](environ, lambda *_answer: None)
         except self._exceptions.ClientException as failure:
@@ -143,7 +143,7 @@ class _Refusal:
 
 
 def check_again(request: falcon.Request) -> None:
-    """Replace what is known of the sender by what keystone says now. Without keystone there is nothing to do.
+    """Replace the facts about the sender by those that keystone has now. Without keystone, do nothing.
 
     Afterwards :func:`sender` raises if the token is not valid any more.
     """

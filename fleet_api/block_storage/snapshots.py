@@ -129,7 +129,7 @@ class Snapshots:
         return [each for each in found if all(match(each) for match in matches)]
 
     def _shown(self, request: falcon.Request, snapshot_id: str) -> JSONMapping:
-        """By uuid only. :raises errors.NotFound:"""
+        """Find a snapshot by uuid only. :raises errors.NotFound:"""
         if not uuidutils.is_uuid_like(snapshot_id):
             raise errors.NotFound(kind="Snapshot", name=snapshot_id)
         found: JSONMapping = self._conductor.operator(request).show_snapshot(name=snapshot_id)

@@ -214,7 +214,7 @@ class VolumeTypes:
         response.status = falcon.HTTP_202
 
     def _by_id(self, request: falcon.Request, type_id: str) -> VolumeType:
-        """By id only: clients look for a name in the list. :raises errors.NotFound:"""
+        """Find a volume type by id only: clients look up names in the list. :raises errors.NotFound:"""
         found = next((each for each in _all(self._conductor, request) if str(each.id) == type_id), None)
         if found is None:
             raise errors.NotFound(kind="Volume type", name=type_id)
@@ -222,7 +222,7 @@ class VolumeTypes:
 
 
 def find(conductor: Conductor, request: falcon.Request, name: str) -> VolumeType:
-    """By id or name. :raises errors.NotFound:"""
+    """Find a volume type by id or name. :raises errors.NotFound:"""
     found = next((each for each in _all(conductor, request) if name in (str(each.id), each.name)), None)
     if found is None:
         raise errors.NotFound(kind="Volume type", name=name)

@@ -45,7 +45,7 @@ class _Extend:
 
 @dataclasses.dataclass(frozen=True)
 class _Migrate:
-    """The other fields say how cinder copies: fleet has one way."""
+    """The destination of a migration. Cinder's other fields choose a way of copying, and are ignored: fleet has one way."""
 
     host: fields.Name | None = None
 
@@ -92,7 +92,7 @@ _SUMMARY, _SUMMARY_OF_METADATA = (3, 12), (3, 36)
 
 
 class Summary(TypedDict):
-    """Of the volumes of a project: how many, and their size in GiB."""
+    """The number of volumes of a project, and their size in GiB."""
 
     total_size: int
     total_count: int
@@ -251,7 +251,7 @@ class Volumes:
         return [each for each in found if all(match(each) for match in matches)]
 
     def _shown(self, request: falcon.Request, volume_id: str) -> JSONMapping:
-        """By uuid only: clients look for a name in the list. :raises errors.NotFound:"""
+        """Find a volume by uuid only: clients look up names in the list. :raises errors.NotFound:"""
         if not uuidutils.is_uuid_like(volume_id):
             raise errors.NotFound(kind="Volume", name=volume_id)
         found: JSONMapping = self._conductor.operator(request).show_volume(name=volume_id)

@@ -161,7 +161,7 @@ class Groups:
         response.status = falcon.HTTP_204
 
     def _find(self, request: falcon.Request, group_id: str) -> JSONMapping:
-        """By uuid only: clients look for a name in the list. :raises errors.NotFound:"""
+        """Find a group by uuid only: clients look up names in the list. :raises errors.NotFound:"""
         found: JSONMapping = self._conductor.operator(request).show_group(name=group_id)
         if found["uuid"] != group_id:
             raise errors.NotFound(kind="Server group", name=group_id)

@@ -77,7 +77,7 @@ class SubnetShown(TypedDict, total=False):
 
 
 def _times(found: NetworkView) -> dict[str, str]:
-    """To the second, in UTC."""
+    """Return the times of a network, to the second, in UTC."""
     moment = f"{found['created_at'][:19]}Z"
     return {"created_at": moment, "updated_at": moment}
 
@@ -126,7 +126,7 @@ class Networks:
         return self._conductor.operator(request).list_networks()
 
     def _one(self, request: falcon.Request, uuid: str, kind: str) -> NetworkView:
-        """By uuid only: clients look for a name in the list. :raises errors.NotFound:"""
+        """Find a network by uuid only: clients look up names in the list. :raises errors.NotFound:"""
         found = next((each for each in self._all(request) if each["uuid"] == uuid), None)
         if found is None:
             raise errors.NotFound(kind=kind, name=uuid)

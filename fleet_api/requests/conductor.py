@@ -86,7 +86,7 @@ class Conductor:
         return [ImageRecord.from_wire(each) for each in self.operator(request).list_images()]
 
     def image(self, request: falcon.Request, uuid: str) -> ImageRecord:
-        """By uuid only. :raises errors.NotFound:"""
+        """Find an image by uuid only. :raises errors.NotFound:"""
         found = ImageRecord.from_wire(self.operator(request).show_image(name=uuid))
         if found.uuid != uuid:
             raise errors.NotFound(kind="Image", name=uuid)

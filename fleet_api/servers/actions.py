@@ -132,7 +132,7 @@ _ADMINISTRATIVE = {
 
 
 class _Done(TypedDict):
-    """Only the console has an output."""
+    """The result of an action. Only the console has an output."""
 
     output: NotRequired[str]
 

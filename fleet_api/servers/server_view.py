@@ -142,7 +142,7 @@ def view(request: falcon.Request, instance: JSONMapping) -> ListedServer:
 
 
 def _task(instance: JSONMapping) -> str | None:
-    """In nova a server that is unshelved is shelved until it runs."""
+    """Return the task. The build of an unshelved instance is UNSHELVING until it spawns, as in nova."""
     task: str | None = instance["task_state"]
     if instance.get("is_unshelved") and task not in (states.SPAWNING, states.DELETING):
         return states.UNSHELVING

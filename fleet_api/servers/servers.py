@@ -103,7 +103,7 @@ class Servers:
         response.media = {"server": new, **warnings}
 
     def _set_password(self, request: falcon.Request, build: JSONObject) -> None:
-        """With an idempotency key none is made: a repeated request must be the same as the first one."""
+        """Make a password, except with an idempotency key: a repeated request must equal the first one."""
         if self._passwords is None or "admin_password" in build or request.get_header(IDEMPOTENCY_KEY):
             return
         if self._conductor.takes_passwords():
@@ -239,7 +239,7 @@ class Servers:
 
 
 def show(conductor: Conductor, request: falcon.Request, server_id: str, deleted_too: bool = False) -> JSONMapping:
-    """Return the conductor's ``show_instance``. By uuid as it was given out only: clients look for a name in the list.
+    """Return the conductor's ``show_instance`` for a complete uuid. Names are refused: clients look them up in the list.
 
     :param deleted_too: also one that was deleted, as long as its row is kept
     :raises errors.NotFound: there is none, or it was deleted

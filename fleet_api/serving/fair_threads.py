@@ -16,7 +16,7 @@ from typing import Any
 
 from waitress import task
 
-#: What tells a user from others, hashed.
+#: A hash of the credential or address that identifies a user.
 Key = bytes
 #: Returns the credential of a request by its method, path and headers; "" if it has none, or needs none.
 Credential = Callable[[str, str, dict[str, str]], str]

@@ -46,7 +46,7 @@ class _Network:
 
 
 def _form(value: object) -> str:
-    """Choose the form that a mistake is told of."""
+    """Return the form of a value, so that the error about a mistake names only the fields of this form."""
     return "list" if isinstance(value, list) else "word"
 
 
