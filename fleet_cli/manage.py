@@ -100,7 +100,7 @@ COMMANDS = tuple(each for commands in TOPICS.values() for each in commands)
 
 
 class ManageApp(application.Application):
-    """Like ``fleet``, for the database."""
+    """The program ``fleet-manage``: options and failures as of ``fleet``, for the database."""
 
     NAME = "fleet-manage"
     LOG = logging.getLogger("fleet-manage")

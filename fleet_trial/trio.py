@@ -40,7 +40,7 @@ from fleet_trial import demo, private_servers, trio_config
 
 _READY_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 45
-#: Hosts that are up in a moment: their progress is not told.
+#: Most hosts that are up so soon that their progress is not printed.
 _FEW = 50
 #: Drivers of ``make up``.
 FAKE, LIBVIRT = "fake", "libvirt"

@@ -228,7 +228,7 @@ def lines(shown: JSONMapping) -> list[str]:
 
 
 def _of_volumes(volumes: JSONMapping, pools: JSONMapping) -> list[str]:
-    """Nothing for a fleet without storage pools."""
+    """Return lines about volumes; none for a fleet without storage pools."""
     if not pools["number"]:
         return []
     steps = ", ".join(f"{step} {_whole(volumes[step])}" for step in volume_states.STEPS)

@@ -206,7 +206,7 @@ class _Picks(columns.FormattableColumn):
 
 
 def is_pool(found: Record) -> bool:
-    """Only names of storage backends have an @."""
+    """Return True for a pool: only names of storage backends have an @."""
     return "@" in found["host"]
 
 

@@ -104,7 +104,7 @@ def of_instances(
 
 
 def promised(conductor: Calls, state: Changes) -> list[Tolerance]:
-    """Return what the fleet promises to survive. Say of which promises there are too many losses to look at."""
+    """Return the promises of the fleet. Print those that have too many losses to prove."""
     hosts, found = sorted({node.host for node in state.nodes}), []
     for each in conductor.operator.list_tolerances():
         promise = Tolerance.from_wire(each)

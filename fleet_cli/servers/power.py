@@ -43,7 +43,7 @@ class StopServer(command.Command):
         return found["instance"]
 
     def _failures(self, parsed_args: argparse.Namespace, accepted: Sequence[Record]) -> list[str]:
-        """Print what was accepted, and with --wait how it has ended; return what did not succeed."""
+        """Print the accepted tasks, or with --wait their ends. Return a line for the failures; an empty list if none."""
         if not parsed_args.wait:
             for each in accepted:
                 self._say(f"{each['name']} ({each['uuid']}): {each['task_state']}")
@@ -135,7 +135,7 @@ class UnshelveServer(StopServer):
         return {name: value for name, value in named.items() if value is not None}
 
     def _report(self, accepted: Record) -> bool:
-        """One that was placed again has no power task."""
+        """Report the end of a task. An instance that was placed again has no power task."""
         if accepted["task_state"] in states.POWER_TASKS:
             return super()._report(accepted)
         found = self.conductor.operator.show_instance(name=accepted["uuid"])

@@ -69,7 +69,7 @@ class Purge(DatabaseCommand):
     def _act_on(
         self, database: Database, kind: retention.Kind, before: datetime.datetime, parsed_args: argparse.Namespace
     ) -> int:
-        """Return how many are left that should be gone. A kind of which there are none is named only if it is the first."""
+        """Remove the rows of one kind, and return the number that is left. If there are none, print only the first kind."""
         found = database.read(retention.count, before, kind.table)
         if not found and kind is not retention.KINDS[0]:
             return 0

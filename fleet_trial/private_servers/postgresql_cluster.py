@@ -56,7 +56,7 @@ class Node(PostgreSQL):
 
     @property
     def address(self) -> str:
-        """For libpq: only the server's user may enter the directory of the socket."""
+        """The address for libpq, with the directory of the socket, which only the server's user may enter."""
         return f"host={self.place.directory} port={self.port} user=fleet"
 
     def run(self, name: str, *arguments: str) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import psutil
 
-#: A server that ends is noticed at once. One that only takes long, on a busy machine, is waited for.
+#: Seconds to wait for a server that starts slowly, as on a busy machine. One that has ended is noticed at once.
 _START_TIMEOUT_S = 300
 _STOP_TIMEOUT_S = 20
 

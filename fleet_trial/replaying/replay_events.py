@@ -34,7 +34,7 @@ ResultT = TypeVar("ResultT", bound=Result)
 
 @dataclasses.dataclass(frozen=True)
 class Event(Generic[ResultT]):
-    """It comes to its host or pool, or leaves it: ``sign`` is 1 or -1. A refused one has no host."""
+    """An arrival (``sign`` 1) or a departure (-1). A result that was refused has no host."""
 
     at: float
     sign: int
@@ -48,7 +48,7 @@ def have_times(requests: Sequence[Request]) -> bool:
 
 
 def events(results: Sequence[ResultT], has_times: bool, end: float) -> Iterator[Event[ResultT]]:
-    """Yield the events until ``end`` in their order. What leaves at a moment leaves before what comes."""
+    """Yield the events until ``end`` in the order of time. At equal times, departures come before arrivals."""
     found = []
     for each in results:
         comes = each.at_s if has_times else float(each.request)
