@@ -122,7 +122,7 @@ def _servers(
 
 
 def _periodic(part: Part, skew: ClockSkew) -> list[service.Periodic]:
-    """A conductor on a machine with a wrong clock leaves this work to others."""
+    """Return the periodic tasks of a part. While this machine's clock is wrong, they leave the work to other conductors."""
 
     def in_step(work: Callable[[], object]) -> None:
         if not skew.problem:

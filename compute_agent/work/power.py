@@ -90,7 +90,7 @@ class PowerSwitch:
             self._destroy(context, instance)
         failpoints.hit("agent.power.after")
         if task == states.SHELVING_OFFLOADING and failure is None:
-            # Before the ledger does: it must not give out room that this host still holds.
+            # The host releases first: the ledger must not offer room that this host still holds.
             self._host.release(instance.uuid)
         found = self._observe(instance)
         self._calls.power_done(context, instance, host, found, _message(failure) if failure else "")

@@ -71,7 +71,7 @@ def recover(
         _recover_move(context, host, calls, migration, uuid in guests)
     for uuid in instances.keys() - moving.keys():
         _recover_instance(context, host, calls, instances[uuid], guests.get(uuid), watch)
-    LOG.info("Host %s: %d instances in the ledger, %d guests before", host.name, len(instances), len(guests))
+    LOG.info("Host %s is recovered: %d instances in the ledger, %d guests found", host.name, len(instances), len(guests))
 
 
 def settle(
@@ -269,6 +269,6 @@ def _destroy(context: RequestContext, host: Host, instance_uuid: str) -> bool:
     try:
         host.destroy(context, instance_uuid)
     except Exception:
-        LOG.exception("Cannot destroy guest %s on %s; it is counted as it is", instance_uuid, host.name)
+        LOG.exception("Cannot destroy guest %s on %s; it stays in the usage of the host", instance_uuid, host.name)
         return False
     return True

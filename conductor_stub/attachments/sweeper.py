@@ -38,7 +38,7 @@ class AttachmentSweeper(TimedSweeper[AttachmentRow, AttachmentTimeout]):
         return self._database.read(attachments.due, self._clock(), BATCH)
 
     def _ended(self, context: RequestContext, row: AttachmentRow, result: AttachmentTimeout) -> None:
-        """The host also undoes an attachment that was given up."""
+        """Log the end of an overdue attachment, and notify its host, which undoes its part."""
         metrics.SWEEPER_ACTIONS.labels("give up an attachment").inc()
         LOG.warning("%s", result.message)
         self._notify(context, row.uuid)

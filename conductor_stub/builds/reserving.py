@@ -19,7 +19,12 @@ from fleet.objects import BlockDevice, Flavor, VolumeConnection
 
 @dataclasses.dataclass(frozen=True)
 class Reserved:
-    """A volume as it was ``seen`` when its agent was asked ``where`` its data are, and the name that its disk gets."""
+    """A volume that a build reserves.
+
+    :param seen: its row at the time of the call to its agent
+    :param device: name of its disk in the guest
+    :param where: the place of its data, as its agent has returned it
+    """
 
     seen: VolumeRow
     device: str

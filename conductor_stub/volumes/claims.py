@@ -47,7 +47,7 @@ def _becomes_thick(row: VolumeRow) -> bool:
 
 
 def placed(row: VolumeRow) -> volumes.Claim:
-    """Columns of the claim that placement is about: a volume that exists holds space of its destination."""
+    """Return the columns of the claim that placement sets: the own ones of a new volume, ``held_`` ones of a migration."""
     return volumes.OWN if row.status in _NEW else volumes.HELD
 
 

@@ -72,7 +72,7 @@ def _kept(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext) -
 
 
 def _not_managed(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext) -> VolumeRow:
-    """End a volume whose data could not be managed: the data stay as they were. It stays as it was."""
+    """End a volume whose data could not be managed, as ERROR_MANAGING. The data are unchanged."""
     tried = _tried(row, row.host, row.pool, failure)
     released = claims.release(tx, row, volumes.OWN, ctx)
     # This error begins in the same way.

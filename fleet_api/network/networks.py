@@ -20,7 +20,7 @@ from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 
 _STATE = {"status": "ACTIVE", "admin_state_up": True, "tags": [], "description": "", "revision_number": 0}
-#: Parameters that choose, beside those that ``selection`` knows.
+#: Parameters that select networks or subnets, beside the general ones of ``selection``.
 _NETWORK = ("id", "name", "shared", "is_default", "router:external")
 _SUBNET = ("id", "name", "network_id", "cidr", "gateway_ip", "ip_version")
 

@@ -31,12 +31,12 @@ from fleet_api.requests.faults import Fault
 LOG = logging.getLogger(__name__)
 
 PATH = "/fleet/v1/events"
-#: Seconds between two looks, and looks between two of hosts.
+#: Seconds between two readings of events, and readings of events between two readings of hosts.
 EVERY_S = 1.0
 _HOSTS_EVERY = 5
-#: Looks without an event after which a comment is sent: it shows whether the client is still there.
+#: Readings without an event after which a comment is sent: it shows whether the client is still there.
 _COMMENT_EVERY = 10
-#: Looks after which the sender is authorised again.
+#: Readings after which the sender is authorised again.
 _AUTHORISE_EVERY = 60
 #: Milliseconds after which a client that was cut off comes back.
 _RETRY_MS = 3000

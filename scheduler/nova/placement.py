@@ -188,7 +188,7 @@ def _said(answer: object) -> str:
 
 
 def _detail(answer: object) -> str:
-    """Return what a refused query is about, on one line."""
+    """Return placement's reason for a refused query, on one line."""
     found = [" ".join(str(each.get("detail")).split()) for each in _errors(answer)]
     return f": {found[0]}" if found else ""
 

@@ -53,7 +53,7 @@ class Reporter:
         self._presence.register(self._backends)
 
     def leave(self, idle: bool) -> None:
-        """The process stops. Its backends are down at once, before their work has ended (``idle``)."""
+        """Report that the process stops. Its backends count as down at once, before their work has ended."""
         if not idle:
             self._presence.leave(list(self._backends), idle=True)
 

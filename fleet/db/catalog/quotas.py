@@ -151,10 +151,10 @@ class Headroom:
         self._ignores_case = ignores_case
 
     def take(self, project_id: str | None, **asked: int) -> None:
-        """Count what a request takes, for the requests after it.
+        """Add the amounts of a request to the usage that later requests of the transaction see.
 
-        :param asked: by resource
-        :raises errors.QuotaExceeded: nothing is counted
+        :param asked: amounts by resource
+        :raises errors.QuotaExceeded: the usage is unchanged
         """
         name = _name(project_id or "", self._ignores_case)
         if name not in self._limits:

@@ -83,7 +83,7 @@ class SilentPeer:
             try:
                 self.look()
             except Exception:
-                LOG.exception("Sessions of the database are looked at again")
+                LOG.exception("Checking the sessions of the database failed; it is repeated")
 
     def look(self) -> None:
         """Look at each session once, and cut those that wait in vain."""

@@ -188,14 +188,15 @@ def hosts(connection: Transaction | sa.Connection, uuid: str) -> Sequence[Mainte
 
 
 def wave(connection: Transaction | sa.Connection, uuid: str) -> Sequence[MaintenanceHostRow]:
-    """The hosts of the present wave that have not ended."""
+    """Return the hosts of the present wave whose maintenance has not ended."""
     left = cast("Sequence[MaintenanceHostRow]", connection.execute(_OPEN_HOSTS, {"wanted": uuid}).all())
     return [each for each in left if each.wave == left[0].wave]
 
 
 def taken_hosts(connection: Transaction | sa.Connection) -> set[str]:
-    """Hosts that a maintenance has emptied, and not given back: their agents may be away. One whose work is over, or has
-    failed, is none of them when a guest runs there again.
+    """Return the hosts that a maintenance has emptied and not returned. Their agents may be away.
+
+    A host whose work is over or has failed is left out as soon as a guest runs there again.
     """
     return set(connection.execute(_ALL_TAKEN).scalars())
 

@@ -31,7 +31,7 @@ class VolumeSchedulerAPI(DecisionAPI):
     def retype(
         self, context: RequestContext, request_spec: JSONObject, filter_properties: JSONObject
     ) -> list[JSONObject]:
-        """Return the same: the volume's own pool if it suits the new type.
+        """Return a pool as ``select_backend`` does: the volume's own pool if it suits the new type.
 
         :raises errors.NoValidHost:
         :raises oslo_messaging.MessagingTimeout: the outcome is unknown

@@ -70,7 +70,7 @@ class ImagePropertiesFilter(ColumnFilter):
 
 @functools.lru_cache(1024)
 def _guests(supported: tuple[tuple[str, ...], ...]) -> tuple[frozenset[str], ...]:
-    """The kinds of guest that a host supports, by the names that image properties are brought to."""
+    """Return the kinds of guest that a host supports, in the canonical names of image properties."""
     parsers = (guest_kinds.architecture, guest_kinds.hypervisor_type, guest_kinds.vm_mode)
     return tuple(
         frozenset(_canonical(parse, name) for parse, name in zip(parsers, kind, strict=False)) for kind in supported

@@ -14,7 +14,7 @@ import numpy
 
 from scheduler.planning.search.assignment import Assignment
 
-#: Improvements below this share of the cost are none.
+#: Improvements below this share of the cost count as none.
 _NOTHING = 1e-9
 
 
