@@ -87,7 +87,7 @@ class Agent(Life[ServedHost]):
         self._sync()
 
     def _sync(self) -> None:
-        """Send to the schedulers what is on the served hosts."""
+        """Send the instances on the served hosts to the schedulers."""
         self._calls.told.sync(entry.host for entry in self._served.values() if entry.serving)
 
     def _audit(self) -> None:

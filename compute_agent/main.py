@@ -111,7 +111,7 @@ def require_free(conf: cfg.ConfigOpts, identities: identity.Identities, hosts: S
 def servers(
     conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, skew: ClockSkew | None = None
 ) -> Sequence[service.Runnable]:
-    """Return what one agent process runs."""
+    """Return the servers and tasks of one agent process."""
     return [build_agents(conf, transport, skew=skew)]
 
 

@@ -129,7 +129,7 @@ class ComputeManager:
     def get_console_output(
         self, context: RequestContext, instance_uuid: fields.Uuid, most_bytes: fields.Positive = MOST_CONSOLE_BYTES
     ) -> str:
-        """Return the end of what the guest has printed, without bytes that are no text.
+        """Return the end of the guest's output, without bytes that are no text.
 
         :raises errors.NotFound: there is no such guest; errors.ServiceDown: the driver does not answer
         """
@@ -139,7 +139,7 @@ class ComputeManager:
 
     @endpoint
     def describe_host(self, context: RequestContext) -> dict[str, object]:
-        """Return what this agent holds: totals and usage of each node with the instances, and the driver's guests.
+        """Return the claims of this agent: totals and usage of each node with the instances, and the driver's guests.
 
         ``now`` is this host's clock, which operators compare with the conductor's.
 

@@ -33,12 +33,12 @@ def limit(total: Number, reserved: Number, ratio: Number) -> Number:
 
 
 def usable(limit_: Number, used: Number) -> Number:
-    """Return what a new instance may use; negative on a host over its limit."""
+    """Return the amount that a new instance may use; negative on a host over its limit."""
     return limit_ - used
 
 
 def free(total: Number, used: Number) -> Number:
-    """Return what is physically free (nova's ``free_ram_mb``, ``free_disk_gb``); negative when overcommitted."""
+    """Return the amount that is physically free (nova's ``free_ram_mb``, ``free_disk_gb``); negative when overcommitted."""
     return total - used
 
 

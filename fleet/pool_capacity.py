@@ -89,5 +89,5 @@ class Factors:
 
 
 def asks_for_thin(extra_specs: dict[str, str] | None) -> bool:
-    """Return False if the volume type asks for thick provisioning."""
+    """Return False if the volume type requires thick provisioning."""
     return (extra_specs or {}).get(PROVISIONING) != THICK

@@ -44,7 +44,7 @@ def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
 
 
 def of_fleet(conf: cfg.ConfigOpts) -> tolerance.Tolerance | None:
-    """Return what the options promise for the fleet; None: nothing. :raises errors.ConfigError:"""
+    """Return the promise for the fleet that the options make; None if they make none. :raises errors.ConfigError:"""
     section = conf[TOLERANCE]
     if not section.tolerates.strip():
         return None

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def servers(conf: cfg.ConfigOpts, bus: oslo_messaging.RPCTransport) -> list[service.Runnable]:
-    """Return what a process of fleet-api runs. :raises errors.ConfigError: the address cannot be used"""
+    """Return the servers and tasks of a process of fleet-api. :raises errors.ConfigError: the address cannot be used"""
     require_loopback(conf)
     streams = streams_of(conf)
     return [HTTPServer(application(Conductor(bus, conf), conf, streams), conf, streams)]

@@ -212,7 +212,7 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
 
 
 def _progress(expected: int) -> Callable[[int], object]:
-    """Return what prints how many hosts are up, unless they are few."""
+    """Return a function that prints the number of hosts that are up, unless they are few."""
 
     def tell(up: int) -> None:
         if expected > _FEW:

@@ -60,7 +60,7 @@ def servers(
     skew: ClockSkew | None = None,
     number: int | None = None,
 ) -> Sequence[service.Runnable]:
-    """Build what one scheduler process runs. The trio in one process runs the same.
+    """Build the servers and tasks of one scheduler process. The trio in one process runs the same.
 
     :param number: of this worker in the daemon, from 0; None if there is only one, whatever the configuration says
     """
@@ -90,7 +90,7 @@ def _machines(
     pins: Pins,
     number: int | None,
 ) -> Sequence[service.Runnable]:
-    """Build what one process runs for virtual machines."""
+    """Build the servers and tasks of one process for virtual machines."""
     # What instances were made from is read only where it weighs.
     images = conf.image_props_weight_multiplier != 0
     feed = functools.partial(ChangeFeed[ShownNode, ShownInstance], database, clock, images, False, ledger, clock.note)

@@ -99,7 +99,7 @@ class SchedulerManager:
         filter_properties: object = None,
         best: fields.InstanceCount = 10,
     ) -> dict[str, object]:
-        """Return what ``select_destinations`` would answer, and why. Nothing is booked."""
+        """Return the answer that ``select_destinations`` would give, with the reasons. Nothing is booked."""
         require_size([request_spec, filter_properties], "request_spec")
         return self._driver.explain(context, self._parse(request_spec, filter_properties), best)
 
@@ -125,7 +125,7 @@ class SchedulerManager:
 
     @endpoint
     def plan_loss(self, context: RequestContext, hosts: list[fields.Name], requests: list[object]) -> dict[str, object]:
-        """Return what becomes of the guests of hosts that are lost together: ``verdict``, ``why``, and ``plan``.
+        """Return the plan for the guests of hosts that are lost together: ``verdict``, ``why``, and ``plan``.
 
         :param requests: of their guests, and of the other members of the groups of these, as ``requests_of`` returns them
         :raises errors.InvalidInput: errors.NotSupported:
@@ -137,7 +137,7 @@ class SchedulerManager:
 
     @endpoint
     def decisions_of(self, context: RequestContext, request_id: fields.Name) -> list[JSONObject]:
-        """Return what the schedulers of this machine have kept of their decisions of a request, the oldest first.
+        """Return the decisions of a request that the schedulers of this machine have kept, the oldest first.
 
         :raises errors.ConfigError: they keep none; errors.NotSupported: the driver does not
         """
@@ -176,7 +176,7 @@ class SchedulerManager:
 
     @endpoint
     def note_bookings(self, context: RequestContext, sender: object = None, bookings: object = None) -> None:
-        """Count what another scheduler has booked until the feed shows it."""
+        """Count the bookings of another scheduler until the feed shows them."""
 
         def apply() -> None:
             columns = self._driver.host_manager.domain.layout.columns

@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def servers(
     conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, skew: ClockSkew | None = None
 ) -> Sequence[service.Runnable]:
-    """Return what one agent process runs; nothing if no backend is configured."""
+    """Return the servers and tasks of one agent process; none if no backend is configured."""
     return [build_agent(conf, transport, skew)] if conf.enabled_backends else []
 
 

@@ -91,7 +91,7 @@ class ComputeDriver:
         """Called once, after everything else, and possibly right after :meth:`init_host`. Guests run on."""
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """Return the names of the nodes; ``refresh``: ask the hypervisor again."""
+        """Return the names of the nodes. :param refresh: read them from the hypervisor again"""
         raise NotImplementedError
 
     def get_available_resource(self, node: str) -> JSONObject | None:
@@ -199,11 +199,11 @@ class ComputeDriver:
         raise errors.NotSupported(what="A resize", driver=type(self).__name__)
 
     def confirm_migration(self, context: RequestContext, instance_uuid: str) -> None:
-        """The guest now runs on another host for good: delete what was kept. May be repeated."""
+        """Delete the files that were kept for a revert: the guest stays on its new host. May be repeated."""
         self.destroy(context, instance_uuid)
 
     def forget_former_size(self, context: RequestContext, instance_uuid: str) -> None:
-        """The guest was resized on this host, for good: delete what was kept to undo that. May be repeated.
+        """Delete the files that were kept for a revert of a resize on this host. May be repeated.
 
         If the method is left out, nothing was kept.
         """
@@ -332,7 +332,7 @@ class ComputeDriver:
         self.power_on(context, instance)
 
     def get_guest_uses(self) -> dict[str, GuestUse]:
-        """Return what each running guest has used. If the method is left out, it is read from :meth:`get_info`, one by one.
+        """Return the usage of each running guest. If the method is left out, it is read from :meth:`get_info`, one by one.
 
         It is called with each audit if ``compute_monitors`` has ``guests``.
         """
@@ -347,7 +347,7 @@ class ComputeDriver:
         return uses
 
     def get_console_output(self, context: RequestContext, instance_uuid: str, most_bytes: int) -> bytes:
-        """Return the end of what the guest has printed on its console.
+        """Return the end of the guest's output on its console.
 
         :raises errors.NotFound: there is no such guest
         """

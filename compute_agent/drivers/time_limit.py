@@ -43,7 +43,7 @@ class Within(Protocol):
 
 
 def run_within(context: RequestContext, limit_s: float | None, work: Callable[[], Result]) -> Result:
-    """Return or raise what ``work`` does. It runs in a thread of its own, which is abandoned after ``limit_s``.
+    """Return the result of ``work``, or raise its error. It runs in its own thread, which is abandoned after ``limit_s``.
 
     :param limit_s: None: no limit, and no thread
     :raises Overrun: the work has not ended

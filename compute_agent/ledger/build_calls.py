@@ -92,7 +92,7 @@ class BuildCalls:
     def restart_guest(
         self, context: RequestContext, instance: Instance, host: str, limits: RestartLimits, moves: bool
     ) -> tuple[Fate, int, str] | None:
-        """Ask what to do about a guest that is down; None: the conductor is too old. :raises Unanswered:
+        """Return the conductor's decision about a guest that is down; None if the conductor is too old. :raises Unanswered:
 
         :return: with the number of its restarts, and why it was given up
         """

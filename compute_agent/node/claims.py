@@ -35,12 +35,12 @@ class Resources:
 
     @classmethod
     def of_flavor(cls, flavor: Flavor, overhead_memory_mb: int = 0) -> Resources:
-        """Return what an instance of ``flavor`` holds; swap is not held."""
+        """Return the amounts that an instance of ``flavor`` holds; swap is not held."""
         return cls(flavor.memory_mb + overhead_memory_mb, flavor.claimed_disk_gb, flavor.vcpus)
 
     @classmethod
     def claimed_by(cls, instance: Instance) -> Resources:
-        """Return what a claimed instance holds by the ledger."""
+        """Return the amounts that a claimed instance holds in the ledger."""
         return cls(instance.claimed_memory_mb, instance.claimed_disk_gb, instance.claimed_vcpus)
 
     @classmethod
@@ -117,7 +117,7 @@ TESTS: tuple[Test, ...] = (_memory, _disk, _vcpus, _numa, _pci)
 
 
 def _free(kind: str, unit: str, total: int, used: int, limit: float | None) -> float | None:
-    """Return what is free; None is unlimited."""
+    """Return the free amount; None is unlimited."""
     LOG.debug("Total %s: %d %s, used: %.2f %s", kind, total, unit, used, unit)
     if limit is None:
         LOG.debug("%s limit not specified, defaulting to unlimited", kind)

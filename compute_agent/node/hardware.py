@@ -25,12 +25,12 @@ class Holding:
 
     @classmethod
     def of(cls, instance: Instance) -> Self:
-        """Return what a claimed instance holds by the ledger."""
+        """Return the hardware that a claimed instance holds in the ledger."""
         return cls(instance.claimed_topology, instance.claimed_devices)
 
     @classmethod
     def of_claim(cls, claimed: Claimed) -> Self:
-        """Return what a move holds by the ledger."""
+        """Return the hardware that a move holds in the ledger."""
         return cls(numa.InstanceTopology.from_wire(claimed.numa_topology), pci.devices_from_wire(claimed.pci_devices))
 
 
@@ -45,7 +45,7 @@ class Stock:
     devices: tuple[pci.PciDevice, ...] = ()
 
     def left(self, held: Collection[Holding]) -> Hardware:
-        """Return what is free besides ``held``."""
+        """Return the hardware that is free besides ``held``."""
         topology = self.topology
         if topology is not None:
             topology = usage.recount(topology, [each.topology for each in held if each.topology is not None])
@@ -70,5 +70,5 @@ class Stock:
 
 
 def wanted_by(instance: Instance) -> Wanted:
-    """Return what the instance asks for. :raises errors.InvalidInput: it is malformed"""
+    """Return the hardware that the instance requests. :raises errors.InvalidInput: it is malformed"""
     return Wanted(instance.wanted_topology, instance.wanted_devices)

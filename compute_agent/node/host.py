@@ -139,7 +139,7 @@ class Host:
             raise errors.ServiceDown(binary="fleet-compute", host=self.name, reason=reason) from None
 
     def count(self, uuid: str, instance: Instance | None, migration: Migration | None = None) -> None:
-        """Hold for an instance, on every node, exactly what the ledger has.
+        """Hold for an instance, on every node, exactly the resources in the ledger.
 
         :param instance: from the ledger; None, or one on another host, holds nothing here
         :param migration: its move, which may hold something here, too

@@ -148,7 +148,7 @@ class ResourceTracker:
         self.count(instance.uuid, instance, None)
 
     def count(self, uuid: str, instance: Instance | None, moving: Claimed | None) -> None:
-        """Hold for an instance exactly what the ledger has.
+        """Hold for an instance exactly the resources in the ledger.
 
         :param instance: if it is here
         :param moving: what a move of it holds here
@@ -169,12 +169,12 @@ class ResourceTracker:
             self._moves.pop(instance_uuid, None)
 
     def drop_move_claim(self, instance_uuid: str) -> None:
-        """Give back what a move of the instance holds; nothing held is not an error."""
+        """Release the claim of a move of the instance. It is no error if there is none."""
         with self._lock:
             self._moves.pop(instance_uuid, None)
 
     def _release_held(self, holdings: dict[str, _Held], instance_uuid: str, held: _Held) -> None:
-        """Give back what this claim holds. The instance may have been released and claimed again in the meantime."""
+        """Release the resources of this claim. The instance may have been released and claimed again in the meantime."""
         with self._lock:
             if holdings.get(instance_uuid) is held:
                 del holdings[instance_uuid]
@@ -228,7 +228,7 @@ class ResourceTracker:
             return self._report
 
     def held(self) -> Resources:
-        """Return the sum of what instances hold."""
+        """Return the sum of the resources that instances hold."""
         with self._lock:
             return self._held_resources()
 

@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Attacher:
-    """Does what attachments want of one host. The caller ensures that no other work on the instance runs."""
+    """Attaches and detaches the volumes of one host's guests. The caller ensures that no other work on the instance runs."""
 
     def __init__(self, host: Host, calls: BuildCalls, within: time_limit.Within = time_limit.run_within) -> None:
         self._host = host

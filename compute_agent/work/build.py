@@ -309,7 +309,7 @@ class BuildRunner:
     def _clean_up(
         self, context: RequestContext, instance_uuid: str, tracker: ResourceTracker, hangs: bool = False
     ) -> None:
-        """Destroy what exists of a guest. If that fails, it keeps its resources here, as an orphan.
+        """Destroy the parts of a guest that exist. If that fails, it keeps its resources here, as an orphan.
 
         :param hangs: the driver may still be spawning: then only the result of its destroy counts
         :raises _Failed: the guest may exist, so no other host may have the instance
@@ -358,7 +358,7 @@ class BuildRunner:
 
 
 def failure_record(step: str, cause: Exception, duration_s: float) -> dict[str, object]:
-    """Return what the ledger stores of a failed attempt: a sentence, never a traceback."""
+    """Return the record of a failed attempt for the ledger: a sentence, never a traceback."""
     message = cause.message if isinstance(cause, errors.FleetError) else str(cause) or type(cause).__name__
     # The class of a remote error has a suffix in its name.
     code = type(cause).__name__.removesuffix("_Remote")

@@ -71,7 +71,9 @@ def recover(
         _recover_move(context, host, calls, migration, uuid in guests)
     for uuid in instances.keys() - moving.keys():
         _recover_instance(context, host, calls, instances[uuid], guests.get(uuid), watch)
-    LOG.info("Host %s is recovered: %d instances in the ledger, %d guests found", host.name, len(instances), len(guests))
+    LOG.info(
+        "Host %s is recovered: %d instances in the ledger, %d guests found", host.name, len(instances), len(guests)
+    )
 
 
 def settle(
@@ -232,7 +234,7 @@ def _hand_back(context: RequestContext, host: Host, calls: BuildCalls, instance:
 
 
 def _end_move(context: RequestContext, host: Host, instance: Instance, guest: Mapping[str, object]) -> bool:
-    """Do what is left of a move that has ended without this host. Return False if nothing is left.
+    """Finish this host's part of a move that has ended without it. Return False if nothing is left.
 
     A failure is logged: the mark stays, so the next comparison tries again.
     """

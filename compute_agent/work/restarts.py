@@ -26,7 +26,7 @@ class Restarts:
         self._times: dict[str, collections.deque[float]] = {}
 
     def next(self, uuid: str) -> Next:
-        """Return what to do now, and forget restarts from before the window."""
+        """Return the next step, and forget restarts from before the window."""
         now = self._clock()
         times = self._times.get(uuid, collections.deque())
         while times and times[0] <= now - self.limits.window_s:

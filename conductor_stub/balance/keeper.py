@@ -62,7 +62,7 @@ class BalanceKeeper:
         self._said = RateLimit()
 
     def look(self) -> None:
-        """Go on with the moves that are under way, and look at the aggregates that are due."""
+        """Continue the moves that are under way, and begin rounds of the aggregates that are due."""
         for row in self._database.read(balances.moving):
             self._quietly(row.aggregate, lambda row=row: self._move(row))
         for aggregate, mode in self._database.read(_modes).items():

@@ -47,7 +47,7 @@ class BalanceManager:
 
     @endpoint
     def list_balances(self, context: RequestContext) -> list[BalanceView]:
-        """Return all aggregates with their modes, and what was seen last."""
+        """Return all aggregates with their modes, and the loads of the last look."""
         return self._database.read(_views)
 
     @endpoint

@@ -28,7 +28,7 @@ _NO_ANSWER = (oslo_messaging.MessagingException, errors.FleetError)
 
 
 class Unjudged:
-    """Keeps what a scheduler has answered about its filters. Before the first answer, nothing is remarked.
+    """Keeps the answer of a scheduler about its filters. Before the first answer, nothing is remarked.
 
     :param ask: calls ``describe_filters`` of a scheduler
     """

@@ -105,7 +105,7 @@ def _nearest(details: JSONMapping) -> str | None:
 
 
 def shape(row: RequestedInstance, together: bool) -> str:
-    """Hash of what the scheduler decides by. It answers alike for builds of one shape."""
+    """Return a hash of the parts of a request by which the scheduler decides. It answers alike for builds of one shape."""
     spec = instance_values.spec_of(row)
     parts = {name: spec.get(name) for name in _SHAPE}
     if spec.get("block_device_mapping"):

@@ -44,7 +44,7 @@ class MoveProgress:
         return [self._value(move, volumes.get(move.instance.uuid, ())) for move in found]
 
     def claim(self, context: RequestContext, attempt: Attempt, claimed: Claimed) -> Migration:
-        """The destination holds what the instance needs.
+        """Record that the destination has claimed the instance's resources.
 
         :raises errors.StaleBuild: errors.StaleIncarnation: errors.GroupAffinityViolation: errors.NotFound:
         """
@@ -91,7 +91,7 @@ class MoveProgress:
         return moves.to_migration(move.instance, move.record, self._step_within_s(move.record), list(volumes))
 
     def _step_within_s(self, record: MigrationRow) -> float:
-        """Copying disks may take what is left of the whole move."""
+        """Return the limit of a step. Copying disks may take the rest of the whole move's time."""
         limit_s = float(self._limits.spawn_timeout_s)
         if record.status != move_states.POST_MIGRATING or record.source_compute == record.dest_compute:
             return limit_s

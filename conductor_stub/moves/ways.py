@@ -59,7 +59,7 @@ class Ways:
 
     @functools.cached_property
     def _of_all(self) -> list[tuple[str, str, frozenset[str]]]:
-        """Host, way, and what it takes, of each node."""
+        """The host, the way, and the kinds of guests that it takes, of each node."""
         takes = dict(hosts.stats_of_all(self._connection, host_report.LIVE_TAKES, self._within))
         found = hosts.stats_of_all(self._connection, host_report.LIVE, self._within)
         return [(host, way or "", _parts(takes.get(host))) for host, way in found]

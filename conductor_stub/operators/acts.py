@@ -34,7 +34,7 @@ class ActManager:
 
     @endpoint
     def list_acts(self, context: RequestContext, limit: Limit = 100) -> list[JSONObject]:
-        """Return what administrators have changed and what builds were accepted, the newest first."""
+        """Return the changes by administrators and the accepted builds, the newest first."""
 
         def read(connection: Connection) -> list[JSONObject]:
             recorded = [{name: getattr(row, name) for name in _FIELDS} for row in acts.newest(connection, limit)]

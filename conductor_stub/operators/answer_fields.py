@@ -211,7 +211,7 @@ ANSWERS: Fields = {**_OF_INSTANCES, **_OF_VOLUMES, **_OF_CATALOGS}
 
 
 def listed(answer: object, shown: Shown) -> object:
-    """Return what ``shown`` lists of an answer. :param answer: of any shape; what has another one is dropped"""
+    """Return the fields of an answer that ``shown`` lists. :param answer: of any shape; what has another one is dropped"""
     if isinstance(shown, Instead):
         return shown.value
     if shown is THEIRS or answer is None:

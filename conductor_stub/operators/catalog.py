@@ -60,7 +60,7 @@ class CatalogManager:
 
     @endpoint
     def delete_image(self, context: RequestContext, name: fields.Name) -> None:
-        """Instances keep what they were built with."""
+        """Delete the record. Instances keep the image with which they were built."""
         found = self._database.read(images.find, name)
         shown = functools.partial(images.by_uuid, uuid=found.uuid)
         self._acts.write(context, "image.delete", found.name, shown, images.remove, found.uuid)

@@ -28,7 +28,7 @@ class ConsoleManager:
 
     @endpoint
     def get_console_output(self, context: RequestContext, name: fields.Name) -> str:
-        """Return the end of what the guest has printed.
+        """Return the end of the guest's output.
 
         :raises errors.NotFound: there is no such instance, or its host has no such guest
         :raises errors.Conflict: several have that name, or no host has it

@@ -39,7 +39,7 @@ class ToleranceManager:
 
     @endpoint
     def set_tolerance(self, context: RequestContext, tolerance: JSONObject) -> JSONObject:
-        """Promise something for a scope, in place of what it promised before.
+        """Set the promise of a scope, in place of an earlier one.
 
         :raises errors.InvalidInput: errors.NotFound: no such zone or aggregate
         """

@@ -114,7 +114,7 @@ def accept(tx: Transaction, uuid: str, task: str, ctx: StepContext) -> Requested
 
 
 def stay(tx: Transaction, uuid: str) -> None:
-    """A shelved instance keeps its host: it is not asked again to leave it."""
+    """Let a shelved instance keep its host. The sweeper does not offload it again."""
     row = instances.lock(tx, uuid)
     if (row.vm_state, row.task_state) == (states.SHELVED, None):
         tx.update(instances.INSTANCES, uuid, {"step_deadline": None})

@@ -70,7 +70,7 @@ def plan(connection: Connection, context: RequestContext, uuid: str, request: Re
 
 @failpoints.commits("conductor.rebuild_accept")
 def accept(tx: Transaction, uuid: str, planned: Plan, ctx: StepContext) -> RequestedInstance:
-    """Write the task and what changes with it. A repeated request changes nothing.
+    """Write the task, and the columns that change with it. A repeated request changes nothing.
 
     :raises errors.Conflict: errors.NotFound: errors.InvalidInput: there would be too many keys or tags
     """

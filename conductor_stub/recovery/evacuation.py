@@ -47,7 +47,7 @@ class State:
 
 @failpoints.commits("conductor.recovery_settle")
 def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State:
-    """Note what became of moves under way, and whether the host is back; end the recovery if nothing is left to do.
+    """Record the ends of moves, and whether the host is back. End the recovery if no step is left.
 
     :param parallel: the most guests that recoveries move at a time
     """
@@ -128,7 +128,7 @@ def _is_open(each: RecoveryGuestRow) -> bool:
 def _settle_guest(
     tx: Transaction, row: RecoveryRow, each: RecoveryGuestRow, there: Whereabouts | None, ctx: StepContext
 ) -> None:
-    """Note what has happened to a guest. :param there: where it is; None: its row is gone"""
+    """Record the present status of a guest. :param there: where it is; None: its row is gone"""
     is_gone = there is None or there.deleted or there.task_state == states.DELETING
     status = each.status
     if status == recovery_states.MOVING:

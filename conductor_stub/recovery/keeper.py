@@ -62,7 +62,7 @@ class RecoveryKeeper:
         self._told: dict[str, tuple[int, int]] = {}
 
     def look(self) -> None:
-        """Begin what is due, and go on with all recoveries."""
+        """Begin the recoveries that are due, and continue all others."""
         if not self._database.read(watch.is_used, self._settings):
             return
         down_time_s = self._placement.step_context().limits.service_down_time_s

@@ -140,7 +140,7 @@ def _note(
     counted: tuple[int, int],
     is_stopped: bool,
 ) -> datetime.datetime:
-    """Store what was counted; return since when the domain is calm."""
+    """Store the counts of hosts; return the time since when the domain is calm."""
     silent, hosts = counted
     since = now if is_stopped else max(row.calm_since, calm_since) if row else calm_since
     recoveries.note_domain(

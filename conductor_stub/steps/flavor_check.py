@@ -15,7 +15,7 @@ from fleet.objects import Flavor, Image
 
 
 def requested_hardware(flavor: Flavor, image: Image, aliases: Aliases) -> dict[str, object]:
-    """NUMA topology and PCI devices that each instance asks for. :raises errors.InvalidInput: they contradict"""
+    """Return the NUMA topology and the PCI devices of each instance. :raises errors.InvalidInput: they contradict"""
     topology = constraints.requested_topology(flavor, image)
     devices = requested_devices(flavor, image, aliases)
     return {

@@ -65,7 +65,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _read(output: IO[bytes]) -> str:
-    """The end of what the command has written, as one printable line."""
+    """Return the end of the command's output, as one printable line."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - _KEPT))
     text = output.read(_KEPT).decode(errors="replace")

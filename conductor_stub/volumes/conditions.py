@@ -50,7 +50,7 @@ def require_settled(row: VolumeRow) -> None:
 
 
 def require_unchanged(row: VolumeRow, seen: VolumeRow) -> None:
-    """:raises errors.Conflict: the volume is elsewhere than when its agent was asked where its data are"""
+    """:raises errors.Conflict: the volume has moved since its agent returned the place of its data"""
     if (seen.host, seen.pool, seen.attempt) != (row.host, row.pool, row.attempt):
         raise errors.Conflict(kind="Volume", name=row.name, reason="has changed meanwhile: try again")
 

@@ -80,7 +80,7 @@ class ExistingIntake:
 
     @endpoint
     def list_manageable(self, context: RequestContext, host: fields.Name) -> list[JSONObject]:
-        """Return what lies on a backend or a pool and is no volume: ``pool``, ``reference``, ``size_gb``, ``reason``.
+        """Return the data on a backend or a pool that are no volume: ``pool``, ``reference``, ``size_gb``, ``reason``.
 
         :param host: ``machine@backend#pool``, or without the pool
         :raises errors.NotFound: nothing has this name

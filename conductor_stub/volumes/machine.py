@@ -128,7 +128,7 @@ def _is_race(refusal: Exception) -> bool:
 
 
 def give_up(tx: Transaction, row: VolumeRow, error: Exception, ctx: StepContext, **values: object) -> VolumeRow:
-    """End what is done with a locked volume: it is in error, or available where it is if it was to migrate.
+    """End the step of a locked volume: it is in error, or, after a failed migration, available where it is.
 
     What it claims stays claimed: its backend may have made it.
     """

@@ -109,7 +109,7 @@ class VolumeManager:
     def volume_steps(
         self, context: RequestContext, steps: Annotated[list[JSONObject], pydantic.Field(max_length=MOST_STEPS)]
     ) -> list[JSONObject]:
-        """Do what each step asks for; return an answer for each, in their order. A refused step holds back no other."""
+        """Do each step; return their answers in the same order. A refused step holds back no other."""
         parsed = [_parse_step(context, each, f"steps.{number}") for number, each in enumerate(steps)]
         # Log lines about all steps name no single volume.
         context.about()

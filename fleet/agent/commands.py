@@ -28,7 +28,7 @@ def _path() -> str:
 
 
 def run(*command: str, timeout_s: float = COPYING_S) -> str:
-    """Return what the program prints. :raises OSError: with what it has printed as an error, or how long it took"""
+    """Return the output of the program. :raises OSError: with what it has printed as an error, or how long it took"""
     environment = {**os.environ, **_ENVIRONMENT, "PATH": _path()}
     try:
         done = subprocess.run(

@@ -141,7 +141,7 @@ def _write(file: IO[str], values: Mapping[str, object]) -> None:
 
 
 def _read(file: IO[str]) -> JSONObject:
-    """Return what the last holder wrote; empty if a crash has truncated it."""
+    """Return the text that the last holder has written; empty if a crash has truncated it."""
     file.seek(0)
     try:
         found = json.load(file)

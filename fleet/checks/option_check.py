@@ -68,7 +68,7 @@ def config_files(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def check(files: Sequence[str], options: Known | None = None) -> list[Finding]:
-    """Return what is wrong in ``files``; one good finding if nothing is."""
+    """Return a finding for each mistake in ``files``, or one good finding."""
     options = options or known()
     found = [each for file in files for each in _check_file(file, options)]
     return found or [findings.good(CHECK, f"{', '.join(files) or 'no file'}: all options are known and current")]

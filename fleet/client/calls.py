@@ -111,7 +111,7 @@ class Calls(abc.ABC):
 
     @abc.abstractmethod
     def explain(self, asked: Mapping[str, object], best: int) -> JSONObject:
-        """Ask the scheduler what it would do.
+        """Return the decision that the scheduler would make.
 
         :param asked: an answer of the conductor's ``request_of`` or ``request_for``
         """
@@ -126,7 +126,10 @@ class Calls(abc.ABC):
 
     @abc.abstractmethod
     def explain_volume(self, asked: Mapping[str, object], best: int) -> JSONObject:
-        """Ask the scheduler for volumes what it would do. :param asked: ``request_spec`` and ``filter_properties``"""
+        """Return the decision that the scheduler for volumes would make.
+
+        :param asked: ``request_spec`` and ``filter_properties``
+        """
 
     @abc.abstractmethod
     def volume_capacity(self, asked: Mapping[str, object], group_by: str | None) -> JSONObject:

@@ -46,7 +46,7 @@ class Hardware:
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """The cells and devices that an instance asks for."""
+    """The cells and devices that an instance requests."""
 
     topology: InstanceTopology | None = None
     devices: tuple[PciRequest, ...] = ()
@@ -65,8 +65,9 @@ class Wanted:
         return sum(request.count for request in self.devices)
 
     def taken_from(self, hardware: Hardware | None) -> Hardware | None:
-        """Return what is free with one more such instance. If its cells do not fit, only its devices are taken, or
-        nothing.
+        """Return the hardware that is free after one more such instance.
+
+        If its cells do not fit, only its devices are taken, or nothing.
         """
         if hardware is None:
             return None

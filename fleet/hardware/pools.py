@@ -100,7 +100,7 @@ def free_devices(pools: Pools) -> int:
 
 
 def matching_devices(pools: Iterable[PciPool], *requests: PciRequest) -> int:
-    """Return the number of devices whose kind any request asks for."""
+    """Return the number of devices of the kinds that the requests name."""
     return sum(pool.count for pool in pools if any(_matches(pool, request) for request in requests))
 
 

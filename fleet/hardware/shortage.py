@@ -35,7 +35,7 @@ class Lack:
 
     @property
     def part(self) -> float:
-        """Return the missing share of what is asked for."""
+        """Return the missing share of the requested amount."""
         return (self.asked - self.free) / max(self.asked, 1)
 
 

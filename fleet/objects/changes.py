@@ -64,7 +64,7 @@ class Changes:
         return fields.parse(cls, data, field)
 
     def details(self, before: JSONMapping) -> JSONObject:
-        """Return what changes beside the name.
+        """Return the changes other than the name.
 
         :param before: ``metadata`` (and of an instance ``tags``) as they are
         :raises errors.InvalidInput: there would be too many keys or tags

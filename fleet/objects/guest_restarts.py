@@ -50,7 +50,7 @@ class RestartLimits:
         return self.most or REMEMBERED
 
     def next(self, ages_s: Sequence[float]) -> Next:
-        """Return what to do about a guest that does not run now.
+        """Return the next step for a guest that does not run now.
 
         :param ages_s: seconds since each restart within the window
         """

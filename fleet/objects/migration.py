@@ -78,7 +78,7 @@ class Migration:
 
     @property
     def is_aborted(self) -> bool:
-        """The source must abort what it does."""
+        """True if the source must abort the move."""
         return move_states.is_aborted(self.migration_type, self.status, self.failure)
 
     @property
@@ -104,6 +104,6 @@ class Migration:
         return self.new.of(there)
 
     def claim_on(self, host: str, node: str) -> Claimed | None:
-        """Return what the record holds on this node."""
+        """Return the claim that the record holds on this node."""
         held = self.held
         return held.claimed if held is not None and (held.host, held.node) == (host, node) else None

@@ -55,7 +55,7 @@ def hint(name: str) -> str:
 
 
 def of(request: RequestSpec) -> Iterator[Part]:
-    """Yield the parts of a request that ask something of hosts.
+    """Yield the parts of a request that restrict hosts.
 
     Nothing is yielded for a request that forces its host or node, because no filter runs for it.
     """

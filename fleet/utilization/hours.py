@@ -21,7 +21,7 @@ class Life(NamedTuple):
 
 
 def figures(unit: str, lives: Sequence[Life], end_s: float) -> dict[str, float]:
-    """Return the hours asked for and placed. What has no end counts until ``end_s``."""
+    """Return the hours that were requested, and those that were placed. What has no end counts until ``end_s``."""
     asked = placed = 0.0
     for each in lives:
         life_s = math.inf if each.life_s is None else each.life_s

@@ -29,7 +29,7 @@ Require = Callable[[str], None]
 
 
 def source(conf: cfg.ConfigOpts) -> Require:
-    """Return what checks a project. Its user is that of ``[keystone_authtoken]``."""
+    """Return a function that checks a project. Its user is that of ``[keystone_authtoken]``."""
     if conf.api.auth_strategy != KEYSTONE:
         return lambda _project_id: None
     return _Keystone(conf).require

@@ -25,7 +25,7 @@ _MOST_CHARACTERS = 4000
 
 
 def conditions(request: falcon.Request, known: Collection[str]) -> list[Condition]:
-    """Return what must hold for each one that is listed.
+    """Return the conditions that each listed object must meet.
 
     :param known: parameters of the list
     :raises errors.InvalidInput: naming a parameter

@@ -139,7 +139,7 @@ class QuotaClasses:
 def uses(
     conductor: Conductor, request: falcon.Request, face: Face, project_id: str, limited: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return what a project uses, by resource. :param limited: what it uses of resources with limits"""
+    """Return the amounts that a project uses, by resource. :param limited: what it uses of resources with limits"""
     used = dict(limited)
     if face is quota_names.VOLUMES:
         found = pages.snapshots(conductor.operator(request), {"project_id": project_id})

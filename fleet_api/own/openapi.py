@@ -172,7 +172,7 @@ class _Shown(GenerateJsonSchema):
 
 
 def _responses(responder: Callable[..., None], schemas: Mapping[int, object]) -> dict[str, object]:
-    """Return what a responder sends, by status."""
+    """Return the schemas of the answers of a responder, by status."""
     fault: dict[str, object] = {"$ref": "#/components/responses/Fault"}
     found = {answers.FAILURE: fault}
     for status, answer in answers.given_by(responder).items():

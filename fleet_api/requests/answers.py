@@ -35,7 +35,7 @@ class Answer:
     media_type: str = falcon.MEDIA_JSON
 
     def kinds(self) -> list[Any]:
-        """Return what has a schema."""
+        """Return the kinds that have a schema."""
         return [kind for kind in (*self.parts.values(), *self.optional.values(), self.entire) if kind is not None]
 
 
@@ -62,7 +62,7 @@ def gives(answer: Answer, *statuses: int | str) -> Callable[[Responder], Respond
 
 
 def given_by(responder: Callable[..., None]) -> Mapping[str, Answer]:
-    """Return what a responder sends, by status."""
+    """Return the answers of a responder, by status."""
     found: Mapping[str, Answer] = getattr(responder, "answers", {})
     return found
 

@@ -85,7 +85,7 @@ def parameters_of(responder: Callable[..., None]) -> tuple[str, ...]:
 
 
 def taken_by(responder: Callable[..., None]) -> Body | None:
-    """Return what a responder takes; None: no body."""
+    """Return the body that a responder takes; None if it takes none."""
     return getattr(responder, "body", None)
 
 
@@ -108,7 +108,7 @@ def whole(request: falcon.Request) -> JSONObject:
 
 
 def part(request: falcon.Request, key: str, kind: type[Value]) -> Value:
-    """Return what the body has under its one key, parsed.
+    """Return the value under the only key of the body, parsed.
 
     :raises Fault: errors.InvalidInput:
     """
@@ -138,7 +138,7 @@ def _declared(request: falcon.Request) -> Body:
 
 @contextlib.contextmanager
 def naming(field: str) -> Iterator[None]:
-    """Within this context, what is not found is a mistake in a field of the body. :raises errors.InvalidInput:"""
+    """Report an object that is not found in this block as a mistake in a field of the body. :raises errors.InvalidInput:"""
     try:
         yield
     except errors.NotFound as unknown:

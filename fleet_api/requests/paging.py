@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 
 
 def limit_of(request: falcon.Request, most: int) -> int:
-    """Return how many are asked for, at most ``most``; with 0 the list is empty."""
+    """Return the number of entries that are requested, at most ``most``; with 0 the list is empty."""
     asked = bodies.number(request, "limit")
     return most if asked is None else min(asked, most)
 
@@ -64,7 +64,7 @@ def _orders(request: falcon.Request, default: str, has_sort: bool) -> list[tuple
 
 
 def cut(request: falcon.Request, found: Sequence[Item], keys: Sequence[str], most: int) -> tuple[Sequence[Item], bool]:
-    """Return the part of a whole list that is asked for, and whether there is more.
+    """Return the requested part of a whole list, and whether there is more.
 
     :param keys: what a marker names, for each of ``found``
     :raises errors.InvalidInput: the marker names none of them
@@ -81,6 +81,6 @@ def cut(request: falcon.Request, found: Sequence[Item], keys: Sequence[str], mos
 def next_link(
     request: falcon.Request, path: str, marker: str, service: microversions.Service = microversions.COMPUTE
 ) -> list[answers.Link]:
-    """Return the link to what comes after ``marker``."""
+    """Return the link to the part after ``marker``."""
     parameters = {**request.params, "marker": marker}
     return [microversions.link(request, f"{path}?{urlencode(parameters, doseq=True)}", "next", service)]

@@ -16,7 +16,7 @@ _LENGTH = 12
 
 
 def source(conf: cfg.ConfigOpts) -> Callable[[], str] | None:
-    """Return what makes passwords; None if answers have none."""
+    """Return a function that makes passwords; None if answers have none."""
     return _generate if conf.api.enable_instance_password else None
 
 

@@ -203,7 +203,7 @@ def volume(request: falcon.Request, uuid: str) -> ServerVolume:
 
 
 def fault(found: JSONMapping) -> ServerFault:
-    """Return a fault, with the nearest miss if the conductor says it: not to projects."""
+    """Return a fault, with the nearest miss if the conductor returns it, which it does not for projects."""
     details = found.get("details") or {}
     code = details.get("reason_code") or found["error"]
     misses = [str(miss["text"]) for miss in details.get("nearest") or ()][:1]

@@ -35,7 +35,7 @@ def add_flavor(parser: Arguments, required: bool) -> None:
 
 
 def add_conditions(parser: Arguments) -> None:
-    """Add what a request may require of its hosts."""
+    """Add the conditions that a request may set for its hosts."""
     parser.add_argument("--hint", type=argument_types.pair, action="append", default=[], metavar="KEY=VALUE",
                         help="Scheduler hint; repeat for several, or for several values of one key.")  # fmt: skip
     parser.add_argument("--availability-zone", default="", metavar="ZONE[:HOST[:NODE]]",
@@ -126,7 +126,7 @@ def build_request(conductor: Calls, parsed_args: argparse.Namespace) -> JSONObje
 
 
 def _image_of(conductor: Calls, given: dict[str, str | int], properties: dict[str, str]) -> JSONObject:
-    """Return the image with what the fleet's record has of it.
+    """Return the image with the fields of the fleet's record.
 
     :raises connection.CommandFailed: no record has this id, name or beginning of an id
     """

@@ -26,7 +26,7 @@ def overview(topics: Topics, describe: Describe) -> str:
 
 
 def listing(topics: Topics, describe: Describe) -> str:
-    """Return a page: by topic, each command with what is said of it."""
+    """Return a page: by topic, each command with its description."""
     return _page(topics, lambda names: ((name, describe(name)) for name in names))
 
 

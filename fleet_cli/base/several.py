@@ -36,7 +36,7 @@ def ask(meant: Sequence[Record], call: Callable[[str], Answer]) -> tuple[list[An
 
 
 def conclude(meant: Sequence[Record], refused: Sequence[str], *failures: str) -> None:
-    """End the command well, or with what went wrong.
+    """End the command with success, or with the list of failures.
 
     :param failures: of what was accepted
     :raises connection.CommandFailed: there was a refusal or a failure

@@ -72,7 +72,7 @@ class Doctor(finding_list.FindingLister):
 
 
 def _unconfigured(conf: cfg.ConfigOpts) -> Finding | None:
-    """Return the one thing to say where no configuration was found; None if variables of the environment have it."""
+    """Return the finding for a missing configuration; None if environment variables have it."""
     try:
         required.broker(conf)
     except errors.NotConfigured as missing:

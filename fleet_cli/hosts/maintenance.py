@@ -145,7 +145,7 @@ def follow(
 
 
 def waiting_for(found: ShownMaintenance) -> list[str]:
-    """Return what holds up the hosts of the present wave."""
+    """Return the hosts of the present wave that have not ended, each with its status and its problem."""
     wave = found["maintenance"]["wave"]
     return [
         _with_problem(each, f"{each['host']} {each['status']}")

@@ -120,7 +120,7 @@ def _moment(epoch_s: float) -> str:
 
 
 def add_volume(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """Add what describes a new volume."""
+    """Add the arguments that describe a new volume."""
     parser.add_argument("--volume", type=argument_types.positive, metavar="GIB",
                         help="A new volume of this size in GiB, in place of a server.")  # fmt: skip
     parser.add_argument("--volume-type", metavar="TYPE", help="With --volume: a type of 'fleet volume type list'.")

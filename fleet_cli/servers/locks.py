@@ -36,7 +36,7 @@ class _ChangeRow(command.Command):
         return {}
 
     def outcome(self, instance: Record) -> str:
-        """Return what the instance is now."""
+        """Return the present state of the instance."""
         return f"is {instance['vm_state'].upper()}"
 
 

@@ -32,7 +32,7 @@ class GuestNetwork:
         return ["nsenter", f"--net=/proc/{self.pid}/ns/net", *command]
 
     def run(self, *command: str) -> str:
-        """Return what a command in the namespace prints. :raises subprocess.CalledProcessError:"""
+        """Return the output of a command in the namespace. :raises subprocess.CalledProcessError:"""
         return subprocess.run(self.inside(*command), capture_output=True, text=True, check=True).stdout
 
 

@@ -66,7 +66,7 @@ class Replay(abc.ABC, Generic[RequestT]):
         self.duration_s = time.monotonic() - started
 
     def place(self, uuid: str, request: RequestT, life_s: float | None) -> None:
-        """Note what was placed. Called with the lock held."""
+        """Record what was placed. Called with the lock held."""
         self._placed.add(uuid)
         if life_s is not None:
             heapq.heappush(self._deaths, (request.at_s + life_s, uuid))

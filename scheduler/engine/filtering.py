@@ -161,7 +161,7 @@ def column_limits(prepared: PreparedRequest, hosts: Candidates, before: int) -> 
 
 
 def _mask(each: ColumnFilter, hosts: Candidates, request: Request) -> numpy.ndarray | None:
-    """:raises WrongAnswer: it is no mask of the hosts that were asked about"""
+    """:raises WrongAnswer: it is no mask of the hosts that the filter received"""
     mask = each.mask(hosts, request)
     if mask is not None and not (
         isinstance(mask, numpy.ndarray) and mask.dtype == bool and mask.shape == (len(hosts),)

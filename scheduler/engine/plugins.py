@@ -236,11 +236,11 @@ class ColumnWeigher(BaseHostWeigher[RequestT]):
         return numbers
 
     def of_fleet(self, hosts: Candidates) -> Hashable:
-        """Return what :meth:`raw` reads of the fleet as a whole. Once it differs, all hosts are weighed anew."""
+        """Return the values of the whole fleet that :meth:`raw` reads. Once it differs, all hosts are weighed anew."""
         return None
 
     def terms(self, hosts: Candidates, request: RequestT) -> Iterable[list[Wire]]:
-        """Return, per host, what its raw weight is made of; by default nothing. Called to explain a decision."""
+        """Return, per host, the terms of its raw weight; by default none. Called to explain a decision."""
         return ()
 
     def multiplier(self, hosts: Candidates) -> float | numpy.ndarray:
@@ -279,7 +279,7 @@ def is_column_weigher(each: BaseHostWeigher) -> TypeGuard[ColumnWeigher]:
 
 
 def over_columns(each: Plugin) -> bool:
-    """Return True if a plugin is asked for all hosts at once."""
+    """Return True if a plugin judges all hosts in one call."""
     return is_column_filter(each) if isinstance(each, BaseHostFilter) else is_column_weigher(each)
 
 

@@ -34,7 +34,7 @@ class CandidateQuery:
         self._falls_back = falls_back
 
     def offered(self, placement: Placement, request: NovaRequest) -> NovaRequest:
-        """Return the request with what placement offers for it.
+        """Return the request with placement's offers for it.
 
         :raises errors.NoValidHost: placement offers nothing
         :raises errors.InvalidInput: placement refuses the query
@@ -52,7 +52,7 @@ class CandidateQuery:
         return dataclasses.replace(request, offered=offered)
 
     def asked(self, request: NovaRequest) -> tuple[ResourceRequest, int | None]:
-        """Return what to ask for within the request's zone, aggregates and host, and the limit."""
+        """Return the query within the request's zone, aggregates and host, and the limit of its answer."""
         wanted = request.wanted
         assert wanted is not None
         hosts = request.destination.host or next(iter(request.force_hosts), None)

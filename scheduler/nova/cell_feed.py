@@ -107,7 +107,7 @@ class CellFeed:
         self._again: set[str] = set()
 
     def read(self, since: int, generation: int, watermark: datetime.datetime) -> Found | None:
-        """Return what has changed after generation ``since``, or all; None while a cell that is down is left alone.
+        """Return the rows that have changed after generation ``since``, or all; None while a cell that is down must rest.
 
         :param watermark: ``updated_at`` of these changes, if the clocks agree
         :raises errors.DatabaseError: :raises errors.ConfigError: the URL of the cell's database is wrong

@@ -26,7 +26,7 @@ _OFFERS = 20
 
 
 def resources_of(request: RequestSpec) -> dict[str, int]:
-    """Return what one instance takes of its compute node, by resource class. Placement refuses amounts of zero."""
+    """Return the amounts that one instance takes of its node, by resource class. Placement refuses amounts of zero."""
     if isinstance(request, NovaRequest) and request.wanted is not None:
         return dict(request.wanted.main.resources)
     flavor = request.flavor
@@ -104,7 +104,7 @@ class Claims:
         return False
 
     def give_back(self) -> None:
-        """Restore what each instance held before. A failure is logged: the rest is given back all the same."""
+        """Restore the allocation that each instance held before. A failure is logged, and the other ones are restored."""
         for claim in reversed(self._made):
             try:
                 self._restore(claim)

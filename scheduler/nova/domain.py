@@ -58,7 +58,7 @@ def _counted_in(row: NodeRow) -> Collection[str]:
 
 
 def _consumption(request: RequestSpec) -> Consumption:
-    """Return what one instance takes, as placement counts it: swap is disk, and extra specs may replace amounts."""
+    """Return the amounts that one instance takes in placement: swap is disk, and extra specs may replace amounts."""
     found, amounts = consumption(request), resources_of(request)
     taken = {
         "free_ram_mb": -amounts.get("MEMORY_MB", 0),

@@ -110,7 +110,7 @@ class NovaEndpoint:
         return self._placing.prepared(asked)
 
     def explain(self, context: RequestContext, /, **arguments: Any) -> JSONObject:
-        """Return what would be answered, and why."""
+        """Return the answer that a request would get, with the reasons."""
         found: JSONObject = self._manager.explain(context, **arguments)
         return found
 

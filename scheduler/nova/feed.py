@@ -135,7 +135,7 @@ class NovaFeed:
             self._provider_changed.update(dict.fromkeys(self._providers.read(full=not since), generation))
 
     def _offered(self, nodes: Sequence[NodeRow]) -> list[NodeRow]:
-        """Return the nodes with what placement has of them."""
+        """Return the nodes with the columns from placement."""
         known = self._providers
         return list(nodes) if known is None else [rows.offered(each, known.of(each.uuid)) for each in nodes]
 
@@ -150,7 +150,7 @@ class NovaFeed:
         return self._offered(found)
 
     def _of_cell(self, number: int, found: Found) -> Found:
-        """Return what a cell has of the hosts that are mapped to it. nova's conductor looks for no others there.
+        """Return the rows of a cell about hosts that are mapped to it. nova's conductor looks for no others there.
 
         An instance on another host is shown on none: it has left the host where it was before.
         """

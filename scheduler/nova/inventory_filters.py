@@ -97,7 +97,7 @@ class InventoryFilter(ColumnFilter):
         return f"allows {self.resource_class} from {least} to {most} in steps of {step}, and {amount} are requested"
 
     def _amount(self, hosts: Candidates, request: RequestSpec) -> int:
-        """Return what one instance takes; 0 if that is not to be judged here."""
+        """Return the amount that one instance takes; 0 if this filter does not judge it."""
         if (
             not isinstance(request, NovaRequest)
             or request.offered is not None

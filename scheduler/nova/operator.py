@@ -90,7 +90,7 @@ class NovaOperator:
 
     @endpoint
     def list_decisions(self, context: RequestContext, request_id: fields.Name) -> JSONObject:
-        """Return what the schedulers of this machine have kept of their decisions of a request.
+        """Return the decisions of a request that the schedulers of this machine have kept.
 
         :raises errors.ConfigError: they keep no decisions
         """
@@ -129,7 +129,7 @@ class NovaOperator:
         return decoder.group_properties(group.uuid, group.policies, group.rules, group.members, used)
 
     def _holding(self, uuid: str, request: NovaRequest) -> Holding:
-        """Return what a server holds of its host, by its flavor."""
+        """Return the amounts that a server holds on its host, by its flavor."""
 
         def work(hosts: Candidates, state: StateAge) -> tuple[str, str | None] | None:
             found = hosts.placed(uuid)

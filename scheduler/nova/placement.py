@@ -80,13 +80,13 @@ class Placement:
             ) from None
 
     def allocations(self, consumer: str) -> tuple[JSONObject, int | None]:
-        """Return what a consumer holds, by provider, and its generation (None: it holds nothing and is new)."""
+        """Return the allocations of a consumer, by provider, and its generation (None: it holds nothing and is new)."""
         found = self._json("GET", f"/allocations/{consumer}")
         held = {uuid: {"resources": each["resources"]} for uuid, each in found.get("allocations", {}).items()}
         return held, found.get("consumer_generation")
 
     def write(self, consumer: str, body: Mapping[str, object]) -> Outcome:
-        """Replace what a consumer holds. :raises PlacementFailed:"""
+        """Replace the allocations of a consumer. :raises PlacementFailed:"""
         answer = self._send("PUT", f"/allocations/{consumer}", json=dict(body))
         if answer.status_code == 204:
             return Outcome.TAKEN

@@ -185,7 +185,7 @@ class Placing:
         return [taken[uuid] for uuid in request.instance_uuids]
 
     def _chosen(self, context: RequestContext, request: NovaRequest) -> Sequence[tuple[Selection, Found]]:
-        """Choose hosts, with what is known of their nodes. A node that has left the cache meanwhile is a refusal."""
+        """Choose hosts, and return them with the facts of their nodes. A node that has left the cache is refused."""
         gone: list[str] = []
         while len(gone) <= MOST_REFUSALS:
             rest = dataclasses.replace(request, ignore_hosts=(*request.ignore_hosts, *gone))
@@ -206,7 +206,7 @@ class Placing:
         return self._driver.select_destinations(context, request)
 
     def _has_looked(self, began: float) -> bool:
-        """Read what is taken, at most once in :data:`_LOOK_AGAIN_S`. Return False if that would show nothing new.
+        """Read the used amounts, at most once in :data:`_LOOK_AGAIN_S`. Return False if that would show nothing new.
 
         Requests that fail at the same time share one reading: the others wait for it.
 

@@ -28,7 +28,7 @@ class Polled(_Base):
         self._require_known()
 
     def poll(self) -> None:
-        """Read what has changed. A failure is kept, and raised by the next requests."""
+        """Read the changes. A failure is kept, and raised by the next requests."""
         with self._turnstile:
             self._reads_begun += 1
             self._read(self._reads_begun)

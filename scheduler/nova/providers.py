@@ -117,7 +117,7 @@ class ProviderFeed:
         self._is_away = False
 
     def read(self, full: bool) -> Collection[str]:
-        """Read what has changed, or all; return the uuids of providers that differ, deleted ones too.
+        """Read the changes, or all; return the uuids of providers that differ, deleted ones too.
 
         A failure is logged once, and what is known stays: a claim that is refused because of it costs a second try.
 

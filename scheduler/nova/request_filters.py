@@ -48,7 +48,7 @@ class RequestFilters:
     def apply(
         self, request: NovaRequest, aggregates: Iterable[Aggregate], traits: Container[str] | None = None
     ) -> NovaRequest:
-        """Return the request with what the switches add.
+        """Return the request with the parts that the options add.
 
         :param traits: the names that placement has; None if they are not known
         :raises errors.NoValidHost: the project needs an aggregate, and has none

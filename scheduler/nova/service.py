@@ -102,7 +102,7 @@ def open_row(conf: cfg.ConfigOpts) -> OwnService | None:
 
 
 def feeds(conf: cfg.ConfigOpts, api: NovaDatabase, notes: ProviderNotes | None = None) -> Callable[[], NovaFeed]:
-    """Return what makes the feeds of one cache.
+    """Return a function that makes the feeds of one cache.
 
     :param notes: learns which resources other providers than compute nodes offer
     """
@@ -159,7 +159,7 @@ def deciding(conf: cfg.ConfigOpts, api: NovaDatabase) -> tuple[Scheduler, Placin
 
 
 def heartbeats(conf: cfg.ConfigOpts) -> Sequence[service.Runnable]:
-    """Return what keeps the row in nova's list of services, if one is to be kept."""
+    """Return the task that keeps the row in nova's list of services; an empty list if no row is kept."""
     row = open_row(conf)
     return [] if row is None else [service.Periodic("heartbeat", Heartbeat(row).beat, conf.report_interval)]
 
@@ -167,7 +167,7 @@ def heartbeats(conf: cfg.ConfigOpts) -> Sequence[service.Runnable]:
 def servers(
     conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, api: NovaDatabase | None = None
 ) -> Sequence[service.Runnable]:
-    """Build what one process runs."""
+    """Build the servers and tasks of one process."""
     driver, placing, placement = deciding(conf, api or open_api(conf))
     if placement is not None:
         _warn_of_limits(placement)
@@ -219,7 +219,10 @@ def _warn_of_columns() -> None:
 
 
 def _warn_of_limits(placement: Placement) -> None:
-    """Log what of this deployment is out of scope. Placement may be away at start: requests are refused until it is back."""
+    """Log the parts of this deployment that are not supported.
+
+    Placement may be away at start: requests are refused until it is back.
+    """
     try:
         found = [f"Out of scope: {sentence} See docs/nova.md." for sentence in placement.out_of_scope()]
     except errors.FleetError as failure:

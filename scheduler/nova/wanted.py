@@ -87,7 +87,7 @@ class _Properties:
 
 
 def of_request(spec: Mapping[str, object], request: RequestSpec, is_bfv: bool) -> ResourceRequest:
-    """Return what one instance takes.
+    """Return the amounts that one instance takes.
 
     :param spec: the RequestSpec as nova sent it, without envelopes
     :raises errors.InvalidInput: an extra spec, an image property or a group; the field is named

@@ -60,7 +60,7 @@ class CopiedFleet:
         self._chance = random.Random(1)
 
     def follow(self) -> bool:
-        """Read what has changed. Return False if the feed cannot be read."""
+        """Read the changes of the feed. Return False if the feed cannot be read."""
         self._manager.refresh()
         return not self._manager.stale
 
@@ -102,7 +102,7 @@ class CopiedFleet:
 
 
 def _built(domain: Domain, request: Request) -> Consumption:
-    """Return what an instance or a volume takes of its place once it is built. Here every build ends at once."""
+    """Return the amounts that an instance or a volume takes of its place once it is built. Here every build ends at once."""
     taken = domain.requests.consumption(request)
     numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}
     return dataclasses.replace(taken, numbers=numbers)

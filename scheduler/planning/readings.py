@@ -27,7 +27,7 @@ def host_names(hosts: Candidates, _state: StateAge) -> Sequence[str]:
 
 
 def utilization(hosts: Candidates, _state: StateAge) -> Hosts:
-    """Return what the hosts have and use."""
+    """Return the amounts that the hosts have, and those that are used."""
     there = hosts.present()
 
     def of(name: str) -> numpy.ndarray:
@@ -53,7 +53,7 @@ def disk_gb_used(hosts: Candidates, _state: StateAge) -> numpy.ndarray:
 
 
 def use(hosts: Candidates, _state: StateAge) -> dict[str, object]:
-    """Return what is used of each resource, of the limits of all hosts: ratios and reserved amounts are counted."""
+    """Return the used amount of each resource and the limit of all hosts, which counts ratios and reserved amounts."""
     there = hosts.present()
 
     def total(name: str) -> float:

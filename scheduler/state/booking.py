@@ -104,7 +104,7 @@ class Bookings:
             self._rare[booking.key][instance_uuid] = shown
 
     def totals(self, key: Key) -> Mapping[str, float]:
-        """Return the sum of what is booked on a node, by column."""
+        """Return the sums of the bookings on a node, by column."""
         return self._totals.get(key, {})
 
     def takings(self, key: Key, name: str, but: str | None = None) -> list[Taking]:

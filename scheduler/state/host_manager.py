@@ -47,7 +47,7 @@ TOLD_BOOKING_S = 30.0
 
 
 class Decide(Protocol):
-    """Decides over the hosts, whose states are as old as ``state`` says."""
+    """Decides over the hosts. :class:`StateAge` has the age of their states."""
 
     def __call__(self, hosts: Candidates, /, *, state: StateAge) -> Decision: ...
 
@@ -107,7 +107,7 @@ class HostManager:
         return self._newest_applied > 0
 
     def refresh(self) -> None:
-        """Bring the cache to what was committed when this was called, or later.
+        """Bring the cache to the commits of the time of this call, or later ones.
 
         :raises errors.StaleState: the feed cannot be read, and what is known is too old
         """
@@ -134,7 +134,7 @@ class HostManager:
         return bool(self._problem)
 
     def compare(self) -> None:
-        """Read everything and repair what differs. For the background: it takes as long as the fleet is large."""
+        """Read everything, and repair the differences. For the background: it takes as long as the fleet is large."""
         with self._audit_lock:
             with self._lock:
                 self._cache.services.begin_comparison()
@@ -219,7 +219,7 @@ class HostManager:
                 self._cache.release(uuid)
 
     def consider(self, work: Callable[[Candidates, StateAge], Answer], as_if_gone: Holding | None = None) -> Answer:
-        """Let ``work`` look at the hosts; nothing is booked, and nothing changes.
+        """Let ``work`` read the hosts. Nothing is booked or changed.
 
         :param as_if_gone: an instance to look past: what it holds, or has booked, counts as free
         """
@@ -230,7 +230,7 @@ class HostManager:
                 return work(self._candidates(), self._state(now))
 
     def copy(self) -> Candidates:
-        """Return the hosts as they are now, for a driver to look at without the lock. :raises errors.StaleState:"""
+        """Return a copy of the hosts, which a driver reads without the lock. :raises errors.StaleState:"""
         self.refresh()
         with self._lock:
             self._cache.expire(epoch_s(self._clock()))

@@ -26,7 +26,7 @@ class Memberships:
         self._shown: set[int] = set()
 
     def apply(self, aggregates: Iterable[ChangedAggregate | AggregateHint]) -> None:
-        """Apply what the feed shows."""
+        """Apply the changes of the feed."""
         self._take_over(aggregates)
         self._shown.update(each.id for each in aggregates)
 

@@ -27,7 +27,7 @@ def survey(
     state: StateAge,
     chance: random.Random,
 ) -> tuple[Decision, Mapping[str, str]]:
-    """Return what would be decided, and host → name of the filter that drops it.
+    """Return the decision that would be made, and host → name of the filter that drops it.
 
     :param prepared: the request twice: a decision changes what it is given
     """

@@ -181,7 +181,7 @@ class VolumeSchedulerManager:
         filter_properties: object = None,
         best: fields.InstanceCount = 10,
     ) -> JSONObject:
-        """Return what ``select_backend`` would answer, and why. Nothing is booked."""
+        """Return the answer that ``select_backend`` would give, with the reasons. Nothing is booked."""
         made = self._driver.look(context, self._request(context, request_spec, filter_properties), best)
         return explanation(made, Explained("volume", "pool", name_of))
 

@@ -57,7 +57,7 @@ def servers(
     clock: LedgerClock,
     ledger: LedgerIdentity,
 ) -> Sequence[service.Runnable]:
-    """Build what one process runs for volumes."""
+    """Build the servers and tasks of one process for volumes."""
     volume_conf.register_opts(conf)
     feed = functools.partial(
         ChangeFeed[ShownPool, ShownVolume],

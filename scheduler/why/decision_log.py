@@ -42,7 +42,7 @@ class Words(NamedTuple):
 
 
 def logged(words: Words, select: Callable[[], Sequence[Selection]]) -> Sequence[Selection]:
-    """Return what ``select`` returns, and log and count the decision after the answer is sent."""
+    """Return the answer of ``select``. Log and count the decision after the answer is sent."""
     started = time.monotonic()
     try:
         selections = select()

@@ -62,7 +62,7 @@ class VolumeDriver(abc.ABC):
 
     @abc.abstractmethod
     def init_backend(self) -> None:
-        """Prepare the backend, and remove what a crash has left half-made. Called before any other method.
+        """Prepare the backend, and remove partial volumes that a crash has left. Called before any other method.
 
         :raises OSError: the backend cannot be used now; it is tried again
         """
@@ -129,11 +129,11 @@ class VolumeDriver(abc.ABC):
         raise errors.NotSupported(what="Attaching a volume", driver=type(self).__name__)
 
     def manageable(self) -> Collection[Existing]:
-        """Return what lies on the pools and is no volume or snapshot. :raises errors.NotSupported:"""
+        """Return the data on the pools that are no volume or snapshot. :raises errors.NotSupported:"""
         raise errors.NotSupported(what="Managing what lies on a pool", driver=type(self).__name__)
 
     def measure(self, reference: str, pool: str) -> Existing:
-        """Return what :meth:`manage` would take. Change nothing.
+        """Return the facts of the volume that :meth:`manage` would make. Change nothing.
 
         :param reference: of the user: refuse everything but what is sure to belong to no volume and to depend on nothing
         :raises errors.InvalidReference: it does not exist, or cannot become a volume

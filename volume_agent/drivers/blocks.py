@@ -13,7 +13,7 @@ class Blocks:
     """All methods raise OSError, and flush what they have written."""
 
     def zero(self, device: pathlib.Path, offset: int, length: int) -> None:
-        """Write zeros: what was stored there before is not for the user of a new volume."""
+        """Write zeros, so that the user of a new volume does not see earlier data."""
         commands.run("blkdiscard", "--zeroout", "--offset", str(offset), "--length", str(length), str(device))
         self.flush(device)
 

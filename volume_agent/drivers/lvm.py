@@ -328,6 +328,6 @@ def _require(pool: _Pool, uuid: str) -> LogicalVolume:
 
 
 def _discard(pool: _Pool, part: str) -> None:
-    """Remove what is half-made, if it is there."""
+    """Remove a partial volume, if it is there."""
     if any(each.name == part for each in pool.group.volumes()):
         pool.group.remove(part)

@@ -69,7 +69,7 @@ class VolumeGroup:
         return pathlib.Path("/dev", self.name, name)
 
     def create(self, name: str, size: int) -> None:
-        """Its content is what was stored there before."""
+        """Create a logical volume. It contains the data that were stored there before."""
         self._run("lvcreate", "--yes", "--wipesignatures", "n", "--zero", "n", *self._named(name, size), self.name)
 
     def create_thin(self, name: str, size: int, pool: str) -> None:

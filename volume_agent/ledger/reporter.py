@@ -64,7 +64,7 @@ class Reporter:
             self._superseded(name, f"Backend {name} was removed, or another process serves it now.")
 
     def report(self) -> None:
-        """Send what each pool has. An unchanged report changes nothing in the ledger."""
+        """Send the report of each pool. An unchanged report changes nothing in the ledger."""
         found = {name: _report(backend) for name, backend in list(self._backends.items())}
         good = {
             name: reports for name, reports in found.items() if reports is not None and all(map(_has_a_name, reports))

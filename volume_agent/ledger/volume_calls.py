@@ -58,7 +58,7 @@ class VolumeCalls:
         return Volume.from_wire(self._step(context, "volume_done", **place))
 
     def measured(self, context: RequestContext, volume: Volume, host: str, size_gb: int, stored_gb: int) -> Volume:
-        """Claim the space of what is to be managed. Return the volume as it is then, refused or not."""
+        """Claim the space of data that are to become a volume. Return the volume as it is then, refused or not."""
         place = (volume.uuid, volume.attempt, host, size_gb, stored_gb)
         return Volume.from_wire(self._ask(self._conductor.volume_measured, context, *place))
 

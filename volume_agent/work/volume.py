@@ -43,7 +43,7 @@ class VolumeWorker:
             LOG.warning("Volume %s is left to the conductor's sweeper: %s", uuid, silence)
 
     def manageable(self) -> list[dict[str, object]]:
-        """Return what lies on the backend and is no volume. :raises errors.NotSupported: errors.ServiceDown:"""
+        """Return the data on the backend that are no volume. :raises errors.NotSupported: errors.ServiceDown:"""
         try:
             found = self._backend.driver.manageable()
         except OSError as failure:

@@ -32,7 +32,7 @@ _REFUSALS = (
 
 class Destination(MoveSteps):
     def claim(self, context: RequestContext, migration: Migration) -> Migration:
-        """Hold what the instance will need. As for a build, both this host and the ledger must agree."""
+        """Claim the resources that the instance will need. As for a build, both this host and the ledger must agree."""
         started = self._clock()
         try:
             tracker = self._host.tracker(migration.dest_node)
@@ -130,7 +130,7 @@ class Destination(MoveSteps):
         )
 
     def look_and_undo(self, context: RequestContext, migration: Migration) -> Migration:
-        """Remove what was prepared, unless the guest is found here.
+        """Remove the prepared files, unless the guest is found here.
 
         :raises live_migration.Unknown: half of its memory is here
         """

@@ -57,7 +57,7 @@ def run(context: RequestContext, host: Host, migration: Migration, progress: Cal
 
 
 def abort(context: RequestContext, host: Host, calls: MoveCalls, instance_uuid: str) -> None:
-    """Abort a live migration from this host, if its record says so. It may run meanwhile, in another thread."""
+    """Abort a live migration from this host if its record orders it. Another thread may run the migration meanwhile."""
     context = context.about(instance_uuid=instance_uuid, host=host.name)
     try:
         migration = calls.find(context, host.name, instance_uuid)

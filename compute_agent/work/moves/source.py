@@ -31,7 +31,7 @@ class Source(MoveSteps):
         )
 
     def confirm(self, context: RequestContext, migration: Migration) -> Migration:
-        """Remove what was kept for a revert."""
+        """Remove the files that were kept for a revert."""
 
         def forget() -> None:
             uuid = migration.instance.uuid

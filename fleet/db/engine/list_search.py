@@ -14,7 +14,7 @@ from fleet.db.tables.sql_types import Element, Select
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """The parameters of a list that a caller asks for.
+    """The parameters by which a caller selects a part of a list.
 
     :param text: searched in the columns of ``Searched.text``, without regard to case; empty: all rows match
     :param state: only rows in this state; None: in any
@@ -58,7 +58,7 @@ def read(
     where: Sequence[sa.ColumnElement[bool]],
     sees_places: bool,
 ) -> Found:
-    """Return the part of the list that ``search`` asks for.
+    """Return the part of the list that ``search`` selects.
 
     :param where: conditions beside the text and the state
     :param sees_places: whether hosts and pools may be searched and sorted by: the order and the matches name them

@@ -61,7 +61,7 @@ def _mix(row: FlavorMixRow | None) -> FlavorMix:
 
 
 def count(tx: Transaction, now: datetime.datetime, half_life_s: float) -> bool:
-    """Count what is new. Return False if another conductor has done so within the last minute, or nothing is new.
+    """Count the new instances. Return False if another conductor has done so within the last minute, or nothing is new.
 
     The first count takes all instances that there are.
     """

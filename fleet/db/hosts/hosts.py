@@ -256,14 +256,14 @@ def totals(connection: sa.Connection, hosts: Iterable[str]) -> dict[str, list[In
 
 
 def stat_of(connection: Transaction | sa.Connection, host: str | None, node: str | None, key: str) -> str | None:
-    """Return what the node reports in its ``stats`` under ``key``."""
+    """Return the value of ``key`` in the ``stats`` that the node reports."""
     stats = connection.execute(_STATS, {"on_host": host, "on_node": node}).scalar_one_or_none()
     found = (stats or {}).get(key)
     return None if found is None else str(found)
 
 
 def cpu_info(connection: Transaction | sa.Connection, host: str | None, node: str | None) -> str | None:
-    """Return what the node reports about its processor, as JSON."""
+    """Return the node's report of its processor, as JSON."""
     query = sa.select(NODES.c.cpu_info).where(NODES.c.host == host, NODES.c.hypervisor_hostname == node)
     found: str | None = connection.execute(query).scalar_one_or_none()
     return found
@@ -281,7 +281,7 @@ def booted_at(connection: Transaction | sa.Connection, host: str, node: str) -> 
 def stats_of_all(
     connection: Transaction | sa.Connection, key: str, within: Collection[str] | None = None
 ) -> list[tuple[str, str | None]]:
-    """Return for each node its host, and what it reports in its ``stats`` under ``key``. :param within: only these hosts"""
+    """Return, for each node, its host and the value of ``key`` in its ``stats``. :param within: only these hosts"""
     query = sa.select(NODES.c.host, NODES.c.stats[key].as_string()).where(sa.not_(NODES.c.deleted))
     if within is not None:
         query = query.where(NODES.c.host.in_(sorted(within)))

@@ -38,7 +38,7 @@ def replace(tx: Transaction, uuid: str, data: BootData) -> None:
 
 
 def of_row(connection: Transaction | sa.Connection, row: RequestedInstance) -> BootData:
-    """Return what an instance finds; only its host name if its request named nothing."""
+    """Return the boot data of an instance: only its host name, if its request had none."""
     found = connection.execute(_REBUILT, {"wanted": row.uuid}).one_or_none()
     if found is None:
         found = connection.execute(_REQUESTED, {"reservation": row.reservation_id}).one_or_none()

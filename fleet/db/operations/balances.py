@@ -91,7 +91,7 @@ _STATUSES = (
 
 
 def lock(tx: Transaction, aggregate: str) -> BalanceRow:
-    """The row of an aggregate: conductors look at it, and begin its moves, one at a time."""
+    """Lock the row of an aggregate, so that one conductor at a time reads its loads and begins its moves."""
     locked = _ONE.with_for_update()
     row = tx.execute(locked, {"of_aggregate": aggregate}).one_or_none()
     if row is None:

@@ -275,7 +275,7 @@ def busy(tx: Transaction, host: str) -> Sequence[MigrationRow]:
 
 
 def away(tx: Transaction, host: str, since: datetime.datetime) -> Sequence[MigrationRow]:
-    """Moves away from a host that were asked for since then, the oldest first."""
+    """Return the moves away from a host that were requested since then, the oldest first."""
     return cast("Sequence[MigrationRow]", tx.execute(_AWAY, {"on_host": host, "since": since}).all())
 
 

@@ -157,7 +157,7 @@ def any_open(connection: Transaction | sa.Connection) -> bool:
 
 
 def due(connection: sa.Connection, now: datetime.datetime) -> Sequence[RecoveryRow]:
-    """Recoveries that a conductor must look at, the oldest first."""
+    """Return the recoveries that are due, the oldest first."""
     return cast("Sequence[RecoveryRow]", connection.execute(_DUE, {"now": now}).all())
 
 

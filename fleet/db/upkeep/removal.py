@@ -83,7 +83,10 @@ def service(tx: Transaction, host: str, binary: str, now: datetime.datetime, dow
 
 
 def _leave_backend(tx: Transaction, host: str, now: datetime.datetime) -> None:
-    """Release what volumes hold there that have migrated away. :raises errors.Conflict: a volume is there, or on its way"""
+    """Release the claims on the backend of volumes that have migrated away.
+
+    :raises errors.Conflict: a volume is there, or on its way
+    """
     rows = volumes.lock_all(tx, [row.uuid for row in volumes.on_host(tx, host)])
     there = [row.name for row in rows if not _has_left(row, host)]
     if there:

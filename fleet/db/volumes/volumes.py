@@ -233,7 +233,7 @@ def leaves(row: VolumeRow, host: str | None, pool: str | None) -> Values:
 
 
 def returns(row: VolumeRow, host: str, pool: str) -> Values:
-    """Columns of a volume that gets space of a pool: what is there is its own again."""
+    """Return the columns of a volume that gets space of a pool, on which its data no longer count as left."""
     places = set(row.spec.get(LEFT, ())) - {location.append_host(host, pool)}
     spec = {name: value for name, value in row.spec.items() if name != LEFT}
     return {"spec": {**spec, LEFT: sorted(places)} if places else spec}

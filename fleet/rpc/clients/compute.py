@@ -133,7 +133,10 @@ class ComputeAPI(HostAPI):
         return answer
 
     def describe_host(self, context: RequestContext, host: str) -> JSONObject:
-        """Return what the agent holds and runs. :raises oslo_messaging.MessageUndeliverable: no agent serves the host"""
+        """Return the claims of the agent, and its running guests.
+
+        :raises oslo_messaging.MessageUndeliverable: no agent serves the host
+        """
         answer: dict[str, object] = self._ask(
             context, Message("describe_host", {}), server=host, transport_options=MANDATORY
         )

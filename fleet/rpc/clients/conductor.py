@@ -136,7 +136,7 @@ class ConductorAPI(API):
     def restart_guest(
         self, context: RequestContext, instance_uuid: str, host: str, power_state: int, limits: JSONObject, moves: bool
     ) -> JSONObject | None:
-        """Return what to do about a guest that is down (``fate``, ``count``, ``why``); None if the conductor is too old.
+        """Return the next step for a guest that is down (``fate``, ``count``, ``why``); None if the conductor is too old.
 
         :param limits: of its restarts
         :param moves: whether its instance moves when they are used up
@@ -154,7 +154,7 @@ class ConductorAPI(API):
         return answer
 
     def get_boot_data(self, context: RequestContext, instance_uuid: str, host: str) -> JSONObject:
-        """Return what an instance finds at its first boot. Empty from a conductor that is too old to accept any.
+        """Return the boot data of an instance. Empty from a conductor that is too old to accept any.
 
         :raises errors.NotFound: the instance is not on ``host``, nor on its way there
         """

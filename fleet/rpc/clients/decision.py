@@ -22,7 +22,7 @@ class DecisionAPI(API):
     def explain(
         self, context: RequestContext, request_spec: JSONObject, filter_properties: JSONObject, best: int = 10
     ) -> JSONObject:
-        """Return what the scheduler would choose and why; nothing is booked. ``docs/explain.md`` describes the answer."""
+        """Return the decision that the scheduler would make, in the form of ``docs/explain.md``. Nothing is booked."""
         asked = {"request_spec": request_spec, "filter_properties": filter_properties, "best": best}
         answer: dict[str, object] = self._ask(context, Message("explain", asked, version=self._since))
         return answer

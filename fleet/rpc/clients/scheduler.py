@@ -59,7 +59,7 @@ class SchedulerAPI(DecisionAPI):
         return answer
 
     def decisions_of(self, context: RequestContext, request_id: str, host: str) -> list[JSONObject]:
-        """Return what the schedulers of one machine have kept of their decisions of a request.
+        """Return the decisions of a request that the schedulers of one machine have kept.
 
         :param host: name of the machine
         :raises errors.VersionPinned: a scheduler may be too old; errors.ConfigError: it keeps no decisions

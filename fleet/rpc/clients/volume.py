@@ -22,7 +22,7 @@ class VolumeAPI(HostAPI):
         self._order(context, host, Message("advance_volume", {"volume_uuid": volume_uuid}))
 
     def get_manageable(self, context: RequestContext, host: str) -> list[JSONObject]:
-        """Return what may become a volume on the backend.
+        """Return the data on the backend that may become a volume.
 
         :raises oslo_messaging.MessageUndeliverable: no agent serves the backend
         :raises errors.VersionPinned: it is too old

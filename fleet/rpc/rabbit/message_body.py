@@ -65,7 +65,7 @@ def reply_of(raw: object) -> dict[str, object]:
 
 
 def _is_error(value: object) -> bool:
-    """Return True for what oslo.messaging makes of an exception."""
+    """Return True for the form in which oslo.messaging sends an exception."""
     if not isinstance(value, dict):
         return False
     trace = value.get("tb", [])

@@ -42,7 +42,7 @@ BODY = bodies.Body({"server": _Server})
 
 
 def parse(request: falcon.Request) -> dict[str, str]:
-    """Return what the body of ``PUT /servers/ID`` changes; it may be nothing. :raises errors.InvalidInput:"""
+    """Return the changes in the body of ``PUT /servers/ID``; there may be none. :raises errors.InvalidInput:"""
     given = bodies.part(request, "server", _Server)
     named = {
         "name": given.name,

@@ -176,7 +176,7 @@ def _zone(server: _Server) -> str:
 
 
 def hints(body: JSONMapping) -> JSONObject:
-    """Return what stands under one of HINTS. :raises errors.InvalidInput:"""
+    """Return the value under one of HINTS. :raises errors.InvalidInput:"""
     for key in HINTS:
         if key in body:
             return fields.parse(dict[fields.Name, object], body[key] or {}, key)

@@ -151,7 +151,7 @@ class Guard:
         return list(self._kept.nodes)
 
     def kept(self, node: Node) -> Amount:
-        """Return what the node must keep free: the most that any single loss puts there."""
+        """Return the amounts that the node must keep free: the most that any single loss puts there."""
         return self._kept.most(node)
 
     def hardware(self, node: Node) -> Collection[Hardware]:
@@ -187,7 +187,7 @@ class Guard:
         return self._unsafe[policy]
 
     def takes(self, node: Node, free: Amount, demand: Amount) -> bool:
-        """Return True if an instance of this size leaves the node what plans need. :param free: before it"""
+        """Return True if the node keeps what plans need beside an instance of this size. :param free: before it"""
         kept = self._kept.most(node)
         return not any(_is_short(each) for each in zip(free, demand, kept, strict=True))
 

@@ -50,7 +50,7 @@ class KeptHardware:
         self._on.setdefault(node, collections.Counter())[hardware] += 1
 
     def take(self, node: Node, hardware: Hardware) -> None:
-        """Take back what was added."""
+        """Undo the addition of such guests."""
         there = self._on[node]
         there[hardware] -= 1
         if not there[hardware]:

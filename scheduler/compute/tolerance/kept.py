@@ -42,7 +42,7 @@ class Kept:
             self._most[node] = _larger(most, amount)
 
     def take(self, node: Node, amount: Amount) -> None:
-        """Take back what was added."""
+        """Undo an addition."""
         counts = self._counts[node]
         counts[amount] -= 1
         if counts[amount]:

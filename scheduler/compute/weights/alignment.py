@@ -18,7 +18,7 @@ _PARTS = 2**20
 
 
 class AlignmentWeigher(ColumnWeigher):
-    """The cosine of the angle between what the instance asks for and what is free: vcpus and memory, overcommit included.
+    """The cosine of the angle between the requested and the free vcpus and memory, with overcommit.
 
     Both are measured in mean hosts. It is a variant of the alignment of Grandl et al. ("Multi-resource packing for
     cluster schedulers", SIGCOMM 2014), without the length of what is free. Off while the multiplier is 0.

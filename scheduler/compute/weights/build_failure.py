@@ -10,7 +10,7 @@ from scheduler.engine.hosts.candidates import Candidates
 
 
 class BuildFailureWeigher(ColumnWeigher):
-    """Builds that failed there since the last success; they count against a host, by as much as the option says."""
+    """The number of builds that failed on the host since the last success. The option sets their weight against it."""
 
     option = "build_failure_weight_multiplier"
     column = "failed_builds"

@@ -186,7 +186,7 @@ def _limits(hosts: Candidates, number: int = 3) -> list[numpy.ndarray]:
 
 
 def _free(hosts: Candidates, tables: _Tables) -> list[numpy.ndarray]:
-    """Return what may still be sold of each resource that the tables have."""
+    """Return the amount of each resource of the tables that is still free within the limits."""
     found = [
         capacity.usable(hosts.column("vcpu_limit"), hosts.column("vcpus_used")),
         hosts.column("free_ram_mb") + hosts.column("ram_headroom_mb"),

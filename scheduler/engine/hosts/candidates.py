@@ -366,7 +366,7 @@ class Candidates:
         return self._overlay.limits
 
     def attribute(self, row: int, name: str) -> Any:
-        """Return what a host state has under this name. :raises AttributeError: it has none"""
+        """Return the attribute of this name of a host state. :raises AttributeError: it has none"""
         domain = self.domain
         if name in domain.layout.views:
             return domain.layout.views[name](self, row)

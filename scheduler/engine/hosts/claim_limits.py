@@ -59,7 +59,7 @@ class ClaimLimits:
         self._found, self._now = {}, {}
 
     def end(self) -> None:
-        """Store what the filter has changed."""
+        """Store the limits that the filter has changed."""
         # A filter that was given up may still be at it, in a thread of its own.
         for row, now in list(self._now.items()):
             written = self._written.setdefault(row, {})

@@ -69,7 +69,7 @@ class Inventory:
         self._metadata_keys = None
 
     def learn_demand(self, demand: object) -> None:
-        """Replace ``demand``; what was computed from it is void."""
+        """Replace ``demand``, and drop the values that were computed from it."""
         self.demand = demand
         self.epoch += 1
 

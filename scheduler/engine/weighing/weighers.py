@@ -38,7 +38,7 @@ def applying(prepared: PreparedRequest) -> list[BaseHostWeigher]:
 
 
 def of_fleet(prepared: PreparedRequest, hosts: Candidates) -> Sequence[Hashable]:
-    """Return what the weighers read of the fleet as a whole."""
+    """Return the values of the whole fleet that the weighers read."""
     return [prepared.supervision.ask("Weigher", each, each.of_fleet, hosts) for each in prepared.reading]
 
 

@@ -64,11 +64,11 @@ class Scale:
         return self.contribution(self.observed[0]), self.contribution(self.observed[1])
 
     def of_all(self, weights: Weights) -> numpy.ndarray | None:
-        """Return what all hosts get; None if the weigher does not count."""
+        """Return the contributions of all hosts; None if the weigher does not count."""
         return self.contributions(weights.raw, weights.observed) if self.counts and weights.raw is not None else None
 
     def contributions(self, raw: numpy.ndarray, observed: Bounds = _ANY) -> numpy.ndarray:
-        """Return what hosts with these raw weights get; ``observed`` are the bounds of ``raw``."""
+        """Return the contributions of hosts with these raw weights; ``observed`` are the bounds of ``raw``."""
         if observed[0] < self.low or observed[1] > self.high:
             raw = normalise.clamped(raw, self.low, self.high, self.policy)
         found: numpy.ndarray = normalise.contribution(raw, self.low, self.high, self.multiplier)

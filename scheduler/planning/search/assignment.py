@@ -84,7 +84,7 @@ class Assignment:
         return float(self.cost_of.sum()) + float(self.away[left].sum()) + far + self.group_cost()
 
     def _placed(self, items: numpy.ndarray | int, places: numpy.ndarray | slice | int) -> numpy.ndarray:
-        """Return what it costs that the items are at the places, of their moves alone; not for slices of places."""
+        """Return the cost of the items' moves to the places; not for slices of places."""
         first = self.problem.start[items]
         cost = numpy.where(first == places, 0.0, self.away[items])
         distance = self.problem.moves.distance
@@ -118,7 +118,7 @@ class Assignment:
         return may, change
 
     def room(self, items: numpy.ndarray, low: int, high: int) -> numpy.ndarray:
-        """Return items × places: whether the item has room there, whatever the rules say."""
+        """Return items × places: whether the item has room there, without regard to rules."""
         found: numpy.ndarray = (self.free[low:high] >= self.need[items][:, None]).all(axis=2)
         first = self.problem.start[items]
         rows = numpy.flatnonzero((first >= low) & (first < high) & (self.at[items] != first))

@@ -77,7 +77,7 @@ class Packing:
         return self._solved(limit_s, is_whole=False)[0] is Outcome.IMPOSSIBLE
 
     def solve(self, limit_s: float) -> tuple[Outcome, list[int]]:
-        """Return a host for each item so that no sum exceeds what is free."""
+        """Return a host for each item so that no sum exceeds the free amount."""
         outcome, numbers = self._solved(limit_s, is_whole=True)
         if outcome is not Outcome.FOUND:
             return outcome, []

@@ -20,13 +20,13 @@ from scheduler.volumes.domain.tracked_volume import has_moved, is_gone, is_over,
 
 
 def consumption(request: VolumeRequest) -> Consumption:
-    """Return what the volume takes of its pool, thin or thick. Nothing where it exists already and does not grow."""
+    """Return the space that a volume takes of its pool. An existing volume that does not grow takes none."""
     grows = request.new_size_gb is not None
     return Consumption(_taken(request.requested_gb, 0 if grows else 1))
 
 
 def held(size_gb: float) -> Held:
-    """Return what a volume on its pool holds."""
+    """Return the space that a volume holds on its pool."""
     return Held(_taken(size_gb, 1), {})
 
 

@@ -51,7 +51,7 @@ class CapabilitiesFilter(ColumnFilter):
 
 
 def _wanted(request: VolumeRequest) -> list[tuple[list[str], str | None]]:
-    """Return the path of each extra spec that this filter reads, and what is wanted there."""
+    """Return the path of each extra spec that this filter reads, and the wanted value."""
     found = []
     for key, wanted in request.extra_specs.items():
         path = key.split(":")

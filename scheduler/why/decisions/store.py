@@ -96,7 +96,7 @@ class DecisionStore:
         self._waiting.join()
 
     def _write_all(self) -> None:
-        """Write what waits, and end when nothing does."""
+        """Write the decisions that wait, and end when none does."""
         while True:
             time.sleep(self._pause_s)
             entries = self._taken()

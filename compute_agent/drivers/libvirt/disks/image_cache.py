@@ -53,7 +53,7 @@ class ImageCache:
         self._fetching: collections.defaultdict[str, threading.Lock] = collections.defaultdict(threading.Lock)
 
     def start(self) -> None:
-        """Remove what a crash has left half-fetched."""
+        """Remove partial files that a crash has left."""
         self._directory.mkdir(mode=0o711, parents=True, exist_ok=True)
         for part in self._directory.glob(f"{whole_file.PART}*"):
             LOG.info("Removing %s, which a crash has left half-fetched", part)

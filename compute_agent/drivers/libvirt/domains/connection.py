@@ -68,7 +68,7 @@ class Connection:
             return self._handle
 
     def call(self, work: Callable[[Any], Any]) -> Any:
-        """Return what ``work`` does with the open connection.
+        """Call ``work`` with the open connection, and return its result.
 
         :raises Unreachable:
         :raises libvirt.libvirtError: libvirt refuses it

@@ -316,7 +316,10 @@ def serve(tx: Transaction, projects: Collection[str], now: datetime.datetime) ->
 
 
 def close(tx: Transaction, generation: int, now: datetime.datetime) -> None:
-    """All changes up to ``generation`` have been looked at. Forget builds that were woken and have a host, or have ended."""
+    """Record that the queue has read all changes up to ``generation``.
+
+    Builds that were woken are forgotten if they have a host, or have ended.
+    """
     tx.execute(_SEEN)
     tx.execute(_FORGET)
     tx.execute(QUEUE.update().where(QUEUE.c.id == 1).values(generation=generation, looked_at=now))

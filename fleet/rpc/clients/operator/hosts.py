@@ -146,7 +146,7 @@ class HostCalls(Caller):
         return answer
 
     def list_balance_rounds(self, aggregate: str | None = None, **newest: Unpack[Newest]) -> list[BalanceRound]:
-        """Return what conductors have seen and done, the newest first."""
+        """Return the rounds of balancing, the newest first."""
         answer: list[BalanceRound] = self.call("list_balance_rounds", aggregate=aggregate, **newest)
         return answer
 

@@ -165,7 +165,7 @@ class InstanceCalls(Caller):
         return answer
 
     def list_decisions(self, request_id: str) -> KeptDecisions:
-        """Return what schedulers have kept of their decisions of a request."""
+        """Return the decisions of a request that schedulers have kept."""
         answer: KeptDecisions = self.call("list_decisions", request_id=request_id)
         return answer
 

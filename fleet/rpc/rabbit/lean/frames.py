@@ -62,11 +62,11 @@ class _ReadsAhead:
         return kind, channel, ahead[begin:end]
 
     def receive(self) -> None:
-        """Read what has come; wait if there is nothing. :raises OSError: the connection is lost"""
+        """Read the bytes that have arrived; wait if there are none. :raises OSError: the connection is lost"""
         self._append(self.sock.recv(_CHUNK))
 
     def receive_now(self) -> bool:
-        """Read what has come, and return False if there is nothing. :raises OSError: the connection is lost"""
+        """Read the bytes that have arrived, and return False if there are none. :raises OSError: the connection is lost"""
         raise NotImplementedError
 
     def hides(self) -> bool:

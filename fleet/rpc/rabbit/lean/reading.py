@@ -56,7 +56,7 @@ class Reading:
         self._waiting: dict[Arrivals, None] = {}
 
     def receive(self, arrived: Arrivals, deadline: float | None) -> wire.Reply | Outcome:
-        """Return what comes next for a caller. Its thread reads the connection meanwhile, if no other does.
+        """Return the next reply or outcome for a caller. Its thread reads the connection meanwhile, if no other does.
 
         :param deadline: as ``time.monotonic``; None for ever
         :raises queue.Empty: nothing came in time
@@ -108,7 +108,7 @@ class Reading:
                     self._reader.put(_Turn.YOURS)
 
     def _read(self, link: Link, timeout_s: float) -> None:
-        """Wait for the broker and read what has come."""
+        """Wait for the broker, and read the frames that have arrived."""
         try:
             if link.wait(min(timeout_s, link.tick_s)):
                 link.read()

@@ -75,7 +75,7 @@ def request_body(
 
 
 def notification_body(context: Any, message: Mapping[str, object], version: float) -> bytes:
-    """Return the body of a notification, whose version says whether it has an envelope."""
+    """Return the body of a notification. Its version decides whether it has an envelope."""
     if version >= 2.0:
         return request_body(context, message)
     values = context if isinstance(context, Mapping) else context.to_dict()

@@ -96,7 +96,7 @@ def _holds(t: Tables, group: int, left: int, entered: int) -> bool:
 
 @_compiled
 def _placed(item: int, place: int, start: Numbers, away: Numbers, distance: Numbers) -> float:
-    """Return what it costs that an item is at a place, of its move alone."""
+    """Return the cost of an item's move to a place."""
     first = start[item]
     cost = 0.0 if first == place else away[item]
     return cost + distance[first, place] if len(distance) > 1 else cost
