@@ -144,3 +144,15 @@ def test_a_docstring_names_its_subject() -> None:
         if re.match(rf'\s*"""({_QUESTIONS})\b', line)
     ]
     assert not vague, "\n".join(vague)
+
+
+def test_the_docstring_of_a_module_has_a_second_sentence() -> None:
+    """The first sentence describes the module, and the second one its callers. Short modules and options need none."""
+    alone = [
+        str(path.relative_to(ROOT))
+        for path in MODULES
+        if path.name not in ("__init__.py", "conf.py") and "versions" not in path.parts
+        if len(path.read_text().splitlines()) > 25
+        if not re.search(r"\.\s+\S", ast.get_docstring(ast.parse(path.read_text())) or "")
+    ]
+    assert not alone, "\n".join(alone)
