@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet volume extend``, ``migrate`` and ``retype``: change a volume, and wait until it is changed."""
+"""``fleet volume extend``, ``migrate`` and ``retype``: change a volume, and wait until it is changed.
+
+Registered in :mod:`fleet_cli.command_list`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``fleet volume``: creates, lists and deletes volumes.
 
-Registered in :mod:`fleet_cli.command_list`. ``volume_changes``, ``existing_volumes``, ``snapshots``, ``volume_types`` and ``pools`` have
-the rest.
+Registered in :mod:`fleet_cli.command_list`. ``volume_changes``, ``existing_volumes``, ``snapshots``, ``volume_types``
+and ``pools`` have the rest.
 """
 
 from __future__ import annotations
