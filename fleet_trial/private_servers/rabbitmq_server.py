@@ -32,9 +32,15 @@ class RabbitMQ(PrivateServer):
 
     def vhost(self, name: str) -> str:
         """Create a virtual host and return its transport URL."""
-        permissions = {"user": "guest", "vhost": name, "configure": ".*", "write": ".*", "read": ".*"}
-        self.define(vhosts=[{"name": name}], permissions=[permissions])
-        return f"{self.url}{name}"
+        return self.vhosts(name)[name]
+
+    def vhosts(self, *names: str) -> dict[str, str]:
+        """Create virtual hosts and return their transport URLs."""
+        everything = {"user": "guest", "configure": ".*", "write": ".*", "read": ".*"}
+        self.define(
+            vhosts=[{"name": name} for name in names], permissions=[{**everything, "vhost": name} for name in names]
+        )
+        return {name: f"{self.url}{name}" for name in names}
 
     def add_users(self, vhost: str, *names: str) -> dict[str, str]:
         """Create users without permissions, whose passwords are their names; return their transport URLs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import uuid
 from collections.abc import Callable, Iterator
 
 import oslo_messaging
@@ -21,7 +22,8 @@ from tests.amqp.daemons import eventually
 
 HOSTS = ("h1", "h2", "h3")
 ORDERS = 50
-VHOST = "host-queues"
+#: Virtual hosts that are made: at least one for each test and driver.
+MOST_TESTS = 10
 
 
 class Host:
@@ -46,19 +48,23 @@ class Host:
         self._server.wait()
 
 
+@pytest.fixture(scope="module")
+def urls(broker: private_servers.RabbitMQ) -> Iterator[str]:
+    """Transport URLs of virtual hosts, one for each test; all are made at once, which takes a second of a processor."""
+    return iter(broker.vhosts(*(f"host-queues-{uuid.uuid4()}" for _ in range(MOST_TESTS))).values())
+
+
 @pytest.fixture(params=[STOCK, LEAN])
-def conf(request: pytest.FixtureRequest, broker: private_servers.RabbitMQ) -> Iterator[cfg.ConfigOpts]:
+def conf(request: pytest.FixtureRequest, urls: Iterator[str]) -> Iterator[cfg.ConfigOpts]:
     conf = cfg.ConfigOpts()
     pins.register_opts(conf)
     conf.register_opts(OPTIONS)
     conf([], default_config_files=[])
     conf.set_override("rabbit_driver", request.param)
-    url = broker.vhost(VHOST)
-    fixture = conffixture.ConfFixture(conf, transport_url=url)
+    fixture = conffixture.ConfFixture(conf, transport_url=next(urls))
     fixture.setUp()
     yield conf
     fixture.cleanUp()
-    broker.ctl("delete_vhost", VHOST)
 
 
 @pytest.fixture
@@ -94,6 +100,11 @@ def hosts(open_server: Callable[..., server.Server]) -> Iterator[dict[str, Host]
             stops.callback(host.stop)
 
 
+def _vhost(conf: cfg.ConfigOpts) -> str:
+    url: str = conf.transport_url
+    return url.rpartition("/")[2]
+
+
 def _order(compute: clients.ComputeAPI, host: str, number: int) -> None:
     compute.terminate_instance(new_context(), host, f"{host}-{number}")
 
@@ -116,10 +127,13 @@ def test_each_host_has_its_orders_in_their_order(compute: clients.ComputeAPI, ho
 
 
 def test_hosts_share_one_connection(
-    broker: private_servers.RabbitMQ, conf: cfg.ConfigOpts, compute: clients.ComputeAPI, hosts: dict[str, Host]
+    broker: private_servers.RabbitMQ,
+    conf: cfg.ConfigOpts,
+    compute: clients.ComputeAPI,
+    hosts: dict[str, Host],
 ) -> None:
     """One consumer a host, and all of them on the same channel. The stock driver has three a host, on three channels."""
-    listed = broker.ctl("list_consumers", "-p", VHOST, "queue_name", "channel_pid").splitlines()
+    listed = broker.ctl("list_consumers", "-p", _vhost(conf), "queue_name", "channel_pid").splitlines()
     channels = [line.split()[1] for line in listed if line.startswith("compute")]
     expected = (len(HOSTS), 1) if conf.rabbit_driver == LEAN else (3 * len(HOSTS), len(HOSTS))
     assert expected == (len(channels), len(set(channels)))
@@ -146,18 +160,21 @@ def test_what_was_sent_before_a_host_leaves_is_handled(compute: clients.ComputeA
 
 
 def test_all_hosts_are_back_after_a_lost_connection(
-    broker: private_servers.RabbitMQ, conf: cfg.ConfigOpts, compute: clients.ComputeAPI, hosts: dict[str, Host]
+    broker: private_servers.RabbitMQ,
+    conf: cfg.ConfigOpts,
+    compute: clients.ComputeAPI,
+    hosts: dict[str, Host],
 ) -> None:
     """The connection, or a queue under its consumer: both are declared again, for every host.
 
     A call whose host's queue goes meanwhile is lost with the queue, so calls wait for a short time only.
     """
     conf.set_override("rpc_response_timeout", 2)
-    broker.ctl("close_all_connections", "--vhost", VHOST, "test")
+    broker.ctl("close_all_connections", "--vhost", _vhost(conf), "test")
     eventually(lambda: all(_answers(compute, name) for name in HOSTS))
-    names = broker.ctl("list_queues", "-p", VHOST, "name", "--no-table-headers").split()
+    names = broker.ctl("list_queues", "-p", _vhost(conf), "name", "--no-table-headers").split()
     (of_h3,) = [name for name in names if re.fullmatch(r"compute\.h3(_[0-9a-f]{32})?", name)]
-    broker.ctl("delete_queue", "-p", VHOST, of_h3)
+    broker.ctl("delete_queue", "-p", _vhost(conf), of_h3)
     eventually(lambda: all(_answers(compute, name) for name in HOSTS))
 
 

@@ -34,6 +34,8 @@ class Recovering(Scenario):
     TROUBLE_S = 180.0
     GUEST_DIES = 0.01
     ACTS = ("resize",)
+    #: The chance that the lost host dies with its guests; otherwise they run on.
+    DIES = 0.7
 
     def _start(self, name: str) -> None:
         if name == AGENT and self._lives[name] == 0:
@@ -43,7 +45,7 @@ class Recovering(Scenario):
     def _lose(self) -> None:
         """The host dies with its guests, or its agent alone is silent for good."""
         self._lost = True
-        if self._world.chance.random() < 0.7:
+        if self._world.chance.random() < self.DIES:
             self._power_off(HOST)
         self._world.met["host lost"] += 1
         if self._processes[AGENT].alive:
