@@ -224,7 +224,7 @@ def _serve(
     manager = ComputeManager(
         host,
         BuildRunner(host, calls.builds, notifications),
-        Mover(host, calls.moves, notifications),
+        Mover(host, calls.moves, notifications, give_back_slot=queues.give_back_slot),
         Termination(host, calls.builds, calls.moves, queues),
         PowerSwitch(host, calls.builds, notifications),
         Attacher(host, calls.builds),

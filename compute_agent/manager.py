@@ -36,7 +36,8 @@ MOST_CONSOLE_BYTES = 100 * 1024
 class ComputeManager:
     """Topic ``compute``, server HOST. Orders are casts: a bad order is one line in the log.
 
-    The ledger confirms each order before it is carried out: see ``orders``.
+    The ledger confirms each order before it is carried out: see ``orders``. Conductors repeat orders: one that waits in its
+    queue is not queued again.
     """
 
     target = oslo_messaging.Target(version=versions.CURRENT["compute"])
@@ -87,7 +88,7 @@ class ComputeManager:
         except errors.InvalidInput as invalid:
             orders.invalid(orders.ADVANCE, invalid.message)
             return
-        self._queues.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
+        self._advance(context, uuid)
 
     def live_migration_abort(self, context: RequestContext, instance_uuid: object = None, **_unknown: object) -> None:
         """Read the migration record of the instance, and abort its live migration from this host if the record says so.
@@ -100,9 +101,13 @@ class ComputeManager:
         except errors.InvalidInput as invalid:
             orders.invalid(orders.ABORT, invalid.message)
             return
-        self._queues.submit(f"{uuid}/abort", functools.partial(self._mover.abort, context, uuid))
+        self._queues.submit(f"{uuid}/abort", functools.partial(self._mover.abort, context, uuid), once=orders.ABORT)
         if not self._queues.busy(uuid):
-            self._queues.submit(uuid, functools.partial(self._mover.run, context, uuid), takes_slot=True)
+            self._advance(context, uuid)
+
+    def _advance(self, context: RequestContext, uuid: str) -> None:
+        work = functools.partial(self._mover.run, context, uuid)
+        self._queues.submit(uuid, work, takes_slot=True, once=orders.ADVANCE)
 
     def advance_power(
         self, context: RequestContext, instance_uuid: object = None, spawn_within_s: Any = None, **_unknown: object
@@ -114,7 +119,9 @@ class ComputeManager:
         except errors.InvalidInput as invalid:
             orders.invalid(orders.POWER, invalid.message)
             return
-        self._queues.submit(uuid, functools.partial(self._switch.run, context, uuid, within_s))
+        # Work that waits with another limit of time is for another task.
+        once = f"{orders.POWER} {within_s}"
+        self._queues.submit(uuid, functools.partial(self._switch.run, context, uuid, within_s), once=once)
 
     def advance_attachments(self, context: RequestContext, instance_uuid: object = None, **_unknown: object) -> None:
         """Read the attachments of the instance, and attach or detach its volumes."""
@@ -123,7 +130,7 @@ class ComputeManager:
         except errors.InvalidInput as invalid:
             orders.invalid(orders.ATTACH, invalid.message)
             return
-        self._queues.submit(uuid, functools.partial(self._attacher.run, context, uuid))
+        self._queues.submit(uuid, functools.partial(self._attacher.run, context, uuid), once=orders.ATTACH)
 
     @endpoint
     def get_console_output(

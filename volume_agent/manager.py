@@ -61,5 +61,5 @@ class BackendManager:
 
     @internal
     def order(self, context: RequestContext, uuid: str) -> None:
-        """Queue the work on a volume."""
-        self._queues.submit(uuid, functools.partial(self._worker.run, context, uuid))
+        """Queue the work on a volume. An order that is repeated while one waits is not queued again."""
+        self._queues.submit(uuid, functools.partial(self._worker.run, context, uuid), once="order")

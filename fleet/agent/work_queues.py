@@ -23,6 +23,7 @@ class _Job:
     work: Callable[[], None]
     takes_slot: bool
     dropped: Callable[[], None] | None
+    once: str
 
 
 class WorkQueues:
@@ -43,7 +44,8 @@ class WorkQueues:
         self._changed = threading.Condition()
         self._queues: dict[str, collections.deque[_Job]] = {}
         self._waiting_for_slot: collections.deque[str] = collections.deque()
-        self._slots_taken = 0
+        #: Queues whose running job has a slot.
+        self._with_slot: set[str] = set()
         self._running: set[str] = set()
         self._closed = False
 
@@ -53,19 +55,30 @@ class WorkQueues:
         work: Callable[[], None],
         takes_slot: bool = False,
         dropped: Callable[[], None] | None = None,
+        once: str = "",
     ) -> bool:
         """Queue ``work``. Return False after :meth:`close`.
 
         :param dropped: returned by :meth:`close` if the work has not begun by then
+        :param once: name of work that reads what it must do when it begins: while one of this name waits in the queue,
+            another one would find nothing to do, and is not queued
         """
         with self._changed:
             if self._closed:
                 return False
             jobs = self._queues.setdefault(uuid, collections.deque())
-            jobs.append(_Job(work, takes_slot, dropped))
+            begun = 1 if uuid in self._running else 0
+            if once and any(each.once == once for each in list(jobs)[begun:]):
+                return True
+            jobs.append(_Job(work, takes_slot, dropped, once))
             if len(jobs) == 1:
                 self._next(uuid)
             return True
+
+    def give_back_slot(self, uuid: str) -> None:
+        """The running job of ``uuid`` needs no slot any more: from now on it only waits for something else."""
+        with self._changed:
+            self._free_slot(uuid)
 
     def busy(self, uuid: str) -> bool:
         """Return True if a job of ``uuid`` runs or waits."""
@@ -104,8 +117,8 @@ class WorkQueues:
         job = self._queues[uuid][0]
         if not job.takes_slot:
             self._begin(uuid, job)
-        elif not self._slots or self._slots_taken < self._slots:
-            self._slots_taken += 1
+        elif not self._slots or len(self._with_slot) < self._slots:
+            self._with_slot.add(uuid)
             self._begin(uuid, job)
         else:
             self._waiting_for_slot.append(uuid)
@@ -121,18 +134,22 @@ class WorkQueues:
         except Exception:
             LOG.exception("Work on %s failed after %.1f s", uuid, time.monotonic() - begun)
         with self._changed:
-            self._end(uuid, job)
+            self._end(uuid)
             self._changed.notify_all()
 
-    def _end(self, uuid: str, job: _Job) -> None:
+    def _end(self, uuid: str) -> None:
         self._running.discard(uuid)
         jobs = self._queues[uuid]
         jobs.popleft()
-        if job.takes_slot:
-            self._slots_taken -= 1
-            if self._waiting_for_slot:
-                self._next(self._waiting_for_slot.popleft())
+        self._free_slot(uuid)
         if jobs:
             self._next(uuid)
         else:
             del self._queues[uuid]
+
+    def _free_slot(self, uuid: str) -> None:
+        if uuid not in self._with_slot:
+            return
+        self._with_slot.remove(uuid)
+        if self._waiting_for_slot:
+            self._next(self._waiting_for_slot.popleft())

@@ -319,7 +319,7 @@ def start_agent(
     queues = {name: WorkQueues(Executor(world, process), slots=2) for name in hosts}
     for name, host in hosts.items():
         builder = BuildRunner(host, ledger, Notifications(None), world.seconds, _no_threads)
-        mover = AgentMover(host, moves, Notifications(None), world.seconds, _no_threads)
+        mover = AgentMover(host, moves, Notifications(None), world.seconds, _no_threads, queues[name].give_back_slot)
         ending = AgentTermination(host, ledger, moves, queues[name])
         switch = PowerSwitch(host, ledger, Notifications(None), _no_threads)
         attacher = Attacher(host, ledger, _no_threads)

@@ -39,6 +39,8 @@ class MoveLedger:
     def __init__(self) -> None:
         self.records: dict[str, Migration] = {}
         self.told: list[tuple[str, str]] = []
+        #: Times that a host has read its moves.
+        self.reads = 0
         #: Per cents that a destination has sent. None: the message is lost.
         self.copied: list[int] | None = []
         #: Called before the next answer: something else happens meanwhile.
@@ -56,6 +58,7 @@ class MoveLedger:
     def get_host_migrations(
         self, context: RequestContext, host: str, instance_uuids: list[str] | None = None
     ) -> list[JSONObject]:
+        self.reads += 1
         return [
             each.to_wire()
             for each in self.records.values()

@@ -15,7 +15,11 @@ from fleet.objects import Migration
 
 class Source(MoveSteps):
     def migrate(self, context: RequestContext, migration: Migration) -> Migration:
-        """Migrate the guest without a time limit: only this host knows where the guest is. A conductor may abort it."""
+        """Migrate the guest without a time limit: only this host knows where the guest is. A conductor may abort it.
+
+        It may take hours, in which builds need the slot. The conductor bounds live migrations by slots of its own.
+        """
+        self._give_back_slot(migration.instance.uuid)
         shown = self.shown(context, migration)
         return self.attempt(
             context,

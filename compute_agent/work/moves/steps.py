@@ -52,7 +52,10 @@ class MoveSteps:
         notifications: Notifications,
         clock: Callable[[], float] = time.monotonic,
         within: time_limit.Within = time_limit.run_within,
+        give_back_slot: Callable[[str], object] = lambda _uuid: None,
     ) -> None:
+        """:param give_back_slot: called with an instance whose step only waits for the hypervisor from now on"""
+        self._give_back_slot = give_back_slot
         self._host = host
         self._calls = calls
         self._notifications = notifications

@@ -80,6 +80,61 @@ def test_cancel_drops_what_waits_and_not_what_runs() -> None:
     assert queues.wait(0)
 
 
+def test_a_job_that_only_waits_gives_its_slot_to_the_next() -> None:
+    """The slot is not given back a second time when the job ends: with one slot, two builds do not run at once."""
+    executor, log = HandExecutor(), Log()
+    queues = WorkQueues(executor, slots=1)
+    queues.submit("a", lambda: queues.give_back_slot("a"), takes_slot=True)
+    for name in ("b", "c"):
+        queues.submit(name, log.job(name), takes_slot=True)
+    assert 1 == len(executor.begun)
+    executor.run_one()
+    assert 1 == len(executor.begun)
+    executor.run_one()
+    executor.run_one()
+    assert ["b", "c"] == log.done
+    assert queues.wait(0)
+
+
+def test_a_job_without_a_slot_has_none_to_give_back() -> None:
+    """Nor has one that waits for its slot, or one that is over."""
+    executor, log = HandExecutor(), Log()
+    queues = WorkQueues(executor, slots=1)
+    queues.submit("a", log.job("a"))
+    for name in ("b", "c"):
+        queues.submit(name, log.job(name), takes_slot=True)
+    for name in ("a", "c", "unknown"):
+        queues.give_back_slot(name)
+    assert 2 == len(executor.begun)
+
+
+def test_repeated_work_waits_once() -> None:
+    """What runs may have read already what it does, so one repetition waits behind it. Other work keeps its place."""
+    executor, log = HandExecutor(), Log()
+    queues = WorkQueues(executor, slots=0)
+    for number in range(4):
+        assert queues.submit("a", log.job(f"move {number}"), once="move")
+    queues.submit("a", log.job("power"), once="power")
+    queues.submit("a", log.job("move 4"), once="move")
+    while executor.begun:
+        executor.run_one()
+    assert ["move 0", "move 1", "power"] == log.done
+    queues.submit("a", log.job("later"), once="move")
+    executor.run_one()
+    assert "later" == log.done[-1]
+
+
+def test_repeated_work_that_waits_for_a_slot_waits_once() -> None:
+    executor, log = HandExecutor(), Log()
+    queues = WorkQueues(executor, slots=1)
+    queues.submit("a", log.job("build"), takes_slot=True)
+    for number in range(2):
+        queues.submit("b", log.job(f"move {number}"), takes_slot=True, once="move")
+    while executor.begun:
+        executor.run_one()
+    assert ["build", "move 0"] == log.done
+
+
 def test_a_failing_job_does_not_stop_its_lane() -> None:
     """The slot and the lane are free again after an exception."""
     executor, log = HandExecutor(), Log()

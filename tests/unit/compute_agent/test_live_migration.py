@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from compute_agent.drivers.base import LiveMigrationFailed
+from compute_agent.ledger.notifications import Notifications
+from compute_agent.manager import ComputeManager
+from compute_agent.work.moves.mover import Mover
 from fleet import move_states, states
+from fleet.agent.work_queues import WorkQueues
 from fleet.objects import Claimed, Sizing
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.test_move import DEST, OTHER, SMALL, SOURCE, UUID, Part
@@ -25,6 +29,13 @@ def live(status: str, role: dict[str, Any], failure: Any = None, **fake: Any) ->
     held = part.migration.held and dataclasses.replace(part.migration.held, claimed=CLAIM)
     part.migration = part.moves.put(part.migration, new=Sizing(SMALL), held=held, failure=failure)
     return part
+
+
+def manager(part: Part, queues: WorkQueues) -> ComputeManager:
+    """The RPC surface of the part's host; only its moves are used."""
+    mover = Mover(part.world.host, part.ledger, Notifications(), give_back_slot=queues.give_back_slot)
+    nothing: Any = None
+    return ComputeManager(part.world.host, part.world.builder, mover, nothing, nothing, nothing, queues)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +120,32 @@ def test_an_abort_reaches_a_migration_that_runs() -> None:
     may_go_on.set()
     thread.join(30)
     assert ("reverting", states.RUNNING) == (part.moves.records[UUID].status, part.power())
+
+
+def test_a_long_migration_holds_no_slot_of_builds_and_repeated_orders_do_not_pile_up() -> None:
+    """The conductor repeats the order while the guest moves. One repetition is left, which finds the next step."""
+    part = live("running", SOURCE, live_migration_delay=1)
+    begun, may_go_on, built = threading.Event(), threading.Event(), threading.Event()
+
+    def pause(_seconds: float) -> None:
+        begun.set()
+        may_go_on.wait(30)
+
+    part.world.driver._pause = pause
+    executor = builders.ThreadExecutor()
+    queues = WorkQueues(executor, slots=1)
+    agent = manager(part, queues)
+    context, reads = builders.a_context(), part.moves.reads
+    agent.advance_migration(context, instance_uuid=part.instance.uuid)
+    assert begun.wait(30)
+    for _repetition in range(5):
+        agent.advance_migration(context, instance_uuid=part.instance.uuid)
+    queues.submit("another", built.set, takes_slot=True)
+    assert built.wait(30)
+    may_go_on.set()
+    assert queues.wait(30)
+    executor.join()
+    assert ("post-migrating", 2) == (part.moves.records[UUID].status, part.moves.reads - reads)
 
 
 @pytest.mark.parametrize(("left", "after"), [(False, "reverting"), (True, "post-migrating")])
