@@ -120,17 +120,12 @@ class LocalDriver(ComputeDriver):
             directory.mkdir()
         except FileExistsError:
             raise SpawnFailed(f"Instance {instance.uuid} exists on this machine already") from None
-        try:
+        with time_limit.undone(lambda: self.destroy(context, instance.uuid)):
             order = self._order(instance)
             time_limit.require_wanted()
             state_file.write(directory / supervisor.ORDER_FILE, order)
             time_limit.require_wanted()
             self._start(directory, instance.uuid)
-        except BaseException:
-            # The caller of abandoned work has destroyed what it left: the guest is a later one.
-            if time_limit.is_wanted():
-                self.destroy(context, instance.uuid)
-            raise
 
     def shelve(self, context: RequestContext, instance: Instance) -> None:
         """A process has no disk: it starts anew where it is unshelved."""
@@ -168,11 +163,8 @@ class LocalDriver(ComputeDriver):
         if before is None:
             self.spawn(context, instance, image_meta)
             return
-        try:
+        with time_limit.undone(lambda: self._switch_off(instance.uuid, before)):
             self._start_again(instance)
-        except BaseException:
-            self._switch_off(instance.uuid, before)
-            raise
 
     def finish_revert_migration(
         self, context: RequestContext, instance: Instance, volumes: Sequence[Attachment] | None = None

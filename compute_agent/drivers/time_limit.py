@@ -6,8 +6,9 @@ The drivers run each call in it, with what is left of the step's time.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Protocol, TypeVar
 
@@ -34,6 +35,20 @@ def require_wanted() -> None:
     """
     if not is_wanted():
         raise Overrun("it was abandoned, because it took too long")
+
+
+@contextlib.contextmanager
+def undone(undo: Callable[[], object]) -> Iterator[None]:
+    """Call ``undo`` if the block raises, unless its work was abandoned.
+
+    The caller of abandoned work has removed what it left. The guest that is there now is that of later work, and may run.
+    """
+    try:
+        yield
+    except BaseException:
+        if is_wanted():
+            undo()
+        raise
 
 
 class Within(Protocol):

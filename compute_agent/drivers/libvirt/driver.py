@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from compute_agent.drivers import guest_record
+from compute_agent.drivers import guest_record, time_limit
 from compute_agent.drivers.base import FindBootData, FindImage, GuestInfo, GuestUse
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import explained, require_openable
@@ -48,16 +48,15 @@ class LibvirtDriver(Inventory, Resizes, LiveMoves, Attaching):
         image = self._image_of(context, instance, image_meta)
         data = self._find_boot_data(context, instance.uuid) if self._find_boot_data else BootData()
         self._disks.begin(GuestRecord.of(instance, volumes))
-        try:
-            with explained("The guest cannot be made"):
-                self._disks.fill(instance, image, data)
-                self._start(instance)
-        except BaseException:
-            self._undo(context, instance)
-            raise
+        with (
+            time_limit.undone(lambda: self._undo(context, instance)),
+            explained("The guest cannot be made"),
+        ):
+            self._disks.fill(instance, image, data)
+            self._start(instance)
 
     def _undo(self, context: RequestContext, instance: Instance) -> None:
-        """A spawn that took too long was given up meanwhile: the guest may be that of a later attempt."""
+        """The guest may be that of a later attempt, as after work that was given up."""
         record = self._disks.record(instance.uuid)
         if record is None or record.attempt == instance.attempt:
             self.destroy(context, instance.uuid)
@@ -81,13 +80,12 @@ class LibvirtDriver(Inventory, Resizes, LiveMoves, Attaching):
             return False
         require_openable(volumes)
         self._disks.begin(GuestRecord.of(instance, volumes))
-        try:
-            with explained(f"The guest cannot be started from its disks of {source}"):
-                self._disks.adopt(instance, there)
-                self._start(instance)
-        except BaseException:
-            self._undo(context, instance)
-            raise
+        with (
+            time_limit.undone(lambda: self._undo(context, instance)),
+            explained(f"The guest cannot be started from its disks of {source}"),
+        ):
+            self._disks.adopt(instance, there)
+            self._start(instance)
         return True
 
     def get_info(self, instance_uuid: str) -> GuestInfo:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import GuestAccess, explained, require_openable
@@ -28,19 +29,16 @@ class LiveMoves(GuestAccess):
         if self._disks.record(instance.uuid) is not None:
             self.destroy(context, instance.uuid)
         self._disks.begin(dataclasses.replace(GuestRecord.of(instance, volumes), arriving=True))
-        try:
-            with (
-                explained(f"The guest cannot be received from {source}"),
-                peer.connected(self._connection.open_other, self._uri_of(source)) as there,
-            ):
-                layout = live.Layout.of(there.lookupByUUIDString(instance.uuid))
-                if not self._link(instance, source, layout):
-                    self._receive(context, instance, there, layout)
-                here = self._disks.of(instance.uuid)
-                self._connection.call(lambda connection: peer.open_directory(connection, instance.uuid, here))
-        except BaseException:
-            self.destroy(context, instance.uuid)
-            raise
+        with (
+            time_limit.undone(lambda: self.destroy(context, instance.uuid)),
+            explained(f"The guest cannot be received from {source}"),
+            peer.connected(self._connection.open_other, self._uri_of(source)) as there,
+        ):
+            layout = live.Layout.of(there.lookupByUUIDString(instance.uuid))
+            if not self._link(instance, source, layout):
+                self._receive(context, instance, there, layout)
+            here = self._disks.of(instance.uuid)
+            self._connection.call(lambda connection: peer.open_directory(connection, instance.uuid, here))
 
     def _link(self, instance: Instance, source: str, layout: live.Layout) -> bool:
         """Link the disks of a guest whose host has them on the storage of this one. Return False if they are elsewhere."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from oslo_log import log as logging
 
+from compute_agent.drivers import time_limit
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import explained, require_openable
 from compute_agent.drivers.libvirt.domains import peer, power
@@ -49,16 +50,18 @@ class Resizes(Switching):
             LOG.info("Removing what an earlier copy of instance %s has left", instance.uuid)
             self.destroy(context, instance.uuid)
         self._disks.begin(dataclasses.replace(arrived, power_state=states.SHUTDOWN))
-        try:
-            with explained(f"The disks cannot be copied from {source}"):
-                with peer.reach(self._connection.open_other, self._uri_of(source), instance.uuid) as files:
-                    self._disks.receive(instance, self._known_image(context, instance), files, progress)
-                self._disks.keep(arrived)
-        except BaseException:
-            now = self._disks.record(instance.uuid)
-            if now is not None and now.move == move:
-                self._disks.remove(instance.uuid)
-            raise
+        with (
+            time_limit.undone(lambda: self._remove_copy(instance.uuid, move)),
+            explained(f"The disks cannot be copied from {source}"),
+        ):
+            with peer.reach(self._connection.open_other, self._uri_of(source), instance.uuid) as files:
+                self._disks.receive(instance, self._known_image(context, instance), files, progress)
+            self._disks.keep(arrived)
+
+    def _remove_copy(self, uuid: str, move: str) -> None:
+        now = self._disks.record(uuid)
+        if now is not None and now.move == move:
+            self._disks.remove(uuid)
 
     def finish_migration(
         self,
@@ -74,16 +77,16 @@ class Resizes(Switching):
         domain = self._find(instance.uuid)
         if record == now and domain is not None and self._state(domain) in power.WITH_A_PROCESS:
             return
-        try:
-            with explained("The guest cannot be resized"):
-                if record != now:
-                    self._disks.grow(instance)
-                    self._disks.keep(now)
-                self._start(instance)
-        except BaseException:
-            self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
-            self._undo_resize(instance.uuid)
-            raise
+        with time_limit.undone(lambda: self._switch_back(record)), explained("The guest cannot be resized"):
+            if record != now:
+                self._disks.grow(instance)
+                self._disks.keep(now)
+            self._start(instance)
+
+    def _switch_back(self, record: GuestRecord) -> None:
+        """The guest is off, and as it was before it was to be started with its new size."""
+        self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
+        self._undo_resize(record.uuid)
 
     def forget_former_size(self, context: RequestContext, instance_uuid: str) -> None:
         self._disks.forget_former(instance_uuid)

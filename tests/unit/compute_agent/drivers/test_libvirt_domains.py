@@ -8,12 +8,14 @@ import dataclasses
 import importlib.util
 import pathlib
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.libvirt import LibvirtDriver
 from compute_agent.drivers.libvirt.disks import resize
@@ -511,6 +513,92 @@ def test_a_copy_that_fails_leaves_nothing(two_hosts: TwoHosts) -> None:
     record = hosts.destination.driver._disks.record(hosts.moved.uuid)
     assert record is not None
     assert "move2" == record.move
+
+
+class GivenUp:
+    """Work that takes too long: its caller gives it up in the middle, other work is done, and then it fails."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+        self._abandoned = threading.Event()
+        self._raised: list[Exception] = []
+
+    def at(self, place: object, name: str, later: Callable[[], object]) -> None:
+        """:param name: of the method of ``place`` that hangs while ``later`` is done"""
+
+        def hang(*_arguments: object, **_more: object) -> Any:
+            self._patch.undo()
+            self._abandoned.set()
+            self._in_thread(later)
+            raise OSError("the storage was away")
+
+        self._patch.setattr(place, name, hang)
+
+    def run(self, work: Callable[[], object]) -> Exception:
+        """Return what the work raises in the end."""
+
+        def run() -> None:
+            time_limit._RUNNING.abandoned = self._abandoned
+            try:
+                work()
+            except Exception as failure:
+                self._raised.append(failure)
+
+        self._in_thread(run)
+        return self._raised.pop()
+
+    @staticmethod
+    def _in_thread(work: Callable[[], object]) -> None:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+
+def _prepare(machine: Machine, guest: Instance, given_up: GivenUp) -> Callable[[], object]:
+    """A live migration to this host. A later one has come, and the guest runs here."""
+    machine.driver.destroy(machine.context, guest.uuid)
+
+    def later() -> None:
+        machine.driver.destroy(machine.context, guest.uuid)
+        machine.driver.spawn(machine.context, guest, guest.image)
+
+    given_up.at(machine.driver, "_uri_of", later)
+    return lambda: machine.driver.pre_live_migration(machine.context, guest, "elsewhere")
+
+
+def _spawn(machine: Machine, guest: Instance, given_up: GivenUp) -> Callable[[], object]:
+    """An evacuation to this host. A later one has the number of the same build."""
+    machine.driver.destroy(machine.context, guest.uuid)
+
+    def later() -> None:
+        machine.driver.destroy(machine.context, guest.uuid)
+        machine.driver.spawn(machine.context, guest, guest.image)
+
+    given_up.at(machine.driver._disks, "fill", later)
+    return lambda: machine.driver.spawn(machine.context, guest, guest.image)
+
+
+def _resize(machine: Machine, guest: Instance, given_up: GivenUp) -> Callable[[], object]:
+    """A resize on this host. It was undone, and the guest was started again."""
+    large = machine.resized(guest, vcpus=2, memory_mb=96)
+    given_up.at(machine.driver._disks, "grow", lambda: machine.driver.finish_revert_migration(machine.context, guest))
+    return lambda: machine.driver.finish_migration(machine.context, large, large.image)
+
+
+@pytest.mark.parametrize("work", [_prepare, _spawn, _resize])
+def test_work_that_was_given_up_undoes_nothing(
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[Machine, Instance, GivenUp], Callable[[], object]],
+) -> None:
+    """The guest that is there is that of later work, and runs."""
+    guest = machine.spawn()
+    before = machine.shape(guest)
+    with monkeypatch.context() as patch:
+        given_up = GivenUp(patch)
+        raised = given_up.run(work(machine, guest, given_up))
+    assert "the storage was away" in str(raised)
+    assert (before, states.RUNNING) == (machine.shape(guest), machine.state(guest))
 
 
 def test_a_copy_that_was_killed_begins_again(two_hosts: TwoHosts) -> None:
