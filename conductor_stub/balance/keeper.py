@@ -36,6 +36,8 @@ LOG = logging.getLogger(__name__)
 EVERY_S = 5
 #: Seconds after a round until its loads are measured: an agent measures a guest that has come from its second audit on.
 _SETTLED_S = 150
+#: Intervals without a look after which nobody knows what was between.
+_LATE_LOOKS = 3
 _ENDED = (balance_states.DONE, balance_states.FAILED)
 
 
@@ -143,7 +145,7 @@ def _take(
     row = balances.lock(tx, aggregate)
     if row.paused or (row.looked_at is not None and now - row.looked_at < seconds(interval_s)):
         return None
-    late = row.looked_at is None or now - row.looked_at > seconds(3 * interval_s)
+    late = row.looked_at is None or now - row.looked_at > seconds(_LATE_LOOKS * interval_s)
     balances.update(tx, aggregate, looked_at=now)
     # After a gap in which no conductor has looked, the hosts that were hot before may have been cool meanwhile.
     return {} if late else {host: datetime.datetime.fromisoformat(since) for host, since in row.hot_since.items()}
@@ -165,15 +167,19 @@ def _keep(
 
     :param lasting: a host has been hot for its time, and nothing is done about it
     """
-    paused = balances.lock(tx, aggregate).paused
+    row = balances.lock(tx, aggregate)
+    if row.paused or row.looked_at is None:
+        # It was paused during this look, and perhaps resumed: the time of hosts that are hot begins anew.
+        return False
     balances.update(tx, aggregate, hot_since=dict(hot))
     rounds = balances.newest(tx, aggregate, 1)
     last = rounds[0] if rounds else None
     made = balances.newest_made(tx, aggregate)
     if made is not None and made.status == balance_states.DONE and made.after is None and made.ended_at is not None:
-        # A measurement from before the end of the moves does not show their effect.
-        settled = now - made.ended_at >= seconds(max(settings.interval_s, _SETTLED_S))
-        balances.change(tx, made, after=record["seen"]["before"] if settled else None)
+        # A measurement from before the end of the moves, or from long after it, does not show their effect.
+        since, settled = now - made.ended_at, seconds(max(settings.interval_s, _SETTLED_S))
+        if settled <= since <= settled + seconds(_LATE_LOOKS * settings.interval_s):
+            balances.change(tx, made, after=record["seen"]["before"])
     if last is not None and last.status == balance_states.MOVING:
         return False
     if last is not None and _same(last, mode, record):
@@ -181,7 +187,7 @@ def _keep(
         return False
     if last is not None and last.status == balance_states.SUGGESTED:
         balances.change(tx, last, status=balance_states.SUPERSEDED, ended_at=now)
-    if paused or not (record["moves"] or lasting):
+    if not (record["moves"] or lasting):
         return False
     if mode == balance_states.AUTO and record["moves"] and _is_held_up(tx, aggregate):
         # A build or a move has begun since the hosts were read. The next look records it.
@@ -234,7 +240,7 @@ def _begin(
     if row.status != balance_states.MOVING or move["status"] != balance_states.WAITING:
         return None
     attempt = None
-    against = "balancing was paused before it began" if paused else _not_any_more(tx, row.aggregate, move)
+    against = "balancing was paused before it began" if paused else _not_any_more(tx, row, move)
     if ctx.now - row.seen_at > seconds(late_s):
         against = against or f"it did not begin in time{f': {pinned}' if pinned else ''}"
     elif pinned:
@@ -257,17 +263,22 @@ def _begin(
     return attempt
 
 
-def _not_any_more(tx: Transaction, aggregate: str, move: Mapping[str, Any]) -> str:
+def _not_any_more(tx: Transaction, row: BalanceRoundRow, move: Mapping[str, Any]) -> str:
     """Return why a move is not what was decided any more; "" if it is."""
     try:
-        found, host = aggregates.named(tx, aggregate), instances.get(tx, move["instance_uuid"]).host
+        found, guest = aggregates.named(tx, row.aggregate), instances.get(tx, move["instance_uuid"])
     except errors.NotFound as gone:
         return gone.message
-    if found.metadata.get(balance_states.METADATA) not in (balance_states.CONFIRM, balance_states.AUTO):
+    mode = balance_states.mode_of(found.metadata)
+    if mode not in (balance_states.CONFIRM, balance_states.AUTO):
         return "balancing was turned off before it began"
+    if row.mode == balance_states.AUTO != mode:
+        return f"the mode is {mode} now: it does not begin by itself"
     if not {move["source"], move["destination"]} <= set(found.hosts):
         return "its hosts are not all in the aggregate now"
-    return "" if host == move["source"] else f"it is on {host or 'no host'} now"
+    if guest.host != move["source"]:
+        return f"it is on {guest.host or 'no host'} now"
+    return "is locked" if guest.locked_by else ""
 
 
 @failpoints.commits("conductor.balance_follow")

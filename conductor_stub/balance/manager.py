@@ -123,7 +123,8 @@ class BalanceManager:
 
 def _pause(tx: Transaction, aggregate: str, paused: bool) -> None:
     balances.lock(tx, aggregate)
-    balances.update(tx, aggregate, paused=paused, hot_since={})
+    # A look that is under way is none any more: see keeper._keep.
+    balances.update(tx, aggregate, paused=paused, hot_since={}, looked_at=None)
 
 
 def _paused(tx: Transaction, aggregate: str) -> dict[str, object]:

@@ -14,7 +14,9 @@ import sqlalchemy as sa
 from conductor_stub.moves import acceptance
 from conductor_stub.steps.balance_settings import BalanceSettings
 from fleet import errors, failpoints, states
+from fleet.clock import seconds
 from fleet.db.engine.database import Database
+from fleet.db.operations import balances
 from fleet.db.tables import models
 from fleet.failpoints import names
 from fleet.objects import BuildRequest
@@ -279,14 +281,21 @@ def _purge(stage: BalanceStage, move: dict[str, Any]) -> None:
         connection.execute(models.balance_rounds.update().values(**values))
 
 
+def _lock(stage: BalanceStage, move: dict[str, Any]) -> None:
+    stage.conductor.operator.lock_instance(move["instance_uuid"])
+
+
 NOT_ANY_MORE = [
+    (_lock, "is locked"),
     (_turn_off, "balancing was turned off before it began"),
     (_leave, "its hosts are not all in the aggregate now"),
     (_purge, "could not be found"),
 ]
 
 
-@pytest.mark.parametrize(("change", "why"), NOT_ANY_MORE, ids=["turned off", "a host has left", "the guest is purged"])
+@pytest.mark.parametrize(
+    ("change", "why"), NOT_ANY_MORE, ids=["locked", "turned off", "a host has left", "the guest is purged"]
+)
 def test_what_was_decided_holds_when_it_begins(stage: BalanceStage, change: Any, why: str) -> None:
     """The round ends; it does not hold later ones up."""
     found = suggested(stage)
@@ -296,6 +305,22 @@ def test_what_was_decided_holds_when_it_begins(stage: BalanceStage, change: Any,
     first = next(each for each in stage.rounds() if each["uuid"] == found["uuid"])["moves"][0]
     assert "failed" == first["status"]
     assert why in first["why"]
+
+
+def test_what_began_by_itself_ends_when_an_operator_is_to_decide(
+    stage: BalanceStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its conductor has died before the moves began; the mode is confirm now."""
+    for each in (stage.conductor, stage.other):
+        monkeypatch.setattr(each.balance_keeper, "_move", lambda row: None)
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS)
+    monkeypatch.undo()
+    stage.set_mode("confirm")
+    stage.conductor.balance_keeper.look()
+    (found,) = stage.rounds()
+    assert ("done", []) == (found["status"], stage.moving())
+    assert {"the mode is confirm now: it does not begin by itself"} == {each["why"] for each in found["moves"]}
 
 
 def test_a_suggestion_of_long_ago_is_not_begun(stage: BalanceStage) -> None:
@@ -381,6 +406,106 @@ def test_a_move_that_fails_is_not_tried_again_at_once(stage: BalanceStage, monke
     tried = [each["instance_uuid"] for found in stage.rounds() for each in found["moves"]]
     assert tried
     assert len(tried) == len(set(tried))
+
+
+def test_a_suggestion_of_long_ago_that_fails_is_not_made_again_at_once(database: Database) -> None:
+    """It was the same suggestion for longer than the cooldown. What counts is when it was tried."""
+    stage = BalanceStage(database, BalanceSettings(cooldown_s=600))
+    stage.set_mode("confirm")
+    stage.pass_looks(LOOKS + 12)
+    (found,) = stage.rounds()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(acceptance, "accept", _refuse)
+        stage.conductor.operator.run_balance("web", found["uuid"])
+        stage.conductor.balance_keeper.look()
+    stage.pass_looks(3)
+    tried = {each["instance_uuid"] for each in found["moves"]}
+    later = {each["instance_uuid"] for one in stage.rounds() if one["uuid"] != found["uuid"] for each in one["moves"]}
+    assert later
+    assert set() == tried & later
+
+
+def _refuse(*_args: object) -> None:
+    raise errors.Conflict(kind="Instance", name="x", reason="is refused")
+
+
+def test_the_cooldown_begins_when_the_guest_has_arrived(database: Database) -> None:
+    """A move may wait long for a slot, and take long."""
+    stage = BalanceStage(database, BalanceSettings(cooldown_s=600))
+    for guest in stage.guests:
+        stage.conductor.operator.live_migrate_instance(guest, "h2")
+    stage.conductor.clock.advance(700)
+    stage.arrive(*["h2"] * len(stage.guests))
+    assert [] == stage.moving()
+    stage.beat()
+    found = stage.conductor.operator.suggest_balance("web")
+    assert [] == found["moves"]
+    assert "has moved within its cooldown" in found["not_done"]["h2"]
+    stage.conductor.clock.advance(601)
+    stage.beat()
+    assert stage.conductor.operator.suggest_balance("web")["moves"]
+
+
+def test_old_rounds_are_removed(stage: BalanceStage, database: Database) -> None:
+    """So is a suggestion that nobody sees any more: its aggregate was turned off or deleted."""
+    stage.set_mode("suggest")
+    stage.pass_looks(LOOKS)
+    stage.set_mode("off")
+    assert ["suggested"] == stage.statuses()
+    assert 0 == database.write(balances.remove_old, stage.conductor.clock() + seconds(89 * 86400))
+    assert 1 == database.write(balances.remove_old, stage.conductor.clock() + seconds(91 * 86400))
+    assert [] == stage.rounds()
+
+
+def test_an_aggregate_of_the_same_name_begins_anew(stage: BalanceStage) -> None:
+    """It is not paused since the former one was, and has none of its rounds."""
+    stage.set_mode("suggest")
+    stage.pass_looks(LOOKS)
+    operator = stage.conductor.operator
+    operator.pause_balance("web", True)
+    for host in HOSTS:
+        operator.remove_aggregate_host("web", host)
+    operator.delete_aggregate("web")
+    operator.create_aggregate("web", {"balance": "suggest"})
+    (shown,) = operator.list_balances()
+    assert (False, None, []) == (shown["paused"], shown["last"], stage.rounds())
+
+
+def test_a_pause_in_the_middle_of_a_look(stage: BalanceStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the look has seen is forgotten like all before the pause."""
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS - 2)
+    trying = stage.conductor.balance_keeper._trying
+    compute = trying.round
+
+    def paused(*arguments: Any, **more: Any) -> Any:
+        found = compute(*arguments, **more)
+        stage.conductor.operator.pause_balance("web", True)
+        stage.conductor.operator.pause_balance("web", False)
+        return found
+
+    monkeypatch.setattr(trying, "round", paused)
+    stage.pass_looks()
+    monkeypatch.undo()
+    stage.pass_looks(LOOKS - 2)
+    assert [] == stage.rounds()
+    stage.pass_looks()
+    assert ["moving"] == stage.statuses()
+
+
+def test_what_is_measured_long_afterwards_is_no_effect_of_a_round(stage: BalanceStage) -> None:
+    """Nobody looked meanwhile: guests have come and gone since."""
+    found = suggested(stage)
+    stage.conductor.operator.run_balance("web", found["uuid"])
+    stage.conductor.balance_keeper.look()
+    stage.arrive(*(each["destination"] for each in found["moves"]))
+    stage.conductor.balance_keeper.look()
+    stage.conductor.operator.pause_balance("web", True)
+    stage.pass_looks(30)
+    stage.conductor.operator.pause_balance("web", False)
+    stage.pass_looks(2)
+    (done,) = [each for each in stage.rounds() if each["uuid"] == found["uuid"]]
+    assert ("done", None) == (done["status"], done["after"])
 
 
 def test_the_busy_guest_moves(stage: BalanceStage) -> None:

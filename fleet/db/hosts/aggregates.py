@@ -19,6 +19,9 @@ AGGREGATES = models.aggregates
 HOSTS = models.aggregate_hosts
 METADATA = models.aggregate_metadata
 
+#: Their rows have the name of an aggregate.
+_BALANCING = (models.balances, models.balance_rounds)
+
 #: Metadata key that makes an aggregate an availability zone.
 ZONE = "availability_zone"
 _LIVE = sa.select(AGGREGATES).where(sa.not_(AGGREGATES.c.deleted)).order_by(AGGREGATES.c.id)
@@ -41,6 +44,7 @@ def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], n
     with lookup.naming("Aggregate", name):
         key: int = tx.insert(AGGREGATES, {"name": name, "uuid": uuid, "created_at": now})
     tx.touch(AGGREGATES, key)
+    _make_way(tx, name)
     _set_metadata(tx, key, metadata)
     return key
 
@@ -98,11 +102,15 @@ def rename(tx: Transaction, uuid: str, name: str, now: datetime.datetime) -> Agg
 
 def _follow(tx: Transaction, before: str, name: str) -> None:
     """Rename an aggregate in the rows of balancing. Rows of a former aggregate with the new name are removed."""
-    looks, rounds = models.balances, models.balance_rounds
-    for table in (looks, rounds):
+    _make_way(tx, name)
+    for table in _BALANCING:
+        tx.execute(table.update().where(table.c.aggregate == before).values(aggregate=name))
+
+
+def _make_way(tx: Transaction, name: str) -> None:
+    """Remove the rows of balancing of a former aggregate with this name. It had other hosts, and may have been paused."""
+    for table in _BALANCING:
         tx.execute(table.delete().where(table.c.aggregate == name))
-    tx.execute(looks.update().where(looks.c.aggregate == before).values(aggregate=name))
-    tx.execute(rounds.update().where(rounds.c.aggregate == before).values(aggregate=name))
 
 
 def _lock_all(tx: Transaction) -> None:

@@ -69,10 +69,13 @@ _MOVES = (
         sa.or_(MIGRATIONS.c.source_compute.in_(_HOSTS), MIGRATIONS.c.dest_compute.in_(_HOSTS)),
     )
 )
+_SINCE: sa.BindParameter[datetime.datetime] = sa.bindparam("since", type_=models.Timestamp)
+#: The record of an evacuation is written once more when its former host has cleaned up, which may be days later.
+_CLEANED = sa.and_(MIGRATIONS.c.migration_type == move_states.EVACUATION, MIGRATIONS.c.status == move_states.COMPLETED)
 _MOVED = (
     sa.select(MIGRATIONS.c.instance_uuid)
     .where(
-        MIGRATIONS.c.created_at >= sa.bindparam("since"),
+        sa.or_(MIGRATIONS.c.created_at >= _SINCE, sa.and_(MIGRATIONS.c.updated_at >= _SINCE, sa.not_(_CLEANED))),
         sa.or_(MIGRATIONS.c.source_compute.in_(_HOSTS), MIGRATIONS.c.dest_compute.in_(_HOSTS)),
     )
     .distinct()
@@ -80,7 +83,11 @@ _MOVED = (
 )
 _LATELY = (
     sa.select(ROUNDS.c.moves)
-    .where(ROUNDS.c.aggregate == _OF_AGGREGATE, ROUNDS.c.created_at >= sa.bindparam("since"))
+    .where(
+        ROUNDS.c.aggregate == _OF_AGGREGATE,
+        # A suggestion may be older than the cooldown when it is run.
+        sa.or_(ROUNDS.c.ended_at.is_(None), ROUNDS.c.ended_at >= _SINCE),
+    )
     .order_by(ROUNDS.c.id)
 )
 _STATUSES = (
@@ -163,7 +170,7 @@ def holding_up(connection: Transaction | sa.Connection, hosts: Collection[str], 
 
 
 def moved_since(connection: sa.Connection, hosts: Collection[str], since: datetime.datetime) -> set[str]:
-    """Return the instances that were moved to or from these hosts since then, by whomever."""
+    """Return the instances whose moves to or from these hosts have begun or ended since then, by whomever."""
     return set(connection.execute(_MOVED, {"hosts": sorted(hosts), "since": since}).scalars())
 
 
@@ -182,9 +189,14 @@ def statuses(connection: Transaction | sa.Connection, migrations: Collection[str
 
 
 def remove_old(tx: Transaction, now: datetime.datetime) -> int:
-    """Remove rounds that ended longer ago than KEPT, and loads of hosts that do not report. Return how many rounds."""
+    """Remove rounds that ended, or were seen last, longer ago than KEPT. Return how many.
+
+    Loads of hosts that do not report are removed, too.
+    """
     guest_loads.remove_before(tx, now - _LOADS_KEPT)
-    old = sa.select(ROUNDS.c.id).where(ROUNDS.c.ended_at < now - KEPT).order_by(ROUNDS.c.id)
+    # Of an aggregate that was turned off or deleted.
+    left = sa.and_(ROUNDS.c.status == balance_states.SUGGESTED, ROUNDS.c.seen_at < now - KEPT)
+    old = sa.select(ROUNDS.c.id).where(sa.or_(ROUNDS.c.ended_at < now - KEPT, left)).order_by(ROUNDS.c.id)
     going = tx.execute(old.limit(_MOST_REMOVED)).scalars().all()
     if going:
         tx.execute(ROUNDS.delete().where(ROUNDS.c.id.in_(going)))
