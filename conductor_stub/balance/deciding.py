@@ -116,7 +116,7 @@ class Chosen:
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """:param mean: of the loads
+    """:param mean: of the loads of the hosts that guests may come to
     :param hot_since: hosts that are hot, and since when
     :param before, expected: points of the hottest host above the mean, now and after the moves
     :param not_done: by host that is hot, why it is left as it is
@@ -147,7 +147,7 @@ def decide(
 ) -> Round:
     """:param hot_since: of the look before"""
     loads = {each.name: each.load for each in hosts}
-    mean = _mean(loads)
+    mean = _mean(hosts)
     level = max(mean + settings.threshold, settings.least_load)
     hot = {name: hot_since.get(name, now) for name, load in loads.items() if load > level}
     choosing = _Choosing(hosts, guests, level, settings, refuses)
@@ -161,17 +161,22 @@ def decide(
         why = choosing.relieve(name)
         if why:
             not_done[name] = why
-    after = {each.name: each.load for each in choosing.hosts.values()}
-    return Round(mean, _above(loads), _above(after), loads, hot, choosing.moves, not_done, frozenset(waiting))
+    above, expected = _above(hosts), _above(list(choosing.hosts.values()))
+    return Round(mean, above, expected, loads, hot, choosing.moves, not_done, frozenset(waiting))
 
 
-def _mean(loads: Mapping[str, float]) -> float:
-    return sum(loads.values()) / len(loads) if loads else 0.0
+def _mean(hosts: Sequence[Host]) -> float:
+    """Return the mean of the hosts that guests may come to, and if there are none, of all.
+
+    A host out of use cannot share the load. With it in the mean the others would all seem too full to take a guest.
+    """
+    counted = [each.load for each in hosts if each.takes] or [each.load for each in hosts]
+    return sum(counted) / len(counted) if counted else 0.0
 
 
-def _above(loads: Mapping[str, float]) -> float:
-    mean = _mean(loads)
-    return max(loads.values(), default=mean) - mean
+def _above(hosts: Sequence[Host]) -> float:
+    mean = _mean(hosts)
+    return max((each.load for each in hosts), default=mean) - mean
 
 
 class _Choosing:

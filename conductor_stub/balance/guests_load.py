@@ -65,7 +65,7 @@ def of_host(node: NodeRow, takes: bool, loads: Mapping[str, GuestLoad], now: dat
             vcpus_free=capacity.usable(vcpus, node.vcpus_used),
             memory_free_mb=capacity.usable(memory, node.memory_mb_used),
             memory_mb=float(memory),
-            takes=takes,
+            takes=takes and vcpus > 0 and memory > 0,
             smooth=bool(loads),
             vcpus=0.0 if measured else float(vcpus),
         ),

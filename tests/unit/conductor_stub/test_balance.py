@@ -53,6 +53,22 @@ def test_a_hot_host_is_relieved_and_the_state_after_is_predicted() -> None:
     assert (30.0, {}) == (round(found.moves[0].gain, 6), dict(found.not_done))
 
 
+def test_hosts_that_take_no_guests_are_no_measure_for_the_others() -> None:
+    """a has 80 and b 40, c and d are out of use and empty: the mean is 60, not 30. b may take a guest and have 60 then."""
+    out_of_use = [host(name, 0.0, memory=0.0, takes=False) for name in ("c", "d")]
+    found = plan([host("a", 0.8), host("b", 0.4), *out_of_use], [guest("one", "a", 2.0)])
+    assert ([("one", "b")], 60.0) == (pairs(found), round(found.mean, 6))
+    assert (20.0, 0.0) == (round(found.before, 6), round(found.expected, 6))
+
+
+def test_a_host_out_of_use_is_relieved() -> None:
+    """If no host takes guests, the mean is that of all."""
+    found = plan([host("a", 0.8, takes=False), host("b", 0.4)], [guest("one", "a", 2.0)], threshold=30)
+    assert ([("one", "b")], 40.0) == (pairs(found), round(found.mean, 6))
+    alone = plan([host("a", 0.8, takes=False), host("b", 0.4, takes=False)], [guest("one", "a", 2.0)])
+    assert ([], 60.0) == (pairs(alone), round(alone.mean, 6))
+
+
 def test_one_member_of_a_group_moves_in_a_round() -> None:
     """Each may go to d as long as the other is not there."""
     hosts = [host("a", 0.9), host("b", 0.9), host("c", 0.4), host("d", 0.3)]

@@ -43,6 +43,14 @@ def test_without_measurements_it_is_what_is_allocated() -> None:
     assert {"x": (2.0, 8 * GIB), "y": (6.0, 24 * GIB)} == guests
 
 
+@pytest.mark.parametrize("nothing", ["vcpus", "memory_mb"])
+def test_a_host_without_capacity_takes_no_guests(nothing: str) -> None:
+    """Its load is 0, so it would lower the mean of the others."""
+    sizes = {**SIZES, "vcpus_used": 0, "memory_mb_used": 0, nothing: 0}
+    host, _measured = guests_load.of_host(node("a", metrics=[], **sizes), True, {}, NOW)
+    assert (0.0, False) == (host.load, host.takes)
+
+
 def test_a_busy_guest_is_told_from_idle_ones() -> None:
     """The host measures 75 %, 12 of 16 processors: 8 of them are one guest's; two that are not measured share the rest."""
     measured = {"busy": GuestLoad(8.0), "idle": GuestLoad(0.1)}
