@@ -135,6 +135,9 @@ def begin_move(
         return None
     if maintenances.under_way(tx, uuid) >= plan.moves_at_a_time:
         return None
+    if instances.lock(tx, guest.uuid).host != row.host:
+        # It has left since the host was read.
+        return None
     refusal = None
     for destination in dict.fromkeys((guest.destination, None)):
         try:

@@ -6,12 +6,13 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
+import uuid
 from typing import Any
 
 import prometheus_client
 import pytest
 
-from conductor_stub.maintenance import working
+from conductor_stub.maintenance import draining, working
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.balance_settings import BalanceSettings
 from conductor_stub.steps.hook import Ended
@@ -485,6 +486,19 @@ def test_a_host_that_dies_while_it_is_drained_is_recovered(database: Database) -
         stage.conductor.keeper.look()
     assert ["h1"] == [each["host"] for each in stage.conductor.operator.list_recoveries()["recoveries"]]
     assert "its agent is down" in (stage.problem("h1") or "")
+
+
+def test_a_guest_that_has_left_meanwhile_is_not_moved_again(stage: Stage, database: Database) -> None:
+    """A conductor that was slow has read the host before another one, or an operator, has moved the guest."""
+    guest = stage.add("h1")
+    plan = stage.run(["h1"])["maintenance"]["uuid"]
+    stage.look()
+    (row,) = database.read(maintenances.hosts, plan)
+    ctx = stage.conductor.move_placement.step_context()
+    (seen,) = database.write(draining.settle, plan, row.id, ctx).guests
+    database.write(lambda tx: tx.update(instances.INSTANCES, guest, {"host": "h3", "node": "h3"}))
+    assert database.write(draining.begin_move, plan, row.id, seen, str(uuid.uuid4()), ctx) is None
+    assert [] == stage.moving()
 
 
 @pytest.mark.parametrize("first_is_refused", [True, False])
