@@ -136,7 +136,17 @@ def _resized(tx: Transaction, move: Move, ctx: StepContext) -> Move:
 
 
 def _evacuated(tx: Transaction, move: Move, ctx: StepContext) -> Move:
+    """The guest runs on the destination. If it was made anew from its image, and its host is up again with the guest's data,
+    the evacuation ends, and the destination destroys what it has made: otherwise the former host would destroy the data.
+    """
     record = move.record
+    returned = machine.why_not_evacuated(tx, record, ctx)
+    if returned and not machine.shares_disks(tx, record):
+        message = f"The instance stays, with its data: {returned}"
+        details = {"host": record.source_compute, "step": record.status}
+        machine.add_event(tx, move, move_states.EVACUATION, ctx, record.source_compute, record.source_node,
+                          result="Conflict", message=message, step=record.status)  # fmt: skip
+        return machine.end_unmoved(tx, move, {"error": "Conflict", "message": message, "details": details}, ctx)
     now: JSONObject = {"power_state": states.RUNNING}
     if move.instance.vm_state in states.AT_REST:
         # The memory of a suspended guest was on the dead host.

@@ -13,13 +13,12 @@ from conductor_stub.steps.attempt import Attempt, Failure, usable
 from conductor_stub.steps.limits import StepContext
 from fleet import failpoints, move_states, states
 from fleet.db.engine.database import Transaction
-from fleet.db.hosts import hosts
 from fleet.db.instances import moves
 from fleet.db.operations import recoveries
 from fleet.db.tables.moves import MigrationRow
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
-from fleet.objects import Place, host_report
+from fleet.objects import Place
 from fleet.objects.plans import StoredFailure
 
 #: Statuses of a claimed resize in which the source may have switched the guest off.
@@ -118,13 +117,7 @@ def _may_write_there(tx: Transaction, record: MigrationRow) -> bool:
     """
     if (record.migration_type, record.status) not in _STARTED_THERE:
         return False
-    return bool(attachments.of_instances(tx, [record.instance_uuid])) or _shares_disks(tx, record)
-
-
-def _shares_disks(tx: Transaction, record: MigrationRow) -> bool:
-    """Return True for an evacuation that starts the guest from its own disks, on storage that hosts share."""
-    source = (record.source_compute, record.source_node)
-    return record.migration_type == move_states.EVACUATION and bool(hosts.stat_of(tx, *source, host_report.SHARED))
+    return bool(attachments.of_instances(tx, [record.instance_uuid])) or machine.shares_disks(tx, record)
 
 
 def waiting_task(record: MigrationRow) -> str:

@@ -23,6 +23,7 @@ from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instances, moves
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.moves import MigrationRow
+from fleet.objects import host_report
 from fleet.objects.plans import StoredFailure
 
 LOG = logging.getLogger(__name__)
@@ -192,6 +193,12 @@ def why_not_evacuated(tx: Transaction, record: MigrationRow, ctx: StepContext) -
     if record.migration_type != move_states.EVACUATION:
         return ""
     return f"host {record.source_compute} is up again" if is_up(tx, record.source_compute, ctx) else ""
+
+
+def shares_disks(tx: Transaction, record: MigrationRow) -> bool:
+    """Return True for an evacuation that starts the guest from its own disks, on storage that hosts share."""
+    source = (record.source_compute, record.source_node)
+    return record.migration_type == move_states.EVACUATION and bool(hosts.stat_of(tx, *source, host_report.SHARED))
 
 
 def is_up(tx: Transaction, host: str | None, ctx: StepContext) -> bool:

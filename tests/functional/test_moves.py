@@ -15,6 +15,7 @@ from conductor_stub.steps.limits import StepLimits
 from fleet import errors, move_states, states
 from fleet.db.engine.database import Database
 from fleet.db.hosts.heartbeats import Heartbeat
+from fleet.db.instances import instances
 from fleet.objects import Claimed, Migration, group_rule
 from tests.worlds.conductor import INCARNATION, Conductor, Operator, context
 from tests.worlds.neighbours import no_valid_host
@@ -408,6 +409,27 @@ def test_an_evacuation_ends_if_its_host_is_up_again(stage: Stage, when: str) -> 
     assert move_states.ERROR == ended["status"]
     assert "host h1 is up again" in ended["failure"]["message"]
     assert ("active", None, "h1") == stage.state()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_host_that_is_back_before_its_guest_was_made_anew_keeps_it(stage: Stage, shared: bool) -> None:
+    """The guest from the image is destroyed, not the one with the data. On shared storage both have the same data."""
+    if shared:
+        for host in ("h1", "h2"):
+            stage.conductor.add_host(host, stats={"shared_storage": "nfs1"})
+    stage.evacuate("h2")
+    stage.claim("h2")
+    stage.conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
+    status = stage.done("h2", move_states.PRE_MIGRATING)
+    if shared:
+        assert (move_states.DONE, ("active", None, "h2")) == (status, stage.state())
+        return
+    ended = stage.migration()
+    assert (move_states.ERROR, ("active", None, "h1"), (SMALL_MB, 0, 0)) == (status, stage.state(), stage.used())
+    assert "stays, with its data: host h1 is up again" in ended["failure"]["message"]
+    # Its answer is repeated, and h2 has no part in the instance any more.
+    assert move_states.ERROR == stage.done("h2", move_states.PRE_MIGRATING)
+    assert [] == stage.conductor.database.read(instances.on_host, "h2")
 
 
 def test_nobody_goes_back_to_a_host_that_has_not_cleaned_up(stage: Stage) -> None:

@@ -142,6 +142,15 @@ def test_the_owner_of_the_fleet_is_notified(status: str, role: dict, expected: l
     assert sizes == ({part.migration.new.flavor.id} if expected else set())
 
 
+def test_a_guest_whose_host_is_back_is_not_kept_twice() -> None:
+    """The ledger answers that the evacuation has ended: what was made here is destroyed, and holds nothing."""
+    part = Part("pre-migrating", **DEST, kind=move_states.EVACUATION)
+    ended = dataclasses.replace(part.migration, status=move_states.ERROR, held=None)
+    part.moves._advance = lambda _record: part.moves.put(ended)  # type: ignore[method-assign]
+    assert ("error", 0, None) == (part.look(), part.held_mb(), part.power())
+    assert [("pre-migrating", "done")] == part.moves.told
+
+
 def test_a_confirmed_resize_leaves_nothing_on_the_source() -> None:
     """The guest that was kept is destroyed, and its room given back."""
     part = Part("pre-migrating")
