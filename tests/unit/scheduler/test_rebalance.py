@@ -356,6 +356,22 @@ def test_a_skew_is_undone_with_the_least_that_moves() -> None:
     assert [(0, 0.0), (3.0, 3.0)] == [(each.reached, each.bound) for each in plan.measures]
 
 
+def test_what_no_guest_holds_is_no_room_and_no_bound() -> None:
+    """On a, 12 vcpus are used beside those of its guest, as by an orphan. All guests have 8 of the 16 vcpus of b and c."""
+    fleet = FilledHosts({"a": [2], "b": [4, 2], "c": []})
+    nodes = [
+        dataclasses.replace(each, vcpus_used=14, memory_mb_used=14 * GB) if each.host == "a" else each
+        for each in fleet.state.nodes
+    ]
+    fleet.state = dataclasses.replace(fleet.state, nodes=nodes)
+    fullest, _moved = fleet.plan(Goal(50, BALANCE, limit_s=0.2)).measures
+    assert fullest.bound is not None
+    assert fullest.bound <= fullest.reached <= 50
+    _above, least = fleet.plan(Goal(50, UNDO_SKEW, within=0.1, limit_s=0.2)).measures
+    assert least.bound is not None
+    assert least.bound <= 8
+
+
 @pytest.mark.parametrize("policy", ["anti-affinity", "soft-anti-affinity"])
 def test_members_stay_apart_in_every_state(policy: str) -> None:
     """b is free, but has a member; the guest goes to c. To balance, soft rules are kept too."""

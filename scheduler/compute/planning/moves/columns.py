@@ -107,6 +107,8 @@ def _columns(
     start = numpy.array([row_of[each.host] for each in guests], dtype=numpy.int64)
     room = amounts.free(asked, hosts)
     numpy.add.at(room, start, need)
+    # What no guest holds, as an orphan, may be above the limit. Less room than none would make the mean of all too large.
+    numpy.maximum(room, 0, out=room)
     shape_of = [
         shapes.nothing if each.uuid in why else shapes.of(_free_of_hosts(each.request), hosts) for each in guests
     ]

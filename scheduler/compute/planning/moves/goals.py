@@ -130,8 +130,10 @@ def _spread(columns: Columns, goal: Goal, until: float) -> tuple[Wanted, Measure
     limited = [each for each in (VCPUS, MEMORY) if (problem.capacity[columns.up, each] < UNLIMITED // 2).all()]
     use = numpy.zeros(problem.capacity.shape)
     numpy.add.at(use, problem.start, problem.need)
-    total, of = use[columns.up].sum(axis=0), numpy.maximum(problem.capacity[columns.up].sum(axis=0), 1)
-    mean = total / of
+    # A host with guests and no capacity counts as in its share, so that the fullest host never has less than the mean.
+    used, sizes = use[columns.up], problem.capacity[columns.up]
+    of = numpy.maximum(numpy.where(used > 0, numpy.maximum(sizes, 1), sizes).sum(axis=0), 1)
+    mean = used.sum(axis=0) / of
     is_balance = goal.kind == BALANCE
     levels = _LEVELS if is_balance else (goal.within,)
     price = 1.0 if is_balance else _ABOVE
