@@ -60,6 +60,8 @@ class MaintenanceKeeper:
         self._hooks = Beside(_HOOKS, spawn)
         self._tell = tell
         self._said = RateLimit()
+        #: By host with more guests than a look tries, where the next look begins.
+        self._first: dict[int, int] = {}
 
     def look(self) -> None:
         """Go on with all maintenances."""
@@ -120,7 +122,8 @@ class MaintenanceKeeper:
             problems, room = [*problems, pinned], 0
             if self._said.due(row.host) is not None:
                 LOG.warning("Maintenance %s waits with host %s: %s", plan.name, row.host, pinned)
-        for guest in state.guests[:_TRIES] if room else ():
+        guests = self._turn(row.id, state.guests) if room else ()
+        for guest in guests:
             asked = context.about(instance_uuid=guest.uuid)
             uuid = uuidutils.generate_uuid()
             ctx = self._placement.step_context(asked)
@@ -135,6 +138,13 @@ class MaintenanceKeeper:
         # Without room no guest was tried: the problem of the last try stays.
         if state.status == maintenance_states.DRAINING and (problems or room or not state.guests):
             self._database.write(draining.tell, row.id, problems, self._clock())
+
+    def _turn(self, key: int, guests: Sequence[draining.Guest]) -> Sequence[draining.Guest]:
+        """Return the guests that are tried in this look: those that were not tried in the last one come first."""
+        first = self._first.pop(key, 0) % max(len(guests), 1)
+        if len(guests) > _TRIES:
+            self._first[key] = first + _TRIES
+        return [*guests[first:], *guests[:first]][:_TRIES]
 
     def _why_pinned(self) -> str:
         """Return why no guest can be moved: an agent is too old; "" if none is."""

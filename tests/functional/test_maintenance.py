@@ -12,7 +12,7 @@ from typing import Any
 import prometheus_client
 import pytest
 
-from conductor_stub.maintenance import draining, working
+from conductor_stub.maintenance import draining, keeper, working
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.balance_settings import BalanceSettings
 from conductor_stub.steps.hook import Ended
@@ -514,6 +514,20 @@ def test_a_refused_guest_does_not_hold_up_the_others(stage: Stage, database: Dat
     assert [able] == [each["instance_uuid"] for each in stage.moving()]
     # One that was not asked yet holds nothing up.
     assert first_is_refused == ("cannot leave its host" in (stage.problem("h1") or ""))
+
+
+def test_many_refused_guests_do_not_hold_up_the_others(stage: Stage, database: Database) -> None:
+    """They fill each look. The next look begins with the guests that were not tried."""
+    *refused, able = sorted(stage.add("h1") for _number in range(3))
+    pinned = {"claimed_numa_topology": {"cells": []}}
+    for each in refused:
+        database.write(lambda tx, uuid=each: tx.update(instances.INSTANCES, uuid, pinned))
+    stage.conductor.add_host("h1", stats={"live_migration": "fake", "disks": ""})
+    stage.run(["h1"], cold=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keeper, "_TRIES", 1)
+        stage.look(5)
+    assert [able] == [each["instance_uuid"] for each in stage.moving()]
 
 
 def test_an_operator_who_disables_a_host_meanwhile_keeps_it_so(stage: Stage, database: Database) -> None:
