@@ -524,6 +524,19 @@ def test_the_busy_guest_moves(stage: BalanceStage) -> None:
     assert {"h1": 50.0, "h2": 0.0, "h3": 0.0, "h4": 0.0} == found["seen"]["loads"]
 
 
+def test_loads_of_a_later_release_are_read(stage: BalanceStage) -> None:
+    """A conductor of it has stored them while this one is not upgraded yet. Neither is a damaged entry in the way."""
+    busy = stage.guests[2]
+    stage.report_loads("h1", {busy: 1.0})
+    loads = {busy: {"cores": 1.0, "lasting": None, "memory_mb": None, "iops": 7}, stage.guests[0]: "nothing"}
+    with stage.conductor.database.engine.begin() as connection:
+        connection.execute(models.guest_loads.update().where(models.guest_loads.c.host == "h1").values(loads=loads))
+    stage.set_mode("suggest")
+    stage.pass_looks()
+    assert stage.conductor.operator.list_balances()[0]["looked_at"]
+    assert 12.5 == stage.conductor.operator.suggest_balance("web")["seen"]["loads"]["h1"]
+
+
 def test_a_renamed_aggregate_keeps_what_is_known(stage: BalanceStage) -> None:
     """A host that is hot stays hot, and the history is that of the aggregate, not of its name."""
     stage.set_mode("suggest")

@@ -15,6 +15,7 @@ from fleet.json_codec import JSONObject
 from fleet.objects.guest_load import GuestLoad
 
 LOADS = models.guest_loads
+_NAMES = tuple(each.name for each in dataclasses.fields(GuestLoad))
 
 _HERE = sa.and_(LOADS.c.host == sa.bindparam("on_host"), LOADS.c.node == sa.bindparam("on_node"))
 _FOUND = sa.select(LOADS.c.host).where(_HERE)
@@ -42,9 +43,14 @@ def of_hosts(
     found: dict[str, dict[str, GuestLoad]] = {}
     for row in connection.execute(_OF_HOSTS, {"hosts": sorted(hosts), "since": since}) if hosts else ():
         loads: Mapping[str, JSONObject] = row.loads if isinstance(row.loads, dict) else {}
-        known = {uuid: GuestLoad(**load) for uuid, load in loads.items()}
+        known = {uuid: _load(load) for uuid, load in loads.items() if isinstance(load, dict)}
         found.setdefault(row.host, {}).update(known)
     return found
+
+
+def _load(stored: JSONObject) -> GuestLoad:
+    """A later release may store more."""
+    return GuestLoad(**{name: stored[name] for name in _NAMES if name in stored})
 
 
 def remove_before(tx: Transaction, then: datetime.datetime) -> None:
