@@ -171,7 +171,11 @@ class MaintenanceKeeper:
                 )
             return order
 
-        self._hooks.begin(take, lambda order: self._run(order, plan, row.id, lease))
+        if plan.hook is None:
+            # Nothing is run, so it waits for no hook of another maintenance.
+            take()
+        else:
+            self._hooks.begin(take, lambda order: self._run(order, plan, row.id, lease))
 
     def _run(self, order: working.Order, plan: MaintenanceRow, key: int, lease: str) -> None:
         ended = self._hook(order.command, order.environment(), self._settings.hook_timeout_s, "the hook")

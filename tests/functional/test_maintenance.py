@@ -15,6 +15,7 @@ import pytest
 from conductor_stub.maintenance import draining, keeper, working
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.balance_settings import BalanceSettings
+from conductor_stub.steps.beside import Beside
 from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
@@ -179,6 +180,19 @@ def test_without_a_hook_a_restart_is_waited_for(stage: Stage) -> None:
     stage.conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], "life-two", **said))
     stage.look(3)
     assert ({"h1": "done"}, [], "ended") == (stage.hosts(), stage.disabled(), stage.shown()["maintenance"]["status"])
+
+
+def test_without_a_hook_no_hooks_are_waited_for(stage: Stage) -> None:
+    """A conductor runs so many hooks at a time, and has no free place for one more."""
+    stage.conductor.maintenance_keeper._hooks = Beside(0, lambda work: None)
+    stage.run(["h1"])
+    stage.look()
+    stage.later()
+    stage.look()
+    assert "working" == stage.hosts()["h1"]
+    stage.conductor.add_host("h1", stats={"live_migration": "fake"}, incarnation="life-two")
+    stage.look()
+    assert "returning" == stage.hosts()["h1"]
 
 
 def test_the_wanted_release(stage: Stage) -> None:
