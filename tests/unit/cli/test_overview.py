@@ -139,10 +139,10 @@ def test_a_command_that_does_not_exist(run: Run, line: str, said: str) -> None:
 
 
 def test_suggestions_of_one_letter_that_is_wrong() -> None:
-    """The command is the first suggestion for each letter of it that is left out."""
+    """The command is the first suggestion if a letter of it is left out: every fourth one, another one in each command."""
     names = commands(main.FleetApp)
-    for name in names:
-        for number, letter in enumerate(name):
+    for place, name in enumerate(names):
+        for number, letter in list(enumerate(name))[place % 4 :: 4]:
             wrong = name[:number] + name[number + 1 :]
             is_command = any(wrong == each or wrong.startswith(f"{each} ") for each in names)
             if letter != " " and not is_command and min(map(len, name.split())) > 4:

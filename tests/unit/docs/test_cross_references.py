@@ -53,11 +53,21 @@ def test_a_caller_that_a_module_names_imports_it() -> None:
     gone = [
         f"{path.relative_to(ROOT)}: {caller}"
         for path in MODULES
-        for callers in _CALLERS.findall(" ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split()))
+        for callers in _CALLERS.findall(" ".join(_docstring(path).split()))
         for caller in _ROLE.findall(callers)
-        if not any(re.search(rf"\b{path.stem}\b", each.read_text()) for each in _files(caller))
+        if not any(re.search(rf"\b{path.stem}\b", _text(each)) for each in _files(caller))
     ]
     assert not gone, "\n".join(gone)
+
+
+@functools.cache
+def _text(path: pathlib.Path) -> str:
+    return path.read_text()
+
+
+@functools.cache
+def _docstring(path: pathlib.Path) -> str:
+    return ast.get_docstring(ast.parse(_text(path))) or ""
 
 
 def _files(module: str) -> list[pathlib.Path]:
@@ -67,7 +77,7 @@ def _files(module: str) -> list[pathlib.Path]:
 
 
 def _dead(path: pathlib.Path) -> list[str]:
-    text = path.read_text()
+    text = _text(path)
     if "``" not in text and ":`" not in text:
         return []
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -140,7 +150,7 @@ def test_a_docstring_names_its_subject() -> None:
     vague = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in MODULES
-        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for number, line in enumerate(_text(path).splitlines(), 1)
         if re.match(rf'\s*"""({_QUESTIONS})\b', line)
     ]
     assert not vague, "\n".join(vague)
@@ -152,7 +162,7 @@ def test_the_docstring_of_a_module_has_a_second_sentence() -> None:
         str(path.relative_to(ROOT))
         for path in MODULES
         if path.name not in ("__init__.py", "conf.py") and "versions" not in path.parts
-        if len(path.read_text().splitlines()) > 25
-        if not re.search(r"\.\s+\S", ast.get_docstring(ast.parse(path.read_text())) or "")
+        if len(_text(path).splitlines()) > 25
+        if not re.search(r"\.\s+\S", _docstring(path))
     ]
     assert not alone, "\n".join(alone)
