@@ -93,7 +93,7 @@ def _find(
     tried: Mapping[int, tuple[set[str], int]],
 ) -> Room | None:
     for room in rooms:
-        if waiter.zone not in (None, room.zone) and room.zone is not None:
+        if waiter.zone is not None and room.zones and waiter.zone not in room.zones:
             continue
         changed = (room.generation if waiter.by_room else room.hosts_generation) > since
         if not changed and waiter.by_room and room.node_id in tried:

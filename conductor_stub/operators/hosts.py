@@ -26,6 +26,7 @@ from fleet.db.tables.hosts import ServiceRow
 from fleet.db.upkeep import removal
 from fleet.json_codec import JSONObject
 from fleet.objects import Aggregate, fields, host_labels, host_report
+from fleet.objects.aggregate import zones_of
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -210,10 +211,7 @@ def _registered(tx: Transaction, host: str) -> JSONObject:
 
 
 def _zones(found: list[Aggregate]) -> dict[str, str]:
-    """Availability zone by host, as the aggregates set it."""
+    """Availability zone by host, as the aggregates set it. Several have commas between them."""
     return {
-        host: each.metadata["availability_zone"]
-        for each in found
-        if each.metadata.get("availability_zone")
-        for host in each.hosts
+        host: ",".join(sorted(named)) for each in found if (named := zones_of(each.metadata)) for host in each.hosts
     }

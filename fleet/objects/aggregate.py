@@ -4,9 +4,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
+
+#: Metadata key that makes an aggregate an availability zone, or several with commas between them.
+ZONE = "availability_zone"
+
+
+def zones_of(metadata: Mapping[str, str]) -> frozenset[str]:
+    """Return the zones that the metadata of an aggregate name. A value may name several, with commas between them."""
+    return frozenset(part.strip() for part in metadata.get(ZONE, "").split(",")) - {""}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Amount:
 class Room:
     """A node of a host that is up and enabled.
 
-    :param zone: of the host; None if no aggregate sets one
+    :param zones: of the host; empty if no aggregate sets one
     :param free: at most what the scheduler would let builds have
     :param generation: of the newest change
     :param hosts_generation: of the newest change of its service or aggregates; of any change, if the node is new
@@ -36,7 +36,7 @@ class Room:
 
     node_id: int
     host: str
-    zone: str | None
+    zones: frozenset[str]
     free: Amount
     generation: int
     hosts_generation: int

@@ -55,7 +55,8 @@ class Zones:
         zones: dict[str, JSONObject] = {}
         for row in self._conductor.operator(request).host_table(columns=_OF_ZONES):
             host = dict(zip(_OF_ZONES, row, strict=True))
-            zones.setdefault(host["zone"], {})[host["host"]] = host
+            for zone in host["zone"].split(","):
+                zones.setdefault(zone, {})[host["host"]] = host
         return {"availabilityZoneInfo": [self._view(name, zones[name], detail) for name in sorted(zones)]}
 
     @staticmethod

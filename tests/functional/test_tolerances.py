@@ -8,6 +8,8 @@ import pytest
 from conductor_stub.operators.tolerances import ToleranceManager
 from fleet import errors
 from fleet.context import new_context
+from fleet.db.operations import tolerances
+from fleet.objects import Aggregate
 from fleet.objects.tolerance import Tolerance
 from tests.worlds.conductor import Conductor
 
@@ -49,6 +51,15 @@ def test_scopes_that_are_not_there(conductor: Conductor) -> None:
     operator.create_aggregate("a", {"availability_zone": "east"})
     operator.set_tolerance({"kind": "zone", "name": "east"})
     assert ["east"] == [each["name"] for each in operator.list_tolerances()]
+
+
+def test_an_aggregate_may_be_several_zones(conductor: Conductor) -> None:
+    """Its hosts are in each of them, as for the zone filter."""
+    conductor.operator.create_aggregate("a", {"availability_zone": "east, west"})
+    for zone in ("east", "west"):
+        conductor.operator.set_tolerance({"kind": "zone", "name": zone})
+    known = [Aggregate(1, "a", ["h1"], {"availability_zone": "east, west"})]
+    assert ["h1"] == tolerances.hosts_of(Tolerance("zone", "west"), HOSTS, known)
 
 
 def test_the_options_promise_while_the_ledger_does_not(conductor: Conductor) -> None:

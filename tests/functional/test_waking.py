@@ -203,6 +203,19 @@ def test_changes_that_wake(
     assert [uuid] == stage.look()
 
 
+def test_a_host_of_several_zones_wakes(stage: Stage) -> None:
+    """The zone filter accepts each zone that an aggregate names."""
+    stage.fill()
+    stage.add_host("h2")
+    stage.fill("h2")
+    stage.operator.create_aggregate("a", {"availability_zone": "east, west"})
+    stage.operator.add_aggregate_host("a", "h2")
+    uuid = stage.queue(availability_zone="west")
+    stage.settle()
+    stage.report("h2")
+    assert [uuid] == stage.look()
+
+
 def beat(stage: Stage, *hosts: str) -> None:
     stage.agents.report_state(Heartbeat("fleet-compute", hosts, INCARNATION))
 

@@ -14,6 +14,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
 from fleet.objects import Aggregate
+from fleet.objects.aggregate import ZONE, zones_of
 
 AGGREGATES = models.aggregates
 HOSTS = models.aggregate_hosts
@@ -22,8 +23,6 @@ METADATA = models.aggregate_metadata
 #: Their rows have the name of an aggregate.
 _BALANCING = (models.balances, models.balance_rounds)
 
-#: Metadata key that makes an aggregate an availability zone.
-ZONE = "availability_zone"
 _LIVE = sa.select(AGGREGATES).where(sa.not_(AGGREGATES.c.deleted)).order_by(AGGREGATES.c.id)
 _CHANGED = _LIVE.where(AGGREGATES.c.generation > sa.bindparam("newer"))
 _DELETED = (
@@ -127,16 +126,18 @@ def _require_known(tx: Transaction, host: str) -> None:
 
 def _require_one_zone(tx: Transaction, aggregate: Aggregate, hosts: Sequence[str], zone: str | None) -> None:
     """Check that ``hosts`` may be in ``zone``. :raises errors.Conflict: one of them is in another zone"""
-    if not zone:
+    wanted = zones_of({ZONE: zone or ""})
+    if not wanted:
         return
     for other in list_all(tx):
-        there = other.metadata.get(ZONE)
+        there = zones_of(other.metadata)
         both = sorted(set(hosts) & set(other.hosts))
-        if other.id != aggregate.id and there and there != zone and both:
+        if other.id != aggregate.id and there and there != wanted and both:
+            other_zone = other.metadata[ZONE]
             raise errors.Conflict(
                 kind="Host",
                 name=both[0],
-                reason=f"is in zone {there} by aggregate {other.name}, and cannot be in zone {zone} as well",
+                reason=f"is in zone {other_zone} by aggregate {other.name}, and cannot be in zone {zone} as well",
             )
 
 

@@ -10,9 +10,10 @@ import sqlalchemy as sa
 
 from fleet import errors
 from fleet.db.engine.database import Connection
-from fleet.db.hosts.aggregates import AGGREGATES, METADATA, ZONE
+from fleet.db.hosts.aggregates import AGGREGATES, METADATA
 from fleet.db.hosts.hosts import NODES
 from fleet.objects import Zone
+from fleet.objects.aggregate import ZONE, zones_of
 
 _NAMED = (
     sa.select(METADATA.c.value)
@@ -32,9 +33,9 @@ def require_known(connection: Connection, wanted: Zone, default: str) -> None:
     if wanted.forced:
         _require_node(connection, wanted)
     elif wanted.zone and wanted.zone != default:
-        known = {each.strip() for value in connection.execute(_NAMED).scalars() for each in value.split(",")}
+        known = {zone for value in connection.execute(_NAMED).scalars() for zone in zones_of({ZONE: value})}
         if wanted.zone not in known:
-            shown = ", ".join(sorted({default, *known} - {""}))[:200]
+            shown = ", ".join(sorted({default, *known}))[:200]
             reason = f"names no zone of this fleet: {wanted.zone[:100]!r}; known: {shown}"
             raise errors.InvalidInput(field=ZONE, reason=reason)
 

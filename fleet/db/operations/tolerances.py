@@ -17,6 +17,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import aggregates
 from fleet.db.tables import models
 from fleet.db.tables.sql_types import Columns, Select, Values
+from fleet.objects.aggregate import zones_of
 from fleet.objects.tolerance import AGGREGATE, FLEET, ZONE, Tolerance
 
 TOLERANCES = models.tolerances
@@ -91,18 +92,18 @@ def _stored_name(tx: Transaction, kind: str, name: str) -> str:
     """:raises errors.NotFound: no such zone or aggregate"""
     if kind == AGGREGATE:
         return aggregates.find(tx, name).uuid or ""
-    known = {each.metadata.get(aggregates.ZONE) for each in aggregates.list_all(tx)} if kind == ZONE else {name}
+    known = {zone for each in aggregates.list_all(tx) for zone in zones_of(each.metadata)} if kind == ZONE else {name}
     if name not in known:
         raise errors.NotFound(kind="Zone", name=name)
     return name
 
 
 def hosts_of(tolerance: Tolerance, hosts: Sequence[str], known: Sequence[Grouped]) -> list[str]:
-    """The hosts of a scope, in order. :param known: all aggregates"""
+    """The hosts of a scope, in order. A host may be in several zones. :param known: all aggregates"""
     if tolerance.kind == AGGREGATE:
         inside = {host for each in known if each.name == tolerance.name for host in each.hosts}
     elif tolerance.kind == ZONE:
-        inside = {host for each in known if each.metadata.get(aggregates.ZONE) == tolerance.name for host in each.hosts}
+        inside = {host for each in known if tolerance.name in zones_of(each.metadata) for host in each.hosts}
     else:
         inside = set(hosts)
     return sorted(inside & set(hosts))

@@ -453,6 +453,13 @@ def test_hosts_are_columns_and_rows(client, conductor):
     assert [("host_table", {"columns": list(own.HOST_COLUMNS)})] == conductor.asked
 
 
+def test_a_host_of_several_zones_is_listed_in_each(client, conductor):
+    rows = [["h1", "east,west", "up", "enabled", ""], ["h2", "west", "down", "enabled", ""]]
+    conductor.answers["host_table"] = rows
+    found = client.simulate_get("/v2.1/os-availability-zone").json["availabilityZoneInfo"]
+    assert [("east", True), ("west", True)] == [(each["zoneName"], each["zoneState"]["available"]) for each in found]
+
+
 def test_builds_are_listed_newest_first(client, conductor):
     """Bounded, whatever the client wants."""
     client.simulate_get("/fleet/v1/builds?limit=99999&vm_state=error")

@@ -15,7 +15,7 @@ SMALL, LARGE = Amount(1, 1000, 10), Amount(4, 4000, 40)
 
 
 def room(node_id: int = 1, free: Amount = LARGE, generation: int = 11, hosts_generation: int = 0, **more: Any) -> Room:
-    return Room(node_id, f"h{node_id}", more.get("zone"), free, generation, hosts_generation)
+    return Room(node_id, f"h{node_id}", frozenset(more.get("zones", ())), free, generation, hosts_generation)
 
 
 def waiter(uuid: str, need: Amount = SMALL, **more: Any) -> Waiter:
@@ -40,8 +40,9 @@ ONE = [
         True,
     ),
     ("the scheduler knew the change", waiter("w", fresh=True, refused_generation=11), room(), False),
-    ("another zone", waiter("w", zone="a"), room(zone="b"), False),
-    ("its zone", waiter("w", zone="a"), room(zone="a"), True),
+    ("another zone", waiter("w", zone="a"), room(zones=["b"]), False),
+    ("its zone", waiter("w", zone="a"), room(zones=["a"]), True),
+    ("one of its zones", waiter("w", zone="a"), room(zones=["b", "a"]), True),
     ("a host without a zone is in the default one", waiter("w", zone="nova"), room(), True),
     ("room does not help", waiter("w", by_room=False), room(), False),
     ("another host may help", waiter("w", by_room=False), room(hosts_generation=11), True),

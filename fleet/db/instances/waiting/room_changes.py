@@ -19,6 +19,7 @@ from fleet.db.hosts import aggregates, services
 from fleet.db.tables import models
 from fleet.db.tables.hosts import NodeRow
 from fleet.objects import Aggregate
+from fleet.objects.aggregate import zones_of
 from fleet.objects.room import Amount, Room
 
 NODES = models.compute_nodes
@@ -81,17 +82,19 @@ def rooms(
     zones = _zones(aggregates.list_all(tx))
     found = cast("Sequence[_Node]", tx.execute(_ROOMS, {"hosts": sorted(hosts)}).all())
     up = [row for row in found if services.is_up(row, now, down_time_s)]
-    return [_room(row, anew.get(row.host, 0), row.created_at >= looked_at, zones.get(row.host)) for row in up]
+    return [
+        _room(row, anew.get(row.host, 0), row.created_at >= looked_at, zones.get(row.host, frozenset())) for row in up
+    ]
 
 
-def _room(row: _Node, anew: int, new: bool, zone: str | None) -> Room:
+def _room(row: _Node, anew: int, new: bool, zones: frozenset[str]) -> Room:
     free = Amount(
         _usable(row.vcpus, row.reserved_vcpus, row.cpu_allocation_ratio, row.vcpus_used) if row.vcpus else math.inf,
         _usable(row.memory_mb, row.reserved_memory_mb, row.ram_allocation_ratio, row.memory_mb_used),
         _usable(row.local_gb, row.reserved_disk_gb, row.disk_allocation_ratio, row.local_gb_used),
     )
     changed = max(row.generation, anew)
-    return Room(row.id, row.host, zone, free, changed, changed if new else anew)
+    return Room(row.id, row.host, zones, free, changed, changed if new else anew)
 
 
 def _usable(total: int, reserved: int, ratio: float, used: int) -> float:
@@ -99,10 +102,9 @@ def _usable(total: int, reserved: int, ratio: float, used: int) -> float:
     return capacity.usable(capacity.limit(float(total), float(reserved), ratio), used) if ratio else math.inf
 
 
-def _zones(found: Iterable[Aggregate]) -> dict[str, str]:
-    return {
-        host: each.metadata[aggregates.ZONE]
-        for each in found
-        if each.metadata.get(aggregates.ZONE)
-        for host in each.hosts
-    }
+def _zones(found: Iterable[Aggregate]) -> dict[str, frozenset[str]]:
+    zones: dict[str, frozenset[str]] = {}
+    for each in found:
+        named = zones_of(each.metadata)
+        zones.update((host, named | zones.get(host, frozenset())) for host in (each.hosts if named else ()))
+    return zones
