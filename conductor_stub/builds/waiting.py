@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from conductor_stub.steps import request_spec
 from fleet import capacity, errors
 from fleet.clock import durations, seconds
 from fleet.db.instances import instance_values
@@ -34,8 +35,8 @@ _TESTS: Mapping[str, str] = {
 }
 #: Hints about other instances: one that goes may help although no room was lacking.
 _ABOUT_NEIGHBOURS = frozenset({"group", "same_host", "different_host"})
-#: Parts of a stored request that the scheduler decides by.
-_SHAPE = ("flavor", "availability_zone", "scheduler_hints", "ignore_hosts", "numa_topology", "pci_requests")
+#: Properties of an instance that differ between builds of one shape: no filter or weigher decides by them.
+_OWN = ("uuid", "user_id", "reservation_id")
 
 
 def wait_until(row: RequestedInstance) -> datetime.datetime | None:
@@ -105,13 +106,23 @@ def _nearest(details: JSONMapping) -> str | None:
 
 
 def shape(row: RequestedInstance, together: bool) -> str:
-    """Return a hash of the parts of a request by which the scheduler decides. It answers alike for builds of one shape."""
-    spec = instance_values.spec_of(row)
-    parts = {name: spec.get(name) for name in _SHAPE}
+    """Return a hash of the parts of a request by which the scheduler decides. It answers alike for builds of one shape.
+
+    The parts are those that the scheduler receives, so that none is forgotten here.
+    """
+    asked = request_spec.build_request_spec([instance_values.to_instance(row)])
+    image, spec = asked["image"], instance_values.spec_of(row)
+    parts = {
+        "instance": {name: value for name, value in asked["instance_properties"].items() if name not in _OWN},
+        "flavor": asked["instance_type"],
+        "image": [image["id"], image["properties"]],
+        "filter_properties": request_spec.build_filter_properties(spec),
+        "group": row.group_uuid,
+        "request": row.reservation_id if together else None,
+        "attempt": max(row.attempt, 1),
+    }
     if spec.get("block_device_mapping"):
-        parts.update(volumes=spec["block_device_mapping"])
-    parts.update(image=spec["image"].get("properties"), project=row.project_id, group=row.group_uuid)
-    parts.update(request=row.reservation_id if together else None, attempt=row.attempt if row.attempt > 1 else 1)
+        parts["volumes"] = spec["block_device_mapping"]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -16,7 +16,7 @@ from fleet.objects import Instance, Place, Zone, instance_group
 _POLICIES_THAT_NEED_HOSTS = (instance_group.AFFINITY, instance_group.ANTI_AFFINITY)
 
 
-def build_request_spec(instances: Sequence[Instance]) -> dict[str, object]:
+def build_request_spec(instances: Sequence[Instance]) -> JSONObject:
     """One request for all ``instances``. They share flavor, image and networks; the other properties are the first one's."""
     first = instances[0]
     flavor = first.flavor

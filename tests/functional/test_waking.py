@@ -18,6 +18,7 @@ from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.tables import models
 from fleet.objects import BuildRequest
 from fleet.telemetry import metrics
+from tests.functional.test_networks import UUID, a_network
 from tests.worlds.conductor import INCARNATION, Conductor, context
 
 TWO_HOURS_S = 7200
@@ -465,6 +466,25 @@ def test_a_new_build_waits_behind_one_like_it(stage: Stage) -> None:
     assert "scheduling" == stage.state(third)[1]
     (alone,) = stage.create(**{**like, "wait_for_capacity_s": 0})
     assert "scheduling" == stage.state(alone)[1]
+
+
+CONDITIONS = [
+    ("networks", {"networks": [{"network": UUID.format(1)}]}),
+    ("image", {"image": {"id": UUID.format(2)}}),
+    ("host", {"availability_zone": ":h1"}),
+]
+
+
+@pytest.mark.parametrize(("of", "request_"), CONDITIONS, ids=[case[0] for case in CONDITIONS])
+def test_a_build_with_other_conditions_does_not_wait_behind_one(
+    stage: Stage, of: str, request_: dict[str, object]
+) -> None:
+    """BridgeFilter and IsolatedHostsFilter may have refused the one, and have no objection to the other."""
+    a_network(stage.database)
+    stage.queue(code="POLICY", **request_)
+    (other,) = stage.create(wait_for_capacity_s=TWO_HOURS_S)
+    assert "scheduling" == stage.state(other)[1]
+    assert [] == [each["uuid"] for each in stage.operator.list_queue()["builds"] if each["uuid"] == other]
 
 
 def test_a_repeated_request_that_waits_behind_another_gets_its_first_answer(stage: Stage) -> None:
