@@ -127,10 +127,14 @@ def shape(row: RequestedInstance, together: bool) -> str:
 
 
 def beside(refusal: errors.NoValidHost, kept_host: str) -> errors.NoValidHost:
-    """The refusal of a build that had to leave a host to one that has waited longest for room."""
+    """The refusal of a build that had to leave a host to one that has waited longest for room.
+
+    The scheduler sees that the host is excluded by name, and not why. So it reports POLICY if there is no other host, and
+    NEVER_FITS if no other host is large enough.
+    """
     details = dict(refusal.details)
-    if details.get("considered") == 0 and refusal.reason_code is Reason.POLICY:
-        # The scheduler sees hosts that are excluded by name, and not why.
+    of_no_host = details.get("considered") == 0 and refusal.reason_code is Reason.POLICY
+    if of_no_host or refusal.reason_code is Reason.NEVER_FITS:
         details["reason_code"] = Reason.CAPACITY.value
     reason = f"{refusal.reason} Host {kept_host} is kept for a build that has waited longest for room."
     return type(refusal)(reason=reason, details=details)

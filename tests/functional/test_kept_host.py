@@ -117,6 +117,29 @@ def test_the_refusal_names_it(stage: Stage) -> None:
     assert "Host h1 is kept for a build that has waited longest for room." in fault["message"]
 
 
+def test_a_build_waits_that_only_the_kept_host_could_take(stage: Stage) -> None:
+    """The scheduler says NEVER_FITS of the other hosts: it did not look at this one."""
+    large = stage.queue(vcpus=8)
+    wait(stage, PATIENCE_S)
+    assert ("h1", large) == kept(stage)
+    uuid = stage.queue(vcpus=7, code="NEVER_FITS")
+    assert ("building", "queued", 1, None) == stage.state(uuid)
+    (shown,) = [each for each in stage.operator.list_queue()["builds"] if each["uuid"] == uuid]
+    assert "CAPACITY" == shown["reason"]
+
+
+def test_the_end_wakes_a_build_whose_conditions_allow_only_that_host(stage: Stage) -> None:
+    """The scheduler says POLICY of the other hosts. Room alone does not wake such a build."""
+    large = stage.queue(vcpus=8)
+    wait(stage, PATIENCE_S)
+    stage.report("h1")
+    uuid = stage.queue(code="POLICY")
+    assert [large] == stage.look()
+    gone(stage, large)
+    assert [uuid] == stage.look() + stage.look()
+    assert None is kept(stage)
+
+
 @pytest.mark.parametrize(("patience_s", "placed"), [(0, False), (PATIENCE_S, True)], ids=["never kept", "kept"])
 def test_small_builds_do_not_starve_a_large_one(database: Database, patience_s: int, placed: bool) -> None:
     """A host of 8 vcpus, a build that needs them all, and always two builds of 1 vcpu that wait. One instance ends every ten

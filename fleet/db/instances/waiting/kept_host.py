@@ -22,7 +22,6 @@ QUEUE = models.room_queue
 TURNS = models.queue_turns
 QUEUED = models.queued_builds
 INSTANCES = models.instances
-NODES = models.compute_nodes
 SERVICES = models.services
 
 _SERVICE = sa.select(SERVICES).where(
@@ -71,8 +70,8 @@ _NEXT = (
     )
     .limit(20)
 )
-_NODES = (
-    sa.select(NODES.c.id).where(NODES.c.host == sa.bindparam("host"), sa.not_(NODES.c.deleted)).order_by(NODES.c.id)
+_AGENT = sa.select(SERVICES.c.id).where(
+    SERVICES.c.host == sa.bindparam("host"), SERVICES.c.binary == services.COMPUTE, sa.not_(SERVICES.c.deleted)
 )
 _FORGET = QUEUED.update().where(QUEUED.c.instance_uuid == sa.bindparam("which")).values(nearest=None)
 
@@ -110,8 +109,8 @@ def choose(tx: Transaction, now: datetime.datetime, patience_s: float, down_time
         return kept
     following = _next(tx, now, patience_s, down_time_s) if patience_s else None
     if kept is not None:
-        # Builds that were refused because of it may fit there now.
-        tx.touch(NODES, *tx.execute(_NODES, {"host": kept.host}).scalars())
+        # Builds that were refused because of it may fit there now, whatever the code: it is as new to them.
+        tx.touch(SERVICES, *tx.execute(_AGENT, {"host": kept.host}).scalars())
         tx.execute(_FORGET, {"which": kept.uuid})
     if kept is not None or following is not None:
         values = {"kept_host": following and following.host, "kept_for": following and following.uuid}
