@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from oslo_log import log as logging
 
 from conductor_stub.builds import wake_choice
 from conductor_stub.builds.machine import BuildMachine
 from conductor_stub.builds.placement import BuildPlacement
+from conductor_stub.builds.wake_choice import Choice, Wake
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import failpoints, states
 from fleet.clock import Clock, seconds, utcnow
@@ -34,7 +35,9 @@ from fleet.db.instances.waiting.kept_host import Kept
 from fleet.db.instances.waiting.queued_builds import DueBuild
 from fleet.db.instances.waiting.room_queue import Pulse
 from fleet.db.tables.instances import InstanceRow, RequestedInstance
+from fleet.db.tables.queue import RoomQueueRow
 from fleet.json_codec import JSONObject
+from fleet.objects.room import ReturnedRoom, Room
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -147,11 +150,8 @@ def wake_by_changes(tx: Transaction, ctx: StepContext) -> list[RequestedInstance
     nodes = {each.node_id for each in returned}
     looked_at = queue.looked_at - seconds(_OVERLAP_S)
     rooms = room_changes.rooms(tx, since, nodes, looked_at, ctx.now, ctx.limits.service_down_time_s)
-    rows = room_queue.in_order(tx, rooms, BATCH)
-    waiters = map(room_queue.waiter, rows.values())
     resting = room_queue.resting(tx, ctx.now)
-    kept = (queue.kept_host, queue.kept_for)
-    choice = wake_choice.choose(waiters, rooms, queue.generation, room_queue.taken(tx), returned, resting, kept)
+    choice, has_read_all = _choose(tx, queue, rooms, returned, resting)
     woken: list[RequestedInstance] = []
     for wake in choice.wakes:
         waiter = wake.waiter
@@ -159,11 +159,38 @@ def wake_by_changes(tx: Transaction, ctx: StepContext) -> list[RequestedInstance
         woken += _machine.wake(tx, uuids, ctx)
         room_queue.note_woken(tx, uuids, wake.node_id, wake.depth)
     room_queue.serve(tx, {wake.waiter.project_id for wake in choice.wakes}, ctx.now)
-    if len(rows) < BATCH or not choice.wakes:
+    if has_read_all:
         room_queue.close(tx, newest, ctx.now)
     for wake in choice.backing_off:
         room_queue.try_later(tx, wake.waiter.uuid, wake.node_id, resting[wake.waiter.shape])
     return woken
+
+
+def _choose(
+    tx: Transaction,
+    queue: RoomQueueRow,
+    rooms: Sequence[Room],
+    returned: Sequence[ReturnedRoom],
+    resting: Mapping[str, datetime.datetime],
+) -> tuple[Choice, bool]:
+    """Read the builds in portions until one is woken. Return the choice, and whether no build is left to look at.
+
+    The scheduler answers alike for builds of one shape. So the next portion has none of the shapes that were read in vain,
+    and many of them do not hide the builds behind them.
+    """
+    taken, kept = room_queue.taken(tx), (queue.kept_host, queue.kept_for)
+    backing_off: list[Wake] = []
+    passed: set[str] = set()
+    while True:
+        rows = room_queue.in_order(tx, rooms, BATCH, passed, queue.kept_for)
+        waiters = map(room_queue.waiter, rows.values())
+        choice = wake_choice.choose(waiters, rooms, queue.generation, taken, returned, resting, kept)
+        backing_off += choice.backing_off
+        shapes = {row.shape for row in rows.values()} - passed
+        has_read_all = len(rows) < BATCH or not shapes
+        if choice.wakes or has_read_all:
+            return Choice(choice.wakes, backing_off), has_read_all
+        passed |= shapes
 
 
 @failpoints.commits("conductor.recheck")

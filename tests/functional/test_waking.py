@@ -351,6 +351,20 @@ def test_projects_take_turns(stage: Stage) -> None:
     assert [a[0], b[0], a[1], b[1], a[2]] == order
 
 
+def test_builds_that_a_room_does_not_help_hide_none_behind_them(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are of them: they are older, and more than one look reads at a time."""
+    monkeypatch.setattr("conductor_stub.builds.room_queue.BATCH", 3)
+    stage.fill()
+    stage.clock.advance(60)
+    beat(stage, "h1")
+    for cores in (1, 1, 1, 1, 3, 3, 3):
+        stage.queue(cores, code="POLICY", filters=())
+    uuid = stage.queue(2)
+    stage.settle()
+    stage.report("h1")
+    assert [uuid] == stage.look()
+
+
 def test_two_conductors_wake_once(stage: Stage) -> None:
     """Eight looks at the same moment wake each of the four builds that fit once, and no other."""
     stage.fill()

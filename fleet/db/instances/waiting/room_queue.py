@@ -97,6 +97,11 @@ _WAITING = (
         QUEUED.c.need_vcpus <= sa.bindparam("vcpus", type_=sa.Float),
         QUEUED.c.need_memory_mb <= sa.bindparam("memory_mb", type_=sa.Float),
         QUEUED.c.need_disk_gb <= sa.bindparam("disk_gb", type_=sa.Float),
+        sa.or_(
+            QUEUED.c.fresh,
+            QUEUED.c.instance_uuid == sa.bindparam("kept_for", type_=sa.String),
+            QUEUED.c.shape.not_in(sa.bindparam("passed", expanding=True)),
+        ),
     )
     .subquery()
 )
@@ -248,16 +253,21 @@ def resting(tx: Transaction, now: datetime.datetime) -> dict[str, datetime.datet
     return {row.shape: row.until for row in tx.execute(_RESTING, {"now": now})}
 
 
-def in_order(tx: Transaction, rooms: Sequence[Room], limit: int) -> Mapping[str, WaitingBuild]:
-    """Queued builds that fit into the largest of ``rooms``, by uuid, in the order in which they are woken."""
+def in_order(
+    tx: Transaction, rooms: Sequence[Room], limit: int, passed: Collection[str] = (), kept_for: str | None = None
+) -> Mapping[str, WaitingBuild]:
+    """Queued builds that fit into the largest of ``rooms``, by uuid, in the order in which they are woken.
+
+    :param passed: shapes that none of the rooms helps. Of these, only builds that no pass has seen are returned, and
+        ``kept_for``, the build that has a host of its own
+    """
     if not rooms:
         return {}
     largest = {
         name: min(max(getattr(room.free, name) for room in rooms), _MOST) for name in ("vcpus", "memory_mb", "disk_gb")
     }
-    return cast(
-        "Mapping[str, WaitingBuild]", {row.uuid: row for row in tx.execute(_IN_ORDER, {**largest, "at_most": limit})}
-    )
+    wanted = {**largest, "at_most": limit, "passed": sorted(passed), "kept_for": kept_for or ""}
+    return cast("Mapping[str, WaitingBuild]", {row.uuid: row for row in tx.execute(_IN_ORDER, wanted)})
 
 
 def listed(connection: sa.Connection, project_id: str | None, limit: int | None) -> list[tuple[int, ListedBuild]]:
