@@ -6,8 +6,10 @@ Called by :mod:`scheduler.compute.filters.metrics` and :mod:`scheduler.compute.w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
+
+#: No measurement is larger. Sums, products with ratios and differences of the values that count stay finite.
+_MOST = 1e100
 
 
 class HostMetric(dict[str, object]):
@@ -30,10 +32,10 @@ class HostMetrics(list[HostMetric]):
 
 
 def values(metrics: Iterable[Mapping[str, object]] | None) -> dict[str, float]:
-    """Return the values by name. A metric whose value is not a finite number is left out."""
+    """Return the values by name. What is no finite number, or larger than any measurement, is left out."""
     found: dict[str, float] = {}
     for metric in metrics or ():
         value = metric.get("value")
-        if isinstance(value, int | float) and math.isfinite(value):
+        if isinstance(value, int | float) and abs(value) <= _MOST:
             found[str(metric.get("name"))] = float(value)
     return found

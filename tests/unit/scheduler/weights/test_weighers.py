@@ -7,7 +7,7 @@ import pytest
 
 from fleet import errors
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
-from scheduler.compute import weights
+from scheduler.compute import filters, weights
 from scheduler.compute.domain import ratio_options
 from scheduler.compute.drivers import loading
 from scheduler.engine.weighing import weighers
@@ -134,6 +134,24 @@ def test_a_required_metric_is_missing():
     with pytest.raises(errors.MetricNotFound) as missing:
         factories.decision(pipeline, hosts, request())
     assert "Metric load could not be found on the compute host node b.b." == missing.value.message
+
+
+ABSURD = [
+    ("the sum would be infinite", {"load": 1.7e308, "heat": 1.7e308}),
+    ("a number that no float holds", {"load": 10**400}),
+    ("not a number", {"load": float("nan")}),
+]
+
+
+@pytest.mark.parametrize("absurd", [pytest.param(case[1], id=case[0]) for case in ABSURD])
+def test_no_host_stops_all_decisions_by_its_metrics(absurd):
+    """What is no measurement counts as not reported: MetricsFilter drops the host, and the others are weighed."""
+    ratios = [("load", 2.0), ("heat", 2.0)]
+    chosen = [filters.MetricsFilter(name for name, _ratio in ratios)]
+    pipeline = factories.pipeline(chosen, [weights.MetricsWeigher(ratios)])
+    usual = {"load": 1.0, "heat": 1.0}
+    hosts = reporting(a=usual, b={**usual, **absurd}, c={**usual, "load": 2.0})
+    assert "c" == factories.decision(pipeline, hosts, request()).picks[0].key[0]
 
 
 def test_a_required_metric_is_missing_on_the_only_host():
