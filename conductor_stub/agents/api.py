@@ -134,7 +134,8 @@ class AgentAPI:
         """
         answers = [self._report(report) for report in reports]
         wrong = dict(alarms or {})
-        wrong.update({answer["host"]: answer["reason"] for answer in answers if not answer["accepted"]})
+        refused = [answer for answer in answers if not answer["accepted"] and isinstance(answer["host"], str)]
+        wrong.update({answer["host"]: answer["reason"] for answer in refused})
         for host in self._database.read(services.alarms_to_change, wrong):
             self._database.write(services.set_alarm, host, wrong[host], self._clock())
             if wrong[host]:

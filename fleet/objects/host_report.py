@@ -44,6 +44,11 @@ BOOTED_AT = "booted_at"
 #: Key of ``stats``: the bridges into which guests may be plugged, with commas between them. Without the key: any.
 BRIDGES = "bridges"
 
+#: Key of ``stats``: the number of builds that failed since the last success.
+FAILED_BUILDS = "failed_builds"
+
+_Signed = Annotated[int, pydantic.Strict(), pydantic.Field(ge=-fields.INT32_MAX, le=fields.INT32_MAX)]
+
 
 @dataclasses.dataclass(frozen=True)
 class HostReport:
@@ -66,7 +71,7 @@ class HostReport:
     cpu_allocation_ratio: fields.Ratio = 16.0
     ram_allocation_ratio: fields.Ratio = 1.5
     disk_allocation_ratio: fields.Ratio = 1.0
-    disk_available_least: Annotated[int, pydantic.Strict()] | None = None
+    disk_available_least: _Signed | None = None
     hypervisor_type: fields.Text = ""
     hypervisor_version: fields.Natural = 0
     host_ip: fields.Text = ""
@@ -86,9 +91,15 @@ class HostReport:
             if total == 0:
                 raise errors.InvalidInput(field=f"{field}.{part}", reason="must be more than 0")
         host_labels.require(report.stats.get(host_labels.LABELS) or {}, f"{field}.stats.{host_labels.LABELS}")
+        fields.parse(fields.Natural, report.failed_builds, f"{field}.stats.{FAILED_BUILDS}")
         numa.HostTopology.from_wire(report.numa_topology, f"{field}.numa_topology")
         pci.pools_from_wire(report.pci_device_pools, f"{field}.pci_device_pools")
         return report
+
+    @property
+    def failed_builds(self) -> int:
+        failed: int = self.stats.get(FAILED_BUILDS) or 0
+        return failed
 
     def to_wire(self) -> JSONObject:
         return dataclasses.asdict(self)

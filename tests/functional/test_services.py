@@ -149,6 +149,27 @@ def test_a_refused_report_is_an_alarm(conductor: Conductor) -> None:
     assert ("disabled", f"AUTO: {answer['reason']}") == seen(conductor, "h1")
 
 
+NONSENSE: list[tuple[dict[str, object], str]] = [
+    ({"stats": {"failed_builds": "x"}}, "report.stats.failed_builds"),
+    ({"stats": {"failed_builds": 2**40}}, "report.stats.failed_builds"),
+    ({"stats": {"failed_builds": [1]}}, "report.stats.failed_builds"),
+    ({"disk_available_least": 2**40}, "report.disk_available_least"),
+    ({"disk_available_least": -(2**40)}, "report.disk_available_least"),
+    ({"host": ["h1"]}, "report.host"),
+    ({"host": None}, "report.host"),
+]
+
+
+@pytest.mark.every_database
+@pytest.mark.parametrize(("wrong", "field"), NONSENSE)
+def test_nonsense_in_a_report_is_refused_by_name(conductor: Conductor, wrong: dict[str, object], field: str) -> None:
+    """The reports beside it are stored."""
+    report = {"host": "h1", "node": "h1", "vcpus": 8, "memory_mb": 8000, "local_gb": 100}
+    refused, stored = conductor.agents.report_hosts([{**report, **wrong}, {**report, "host": "h2", "node": "h2"}], {})
+    assert (False, True) == (refused["accepted"], stored["accepted"])
+    assert field in refused["reason"]
+
+
 def test_the_ledger_tells_what_differs(conductor: Conductor) -> None:
     """What only one of the two has, and what is being spawned; never what belongs to another host."""
     there, lost, elsewhere = (conductor.place(host) for host in ("h1", "h1", "h2"))

@@ -60,7 +60,7 @@ def report(tx: Transaction, inventory: HostReport, now: datetime.datetime) -> No
     """Store the inventory of a node, and sum its usage again. A new or deleted node appears."""
     host, node = inventory.host, inventory.node
     values = {_RENAMED.get(name, name): value for name, value in vars(inventory).items() if name != "guest_loads"}
-    failed = int(inventory.stats.get("failed_builds") or 0)
+    failed = inventory.failed_builds
     values.update(failed_builds=failed, deleted=False, deleted_at=None)
     found = _lock(tx, host, node)
     if inventory.guest_loads:
