@@ -96,11 +96,17 @@ def require_small(values: Mapping[str, object], field: str) -> None:
         raise errors.InvalidInput(field=field, reason=reason)
 
 
-def naive_utc(moment: datetime.datetime | None) -> datetime.datetime | None:
-    """Return a time in UTC without its zone. A time without a zone is UTC already."""
+def naive_utc(moment: datetime.datetime | None, field: str) -> datetime.datetime | None:
+    """Return a time in UTC without its zone. A time without a zone is UTC already.
+
+    :raises errors.InvalidInput: naming ``field``: the time is in no year from 1 to 9999 of UTC
+    """
     if moment is None or moment.tzinfo is None:
         return moment
-    return moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    try:
+        return moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise errors.InvalidInput(field=field, reason="must be a time in the years 1 to 9999 of UTC") from None
 
 
 def invalid_input(invalid: pydantic.ValidationError, field: str = "") -> errors.InvalidInput:

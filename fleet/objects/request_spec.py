@@ -174,7 +174,7 @@ class RequestSpec:
                 spec.instance_properties.pci_requests or props.pci_requests, f"{of}.pci_requests"
             ),
             holding=Holding.from_wire(spec.holding, "request_spec.holding") if spec.holding else None,
-            begin_by=fields.naive_utc(spec.begin_by),
+            begin_by=fields.naive_utc(spec.begin_by, "request_spec.begin_by"),
             guest_cpu=props.guest_cpu,
         )
 

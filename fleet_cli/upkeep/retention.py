@@ -147,6 +147,6 @@ def moment(text: str) -> datetime.datetime:
     """An argparse type: a date, or a date and a time, in UTC unless it has another zone."""
     try:
         found = datetime.datetime.fromisoformat(text)
-    except ValueError:
+        return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"{text!r} is not a date such as 2026-03-01 or 2026-03-01T08:00") from None
-    return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)

@@ -145,6 +145,7 @@ def test_volumes_and_snapshots_go_with_their_events(database: Database, manage: 
 BAD_ARGUMENTS = [
     ("no age", [], "one of the arguments --before --days --all is required"),
     ("two ages", ["--all", "--days", "1"], "not allowed with argument"),
+    ("no date of UTC", ["--before", "0001-01-01T00:00+14:00"], "'0001-01-01T00:00+14:00' is not a date such as"),
     ("no date", ["--before", "yesterday"], "'yesterday' is not a date such as 2026-03-01"),
     ("an eternity", ["--days", "99999999"], "99999999 days are more than 36500"),
     ("no portion", ["--all", "--max-rows", "0"], "must be a whole number from 1, got '0'"),

@@ -138,7 +138,7 @@ class VolumeRequest:
             scheduler_hints=props.scheduler_hints or {},
             retry=props.retry,
             ignore_hosts=tuple(props.ignore_hosts or ()),
-            begin_by=fields.naive_utc(spec.begin_by),
+            begin_by=fields.naive_utc(spec.begin_by, "request_spec.begin_by"),
             request_spec=request_spec,
             filter_properties=filter_properties if isinstance(filter_properties, Mapping) else {},
         )

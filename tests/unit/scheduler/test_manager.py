@@ -157,6 +157,12 @@ def test_a_request_that_nobody_waits_for_books_nothing(late_s: float, zone: str,
     assert booked == scheduler.host_manager.counts()["bookings"]
 
 
+def test_a_time_that_utc_does_not_have_is_refused():
+    """By name, and without a traceback in the log."""
+    refusal = Scheduler(node("a")).refused(request(), begin_by="0001-01-01T00:00:00+14:00")
+    assert (errors.InvalidInput, "request_spec.begin_by") == (type(refusal), refusal.field)
+
+
 def test_a_malformed_request_is_answered():
     """A typed error names the field."""
     scheduler = Scheduler(node())
