@@ -11,6 +11,8 @@ import functools
 import json
 from typing import Any
 
+from fleet import json_codec
+
 COMPARISONS = ("=", "<", ">", "<=", ">=")
 OPERATORS = (*COMPARISONS, "in", "not", "or", "and")
 
@@ -20,6 +22,8 @@ def parse(text: str) -> Any:
     """Return the query after a check. :raises ValueError: with the mistake"""
     try:
         query = json.loads(text)
+        if json_codec.is_deeper(query, json_codec.MOST_DEPTH):
+            raise RecursionError
         _check(query)
     except RecursionError:
         raise ValueError("is nested too deeply") from None

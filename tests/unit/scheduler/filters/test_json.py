@@ -81,6 +81,7 @@ def test_a_hint_in_a_list():
         ('["and", ["nand"]]', 'has no operator "nand"'),
         ('["=", {"a": 1}, 1]', "must be a list"),
         ("[" * 100_000, "is nested too deeply"),
+        ('["not", ' * 400 + '["=", "$host", "a"]' + "]" * 400, "is nested too deeply"),
         (["and", "or"], "must be JSON text"),
         (7, "must be JSON text"),
     ],
