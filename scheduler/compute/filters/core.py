@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy
 
 from fleet import capacity
@@ -33,10 +35,12 @@ class CoreFilter(ColumnFilter):
         return {"vcpu": numpy.where(hosts.column("vcpus_total") > 0, self._limit(hosts), numpy.nan)}
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
-        total = numpy.where(hosts.column("vcpus_total") == 0, numpy.inf, hosts.column("vcpus_total"))
+        total, reserved, ratio = hosts.column("vcpus_total"), hosts.column("reserved_vcpus"), self._ratio(hosts)
         asked, consumed = request.flavor.vcpus, request.vcpus
-        ratio, reserved = self._ratio(hosts), hosts.column("reserved_vcpus")
-        return Shortfall.of("vcpus", "", asked, total, reserved, ratio, hosts.column("vcpus_used"), consumed)
+        made = Shortfall.of("vcpus", "", asked, total, reserved, ratio, hosts.column("vcpus_used"), consumed)
+        unlimited = total == 0
+        limit, most = (numpy.where(unlimited, numpy.inf, each) for each in (made.limit, made.most))
+        return dataclasses.replace(made, limit=limit, most=most)
 
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return hosts.column("cpu_allocation_ratio")

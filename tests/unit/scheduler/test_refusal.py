@@ -258,3 +258,12 @@ def test_a_forced_host_that_is_not_known_is_named():
     found = refused([node("a")], request(force_hosts=["h9"])).refusal
     told = "There are not enough hosts available: host h9, which the request forces, is not known."
     assert (Reason.POLICY, told) == (found.code, found.sentence)
+
+
+def test_a_host_without_cpus_does_not_hide_what_others_lack():
+    """It is not limited, whatever the ratio of its aggregate is."""
+    chosen = (filters.AggregateCoreFilter(), filters.RamFilter())
+    none = aggregate(["a", "b"], cpu_allocation_ratio="0")
+    made = refused([node("a", vcpus=0, **FULL), node("b", vcpus=8)], request(), chosen, aggregates=[none])
+    texts = {miss.host: miss.text for miss in made.refusal.nearest}
+    assert "b lacks 1 vcpus: limit 0, used 0, asked 1; even empty it has 0" == texts["b"]
