@@ -54,7 +54,9 @@ class Shortfall:
         consumed: float | None = None,
     ) -> Self:
         """Make a shortfall by the arithmetic of :mod:`fleet.capacity`. One instance is not overcommitted against itself."""
-        most = (total - reserved) * numpy.minimum(ratio, 1.0)
+        # Negative where more is reserved than there is. A small ratio does not make that less.
+        room = total - reserved
+        most = numpy.minimum(room, room * ratio)
         return cls(resource, unit, asked, capacity.limit(total, reserved, ratio), used, most, consumed)
 
     @property

@@ -267,3 +267,14 @@ def test_a_host_without_cpus_does_not_hide_what_others_lack():
     made = refused([node("a", vcpus=0, **FULL), node("b", vcpus=8)], request(), chosen, aggregates=[none])
     texts = {miss.host: miss.text for miss in made.refusal.nearest}
     assert "b lacks 1 vcpus: limit 0, used 0, asked 1; even empty it has 0" == texts["b"]
+
+
+def test_a_host_that_reserves_more_than_it_has_lacks_that():
+    """Also of a flavor without a disk, and with the ratio 0."""
+    none = aggregate(["a"], disk_allocation_ratio="0")
+    over = node("a", local_gb=10, reserved_disk_gb=200, local_gb_used=200)
+    made = refused([over], request({"root_gb": 0}), [filters.AggregateDiskFilter()], aggregates=[none])
+    assert Reason.NEVER_FITS == made.refusal.code
+    assert (
+        "a lacks 190 GB of disk: limit 200, used 200, asked 0; even empty it has -190" == made.refusal.nearest[0].text
+    )
