@@ -42,7 +42,9 @@ InstanceCount = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=MAX_IN
 #: Identifies one run of a process.
 Token = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=64, pattern=_PRINTABLE)]
 Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
-Ratio = Annotated[float, pydantic.Field(ge=0, le=10_000, allow_inf_nan=False)]
+#: The largest allocation ratio: limits stay numbers that JSON has.
+MOST_RATIO = 10_000
+Ratio = Annotated[float, pydantic.Field(ge=0, le=MOST_RATIO, allow_inf_nan=False)]
 Flag = Annotated[bool, pydantic.Strict()]
 Texts = Annotated[dict[Name, Text], pydantic.Field(max_length=128)]
 #: As JSON has it: signed and unsigned 64 bits.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy
 
 from fleet import capacity
-from fleet.objects import RequestSpec, request_parts
+from fleet.objects import RequestSpec, fields, request_parts
 from fleet.reasons import Reason
 from scheduler.compute.domain import aggregate_overrides
 from scheduler.compute.filters.base import ColumnFilter
@@ -61,5 +61,5 @@ class AggregateRamFilter(RamFilter):
 
 
 def aggregate_ratio(hosts: Candidates, name: str) -> numpy.ndarray:
-    """Return the ratio of this name in the aggregates' metadata, or else the host's own."""
-    return numpy.asarray(aggregate_overrides.number(hosts, name, hosts.column(name)))
+    """Return the ratio of this name in the aggregates' metadata, at most that of any host, or else the host's own."""
+    return numpy.minimum(aggregate_overrides.number(hosts, name, hosts.column(name)), fields.MOST_RATIO)

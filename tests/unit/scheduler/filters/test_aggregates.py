@@ -135,3 +135,19 @@ def test_a_bad_value_is_warned_of_once(bad, caplog):
     for _request in range(3):
         assert {"host1"} == passed(filters.AggregateRamFilter(), hosts, request())
     assert ["ram_allocation_ratio" in message for message in caplog.messages] == [True]
+
+
+@pytest.mark.parametrize(
+    ("each", "key", "limit"),
+    [
+        (filters.AggregateRamFilter(), "ram_allocation_ratio", "memory_mb"),
+        (filters.AggregateCoreFilter(), "cpu_allocation_ratio", "vcpu"),
+        (filters.AggregateDiskFilter(), "disk_allocation_ratio", "disk_gb"),
+    ],
+)
+def test_no_ratio_makes_a_limit_that_cannot_be_sent(each, key, limit):
+    """JSON has no infinity, so the answer to the request would be lost. A ratio counts up to the largest of any host."""
+    hosts = factories.candidates(node("host1"), aggregates=[aggregate(["host1"], **{key: "1e308"})])
+    made = factories.decision(factories.pipeline([each]), hosts, request())
+    expected = 10_000 * {"memory_mb": 16384, "vcpu": 8, "disk_gb": 100}[limit]
+    assert {limit: expected} == made.picks[0].limits
