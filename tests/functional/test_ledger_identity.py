@@ -8,6 +8,7 @@ import uuid as uuid_module
 
 from fleet.db.engine.database import Database
 from fleet.db.schema import identity
+from fleet.db.tables import models
 from tests.functional.databases import open_database
 from tests.functional.manage import Manage
 
@@ -27,8 +28,18 @@ def test_a_database_adopts_an_identity(database: Database, tmp_path: pathlib.Pat
     manage = Manage(database, tmp_path)
     assert (0, ["none"]) == manage("ledger", "show")
     assert 0 == manage("ledger", "adopt", ADOPTED.upper())[0]
+    assert 0 == manage("ledger", "adopt", ADOPTED)[0]
     assert (0, [ADOPTED]) == manage("ledger", "show")
     status, said = manage("ledger", "adopt", "mine")
     assert (2, True) == (status, "'mine' is not a uuid" in said[-1])
     assert 0 == manage("ledger", "renew")[0]
     assert ADOPTED != str(uuid_module.UUID(manage("ledger", "show")[1][0]))
+
+
+def test_a_database_without_generations_adopts_nothing(database: Database, tmp_path: pathlib.Path) -> None:
+    """It was restored in part: the command must not say that it has the identity."""
+    manage = Manage(database, tmp_path)
+    database.write(lambda tx: tx.execute(models.generations.delete()))
+    for command in (["adopt", ADOPTED], ["renew"]):
+        status, (said,) = manage("ledger", *command)
+        assert (1, "Table generations has lost its row: restore the whole database") == (status, said.rstrip("."))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from fleet import errors
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
 
@@ -19,5 +20,6 @@ def read(connection: Transaction | sa.Connection) -> str | None:
 
 
 def adopt(tx: Transaction, uuid: str) -> None:
-    """Make the database the ledger ``uuid``."""
-    tx.execute(_ROW.update().where(_ROW.c.id == 1).values(ledger=uuid))
+    """Make the database the ledger ``uuid``. :raises errors.Conflict: it has lost the row of its generations"""
+    if not tx.execute(_ROW.update().where(_ROW.c.id == 1).values(ledger=uuid)).rowcount:
+        raise errors.Conflict(kind="Table", name=_ROW.name, reason="has lost its row: restore the whole database")
