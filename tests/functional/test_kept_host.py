@@ -9,6 +9,7 @@ import pytest
 
 from conductor_stub.steps.limits import StepLimits
 from fleet.db.engine.database import Database
+from fleet.db.tables import models
 from tests.functional.test_waking import Stage, beat
 from tests.worlds.conductor import context
 
@@ -115,6 +116,18 @@ def test_the_refusal_names_it(stage: Stage) -> None:
     (fault,) = stage.faults(uuid)
     assert "CAPACITY" == fault["details"]["reason_code"]
     assert "Host h1 is kept for a build that has waited longest for room." in fault["message"]
+
+
+def test_builds_of_hosts_that_take_none_hide_no_other(stage: Stage) -> None:
+    """A host is kept for the next build that has one, however many projects are before it."""
+    *_others, last = [stage.queue(vcpus=8, project=f"p{number}") for number in range(22)]
+    queued = models.queued_builds
+    stage.database.write(
+        lambda tx: tx.execute(queued.update().where(queued.c.instance_uuid == last).values(nearest="h2"))
+    )
+    stage.operator.update_service("h1", True)
+    wait(stage, PATIENCE_S)
+    assert ("h2", last) == kept(stage)
 
 
 def test_a_build_waits_that_only_the_kept_host_could_take(stage: Stage) -> None:

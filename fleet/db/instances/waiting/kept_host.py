@@ -57,11 +57,19 @@ _ELIGIBLE = (
     )
     .subquery()
 )
-#: The oldest builds of projects, that of the project first that was not served for longest.
+#: The oldest builds of projects whose nearest host takes builds, that of the project first that was not served for longest.
 _NEXT = (
     sa.select(_ELIGIBLE)
+    .join(SERVICES, sa.and_(SERVICES.c.host == _ELIGIBLE.c.nearest, SERVICES.c.binary == services.COMPUTE))
     .outerjoin(TURNS, TURNS.c.project_id == _ELIGIBLE.c.project)
-    .where(_ELIGIBLE.c.turn == 1, _ELIGIBLE.c.queued_at <= sa.bindparam("before", type_=models.Timestamp))
+    .where(
+        _ELIGIBLE.c.turn == 1,
+        _ELIGIBLE.c.queued_at <= sa.bindparam("before", type_=models.Timestamp),
+        sa.not_(SERVICES.c.deleted),
+        sa.not_(SERVICES.c.disabled),
+        sa.not_(SERVICES.c.forced_down),
+        SERVICES.c.last_seen_up >= sa.bindparam("heard_since", type_=models.Timestamp),
+    )
     .order_by(
         sa.case((TURNS.c.served_at.is_(None), 0), else_=1),
         TURNS.c.served_at,
@@ -119,7 +127,8 @@ def choose(tx: Transaction, now: datetime.datetime, patience_s: float, down_time
 
 
 def _next(tx: Transaction, now: datetime.datetime, patience_s: float, down_time_s: float) -> Kept | None:
-    for row in tx.execute(_NEXT, {"before": now - seconds(patience_s)}).all():
+    times = {"before": now - seconds(patience_s), "heard_since": now - seconds(down_time_s)}
+    for row in tx.execute(_NEXT, times).all():
         if _takes_builds(tx, row.nearest, now, down_time_s):
             room_queue.serve(tx, {row.project}, now)
             return Kept(row.nearest, row.uuid)
