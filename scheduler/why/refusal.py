@@ -69,14 +69,27 @@ def _of_none_considered(known: int, request: Request, place: str) -> Refusal:
     """
     none = f"There are not enough {place}s available:"
     forced = [*(f"host {name}" for name in request.force_hosts), *(f"node {name}" for name in request.force_nodes)]
+    named = forced or [f"host {name}" for name in request.requested_hosts]
     if not known:
         return Refusal(Reason.HOSTS_DOWN, f"{none} no {place} is known.")
-    if forced:
-        unknown = "is not known" if len(forced) == 1 else "are not known together"
-        sentence = f"{none} {' and '.join(forced)}, which the request forces, {unknown}."
+    if named:
+        wanted = "which the request forces" if forced else "to which the request is limited"
+        sentence = f"{none} {' and '.join(named)}, {wanted}, {_why_not_there(request, len(named))}."
         return Refusal(Reason.POLICY, sentence)
     sentence = f"{none} the request excludes all of {known} {place}s by name."
     return Refusal(Reason.POLICY, sentence)
+
+
+def _why_not_there(request: Request, number: int) -> str:
+    """Return why none of the ``number`` named hosts or nodes was considered. Names are compared without case."""
+    excluded, hosts = ({name.lower() for name in names} for names in (request.ignore_hosts, _hosts_named(request)))
+    if hosts and hosts <= excluded:
+        return "is excluded by the same request" if number == 1 else "are excluded by the same request"
+    return "is not known" if number == 1 else "are not known together"
+
+
+def _hosts_named(request: Request) -> Sequence[str]:
+    return request.force_hosts or request.requested_hosts
 
 
 def _of_drops(refused: Refused) -> Refusal:

@@ -278,3 +278,30 @@ def test_a_host_that_reserves_more_than_it_has_lacks_that():
     assert (
         "a lacks 190 GB of disk: limit 200, used 200, asked 0; even empty it has -190" == made.refusal.nearest[0].text
     )
+
+
+NAMED = [
+    (
+        "a forced host is excluded",
+        {"force_hosts": ["A"], "ignore_hosts": ["a"]},
+        "host A, which the request forces, is excluded",
+    ),
+    (
+        "no such host",
+        {"requested_destination": {"host": "h9"}},
+        "host h9, to which the request is limited, is not known.",
+    ),
+    (
+        "the only host is excluded",
+        {"requested_destination": {"host": "a"}, "ignore_hosts": ["a"]},
+        "host a, to which the request is limited, is excluded by the same request.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("properties", "told"), [pytest.param(*case[1:], id=case[0]) for case in NAMED])
+def test_a_request_that_names_its_host_does_not_exclude_all(properties, told):
+    """The sentence is about the host that the request names."""
+    made = refused([node("a"), node("b")], request(**properties))
+    assert Reason.POLICY == made.refusal.code
+    assert f"There are not enough hosts available: {told}" in made.refusal.sentence
