@@ -116,6 +116,7 @@ def _machines(
         service.Periodic("compare", driver.host_manager.compare, compare_s, initial_s=compare_s),
     ]
     if isinstance(driver, FilterScheduler) and conf.scheduler_tolerance_interval:
+        keeps_promises: FilterScheduler = driver
         operator = OperatorAPI(transport, conf, pins, ledger)
         of_fleet = tolerance_conf.of_fleet(conf)
         prover = Prover(
@@ -123,6 +124,7 @@ def _machines(
             lambda: database.read(tolerances.promised, of_fleet),
             *(feed, clock),
             lambda uuids: OperatorCalls(functools.partial(operator.call, new_context())).requests_of(uuids),
+            lambda: keeps_promises.pipeline,
         )
         runs.append(service.Periodic("tolerance", prover.prove, conf.scheduler_tolerance_interval))
     if conf.scheduler_prefer_own_hosts:

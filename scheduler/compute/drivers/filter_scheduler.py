@@ -27,6 +27,7 @@ from scheduler.compute.tolerance.admission import Admission
 from scheduler.compute.tolerance.fleet import Fleet
 from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.pipeline import Pipeline
 from scheduler.state.booking import Booking
 from scheduler.state.decider import Decider
 from scheduler.why.explain import explanation
@@ -48,7 +49,7 @@ class FilterScheduler(Scheduler):
         self._kept = kept_decisions.from_conf(self.conf)
         self.admission = Admission(
             Fleet(
-                lambda: self._decider.pipeline,
+                lambda: self.pipeline,
                 self.host_manager.consider,
                 lambda request: self._decider.select(None, request, lambda: None),
                 lambda request: self._decider.look(None, request),
@@ -56,6 +57,11 @@ class FilterScheduler(Scheduler):
             ),
             self.conf.scheduler_booking_timeout,
         )
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The filters and weighers that decide now."""
+        return self._decider.pipeline
 
     def select_destinations(
         self, context: RequestContext, request: RequestSpec | Mapping[str, object], filter_properties: object = None

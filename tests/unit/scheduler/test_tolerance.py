@@ -40,12 +40,13 @@ class Stage:
         self.fleet = FilledHosts(hosts)
         self.fleet.state = dataclasses.replace(self.fleet.state, aggregates=aggregates)
         self.promises = list(promises)
-        conf = configuration()
+        self.conf = conf = configuration()
         feed = FixedFeed(self.fleet.state)
         self.driver = FilterScheduler(conf, HostManager(feed, feed, lambda: NOW), Notifications())
         self.prover = Prover(
             *(conf, self.driver.admission, lambda: self.promises),
             *(lambda: FixedFeed(self.fleet.state), lambda: NOW, self._ask),
+            decides_by=lambda: self.driver.pipeline,
         )
         self.guests = {host: list(sizes) for host, sizes in hosts.items()}
         self._asked = 0
@@ -367,3 +368,16 @@ def test_a_request_that_is_refused_leaves_the_plans_as_they_were() -> None:
     with pytest.raises(errors.NoValidHost):
         stage.driver.select_destinations(None, RequestSpec.from_wire(asked, {}))
     assert before == {node: guard.kept(node) for node in guard.keeping}
+
+
+def test_other_filters_after_sighup_are_those_of_the_proofs() -> None:
+    """Also in a fleet where nothing else changes."""
+    stage = Stage(HOSTS, Tolerance(policy=REFUSE))
+    assert stage.driver.admission.proved is not None
+    assert 0 == stage.driver.admission.proved["unsafe"]
+    chosen = [*stage.conf.scheduler_default_filters, "IsolatedHostsFilter"]
+    stage.conf.set_override("scheduler_default_filters", chosen)
+    stage.conf.set_override("isolated_hosts", list(HOSTS))
+    stage.driver._decider._reload({"an option": ("before", "now")})
+    stage.prover.prove()
+    assert 2 == stage.driver.admission.proved["unsafe"]

@@ -37,6 +37,7 @@ class Prover:
     :param promised: reads the promises
     :param feed: makes a feed of everything
     :param ask: asks a conductor for the requests of existing instances
+    :param decides_by: returns the pipeline of the scheduler. Another one means that the options were read again
     """
 
     def __init__(
@@ -47,11 +48,14 @@ class Prover:
         feed: Callable[[], Feed],
         clock: Clock,
         ask: Callable[[list[str]], Sequence[Mapping[str, Any]]],
+        decides_by: Callable[[], object] = lambda: None,
     ) -> None:
         self._admission = admission
         self._promised = promised
         self._conf, self._feed, self._clock = conf, feed, clock
         self._ask = ask
+        self._decides_by = decides_by
+        self._proves_for: object = None
         self._rests_until = 0.0
         self._follower: Follower | None = None
 
@@ -63,7 +67,10 @@ class Prover:
                 self._admission.proved, self._follower = None, None
                 _count(collections.Counter(), 0)
             return
-        began = time.monotonic()
+        began, decides_by = time.monotonic(), self._decides_by()
+        if decides_by is not self._proves_for:
+            # Hosts that have not changed may take other guests now.
+            self._proves_for, self._follower, self._rests_until = decides_by, None, 0.0
         if began < self._rests_until:
             return
         if self._follower is None:
