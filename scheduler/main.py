@@ -91,8 +91,12 @@ def _machines(
     number: int | None,
 ) -> Sequence[service.Runnable]:
     """Build the servers and tasks of one process for virtual machines."""
-    # What instances were made from is read only where it weighs.
-    images = conf.image_props_weight_multiplier != 0
+
+    def images() -> bool:
+        """Image properties of instances are read only where they weigh."""
+        weight: float = conf.image_props_weight_multiplier
+        return weight != 0
+
     feed = functools.partial(ChangeFeed[ShownNode, ShownInstance], database, clock, images, False, ledger, clock.note)
     driver = driver_loading.build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"), clock)
 

@@ -10,6 +10,7 @@ from concurrent import futures
 import pytest
 import sqlalchemy as sa
 
+from fleet import errors
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.feed.feed import ChangeFeed, Changes
 from fleet.db.hosts import aggregates, heartbeats, hosts, services
@@ -358,6 +359,34 @@ def test_image_properties_where_they_weigh(database: Database) -> None:
     conductor.operator.rebuild_instance(pictured, {"image": "other"})
     found = {row.uuid: row.image_properties or {} for row in feed.read(0).instances}
     assert {**expected, pictured: {"os": "bsd"}} == found
+
+
+def test_image_properties_are_read_when_they_weigh_since_sighup(database: Database) -> None:
+    """Of all instances, as they have not changed. A read that fails does not count."""
+    conductor, weighs, lost = Conductor(database), [False], [False]
+    feed = ChangeFeed(database, with_images=lambda: weighs[0], retry=False)
+    conductor.add_host("h1")
+    pictured = conductor.place("h1", image={"id": "image1", "properties": {"os": "linux"}})
+    conductor.claim(pictured, "h1")
+    known = feed.read(0).generation
+    assert () == tuple(feed.read(known).instances)
+
+    def lose(*_statement: object) -> None:
+        if lost[0]:
+            raise sa.exc.OperationalError("", {}, Exception("the database is away"))
+
+    sa.event.listen(database.engine, "before_cursor_execute", lose)
+    try:
+        weighs[0] = lost[0] = True
+        with pytest.raises(errors.DatabaseError):
+            feed.read(known)
+        lost[0] = False
+        changes = feed.read(known)
+    finally:
+        sa.event.remove(database.engine, "before_cursor_execute", lose)
+    assert changes.full
+    assert {pictured: {"os": "linux"}} == {row.uuid: row.image_properties for row in changes.instances}
+    assert not feed.read(changes.generation).full
 
 
 def test_processes_that_appear_at_once_share_one_record(database: Database) -> None:

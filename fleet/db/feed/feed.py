@@ -79,14 +79,15 @@ class ChangeFeed(Generic[PlaceT, ThingT]):
     :param ledger: learns the identity of the database; if that changes, the feed reads everything again
     :param note_time: called with the time of the database, and the seconds that the statement took
     :param of: what to read; by default compute nodes and instances
-    :param with_images: also read the image properties of instances, as ``image_properties``
+    :param with_images: also read the image properties of instances, as ``image_properties``. A function is called for
+        each read; when its answer changes, the feed reads everything again
     """
 
     def __init__(
         self,
         database: Database,
         clock: Clock = utcnow,
-        with_images: bool = False,
+        with_images: bool | Callable[[], bool] = False,
         retry: bool = True,
         ledger: LedgerIdentity | None = None,
         note_time: Callable[[datetime.datetime, float], object] = lambda now, took_s: None,
@@ -96,7 +97,11 @@ class ChangeFeed(Generic[PlaceT, ThingT]):
         self._ledger = ledger or LedgerIdentity()
         self._newest, self._snapshot = database.reader(in_snapshot=False), database.reader(in_snapshot=True)
         self._attempt = database.retried(_once) if retry else _once
-        self._of = of or (queries.MACHINES_WITH_IMAGES if with_images else queries.MACHINES)
+        self._given = of
+        self._with_images = with_images if callable(with_images) else lambda: bool(with_images)
+        self._of = self._wanted()
+        #: The queries of the last read that has succeeded.
+        self._read_of: queries.FeedQueries | None = None
         self._clock = clock
         #: Whether the last read found nothing new. The next one is then likely to find nothing as well.
         self._at_rest = False
@@ -109,7 +114,15 @@ class ChangeFeed(Generic[PlaceT, ThingT]):
 
     def read(self, since: int) -> Changes[PlaceT, ThingT]:
         """All changes after generation ``since``, in one snapshot. 0, or a generation newer than the newest, reads all."""
-        return self._attempt(self._read_cheaply, since)
+        self._of = self._wanted()
+        if self._read_of not in (None, self._of):
+            since = 0
+        found = self._attempt(self._read_cheaply, since)
+        self._read_of = self._of
+        return found
+
+    def _wanted(self) -> queries.FeedQueries:
+        return self._given or (queries.MACHINES_WITH_IMAGES if self._with_images() else queries.MACHINES)
 
     def read_host(self, host: str) -> Changes[PlaceT, ThingT]:
         """The complete state of one host, in one snapshot, without heartbeats."""
