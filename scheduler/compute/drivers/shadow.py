@@ -12,6 +12,7 @@ import functools
 import pathlib
 import random
 import time
+import weakref
 from typing import Any
 
 from oslo_config import cfg
@@ -38,7 +39,9 @@ _SAVE_EVERY_S = 10.0
 class ShadowPipeline:
     """Several threads call it. :param share: of the requests, from 0 to 1"""
 
-    def __init__(self, decider: Decider, share: float, ledger: ShadowLedger) -> None:
+    def __init__(self, other: cfg.ConfigOpts, decider: Decider, share: float, ledger: ShadowLedger) -> None:
+        """:param other: the configuration by which ``decider`` decides"""
+        self._other = other
         self._decider = decider
         self._share = share
         self._ledger = ledger
@@ -54,7 +57,18 @@ class ShadowPipeline:
         other = _configuration(conf)
         decider = Decider(other, host_manager, functools.partial(loading.load_pipeline, other, host_manager.domain))
         ledger = ShadowLedger(pathlib.Path(conf.shadow.report_file), 0, lambda: epoch_s(utcnow()))
-        return cls(decider, conf.shadow.share, ledger)
+        made = cls(other, decider, conf.shadow.share, ledger)
+        # The configuration keeps its hooks for ever, and may outlive a scheduler.
+        reload = weakref.WeakMethod(made._reload)
+        conf.register_mutate_hook(lambda _conf, _changed: (alive := reload()) and alive())
+        return made
+
+    def _reload(self) -> None:
+        """Read the files of both configurations again, as the scheduler has done with its own."""
+        try:
+            self._other.mutate_config_files()
+        except (cfg.Error, OSError, ValueError) as wrong:
+            LOG.error("The shadow keeps its former filters and weighers: %s", wrong)
 
     def takes(self, request: RequestSpec) -> bool:
         """Return True if the shadow is to decide this request. It takes requests for one instance only."""

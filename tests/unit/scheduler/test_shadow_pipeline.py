@@ -23,9 +23,9 @@ from tests.unit.scheduler.plugins import configuration
 from tests.unit.scheduler.test_host_manager import FakeFeed
 
 
-def _scheduler(tmp_path: pathlib.Path, shadow: str | None, share: float = 1.0) -> FilterScheduler:
+def _scheduler(tmp_path: pathlib.Path, shadow: str | None, share: float = 1.0, *files: pathlib.Path) -> FilterScheduler:
     """A scheduler over three hosts with 4, 3 and 2 GB of free memory; ``shadow`` is the other configuration."""
-    conf = configuration()
+    conf = configuration(*files)
     if shadow is not None:
         path = tmp_path / "candidate.conf"
         path.write_text(shadow)
@@ -121,3 +121,18 @@ def test_a_wrong_configuration_stops_the_start(tmp_path: pathlib.Path) -> None:
         _scheduler(tmp_path, "nonsense")
     with pytest.raises(errors.FleetError, match="NoSuchFilter"):
         _scheduler(tmp_path, "[DEFAULT]\nscheduler_default_filters = NoSuchFilter\n")
+
+
+def test_sighup_reaches_the_shadow(tmp_path: pathlib.Path) -> None:
+    """It differs from the scheduler in what its own file says, and in nothing else."""
+    own = tmp_path / "fleet.conf"
+    own.write_text("[DEFAULT]\nscheduler_default_filters = ComputeFilter\n")
+    scheduler = _scheduler(tmp_path, "[DEFAULT]\n", 1.0, own)
+    assert "h0" == _place(scheduler, 1)
+    own.write_text(f"{_ISOLATED}h0\n")
+    scheduler.conf.mutate_config_files()
+    assert "h1" == _place(scheduler, 2)
+    (tmp_path / "candidate.conf").write_text("[DEFAULT]\nisolated_hosts = h2\n")
+    scheduler.conf.mutate_config_files()
+    assert "h2" == _place(scheduler, 3)
+    assert {("same", ""): 2, ("dropped", "IsolatedHostsFilter"): 1} == _report(scheduler, tmp_path)
