@@ -27,7 +27,7 @@ def survey(
     state: StateAge,
     chance: random.Random,
 ) -> tuple[Decision, Mapping[str, str]]:
-    """Return the decision that would be made, and host → name of the filter that drops it.
+    """Return the decision that would be made, and host → name of the filter that drops it, with all its nodes.
 
     :param prepared: the request twice: a decision changes what it is given
     """
@@ -35,4 +35,6 @@ def survey(
     names = [type(each).__name__ for each in judging.filters]
     judged = filtering.run(judging, hosts, restriction.allowed(hosts, judging.request)).dropped_by
     dropped = {hosts.key(row)[0]: names[judged[row]] for row in numpy.flatnonzero(judged >= 0).tolist()}
+    for row in numpy.flatnonzero(judged == filtering.PASSED).tolist():
+        dropped.pop(hosts.key(row)[0], None)  # another node of the host passes
     return decide(pipeline, deciding, hosts, chance, log=False, state=state), dropped

@@ -136,3 +136,13 @@ def test_sighup_reaches_the_shadow(tmp_path: pathlib.Path) -> None:
     scheduler.conf.mutate_config_files()
     assert "h2" == _place(scheduler, 3)
     assert {("same", ""): 2, ("dropped", "IsolatedHostsFilter"): 1} == _report(scheduler, tmp_path)
+
+
+def test_a_host_is_dropped_when_all_its_nodes_are(tmp_path: pathlib.Path) -> None:
+    nodes = [factories.node("h1", name, memory_mb=memory_mb) for name, memory_mb in (("n1", 4096), ("n2", 512))]
+    feeds = [FakeFeed(factories.changes(nodes, full=True)), FakeFeed()]
+    made = driver_loading.build_driver(configuration(), lambda: feeds.pop(0), Silence(), FakeClock())
+    assert isinstance(made, FilterScheduler)
+    made.host_manager.refresh()
+    assert {} == made._decider.survey(new_context(), factories.request())[1]
+    assert {"h1": "RamFilter"} == made._decider.survey(new_context(), factories.request({"memory_mb": 8192}))[1]
