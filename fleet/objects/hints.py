@@ -18,13 +18,19 @@ _FIELD = "filter_properties.scheduler_hints"
 def check(hints: Mapping[str, object], field: str) -> None:
     """:raises errors.InvalidInput: a hint has not the form that its filter reads; its field is named"""
     for name in ("same_host", "different_host"):
-        value = hints.get(name)
-        if value is not None:
-            wanted = [value] if isinstance(value, str) else value
-            fields.parse(list[fields.Uuid], wanted, f"{field}.{name}")
+        fields.parse(list[fields.Uuid], neighbours(hints, name, field), f"{field}.{name}")
     fields.parse(fields.Text, hints.get("group") or "", f"{field}.group")
     query(hints, field)
     near_network(hints, field)
+
+
+def neighbours(hints: Mapping[str, object], name: str, field: str = _FIELD) -> list[str]:
+    """Return the instances that the hint ``name`` names, one or a list. :raises errors.InvalidInput:"""
+    value = hints.get(name)
+    if not value and (value is None or isinstance(value, str)):
+        return []
+    wanted: list[str] = fields.parse(list[fields.Text], [value] if isinstance(value, str) else value, f"{field}.{name}")
+    return wanted
 
 
 def query(hints: Mapping[str, object], field: str = _FIELD) -> object:

@@ -10,17 +10,11 @@ import collections
 
 import numpy
 
-from fleet.objects import RequestSpec, instance_group, request_parts
+from fleet.objects import RequestSpec, hints, instance_group, request_parts
 from scheduler.compute.domain import group_members
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.why.shortfall import Shortfall
-
-
-def _hinted(request: RequestSpec, name: str) -> list[str]:
-    """The instance uuids of a hint, which is one uuid or a list."""
-    value = request.scheduler_hints.get(name) or []
-    return [value] if isinstance(value, str) else list(value)
 
 
 def _hosts(hosts: Candidates, uuids: list[str]) -> set[str]:
@@ -34,7 +28,7 @@ class SameHostFilter(ColumnFilter):
     run_filter_once_per_request = True
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
-        wanted = _hinted(request, "same_host")
+        wanted = hints.neighbours(request.scheduler_hints, "same_host")
         return hosts.only(hosts.rows_of_hosts(_hosts(hosts, wanted))) if wanted else None
 
 
@@ -45,7 +39,7 @@ class DifferentHostFilter(ColumnFilter):
     run_filter_once_per_request = True
 
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
-        unwanted = _hinted(request, "different_host")
+        unwanted = hints.neighbours(request.scheduler_hints, "different_host")
         return ~hosts.only(hosts.rows_of_hosts(_hosts(hosts, unwanted))) if unwanted else None
 
 

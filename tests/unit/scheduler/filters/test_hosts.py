@@ -143,3 +143,14 @@ def test_metrics(names, expected):
         node("both", metrics=[LOAD, HEAT, noise]), node("one", metrics=[LOAD]), node("none", metrics=None)
     )
     assert set(expected) == passed(filters.MetricsFilter(names), hosts, request())
+
+
+@pytest.mark.parametrize("named", [-1, 1e308, True, [[]], [None], {"a": 1}])
+@pytest.mark.parametrize(
+    ("name", "each"), [("same_host", filters.SameHostFilter()), ("different_host", filters.DifferentHostFilter())]
+)
+def test_a_hint_that_names_no_instances_is_refused_by_name(name, each, named):
+    """It is a fault of the request, and none of the filter."""
+    with pytest.raises(errors.InvalidInput) as refused:
+        each.mask(factories.candidates(node()), request(scheduler_hints={name: named}))
+    assert refused.value.field.startswith(f"filter_properties.scheduler_hints.{name}")
