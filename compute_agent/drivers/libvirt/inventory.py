@@ -29,6 +29,8 @@ LOG = logging.getLogger(__name__)
 _KIB = 1024
 #: Directory of hosts that share storage.
 _HOSTS = "hosts"
+#: Former names of a host in one message.
+_NAMED = 5
 
 
 class Inventory(GuestAccess):
@@ -52,6 +54,7 @@ class Inventory(GuestAccess):
             self._disks.start()
         except OSError as denied:
             raise errors.ConfigError(option="instances_path", reason=f"cannot be written: {denied}") from None
+        self._require_own_guests()
         try:
             capabilities = self._capabilities()
         except Unreachable as away:
@@ -79,6 +82,19 @@ class Inventory(GuestAccess):
             )
             raise errors.ConfigError(option="[libvirt] shared_storage", reason=reason)
         self._set_root(shared / self._host)
+
+    def _require_own_guests(self) -> None:
+        """Refuse to serve a host under a new name: its ledger has none of the guests, so each of them would be destroyed.
+
+        :raises errors.ConfigError: there are guests of another host
+        """
+        nodes = {record.node for record in self._disks.records().values()}
+        if others := sorted(nodes - {self._host, ""}):
+            reason = (
+                f"is {self._host}, and {self._disks.directory} has guests of {', '.join(others[:_NAMED])}: set host to "
+                "the name that the host had, or move these directories away"
+            )
+            raise errors.ConfigError(option="host", reason=reason)
 
     def cleanup_host(self, host: str) -> None:
         self._connection.close()

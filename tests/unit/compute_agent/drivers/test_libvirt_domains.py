@@ -720,3 +720,12 @@ def test_guests_from_before_the_storage_was_shared_are_not_lost(machine: Machine
     machine.spawn()
     with pytest.raises(errors.ConfigError, match="move guests and bases to hosts/host2"):
         Machine(tmp_path, "host2", shared_storage="nfs1")
+
+
+def test_a_host_with_a_new_name_keeps_its_guests(machine: Machine, tmp_path: pathlib.Path) -> None:
+    """The ledger has none of them under that name: an agent that began would destroy each one."""
+    guest = machine.spawn()
+    with pytest.raises(errors.ConfigError, match="is renamed, and .* has guests of machine: set host to the name"):
+        Machine(tmp_path, "renamed")
+    machine.driver.init_host(HOST)
+    assert states.RUNNING == machine.state(guest)
