@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
@@ -131,8 +131,9 @@ class GuestAccess(ComputeDriver):
                 return None
             raise
 
-    def _mark(self, domain: libvirt.virDomain) -> object | None:
-        return domain_xml.mark_of(self._connection.call(lambda _connection: domain.XMLDesc()))
+    def _mark(self, domain: libvirt.virDomain) -> Mapping[str, str] | None:
+        """Return the mark of a domain that this host has made; None if something else has made it."""
+        return domain_xml.mark_of(self._connection.call(lambda _connection: domain.XMLDesc()), self._host)
 
     def _require(self, uuid: str) -> libvirt.virDomain | None:
         """Return the domain of a guest, None if it is not defined. :raises errors.NotFound: there is no such guest"""

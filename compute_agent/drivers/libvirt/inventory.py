@@ -171,14 +171,14 @@ class Inventory(GuestAccess):
         return {**self._foreign, **ours}
 
     def _others(self, connection: libvirt.virConnect, ours: Any) -> dict[str, JSONObject]:
-        """Return the usage of domains without a directory. A domain with our mark was made by an agent of this host."""
+        """Return the usage of domains without a directory. One with the mark of this host was made by its agent."""
         found: dict[str, JSONObject] = {}
         for domain in connection.listAllDomains():
             uuid = domain.UUIDString()
             if uuid in ours:
                 continue
             try:
-                mark, memory_mb = domain_xml.mark_of(domain.XMLDesc()), domain.maxMemory() // _KIB
+                mark, memory_mb = domain_xml.mark_of(domain.XMLDesc(), self._host), domain.maxMemory() // _KIB
             except library().libvirtError:
                 # It has ended meanwhile.
                 continue

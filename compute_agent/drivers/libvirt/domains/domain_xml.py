@@ -57,7 +57,7 @@ def build(machine: Machine, instance: Instance, host: str, disks: Sequence[Disk]
     topology = instance.claimed_topology
     cells = topology.cells if topology else ()
     domain = Element("domain", type=machine.kind)
-    _text(domain, "name", f"fleet-{instance.uuid}")
+    _text(domain, "name", name_of(instance.uuid))
     _text(domain, "uuid", instance.uuid)
     if title := printable(instance.name):
         _text(domain, "title", title)
@@ -88,10 +88,22 @@ def printable(name: str) -> str:
     return "".join(each if each.isprintable() else " " for each in name).strip()[:_LONGEST_TITLE]
 
 
-def mark_of(text: str) -> Mapping[str, str] | None:
-    """Return ``host``, ``attempt`` and ``node`` of a domain's XML; None: the domain is not one of ours."""
-    found = ElementTree.fromstring(text).find(f"metadata/{{{NAMESPACE}}}{MARK}")
-    return None if found is None else dict(found.attrib)
+def mark_of(text: str, host: str) -> Mapping[str, str] | None:
+    """Return ``host``, ``attempt`` and ``node`` of a domain's XML; None: the domain is not one that this host has made.
+
+    A copy that an operator has made of a domain has its mark, too, and another name. Several agents may share a libvirt.
+    """
+    root = ElementTree.fromstring(text)
+    found = root.find(f"metadata/{{{NAMESPACE}}}{MARK}")
+    if found is None or root.findtext("name") != name_of(root.findtext("uuid", "")):
+        return None
+    mark = dict(found.attrib)
+    return mark if mark.get("host") == host and mark.get("attempt", "").isdecimal() else None
+
+
+def name_of(uuid: str) -> str:
+    """Return libvirt's name of the domain of a guest."""
+    return f"fleet-{uuid}"
 
 
 def place_anew(domain: Element, cell_cpus: Mapping[int, Sequence[int]], claimed: JSONObject) -> None:

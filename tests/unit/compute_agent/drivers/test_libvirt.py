@@ -126,8 +126,8 @@ def test_a_name_stays_a_name(name: str) -> None:
 def test_a_domain_tells_which_build_made_it() -> None:
     """Domains of something else have no such mark."""
     text = ElementTree.tostring(domain(builders.an_instance(attempt=2, node="n1")), encoding="unicode")
-    assert {"host": "h1", "attempt": "2", "node": "n1"} == domain_xml.mark_of(text)
-    assert domain_xml.mark_of("<domain><name>theirs</name></domain>") is None
+    assert {"host": "h1", "attempt": "2", "node": "n1"} == domain_xml.mark_of(text, "h1")
+    assert domain_xml.mark_of("<domain><name>theirs</name></domain>", "h1") is None
 
 
 def test_a_domain_holds_the_cells_that_are_claimed() -> None:

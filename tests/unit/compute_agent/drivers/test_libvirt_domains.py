@@ -226,6 +226,35 @@ def test_a_domain_of_something_else(machine: Machine) -> None:
     assert states.RUNNING == machine.driver.get_info(THEIRS).state
 
 
+def _copied(text: str) -> str:
+    """As virt-clone makes it."""
+    root = ElementTree.fromstring(text)
+    root.find("name").text = "copy"  # type: ignore[union-attr]
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+STRANGE = [
+    ("of another agent on this libvirt", lambda text: text.replace('host="machine"', 'host="other"')),
+    ("a copy that an operator has made", _copied),
+    ("with a number that is none", lambda text: text.replace('attempt="1"', 'attempt="one"')),
+]
+
+
+@pytest.mark.parametrize("change", [case[1] for case in STRANGE], ids=[case[0] for case in STRANGE])
+def test_a_domain_with_a_mark_that_this_host_has_not_made(machine: Machine, change: Callable[[str], str]) -> None:
+    """Is one of something else: audits count it, and never destroy it."""
+    uuid = builders.an_instance().uuid
+    ours = builders.an_instance(uuid=uuid, node=HOST)
+    text = domain_xml.build(domain_xml.Machine("test", "none"), ours, HOST, [], pathlib.Path("/console.log"))
+    domain = machine.driver._connection.get().defineXML(change(text))
+    try:
+        assert "attempt" not in machine.driver.get_per_instance_usage()[uuid]
+        machine.driver.destroy(machine.context, uuid)
+        assert machine.driver._find(uuid) is not None
+    finally:
+        domain.undefine()
+
+
 GIB = 2**30
 SMALL = {"vcpus": 1, "memory_mb": 64, "root_gb": 1, "swap": 8}
 LARGE = {"vcpus": 2, "memory_mb": 96, "root_gb": 2, "ephemeral_gb": 1}

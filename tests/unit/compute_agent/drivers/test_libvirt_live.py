@@ -72,7 +72,7 @@ def test_the_files_of_a_guest_are_where_the_destination_has_them() -> None:
     root = ElementTree.fromstring(moved)
     files = [each.get("file") for name in ("source", "log") for each in root.iter(name)]
     assert [str(THERE / "disk"), str(THERE / "seed.iso"), "/pool/volume", str(THERE / "console.log")] == files
-    mark = domain_xml.mark_of(moved)
+    mark = domain_xml.mark_of(moved, "h2")
     assert mark is not None
     assert ("h2", "h2") == (mark["host"], mark["node"])
 
