@@ -7,13 +7,13 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from compute_agent.drivers import time_limit
-from compute_agent.drivers.base import SpawnFailed
+from compute_agent.drivers.base import LiveMigrationFailed, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import GuestAccess, explained, require_openable
 from compute_agent.drivers.libvirt.disks.guest_disks import SHARED_MARK
 from compute_agent.drivers.libvirt.domains import live, peer
 from compute_agent.drivers.libvirt.domains.capabilities import Capabilities
-from compute_agent.drivers.libvirt.domains.connection import library
+from compute_agent.drivers.libvirt.domains.connection import Unreachable, library
 from fleet import failpoints, states
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
@@ -69,17 +69,37 @@ class LiveMoves(GuestAccess):
     ) -> None:
         self._record(instance.uuid)
         why, domain = "no migration of it is under way", self._find(instance.uuid)
-        if domain is not None:
-            post_copy = self._options.live_migration_permit_post_copy
-            followed = self._connection.call(lambda _connection: live.follow(domain, progress, post_copy))
-            interrupted = not followed and self._is_interrupted(domain)
-            if followed:
-                why = "its migration has ended"
-            elif begin or interrupted:
-                runs = interrupted or self._state(domain) == states.RUNNING
-                why = self._migrate(domain, instance.uuid, dest, progress, cells) if runs else "it does not run"
+        if domain is None:
+            self._require_arrived(instance.uuid, dest, begin)
+            return
+        post_copy = self._options.live_migration_permit_post_copy
+        followed = self._connection.call(lambda _connection: live.follow(domain, progress, post_copy))
+        interrupted = not followed and self._is_interrupted(domain)
+        if followed:
+            why = "its migration has ended"
+        elif begin or interrupted:
+            runs = interrupted or self._state(domain) == states.RUNNING
+            why = self._migrate(domain, instance.uuid, dest, progress, cells) if runs else "it does not run"
         left = self._find(instance.uuid)
         self._connection.call(lambda _connection: live.has_left(left, why))
+
+    def _require_arrived(self, uuid: str, dest: str, begin: bool) -> None:
+        """Ask the destination for a guest that libvirt does not have here: it has left, or its domain was removed by hand.
+
+        :param begin: False: a destination that does not answer is taken for the place of the guest, since it may be lost
+        :raises LiveMigrationFailed: the destination has no such domain
+        :raises SpawnFailed: it is unknown
+        """
+        try:
+            with peer.connected(self._connection.open_other, self._uri_of(dest)) as there:
+                there.lookupByUUIDString(uuid)
+        except Unreachable:
+            if begin:
+                raise
+        except library().libvirtError as failure:
+            if failure.get_error_code() != library().VIR_ERR_NO_DOMAIN:
+                raise
+            raise LiveMigrationFailed(f"Neither this host nor {dest} has a domain of the guest") from None
 
     def is_halfway(self, instance_uuid: str) -> bool:
         domain = self._find(instance_uuid)

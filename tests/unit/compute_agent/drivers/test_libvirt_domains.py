@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import pytest
 
 from compute_agent.drivers import time_limit
-from compute_agent.drivers.base import SpawnFailed
+from compute_agent.drivers.base import LiveMigrationFailed, SpawnFailed
 from compute_agent.drivers.libvirt import LibvirtDriver
 from compute_agent.drivers.libvirt.disks import resize
 from compute_agent.drivers.libvirt.domains import domain_xml, peer
@@ -758,3 +758,31 @@ def test_a_host_with_a_new_name_keeps_its_guests(machine: Machine, tmp_path: pat
         Machine(tmp_path, "renamed")
     machine.driver.init_host(HOST)
     assert states.RUNNING == machine.state(guest)
+
+
+def test_a_guest_without_a_domain_has_left_only_if_the_destination_has_it(
+    machine: Machine, tmp_path: pathlib.Path
+) -> None:
+    """A domain that was removed by hand has not: the source would remove the only disks of the guest."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "node.xml").write_text("<node/>")
+    uri = f"test://{tmp_path}/source/node.xml"
+    source = Machine(tmp_path / "source", "source", connection_uri=uri, migration_uri="test:///default")
+    guest = source.spawn()
+    domain = source.driver._find(guest.uuid)
+    domain.destroy()
+    domain.undefine()
+
+    def migrate(**options: Any) -> None:
+        source.driver.live_migration(source.context, guest, "machine", lambda _percent: None, **options)
+
+    with pytest.raises(LiveMigrationFailed, match="Neither this host nor machine has a domain"):
+        migrate()
+    arrived = dataclasses.replace(guest, node=HOST)
+    machine.driver.spawn(machine.context, arrived, arrived.image)
+    migrate()
+    source.driver.conf.set_override("migration_uri", "test:///no/such/file", group="libvirt")
+    with pytest.raises(SpawnFailed, match="cannot be reached"):
+        migrate()
+    migrate(begin=False)
+    source.driver.cleanup_host("source")
