@@ -78,8 +78,10 @@ class Resizes(Switching):
         if record == now and domain is not None and self._state(domain) in power.WITH_A_PROCESS:
             return
         with time_limit.undone(lambda: self._switch_back(record)), explained("The guest cannot be resized"):
-            if record != now:
+            if dataclasses.replace(record, volumes=now.volumes) != now:
+                # Disks that were copied to this host have the new sizes already; their source keeps the former ones.
                 self._disks.grow(instance)
+            if record != now:
                 self._disks.keep(now)
             self._start(instance)
 

@@ -474,11 +474,31 @@ def test_volumes_come_to_another_host_and_back(two_hosts: TwoHosts) -> None:
     hosts.fetch()
     driver, moved = hosts.destination.driver, hosts.moved
     driver.finish_migration(hosts.destination.context, moved, moved.image, [data])
+    assert "resized_to" not in driver.get_per_instance_usage()[moved.uuid]
     assert ([], states.RUNNING) == (hosts.fetch(), hosts.destination.state(moved))
     driver.finish_migration(hosts.destination.context, moved, moved.image, [data])
     assert [data.volume_uuid] == serials(hosts.destination, moved)
     hosts.source.driver.finish_revert_migration(hosts.source.context, hosts.guest, [data])
     assert [data.volume_uuid] == serials(hosts.source, hosts.guest)
+
+
+def test_a_resize_after_a_move_is_undone_to_what_the_guest_has_written_since(two_hosts: TwoHosts) -> None:
+    """A copy that the move had left would be older."""
+    hosts, data = two_hosts, volume(1, two_hosts.guest.uuid)
+    hosts.switch_off()
+    hosts.fetch()
+    there, context = hosts.destination, hosts.destination.context
+    there.driver.finish_migration(context, hosts.moved, hosts.moved.image, [data])
+    hosts.source.driver.confirm_migration(hosts.source.context, hosts.guest.uuid)
+    there.driver.power_off(context, hosts.moved)
+    disk = there.directory(hosts.moved) / "disk"
+    commands.run("qemu-io", "-f", "qcow2", "-c", "write -P 7 0 64k", str(disk))
+    written = disk.read_bytes()
+    larger = dataclasses.replace(hosts.moved, flavor=builders.a_flavor(**{**LARGE, "root_gb": 3}))
+    there.driver.migrate_disk_and_power_off(context, hosts.moved, "destination", larger.flavor)
+    there.driver.finish_migration(context, larger, larger.image, [data])
+    there.driver.finish_revert_migration(context, hosts.moved, [data])
+    assert written == disk.read_bytes()
 
 
 def test_disks_come_to_another_host(two_hosts: TwoHosts) -> None:
