@@ -100,8 +100,10 @@ class Reporter:
         for name in list(self._hosts):
             try:
                 reports.extend(self._auditors[name].audit())
-            except Exception:
+            except Exception as failure:
                 LOG.exception("The audit of host %s failed; its last report stays valid", name)
+                kind = type(failure).__name__
+                self._hosts[name].suspend_unread(f"its inventory is not known: the driver failed with {kind}")
         metrics = self._monitors.collect()
         if metrics:
             reports = [dataclasses.replace(report, metrics=metrics) for report in reports]

@@ -165,6 +165,12 @@ class Host:
         """Return True if a clean-up of the instance has failed here. The driver may list its guest later."""
         return any(tracker.is_orphan(instance_uuid) for tracker in self.trackers())
 
+    def suspend_unread(self, reason: str) -> None:
+        """Take no claims on nodes without an inventory: a claim that is not tested holds nothing, here and in the ledger."""
+        for tracker in self.trackers():
+            if tracker.report is None:
+                tracker.suspend(reason)
+
     def alarm(self) -> str:
         """Return why the host takes no new builds; "" if it does."""
         return "; ".join(tracker.alarm for tracker in self.trackers() if tracker.alarm)

@@ -96,6 +96,26 @@ def test_a_report_that_the_conductor_refuses_stops_claims(caplog: pytest.LogCapt
     assert 1 == len(builders.lines(caplog, logging.ERROR))
 
 
+def test_a_driver_that_fails_at_the_first_audit_gets_no_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim without an inventory holds nothing: the ledger would count none of what its instance uses."""
+    world = one_host(audited=False)
+
+    def fail(node: str) -> None:
+        raise RuntimeError("out of order")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.driver, "get_available_resource", fail)
+        world.reporter.report()
+    refused = world.conductor.place(builders.an_instance())
+    world.build(refused)
+    assert "its inventory is not known: the driver failed with RuntimeError" == world.conductor.alarms[HOST]
+    assert "its inventory is not known" in world.conductor.rescheduled[refused.uuid]["failure"]["message"]
+    world.reporter.report()
+    built = world.conductor.place(builders.an_instance())
+    world.build(built)
+    assert 512 == world.conductor.rows[built.uuid].claimed_memory_mb
+
+
 @pytest.mark.parametrize(
     ("sizes", "expected"),
     [
