@@ -92,7 +92,10 @@ def hold(path: str, hosts: Sequence[str], option: str = "instances_path") -> Ide
         held = {}
         for host in hosts:
             file = undo.enter_context(_open(path, host, option))
-            held[host] = (_take(file, host), file)
+            try:
+                held[host] = (_take(file, host), file)
+            except OSError as full:
+                raise errors.ConfigError(option=option, reason=f"cannot be written: {full}") from None
         undo.pop_all()
         return Identities(held)
 
@@ -133,18 +136,23 @@ def _take(file: IO[str], host: str) -> Identity:
 
 
 def _write(file: IO[str], values: Mapping[str, object]) -> None:
-    file.seek(0)
-    file.truncate()
-    json.dump(values, file)
-    file.flush()
-    os.fsync(file.fileno())
+    """Replace the content by one write, so that a full disk or a killed process leaves the former identity.
+
+    The lock is on the file: another one cannot take its name. Blanks cover what is left of a longer content.
+
+    :raises OSError:
+    """
+    descriptor = file.fileno()
+    content = json.dumps(values).encode()
+    os.pwrite(descriptor, content.ljust(os.fstat(descriptor).st_size), 0)
+    os.fsync(descriptor)
 
 
 def _read(file: IO[str]) -> JSONObject:
     """Return the text that the last holder has written; empty if a crash has truncated it."""
-    file.seek(0)
+    descriptor = file.fileno()
     try:
-        found = json.load(file)
+        found = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
         uuid.UUID(found["identity"])
         found["life"] = int(found.get("life", 0))
     except (ValueError, TypeError, KeyError):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import resource
 import uuid
 
 import pytest
@@ -64,6 +65,35 @@ def test_the_lives_of_a_file_of_an_older_release_are_counted_from_one(tmp_path: 
     held = identity.hold(str(tmp_path), ["h1"])
     held.release()
     assert identity.Identity(known, 1) == held["h1"]
+
+
+def test_a_disk_that_is_full_costs_no_identity(tmp_path: pathlib.Path) -> None:
+    """An agent with a new one could not serve its host while the conductor still counts the former one as alive."""
+    first = identity.hold(str(tmp_path), ["h1"])
+    first.remember_ledger("one")
+    first.release()
+    limit, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+    try:
+        with pytest.raises(errors.ConfigError, match="instances_path cannot be written: .*File too large"):
+            identity.hold(str(tmp_path), ["h1"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
+    second = identity.hold(str(tmp_path), ["h1"])
+    second.release()
+    assert (first["h1"].uuid, 2) == second["h1"]
+    third = identity.hold(str(tmp_path), ["h1"])
+    assert "one" == third.ledger()
+    third.release()
+
+
+def test_a_shorter_content_leaves_nothing_of_a_longer_one(tmp_path: pathlib.Path) -> None:
+    first = identity.hold(str(tmp_path), ["h1"])
+    for ledger in ("a name that is long", "short"):
+        first.remember_ledger(ledger)
+        assert ledger == first.ledger()
+    first.release()
+    assert "short" == json.loads((tmp_path / identity.DIRECTORY / "h1.json").read_text())["ledger"]
 
 
 TORN = [("empty", ""), ("cut off", '{"identity": "12'), ("of another shape", "[]"), ("no uuid", '{"identity": "me"}')]
