@@ -11,6 +11,7 @@ import base64
 import io
 import json
 import pathlib
+import re
 from typing import Any
 
 from compute_agent.drivers.libvirt.domains import extra, interfaces
@@ -20,6 +21,8 @@ from fleet.objects import BootData, Instance, host_name, network
 #: cloud-init finds the seed by this label.
 _LABEL = "cidata"
 _OPENSTACK = "openstack/latest"
+#: Characters that JSON and YAML escape in the same way, and that may need it.
+_ESCAPED = re.compile("[\x7f-\uffff]")
 _NO_USER_DATA = b"#cloud-config\n{}\n"
 
 
@@ -68,4 +71,10 @@ def _directory(image: Any, path: str) -> tuple[str, str]:
 
 
 def _json(value: object) -> bytes:
-    return f"{json.dumps(value, indent=1)}\n".encode()
+    """Return JSON that is YAML with the same value.
+
+    JSON escapes a character beyond U+FFFF as two halves. YAML reads two characters, which cannot be written as UTF-8:
+    such a character stays as it is. Not all others may stand in YAML: they are escaped.
+    """
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    return (_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n").encode()

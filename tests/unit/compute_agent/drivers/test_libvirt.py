@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 import pycdlib
 import pytest
+import yaml
 
 from compute_agent.drivers import libvirt, time_limit
 from compute_agent.drivers.base import SpawnFailed
@@ -313,6 +314,17 @@ def test_the_seed_has_a_host_name_and_a_password(tmp_path: pathlib.Path) -> None
     seed.write(tmp_path / "bare", builders.an_instance(), BootData())
     with pytest.raises(pycdlib.pycdlibexception.PyCdlibInvalidInput):
         files_of(tmp_path / "bare", "vendor-data")
+
+
+STRANGE = ["\U0001f600", "\u540d\u00e9", "\ufffe\ufeff", "\u2028\x85\x7f", "\"\\': {- #", "no", "\ud83d"]
+
+
+@pytest.mark.parametrize("text", STRANGE)
+def test_the_seed_has_every_character_for_yaml(tmp_path: pathlib.Path, text: str) -> None:
+    """cloud-init reads metadata and the password as YAML, whose escapes are not all of JSON's."""
+    seed.write(tmp_path / "seed", builders.an_instance(metadata={text: text}), BootData(admin_password=text))
+    metadata, vendor = (yaml.safe_load(each) for each in files_of(tmp_path / "seed", "meta-data", "vendor-data"))
+    assert ({text: text}, text) == (metadata["fleet"]["metadata"], vendor["password"])
 
 
 class Images:
