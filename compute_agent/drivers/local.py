@@ -132,12 +132,17 @@ class LocalDriver(ComputeDriver):
 
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
         doomed = self._root / f"{_DESTROYED}{instance_uuid}"
+        # What an earlier call has left: its processes may run on.
+        was_left = doomed.exists()
+        if was_left:
+            self._end(doomed)
         try:
             self._directory(instance_uuid).rename(doomed)
         except FileNotFoundError:
-            LOG.warning("Nothing to destroy: instance %s is not on this machine", instance_uuid)
-            return
-        self._end(doomed)
+            if not was_left:
+                LOG.warning("Nothing to destroy: instance %s is not on this machine", instance_uuid)
+        else:
+            self._end(doomed)
         self._reap_supervisor(instance_uuid)
 
     def _reap_supervisor(self, instance_uuid: str) -> None:
@@ -260,7 +265,8 @@ class LocalDriver(ComputeDriver):
         return {record.uuid: record.usage() for record in self._records()}
 
     def _records(self) -> list[GuestRecord]:
-        directories = [path for path in self._root.iterdir() if _UUID.match(path.name)]
+        """Return the records of all guests, also of those that a call of :meth:`destroy` has left."""
+        directories = [path for path in self._root.iterdir() if _UUID.match(path.name.removeprefix(_DESTROYED))]
         records = [guest_record.read(directory / supervisor.ORDER_FILE) for directory in directories]
         return [record for record in records if record is not None]
 

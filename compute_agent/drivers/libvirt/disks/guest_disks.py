@@ -251,12 +251,18 @@ class GuestDisks:
         resize.forget(self.of(uuid))
 
     def remove(self, uuid: str) -> bool:
-        """Remove all files of a guest. Return False if there are none. May be repeated after a crash."""
+        """Remove all files of a guest, also those that a removal has left. Return False if there are none. May be repeated.
+
+        :raises OSError: files are left
+        """
         doomed = self.directory / f"{_DESTROYED}{uuid}"
+        was_left = doomed.exists()
+        if was_left:
+            shutil.rmtree(doomed)
         try:
             self.of(uuid).rename(doomed)
         except FileNotFoundError:
-            return False
+            return was_left
         shutil.rmtree(doomed)
         return True
 

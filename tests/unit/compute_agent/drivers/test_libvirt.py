@@ -473,6 +473,29 @@ def test_files_of_a_later_guest_stay_as_they_are(images: Images) -> None:
     images.disks.fill(second, images.record(), BootData())
 
 
+def test_a_removal_that_failed_is_repeated(images: Images, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files go with the next one, which is not a success before. A later guest of the instance can be removed, too."""
+    guest = builders.an_instance()
+
+    def fail(path: pathlib.Path) -> None:
+        raise OSError("Directory not empty")
+
+    def remove() -> bool:
+        return images.disks.remove(guest.uuid)
+
+    for again in (False, True):
+        images.disks.begin(GuestRecord.of(guest))
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "rmtree", fail)
+            for _twice in range(2):
+                with pytest.raises(OSError, match="Directory not empty"):
+                    remove()
+        if again:
+            images.disks.begin(GuestRecord.of(guest))
+        assert (True, []) == (remove(), list(images.disks.directory.iterdir()))
+    assert not remove()
+
+
 @needs_qemu_img
 def test_a_guest_that_has_a_directory_keeps_its_record(images: Images) -> None:
     first = builders.an_instance(attempt=1)

@@ -175,6 +175,25 @@ def test_half_destroyed_guests_are_ended_at_start(machine: Machine) -> None:
     first._started.pop(uuid).wait(LIMIT_S)
 
 
+def test_a_destroy_that_failed_is_repeated(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not a success before the processes have ended and the files are gone, and no later guest is in its way."""
+    instance = machine.spawn()
+    child = machine.process(instance.uuid, "child")
+
+    def fail(_driver: LocalDriver, _directory: pathlib.Path, _hard: bool = False) -> None:
+        raise OSError("Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalDriver, "_stop", fail)
+        for _twice in range(2):
+            with pytest.raises(OSError, match="Input/output error"):
+                machine.destroy(instance.uuid)
+            assert [instance.uuid] == machine.driver.list_instance_uuids()
+    machine.driver.spawn(builders.a_context(), instance, Image())
+    machine.destroy(instance.uuid)
+    assert (False, []) == (child.alive(), list(machine.root.iterdir()))
+
+
 def test_a_command_that_cannot_run_fails_the_spawn(tmp_path: pathlib.Path) -> None:
     """The reason is told, and nothing is left."""
     machine = Machine(tmp_path, guest_command=["/no/such/program"])
