@@ -38,7 +38,7 @@ from fleet.objects import Attachment, Flavor, Image, Instance, host_report
 
 LOG = logging.getLogger(__name__)
 
-_DESTROYED = "destroyed-"
+_DESTROYED, _MAKING = "destroyed-", "making-"
 _UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
 _START_POLL_S = 0.01
 _LOG = "guest.log"
@@ -90,6 +90,8 @@ class LocalDriver(ComputeDriver):
             self._root.mkdir(parents=True, exist_ok=True)
         except OSError as denied:
             raise errors.ConfigError(option="instances_path", reason=f"cannot be written: {denied}") from None
+        for half_made in self._root.glob(f"{_MAKING}*"):
+            shutil.rmtree(half_made)
         for half_destroyed in self._root.glob(f"{_DESTROYED}*"):
             self._end(half_destroyed)
 
@@ -115,17 +117,29 @@ class LocalDriver(ComputeDriver):
         self, context: RequestContext, instance: Instance, image_meta: Image, volumes: Sequence[Attachment] = ()
     ) -> None:
         directory = self._directory(instance.uuid)
-        time_limit.require_wanted()
-        try:
-            directory.mkdir()
-        except FileExistsError:
-            raise SpawnFailed(f"Instance {instance.uuid} exists on this machine already") from None
+        self._begin(directory, self._order(instance))
         with time_limit.undone(lambda: self.destroy(context, instance.uuid)):
-            order = self._order(instance)
-            time_limit.require_wanted()
-            state_file.write(directory / supervisor.ORDER_FILE, order)
             time_limit.require_wanted()
             self._start(directory, instance.uuid)
+
+    def _begin(self, directory: pathlib.Path, order: JSONObject) -> None:
+        """Make the directory of a guest, which appears with the order in it: an agent that dies then finds the guest by it.
+
+        :raises SpawnFailed: it is there already, or cannot be made
+        """
+        making = self._root / f"{_MAKING}{os.urandom(8).hex()}"
+        try:
+            making.mkdir()
+            state_file.write(making / supervisor.ORDER_FILE, order)
+            time_limit.require_wanted()
+            # An empty directory is replaced, as an earlier release has left it; one with an order is not.
+            making.rename(directory)
+        except OSError as failure:
+            if directory.exists():
+                raise SpawnFailed(f"Instance {directory.name} exists on this machine already") from None
+            raise SpawnFailed(f"The guest cannot be made: {failure}") from None
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
 
     def shelve(self, context: RequestContext, instance: Instance) -> None:
         """A process has no disk: it starts anew where it is unshelved."""

@@ -211,8 +211,38 @@ def test_a_guest_is_not_spawned_twice(machine: Machine) -> None:
     assert states.RUNNING == machine.driver.get_info(instance.uuid).state
 
 
+def test_a_spawn_that_was_killed_leaves_no_obstacle(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next spawn of the instance succeeds, in the same process and in the next one."""
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_arguments: object) -> None:
+        raise Killed
+
+    instance = builders.an_instance(node=HOST)
+    with monkeypatch.context() as patched:
+        patched.setattr("compute_agent.guest.state_file.write", die)
+        # A process that is killed undoes nothing.
+        patched.setattr(machine.driver, "destroy", lambda *_arguments: None)
+        patched.setattr("shutil.rmtree", lambda *_arguments, **_more: None)
+        with pytest.raises(Killed):
+            machine.driver.spawn(builders.a_context(), instance, Image())
+    machine.driver.spawn(builders.a_context(), instance, Image())
+    assert states.RUNNING == machine.driver.get_info(instance.uuid).state
+    machine.restart()
+    assert [instance.uuid] == [path.name for path in machine.root.iterdir()]
+
+
+def test_a_directory_that_an_older_release_has_left_empty_is_no_guest(machine: Machine) -> None:
+    instance = builders.an_instance(node=HOST)
+    (machine.root / instance.uuid).mkdir()
+    machine.driver.spawn(builders.a_context(), instance, Image())
+    assert states.RUNNING == machine.driver.get_info(instance.uuid).state
+
+
 def test_a_later_guest_survives_a_spawn_that_was_abandoned(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first one hangs after its directory was made, and is cleaned up meanwhile."""
+    """The first one hangs before its directory is there, and is cleaned up meanwhile."""
     first = builders.an_instance(node=HOST, attempt=1)
     hangs, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
     order = machine.driver._order
