@@ -112,11 +112,10 @@ class Inventory(GuestAccess):
             raise errors.ReportRefused(host=self._host, node=node, field="it", reason=reason) from None
         self._cache.clean(self._options.remove_unused_original_minimum_age_seconds)
         disk = shutil.disk_usage(self._disks.directory)
-        promised_gb = sum(record.disk_gb for record in self._disks.records().values())
         return {
             **resources,
             "local_gb": disk.total // units.Gi,
-            "disk_available_least": disk.free // units.Gi - promised_gb,
+            "disk_available_least": (disk.free - self._disks.promised()) // units.Gi,
             "hypervisor_hostname": node,
             "pci_passthrough_devices": devices,
             "cpu_info": json.dumps(self._connection.call(capabilities.cpu_with_all_features)),

@@ -12,6 +12,7 @@ out (``time_limit.require_wanted``), so it leaves the files of later work alone.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -49,6 +50,8 @@ _MODE = 0o711
 _PRIVATE = 0o600
 #: A base, which the hypervisor's user only reads.
 _READABLE = 0o644
+#: Bytes of ``st_blocks``, on every file system.
+_BLOCK = 512
 
 
 class GuestDisks:
@@ -82,6 +85,19 @@ class GuestDisks:
         """Return the records of all guests, also of those that are being made or have lost their domain."""
         found = {path.name: guest_record.read(path / _RECORD) for path in self.directory.iterdir() if _is_guest(path)}
         return {uuid: record for uuid, record in found.items() if record is not None}
+
+    def promised(self) -> int:
+        """Return the bytes by which the disks of all guests may still grow. What they have written is not free any more."""
+        return sum(max(0, record.disk_gb * units.Gi - self._written(uuid)) for uuid, record in self.records().items())
+
+    def _written(self, uuid: str) -> int:
+        """Return the bytes that the disks of a guest take; its claim has no swap."""
+        found = 0
+        for name in (_ROOT, _EPHEMERAL):
+            # A guest may be removed meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                found += (self.of(uuid) / name).stat().st_blocks * _BLOCK
+        return found
 
     def record(self, uuid: str) -> GuestRecord | None:
         return guest_record.read(self.of(uuid) / _RECORD)

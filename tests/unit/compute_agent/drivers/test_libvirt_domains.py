@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -375,6 +376,24 @@ def test_the_options_of_the_inventory(machine: Machine) -> None:
     found = machine.driver.get_available_resource(HOST)
     assert found is not None
     assert "br0,br7" == found["stats"]["bridges"]
+
+
+def test_disk_that_a_guest_has_written_is_counted_once(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 10 GiB 7 are free: the guest has written 3 of the 5 GiB that its flavor has, and may write 2 more."""
+    guest = machine.spawn(flavor=builders.a_flavor(root_gb=5))
+    free = shutil.disk_usage(machine.directory(guest))._replace(total=10 * GIB, free=7 * GIB)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: free)
+    stat = pathlib.Path.stat
+
+    def written(path: pathlib.Path, **options: Any) -> Any:
+        found = stat(path, **options)
+        is_disk = path == machine.directory(guest) / "disk"
+        return SimpleNamespace(st_blocks=3 * GIB // 512, st_mode=found.st_mode) if is_disk else found
+
+    monkeypatch.setattr(pathlib.Path, "stat", written)
+    found = machine.driver.get_available_resource(HOST)
+    assert found is not None
+    assert (10, 5) == (found["local_gb"], found["disk_available_least"])
 
 
 def test_a_domain_that_is_made_anew_is_plugged_in(machine: Machine) -> None:
