@@ -83,6 +83,8 @@ class GuestAccess(ComputeDriver):
             self._connection.call(lambda _connection: power.remove(domain))
         if is_known:
             self._close_directory(instance_uuid)
+        # The files may be those of a later guest: the next call removes what this one leaves.
+        time_limit.require_wanted()
         if not self._disks.remove(instance_uuid) and domain is None:
             LOG.warning("Nothing to destroy: instance %s is not on this machine", instance_uuid)
 

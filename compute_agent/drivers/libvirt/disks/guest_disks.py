@@ -103,6 +103,7 @@ class GuestDisks:
         return guest_record.read(self.of(uuid) / _RECORD)
 
     def keep(self, record: GuestRecord) -> None:
+        time_limit.require_wanted()
         guest_record.write(self.of(record.uuid) / _RECORD, record)
 
     def begin(self, record: GuestRecord) -> None:
@@ -246,6 +247,7 @@ class GuestDisks:
         directory, flavor = self.of(instance.uuid), instance.flavor
         if flavor.root_gb:
             resize.grow(directory / _ROOT, flavor.root_gb * units.Gi)
+        time_limit.require_wanted()
         # What was swapped out is of no use to a guest that boots.
         (directory / _SWAP).unlink(missing_ok=True)
         for name, size in _blank(flavor).items():

@@ -19,6 +19,7 @@ import pathlib
 import shutil
 from collections.abc import Mapping
 
+from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
 from fleet.agent import commands, whole_file
 
@@ -41,18 +42,23 @@ def keep(directory: pathlib.Path, names: tuple[str, ...]) -> None:
     kept, part = directory / _BEFORE, directory / _PART
     if kept.exists():
         return
+    time_limit.require_wanted()
     _clear(part)
     part.mkdir(mode=0o700)
     for name in names:
         if (directory / name).exists():
+            time_limit.require_wanted()
             commands.run("cp", "--reflink=auto", "--sparse=always", str(directory / name), str(part / name))
             whole_file.flush(part / name)
+    # The copy may have taken too long.
+    time_limit.require_wanted()
     part.rename(kept)
     whole_file.flush(directory)
 
 
 def grow(path: pathlib.Path, size: int) -> None:
     if _size(path) < size:
+        time_limit.require_wanted()
         commands.run("qemu-img", "resize", "-q", "-f", "qcow2", str(path), str(size))
 
 

@@ -18,9 +18,10 @@ import pytest
 
 from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import LiveMigrationFailed, SpawnFailed
+from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt import LibvirtDriver
 from compute_agent.drivers.libvirt.disks import resize
-from compute_agent.drivers.libvirt.domains import domain_xml, peer
+from compute_agent.drivers.libvirt.domains import domain_xml, peer, power
 from fleet import errors, states
 from fleet.agent import commands
 from fleet.objects import Attachment, Image, ImageRecord, Instance, VolumeConnection
@@ -591,14 +592,17 @@ class GivenUp:
         self._abandoned = threading.Event()
         self._raised: list[Exception] = []
 
-    def at(self, place: object, name: str, later: Callable[[], object]) -> None:
-        """:param name: of the method of ``place`` that hangs while ``later`` is done"""
+    def at(self, place: object, name: str, later: Callable[[], object], fails: bool = True) -> None:
+        """:param name: of the method of ``place`` that hangs while ``later`` is done
+        :param fails: otherwise it returns, as if it had been slow only
+        """
 
         def hang(*_arguments: object, **_more: object) -> Any:
             self._patch.undo()
             self._abandoned.set()
             self._in_thread(later)
-            raise OSError("the storage was away")
+            if fails:
+                raise OSError("the storage was away")
 
         self._patch.setattr(place, name, hang)
 
@@ -667,6 +671,61 @@ def test_work_that_was_given_up_undoes_nothing(
         raised = given_up.run(work(machine, guest, given_up))
     assert "the storage was away" in str(raised)
     assert (before, states.RUNNING) == (machine.shape(guest), machine.state(guest))
+
+
+def test_a_slow_resize_that_was_given_up_changes_no_disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy of the disks took too long. The resize was undone meanwhile, and the guest was started again."""
+    guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
+    large = machine.resized(guest, **LARGE)
+
+    def undo() -> None:
+        machine.driver.finish_revert_migration(machine.context, guest)
+
+    with monkeypatch.context() as patch:
+        given_up = GivenUp(patch)
+        given_up.at(resize, "keep", undo, fails=False)
+        raised = given_up.run(lambda: machine.driver.finish_migration(machine.context, large, large.image))
+    assert isinstance(raised, time_limit.Overrun)
+    assert {"disk": GIB, "swap": 8 * 2**20} == machine.sizes(guest)
+    assert ((1, 64), states.RUNNING) == (machine.shape(guest), machine.state(guest))
+
+
+def test_a_slow_rebuild_that_was_given_up_removes_no_later_guest(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest = machine.spawn()
+    later = dataclasses.replace(guest, attempt=2)
+
+    def rebuild() -> None:
+        machine.driver.rebuild(machine.context, later, later.image)
+
+    with monkeypatch.context() as patch:
+        given_up = GivenUp(patch)
+        given_up.at(power, "remove", rebuild, fails=False)
+        raised = given_up.run(lambda: machine.driver.rebuild(machine.context, guest, guest.image))
+    assert isinstance(raised, time_limit.Overrun)
+    assert (states.RUNNING, True) == (machine.state(later), (machine.directory(later) / "disk").exists())
+
+
+def test_a_slow_copy_that_was_given_up_completes_no_later_one(
+    two_hosts: TwoHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that dies in the later copy would start the guest from half of its disks."""
+    hosts = two_hosts
+    hosts.switch_off()
+    driver, moved = hosts.destination.driver, hosts.moved
+
+    def begin_again() -> None:
+        driver.destroy(hosts.destination.context, moved.uuid)
+        driver._disks.begin(dataclasses.replace(GuestRecord.of(moved), move="move1", power_state=states.SHUTDOWN))
+
+    with monkeypatch.context() as patch:
+        given_up = GivenUp(patch)
+        given_up.at(driver._disks, "receive", begin_again, fails=False)
+        given_up.run(lambda: driver.fetch_disks(hosts.destination.context, moved, "source", "move1", print))
+    record = driver._disks.record(moved.uuid)
+    assert record is not None
+    assert states.SHUTDOWN == record.power_state
 
 
 def test_a_copy_that_was_killed_begins_again(two_hosts: TwoHosts) -> None:
