@@ -71,7 +71,8 @@ class Agent(Life[ServedHost]):
         self._guests = guests
 
     def _begin(self) -> None:
-        for entry in self._served.values():
+        # A beginning that is repeated must not end the builds that have come since: audits compare what is served.
+        for entry in (each for each in self._served.values() if not each.serving):
             context = fleet_context.new_context()
             recovery.recover(context, entry.host, self._calls.builds, self._calls.moves, self._guests)
         reports = self._reporter.audit()

@@ -16,7 +16,10 @@ import pytest
 from oslo_messaging import conffixture
 
 from compute_agent import main
+from compute_agent.drivers.fake import FakeDriver
+from compute_agent.ledger.reporter import Reporter
 from fleet import errors, states
+from fleet.agent import beginning
 from fleet.rpc import server
 from fleet.rpc.clients import SchedulerAPI
 from tests.unit.compute_agent import builders
@@ -45,6 +48,30 @@ def test_an_agent_builds_and_terminates_on_each_of_its_hosts(world: AgentsOverRp
         assert host == world.conductor.rows[instance.uuid].host
     world.terminate(built["h2"], "h2")
     assert world.becomes(built["h2"], states.DELETED)
+
+
+def test_a_beginning_that_is_repeated_ends_no_build(world: AgentsOverRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first report is refused when the host has its queue already. A build has begun meanwhile."""
+    monkeypatch.setattr(beginning, "BEGIN_AGAIN_S", 0.0)
+    spawn, send, may_end = FakeDriver.spawn, Reporter.send, threading.Event()
+    builds: list[Any] = []
+
+    def slow(*arguments: Any) -> None:
+        may_end.wait(LIMIT_S)
+        spawn(*arguments)
+
+    def refused(_reporter: Reporter, _reports: object) -> None:
+        monkeypatch.setattr(Reporter, "send", send)
+        builds.append(world.build("h1"))
+        assert _eventually(lambda: world.conductor.rows[builds[0].uuid].task_state == states.SPAWNING)
+        raise errors.InvalidInput(field="reports", reason="is refused once")
+
+    monkeypatch.setattr(FakeDriver, "spawn", slow)
+    monkeypatch.setattr(Reporter, "send", refused)
+    world.start_agent("h1")
+    may_end.set()
+    assert world.becomes(builds[0], states.ACTIVE)
+    assert {} == world.conductor.rescheduled
 
 
 def test_an_order_without_an_agent_is_undeliverable(world: AgentsOverRpc) -> None:
