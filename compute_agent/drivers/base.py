@@ -81,8 +81,8 @@ class ComputeDriver:
         """Called once after :meth:`init_host`. A driver whose guests read no keys and no user data leaves it out."""
 
     def register_event_listener(self, changed: Callable[[str], object]) -> None:
-        """Called once, before work begins: the driver may call ``changed`` with the uuid of a guest whose power state has
-        changed. It returns at once.
+        """Called before work begins, again if that fails: the driver may call ``changed`` with the uuid of a guest whose
+        power state has changed. It returns at once.
 
         If the method is left out, audits find such changes.
         """

@@ -170,9 +170,10 @@ class Life(abc.ABC, Generic[ServedT]):
     def _begin_once(self) -> None:
         self._reporter.register()
         self._begin()
+        self._begun()
+        # Last: what raises before is repeated, and each start of these is one more thread.
         for periodic in self._periodics:
             periodic.start()
-        self._begun()
         LOG.info("Serving %d %ss", sum(entry.serving for entry in self._served.values()), self.noun)
         self.ready.set()
 

@@ -74,6 +74,23 @@ def test_a_beginning_that_is_repeated_ends_no_build(world: AgentsOverRpc, monkey
     assert {} == world.conductor.rescheduled
 
 
+def test_a_beginning_that_is_repeated_reports_once(world: AgentsOverRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads would audit a host at the same time, for as long as the process lives."""
+    monkeypatch.setattr(beginning, "BEGIN_AGAIN_S", 0.0)
+
+    failures = [RuntimeError("can't start new thread")]
+
+    def fail(_driver: FakeDriver, _changed: object) -> None:
+        if failures:
+            raise failures.pop()
+
+    before = set(threading.enumerate())
+    monkeypatch.setattr(FakeDriver, "register_event_listener", fail)
+    world.start_agent("h1")
+    begun = sorted(each.name for each in set(threading.enumerate()) - before)
+    assert ["audit", "heartbeat"] == [name for name in begun if name in ("audit", "heartbeat")]
+
+
 def test_an_order_without_an_agent_is_undeliverable(world: AgentsOverRpc) -> None:
     """A host that no agent ever served has no queue: the order fails at once."""
     with pytest.raises(oslo_messaging.MessageUndeliverable):

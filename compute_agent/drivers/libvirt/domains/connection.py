@@ -97,8 +97,9 @@ class Connection:
         with self._lock:
             self._forget()
             self._changed = changed
-        self._events = threading.Thread(target=self._run_events, name="libvirt-events", daemon=True)
-        self._events.start()
+        if self._events is None:
+            self._events = threading.Thread(target=self._run_events, name="libvirt-events", daemon=True)
+            self._events.start()
 
     def close(self) -> None:
         self._stopping.set()
