@@ -8,6 +8,8 @@ They are written sparsely, to a limited size, and compared with the checksum. Ca
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import errno
 import hashlib
 import os
 import pathlib
@@ -45,12 +47,29 @@ _MAGIC = b"QFI\xfb"
 _FEATURES, _FEATURES_AT, _DATA_ELSEWHERE = struct.Struct(">Q"), 72, 1 << 2
 
 
-def write(image: Source, path: pathlib.Path, size: int, clock: Callable[[], float] = time.monotonic) -> None:
-    """Write the bytes of ``image`` to ``path``, for a disk of ``size`` bytes.
+@dataclasses.dataclass(frozen=True)
+class Room:
+    """Bytes that the disk of an image may have. :param of_host: they are what this host has free; another may have more"""
+
+    size: int
+    of_host: bool = False
+
+    def require(self, image: Source, needed: int, reason: str) -> None:
+        """:raises errors.ImageUnacceptable: OSError: the image needs more, on any host, or on this one"""
+        if needed <= self.size:
+            return
+        if self.of_host:
+            raise OSError(errno.ENOSPC, f"image {image.name} {reason}")
+        raise errors.ImageUnacceptable(image_id=image.name, reason=reason)
+
+
+def write(image: Source, path: pathlib.Path, room: Room, clock: Callable[[], float] = time.monotonic) -> None:
+    """Write the bytes of ``image`` to ``path``, for a disk in ``room``.
 
     :raises errors.ImageUnacceptable: they differ from the record, are too many, or need another file
-    :raises OSError: they cannot be read now
+    :raises OSError: they cannot be read or written now
     """
+    size = room.size
     most = size if image.disk_format == RAW else size + max(size // _OVERHEAD, _LEAST_OVERHEAD)
     algorithm, _, wanted = (image.checksum or "sha256:").partition(":")
     found, written = hashlib.new(algorithm), 0
@@ -58,9 +77,7 @@ def write(image: Source, path: pathlib.Path, size: int, clock: Callable[[], floa
         for block in _blocks(image, clock):
             written += len(block)
             if written > most:
-                raise errors.ImageUnacceptable(
-                    image_id=image.name, reason=f"has more than the {most} bytes that may be"
-                )
+                room.require(image, written, f"has more than the {most} bytes that may be")
             found.update(block)
             _put(file, block)
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -69,7 +86,7 @@ def write(image: Source, path: pathlib.Path, size: int, clock: Callable[[], floa
         reason = f"has the checksum {algorithm}:{found.hexdigest()}, not {image.checksum}"
         raise errors.ImageUnacceptable(image_id=image.name, reason=reason)
     if image.disk_format == QCOW2:
-        _require_alone(image, path, size)
+        _require_alone(image, path, room)
 
 
 def _put(file: BinaryIO, block: bytes) -> None:
@@ -79,7 +96,7 @@ def _put(file: BinaryIO, block: bytes) -> None:
         file.write(block)
 
 
-def _require_alone(image: Source, path: pathlib.Path, size: int) -> None:
+def _require_alone(image: Source, path: pathlib.Path, room: Room) -> None:
     """An image could name any file of this machine as the one that its data are in."""
     with open(path, "rb") as file:
         header = file.read(_FEATURES_AT + _FEATURES.size)
@@ -90,8 +107,7 @@ def _require_alone(image: Source, path: pathlib.Path, size: int) -> None:
     features = _FEATURES.unpack_from(header, _FEATURES_AT)[0] if is_long else 0
     if backing or features & _DATA_ELSEWHERE:
         raise errors.ImageUnacceptable(image_id=image.name, reason="needs another file, which is not allowed")
-    if virtual_size > size:
-        raise errors.ImageUnacceptable(image_id=image.name, reason=f"needs {virtual_size} bytes, the disk has {size}")
+    room.require(image, virtual_size, f"needs {virtual_size} bytes, the disk has {room.size}")
 
 
 def _blocks(image: Source, clock: Callable[[], float]) -> Iterator[bytes]:

@@ -110,7 +110,7 @@ class DirectoryDriver(VolumeDriver):
         size = volume.size_gb * units.Gi
         is_image, is_thick = self._format == QCOW2, _is_thick(volume)
         if (wanted.disk_format, self._format) == (RAW, RAW):
-            image.write(wanted, part, size)
+            image.write(wanted, part, image.Room(size))
         else:
             self._convert(wanted, part, size)
         self._grow(part, is_image, size, is_thick)
@@ -122,7 +122,7 @@ class DirectoryDriver(VolumeDriver):
             raise OSError(f"an image of the format {wanted.disk_format} needs {_QEMU_IMG}, which is not installed")
         fetched = part.with_name(f"{part.name}.image")
         try:
-            image.write(wanted, fetched, size)
+            image.write(wanted, fetched, image.Room(size))
             # The format is named: the first bytes of an image are not asked what it is.
             commands.run(
                 _QEMU_IMG, "convert", "-q", "-f", wanted.disk_format, "-O", self._format, str(fetched), str(part)

@@ -167,11 +167,11 @@ class LvmDriver(VolumeDriver):
 
     def _write_image(self, device: pathlib.Path, wanted: VolumeImage, size: int) -> None:
         if wanted.disk_format == image.RAW:
-            image.write(wanted, device, size)
+            image.write(wanted, device, image.Room(size))
         else:
             with tempfile.TemporaryDirectory(prefix="fleet-volume-") as directory:
                 fetched = pathlib.Path(directory, "image")
-                image.write(wanted, fetched, size)
+                image.write(wanted, fetched, image.Room(size))
                 formats = ("-f", wanted.disk_format, "-O", image.RAW)
                 commands.run("qemu-img", "convert", "-q", "-n", *formats, str(fetched), str(device))
         self._blocks.flush(device)

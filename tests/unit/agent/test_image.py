@@ -62,7 +62,7 @@ def test_an_image_is_read_from_a_file(source: pathlib.Path, tmp_path: pathlib.Pa
     """By its path or a file URL. Zeros become holes."""
     made = tmp_path / "made"
     for location in (str(source), source.as_uri(), f"file://localhost{source.as_uri().removeprefix('file://')}"):
-        image.write(record(location, checksum=SHA256), made, units.Gi)
+        image.write(record(location, checksum=SHA256), made, image.Room(units.Gi))
         assert DATA == made.read_bytes()
     assert made.stat().st_blocks * 512 < len(DATA)
 
@@ -70,19 +70,19 @@ def test_an_image_is_read_from_a_file(source: pathlib.Path, tmp_path: pathlib.Pa
 def test_an_image_is_read_from_a_server(server: str, tmp_path: pathlib.Path) -> None:
     """An answer that is no success is an error, which another backend may not have. It names no password."""
     made = tmp_path / "made"
-    image.write(record(f"{server}/linux", checksum=SHA256), made, units.Gi)
+    image.write(record(f"{server}/linux", checksum=SHA256), made, image.Room(units.Gi))
     assert DATA == made.read_bytes()
     secret = server.replace("http://", "http://user:secret@")
     for location, said in ((f"{secret}/other", "404"), ("http://user:secret@127.0.0.1:1/", "ConnectionError")):
         with pytest.raises(OSError, match=f"^image linux cannot be downloaded: {said}$"):
-            image.write(record(location), made, units.Gi)
+            image.write(record(location), made, image.Room(units.Gi))
 
 
 def test_a_download_does_not_take_for_ever(server: str, tmp_path: pathlib.Path) -> None:
     """A server that sends a little now and then is given up."""
     moments = iter([0.0, 10.0, 4000.0])
     with pytest.raises(TimeoutError, match="takes more than 3600 s"):
-        image.write(record(f"{server}/linux"), tmp_path / "made", units.Gi, lambda: next(moments))
+        image.write(record(f"{server}/linux"), tmp_path / "made", image.Room(units.Gi), lambda: next(moments))
 
 
 HEADER = struct.pack(">4sIQIIQ", b"QFI\xfb", 3, 0, 0, 16, units.Gi)
@@ -114,14 +114,14 @@ def test_an_image_that_no_backend_can_use(
     path = tmp_path / "image"
     path.write_bytes(data)
     with pytest.raises(errors.ImageUnacceptable, match=said):
-        image.write(record(str(path), **given), tmp_path / "made", units.Mi)
+        image.write(record(str(path), **given), tmp_path / "made", image.Room(units.Mi))
 
 
 def test_what_is_no_regular_file_is_not_read(tmp_path: pathlib.Path) -> None:
     """A pipe would block for ever."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="is no regular file"):
-        image.write(record(str(tmp_path / "pipe")), tmp_path / "made", units.Mi)
+        image.write(record(str(tmp_path / "pipe")), tmp_path / "made", image.Room(units.Mi))
 
 
 def directory(path: pathlib.Path, **given: Any) -> DirectoryDriver:

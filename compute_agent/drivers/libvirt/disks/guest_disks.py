@@ -31,7 +31,7 @@ from compute_agent.drivers.libvirt.domains.domain_xml import Disk
 from compute_agent.drivers.libvirt.domains.peer import Files
 from fleet import failpoints
 from fleet.agent import commands
-from fleet.agent.image import QCOW2, RAW
+from fleet.agent.image import QCOW2, RAW, Room
 from fleet.objects import BootData, Flavor, ImageRecord, Instance
 
 LOG = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class GuestDisks:
         """
         directory, flavor = self.of(instance.uuid), instance.flavor
         time_limit.require_wanted()
-        self._cache.link(image, directory / _BASE, self._root_size(flavor))
+        self._cache.link(image, directory / _BASE, self._root_room(flavor))
         failpoints.hit("libvirt.image.after")
         options = ("-b", _BASE, "-F", image.disk_format, str(directory / _ROOT))
         sizes = [str(flavor.root_gb * units.Gi)] if flavor.root_gb else []
@@ -191,7 +191,7 @@ class GuestDisks:
         """Copy the files of these names, and the base."""
         directory = self.of(instance.uuid)
         if image is not None and image.checksum:
-            self._cache.link(image, directory / _BASE, self._root_size(instance.flavor))
+            self._cache.link(image, directory / _BASE, self._root_room(instance.flavor))
         else:
             # Nothing says that the bytes at the image's location are still those that the overlay was made for.
             names = [*names, _BASE]
@@ -284,9 +284,11 @@ class GuestDisks:
         shutil.rmtree(doomed)
         return True
 
-    def _root_size(self, flavor: Flavor) -> int:
-        """Bytes that a root disk may have. Without a size in the flavor it is as large as its image."""
-        return flavor.root_gb * units.Gi or shutil.disk_usage(self.directory).free
+    def _root_room(self, flavor: Flavor) -> Room:
+        """Return how large a root disk may be. Without a size in the flavor it is as large as its image."""
+        if flavor.root_gb:
+            return Room(flavor.root_gb * units.Gi)
+        return Room(shutil.disk_usage(self.directory).free, of_host=True)
 
 
 def _blank(flavor: Flavor) -> dict[str, int]:

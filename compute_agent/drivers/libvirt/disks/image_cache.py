@@ -59,10 +59,10 @@ class ImageCache:
             LOG.info("Removing %s, which a crash has left half-fetched", part)
             part.unlink(missing_ok=True)
 
-    def link(self, record: ImageRecord, path: pathlib.Path, size: int) -> None:
+    def link(self, record: ImageRecord, path: pathlib.Path, room: image.Room) -> None:
         """Make ``path`` a link to the base of an image, which is fetched if it is not there.
 
-        :param size: of the disk that it is for, in bytes
+        :param room: of the disk that it is for
         :raises errors.ImageUnacceptable:
         :raises OSError: the data cannot be read or written now
         """
@@ -74,19 +74,19 @@ class ImageCache:
         with fetching:
             if base.exists():
                 # It may have been fetched for a larger disk.
-                examine(record, base, size)
+                examine(record, base, room)
             else:
-                self._fetch(record, base, size)
+                self._fetch(record, base, room)
             os.utime(base, (self._clock(), self._clock()))
             # To fetch it may have taken too long.
             time_limit.require_wanted()
             os.link(base, path)
 
-    def _fetch(self, record: ImageRecord, base: pathlib.Path, size: int) -> None:
+    def _fetch(self, record: ImageRecord, base: pathlib.Path, room: image.Room) -> None:
         started = time.monotonic()
         with whole_file.written(base, _MODE) as part:
-            image.write(record, part, size)
-            examine(record, part, size)
+            image.write(record, part, room)
+            examine(record, part, room)
         size_mb = base.stat().st_size >> 20
         LOG.info("Fetched image %s (%d MiB) in %.1f s", record.name, size_mb, time.monotonic() - started)
 
@@ -104,23 +104,27 @@ class ImageCache:
                     base.unlink()
 
 
-def examine(record: ImageRecord, path: pathlib.Path, size: int) -> None:
+def examine(record: ImageRecord, path: pathlib.Path, room: image.Room) -> None:
     """Compare the data with the record. The format comes from the record only, never from the data.
 
     :raises errors.ImageUnacceptable:
+    :raises OSError: this host cannot examine it, or has too little room
     """
     try:
         text = commands.run(*_LIMITS, "qemu-img", "info", "--output=json", str(path), timeout_s=commands.QUICK_S)
         found: JSONObject = json.loads(text)
     except (OSError, ValueError) as failure:
+        if isinstance(failure, OSError) and failure.errno is not None:
+            # The program was not started: that is no fault of the image.
+            raise
         raise errors.ImageUnacceptable(image_id=record.name, reason=f"cannot be examined: {failure}") from None
     more = found.get("format-specific", {}).get("data", {})
     if found.get("format") != record.disk_format:
         reason = f"is in the format {found.get('format')}, not {record.disk_format}"
     elif "backing-filename" in found or "data-file" in more:
         reason = "needs another file, which is not allowed"
-    elif found["virtual-size"] > size:
-        reason = f"needs {found['virtual-size']} bytes, the disk has {size}"
     else:
+        needed = found["virtual-size"]
+        room.require(record, needed, f"needs {needed} bytes, the disk has {room.size}")
         return
     raise errors.ImageUnacceptable(image_id=record.name, reason=reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import errno
 import importlib
 import io
 import json
@@ -359,8 +360,9 @@ def test_parallel_builds_fetch_an_image_once(
     fetched: list[str] = []
     write = image.write
     monkeypatch.setattr(image, "write", lambda record, *rest: (fetched.append(record.uuid), write(record, *rest)))
+    given = images.record(), image.Room(MIB)
     threads = [
-        threading.Thread(target=images.cache.link, args=(images.record(), tmp_path / f"g{n}", MIB)) for n in range(4)
+        threading.Thread(target=images.cache.link, args=(given[0], tmp_path / f"g{n}", given[1])) for n in range(4)
     ]
     for thread in threads:
         thread.start()
@@ -409,23 +411,55 @@ def test_an_image_that_is_refused_leaves_nothing(
 ) -> None:
     """No base, no part of one, and no link."""
     with pytest.raises(errors.ImageUnacceptable) as refused:
-        images.cache.link(make(images), tmp_path / "link", MIB)
+        images.cache.link(make(images), tmp_path / "link", image.Room(MIB))
     assert reason in refused.value.reason
     assert ([], False) == (images.files(), (tmp_path / "link").exists())
 
 
 @needs_qemu_img
 def test_a_cached_image_is_too_large_for_a_smaller_disk(images: Images, tmp_path: pathlib.Path) -> None:
-    images.cache.link(images.record(), tmp_path / "one", MIB)
+    images.cache.link(images.record(), tmp_path / "one", image.Room(MIB))
     with pytest.raises(errors.ImageUnacceptable) as refused:
-        images.cache.link(images.record(), tmp_path / "two", MIB // 2)
+        images.cache.link(images.record(), tmp_path / "two", image.Room(MIB // 2))
     assert f"needs {MIB} bytes, the disk has {MIB // 2}" == refused.value.reason
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_host_that_is_full_is_no_fault_of_the_image(
+    images: Images, monkeypatch: pytest.MonkeyPatch, cached: bool
+) -> None:
+    """Without a size in the flavor the disk is as large as its image: another host may have the room."""
+    if cached:
+        images.cache.link(images.record(), images.disks.directory / "link", image.Room(MIB))
+    guest = builders.an_instance(flavor=builders.a_flavor(root_gb=0))
+    images.disks.begin(GuestRecord.of(guest))
+    usage = shutil.disk_usage(images.disks.directory)._replace(free=MIB // 2)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
+    with pytest.raises(OSError, match="image linux") as full:
+        images.disks.fill(guest, images.record(), BootData())
+    assert errno.ENOSPC == full.value.errno
+
+
+@needs_qemu_img
+def test_a_host_that_cannot_examine_an_image_does_not_refuse_it(
+    images: Images, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another host may be able to start the program."""
+
+    def run(*_command: str, **_more: object) -> str:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(commands, "run", run)
+    with pytest.raises(OSError, match="Cannot allocate memory"):
+        images.cache.link(images.record(), tmp_path / "link", image.Room(MIB))
+    assert [] == images.files()
 
 
 @needs_qemu_img
 def test_a_base_stays_while_a_guest_has_it_and_for_its_age(images: Images, tmp_path: pathlib.Path) -> None:
     """The age counts from the last use."""
-    images.cache.link(images.record(), tmp_path / "guest", MIB)
+    images.cache.link(images.record(), tmp_path / "guest", image.Room(MIB))
     images.now += 100
     images.cache.clean(100)
     assert [UUID] == images.files()
@@ -462,7 +496,7 @@ def test_files_of_a_later_guest_stay_as_they_are(images: Images) -> None:
         images.disks.begin(GuestRecord.of(second))
 
     def link() -> None:
-        images.cache.link(images.record(), images.disks.of(first.uuid) / "base", MIB)
+        images.cache.link(images.record(), images.disks.of(first.uuid) / "base", image.Room(MIB))
 
     late = builders.abandoned(lambda: images.disks.begin(GuestRecord.of(first)), later)
     assert isinstance(late, time_limit.Overrun)
