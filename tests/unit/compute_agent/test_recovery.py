@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
 
@@ -69,6 +70,22 @@ def test_recovery_of_a_row(
     assert guests_after == len(world.driver.list_instance_uuids())
     assert row_after == (after.vm_state, after.task_state)
     assert used_after == world.tracker.view().used.memory_mb
+
+
+@pytest.mark.parametrize(
+    "malformed", [{"claimed_numa_topology": {"cells": "all"}}, {"claimed_pci_devices": [{"address": None}]}]
+)
+def test_a_malformed_row_does_not_keep_its_host_from_beginning(
+    malformed: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The instance is counted as far as its row can be read, and so are the others."""
+    world = one_host()
+    for values in (malformed, {}):
+        world.conductor.put(builders.an_instance(**CLAIMED, **values), vm_state="active", task_state=None)
+    recover(world)
+    assert 2 * 512 == world.tracker.view().used.memory_mb
+    (line,) = builders.lines(caplog, logging.ERROR)
+    assert f"are not counted: instance.{next(iter(malformed))}" in line
 
 
 def test_a_build_in_mid_spawn_is_handed_back_with_its_step() -> None:
