@@ -16,10 +16,13 @@ _KIB_PER_MIB = 1024
 
 
 def of_running(connection: libvirt.virConnect) -> dict[str, GuestUse]:
-    """Return the use of each running domain by its uuid. :raises libvirt.libvirtError:"""
+    """Return the use of each running domain by its uuid. Waits for no domain that another job or its QEMU holds up.
+
+    :raises libvirt.libvirtError:
+    """
     module = library()
     wanted = module.VIR_DOMAIN_STATS_CPU_TOTAL | module.VIR_DOMAIN_STATS_BALLOON
-    running = module.VIR_CONNECT_GET_ALL_DOMAINS_STATS_RUNNING
+    running = module.VIR_CONNECT_GET_ALL_DOMAINS_STATS_RUNNING | module.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
     found = connection.getAllDomainStats(wanted, running)
     return {domain.UUIDString(): GuestUse(stats.get("cpu.time", 0), memory_mb(stats)) for domain, stats in found}
 

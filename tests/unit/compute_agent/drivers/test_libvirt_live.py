@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from compute_agent.drivers.base import LiveMigrationFailed
-from compute_agent.drivers.libvirt.domains import domain_xml, live
+from compute_agent.drivers.libvirt.domains import domain_xml, live, usage
 from compute_agent.drivers.libvirt.domains.domain_xml import Disk, Machine
 from fleet.json_codec import JSONObject
 from fleet.objects import numa
@@ -151,3 +151,16 @@ def test_where_a_guest_is(domain: Domain | None, left: bool | type[Exception]) -
 )
 def test_qemu_listens_only_on_the_address_that_is_named(uri: str, address: str) -> None:
     assert address == live._address(uri)
+
+
+class Busy:
+    """A connection to a libvirt of which one guest is held up, for instance by its storage."""
+
+    def getAllDomainStats(self, _wanted: int, flags: int) -> list[object]:
+        if not flags & libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT:
+            raise TimeoutError("the call waits for the guest")
+        return []
+
+
+def test_a_guest_that_is_held_up_holds_up_no_audit() -> None:
+    assert {} == usage.of_running(Busy())
