@@ -41,5 +41,12 @@ class CpuMonitor(Monitor):
             shares = {name: passed.get(kind, 0.0) / total for name, kind in _SHARES.items()}
             metrics = {f"cpu.{name}.percent": share for name, share in shares.items()}
             metrics["cpu.percent"] = 1.0 - shares["idle"] - shares["iowait"]
-        frequency = self._frequency()
-        return {**metrics, **({"cpu.frequency": frequency.current} if frequency else {})}
+        return {**metrics, **self._measure_frequency()}
+
+    def _measure_frequency(self) -> Mapping[str, float]:
+        """Return the frequency; nothing on machines that do not show it, as many virtual ones."""
+        try:
+            found = self._frequency()
+        except (NotImplementedError, OSError):
+            return {}
+        return {"cpu.frequency": found.current} if found else {}

@@ -53,6 +53,19 @@ def test_the_share_of_each_kind_of_time() -> None:
     assert {} == monitor.measure()
 
 
+@pytest.mark.parametrize("failure", [NotImplementedError("can't find current frequency file"), OSError("no such file")])
+def test_a_machine_that_does_not_show_its_frequency(failure: Exception) -> None:
+    """psutil raises on some virtual machines. The shares are measured all the same."""
+    times = iter([Times(10, 10, 100, 0, 5), Times(30, 20, 160, 10, 25)])
+
+    def fail() -> None:
+        raise failure
+
+    monitor = CpuMonitor(builders.a_conf(), lambda: next(times), fail)
+    found = monitor.measure()
+    assert (pytest.approx(0.3), False) == (found["cpu.percent"], "cpu.frequency" in found)
+
+
 def test_this_machine_is_measured() -> None:
     """On the real thing: shares between 0 and 1."""
     monitor = CpuMonitor(builders.a_conf())
